@@ -1,0 +1,92 @@
+// Leaves: tensors that own a gradient. A Parameter is the leaf that models and optimizers use.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "autograd/node.h"
+
+namespace tandem {
+
+// The end of the tape. Gradients are accumulated in the dtype of the leaf, which is f32 or f64 for anything trained.
+class Leaf : public Node {
+ public:
+  explicit Leaf(const Tensor& value);
+
+  const OpInfo& info() const override;
+  void backward(std::span<Tensor>, std::span<Tensor>, const Needs&) override;
+  void release_saved() override {}
+
+  // The accumulated gradient; absent when there is none since the last clear.
+  Tensor gradient() const { return has_gradient_ ? gradient_ : Tensor{}; }
+  void clear_gradient() { has_gradient_ = false; if (!fixed_) gradient_ = {}; }
+  // Adds `gradient`; throws UserError when shape or device differ. Under create_graph the sum is taped.
+  void accumulate(const Tensor& gradient, bool create_graph);
+  // Gradients are written into this buffer from now on (a range of a flat buffer), which is not cleared first.
+  void set_gradient_buffer(const Tensor& buffer);
+  // Where a kernel may write the next contribution directly.
+  Destination sink();
+  void mark_written() { has_gradient_ = true; }
+
+  // Called in backward once the last edge of this leaf in the run has delivered.
+  std::function<void(Leaf&)> on_ready;
+
+ private:
+  Tensor gradient_;
+  bool has_gradient_ = false;
+  bool fixed_ = false;  // gradient_ is a range of a flat buffer
+};
+
+// A tensor that shares `value`'s storage and collects a gradient. Throws UserError unless `value` is floating.
+Tensor leaf(const Tensor& value);
+// The gradient that backward left on a leaf; absent when there is none. Throws UserError for a tensor that is no leaf.
+Tensor gradient_of(const Tensor& leaf);
+void clear_gradient_of(const Tensor& leaf);
+
+// How a parameter is laid out in files, which follow PyTorch: filters are [O,KH,KW,I] here and OIHW there.
+enum class ParameterLayout : std::uint8_t {
+  plain,              // the same in both
+  filter,             // [O,KH,KW,I] ↔ [O,I,KH,KW]
+  transposed_filter,  // [I,KH,KW,O] ↔ [I,O,KH,KW]
+  filter1d,           // [O,K,I] ↔ [O,I,K]
+};
+
+// A named leaf with an FP32 master. A handle: copies name the same parameter.
+class Parameter {
+ public:
+  Parameter() = default;
+  explicit Parameter(const Tensor& initial, ParameterLayout layout = ParameterLayout::plain);
+
+  bool defined() const { return static_cast<bool>(state_); }
+  const std::string& name() const { return state_->name; }  // "layer1.0.conv1.weight"; set by the root module
+  void set_name(std::string name) { state_->name = std::move(name); }
+  ParameterLayout layout() const { return state_->layout; }
+
+  // The tensor that ops take: the master, with this leaf as its edge unless the parameter is frozen.
+  Tensor tensor() const;
+  operator Tensor() const { return tensor(); }
+  // The master without an edge; in-place writers call value().storage()->bump_version().
+  const Tensor& value() const { return state_->value; }
+  Tensor gradient() const { return state_->gradient(); }
+  Leaf& leaf() const { return *state_; }
+
+  bool trainable() const { return state_->trainable; }
+  void set_trainable(bool trainable) { state_->trainable = trainable; }
+
+  // Moves value and gradient into ranges of flat buffers; the value is copied.
+  void move_into(const Tensor& value_buffer, const Tensor& gradient_buffer);
+
+  friend bool operator==(const Parameter& a, const Parameter& b) { return a.state_ == b.state_; }
+
+ private:
+  struct State final : Leaf {
+    using Leaf::Leaf;
+    std::string name;
+    Tensor value;
+    ParameterLayout layout = ParameterLayout::plain;
+    bool trainable = true;
+  };
+  Ref<State> state_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,157 @@
+// What an op is: one struct with typed inputs, outputs and saved state.
+//
+//   struct Relu {
+//     static constexpr OpInfo info{"relu", CastRule::neutral};
+//     struct In    { Tensor x; };
+//     struct Saved { Tensor y; };
+//     struct Out   { Tensor y; };
+//     Out forward(Context&, Saved&, const In&) const;
+//     In backward(const Saved&, const Out& dy, const Needs&) const;   // written with public ops
+//     static Out composed(const Relu&, const In&);                    // optional: fused ops only
+//   };
+//
+// In, Saved and Out consist of Tensors only, or of a single TensorList. An absent input is an empty Tensor; an absent
+// gradient in `dy` means zero. A gradient that backward leaves absent is zero; it must have the shape of its input,
+// and the engine rounds it to the input's dtype.
+//
+// `backward` runs without a tape normally and with one under create_graph, so rules written with public ops can be
+// differentiated again. A fused op whose backward calls the backend directly also gives `composed`, the same
+// function made of public ops; inside a HigherOrder scope `apply` runs that instead.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "core/backend.h"
+#include "core/tensor.h"
+
+namespace tandem {
+
+// What mixed precision does with an op's `data` inputs; docs/DESIGN lists the ops of each rule.
+enum class CastRule : std::uint8_t {
+  lower,    // cast to the 16-bit type; output stays 16-bit
+  fp32,     // read as they are, f32 arithmetic, f32 output
+  widest,   // all cast to the widest floating dtype among them
+  neutral,  // follow the input
+  banned,   // refused inside a 16-bit region
+  none,     // precision does not look
+};
+
+// "lower", "fp32", …
+constexpr const char* name_of(CastRule rule) {
+  constexpr const char* names[] = {"lower", "fp32", "widest", "neutral", "banned", "none"};
+  return names[static_cast<int>(rule)];
+}
+
+// What precision may do to an input: `data` may be cast, `keep` may not (labels, indices, FP32 parameters).
+enum class Role : std::uint8_t { data, keep };
+
+inline constexpr Role data = Role::data;
+inline constexpr Role keep = Role::keep;
+
+struct OpInfo {
+  const char* name;
+  CastRule rule;
+  std::array<Role, 8> roles{};  // in the order of In's members; `data` where not given
+};
+
+// Where a kernel writes a gradient: a buffer of the engine's, and whether to add to what it holds.
+struct Destination {
+  Tensor tensor;
+  bool accumulate = false;
+};
+
+// What forward needs besides its inputs.
+class Context {
+ public:
+  Context(Backend& backend, DType dtype, const Destination* sink) : backend(backend), dtype(dtype), sink_(sink) {}
+
+  Backend& backend;
+  // The floating dtype of the op's result as the precision rule decides it: by default the dtype common to the
+  // `data` inputs.
+  const DType dtype;
+
+  Tensor empty(const Shape& shape) const { return empty(shape, dtype); }
+  Tensor empty(const Shape& shape, DType of) const {
+    return Tensor::empty(shape, {.dtype = of, .device = backend.device()});
+  }
+  // The caller's sink where it fits, else fresh memory. An op that asks for this honours `accumulate`.
+  Destination destination(const Shape& shape, DType of) const {
+    if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of && sink_->tensor.numel() == shape.numel())
+      return {sink_->tensor.viewed(shape), sink_->accumulate};
+    return {empty(shape, of), false};
+  }
+  Destination destination(const Shape& shape) const { return destination(shape, dtype); }
+
+ private:
+  const Destination* sink_;
+};
+
+// Which input gradients backward must deliver, and where the engine would like them written.
+class Needs {
+ public:
+  struct Input {
+    bool wanted = false;
+    Destination sink;  // absent under create_graph
+  };
+
+  Needs(std::span<const Input> inputs, bool create_graph) : inputs_(inputs), create_graph_(create_graph) {}
+
+  bool operator[](std::size_t input) const { return inputs_[input].wanted; }
+  std::size_t size() const { return inputs_.size(); }
+  // Pass to `apply` or to a public gradient op. A rule that wrote into the sink returns the sink's tensor.
+  const Destination* sink(std::size_t input) const {
+    return inputs_[input].sink.tensor.defined() ? &inputs_[input].sink : nullptr;
+  }
+  bool create_graph() const { return create_graph_; }
+  // Nobody else holds this gradient: a kernel may write its result over it.
+  bool may_overwrite(const Tensor& dy) const { return !create_graph_ && dy.defined() && dy.storage()->use_count() == 1; }
+
+ private:
+  std::span<const Input> inputs_;
+  bool create_graph_;
+};
+
+// The tensors of an In, Saved or Out struct, in the order of its members.
+template <class Struct>
+std::span<Tensor> tensors_of(Struct& s) {
+  if constexpr (requires { s.list; }) {
+    static_assert(sizeof(Struct) == sizeof(TensorList), "a TensorList stands alone");
+    return {s.list.data(), s.list.size()};
+  } else if constexpr (std::is_empty_v<Struct>) {
+    return {};
+  } else {
+    static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(Tensor) == 0,
+                  "the struct holds something that is not a Tensor");
+    return {reinterpret_cast<Tensor*>(&s), sizeof(Struct) / sizeof(Tensor)};
+  }
+}
+
+// Compile-time list of ops, used by `tandem ls ops` and by the tests that look for an op without a row.
+template <class... Ops>
+struct TypeList {};
+
+namespace detail {
+template <class... Lists>
+struct Concat;
+template <class... A>
+struct Concat<TypeList<A...>> {
+  using type = TypeList<A...>;
+};
+template <class... A, class... B, class... Rest>
+struct Concat<TypeList<A...>, TypeList<B...>, Rest...> {
+  using type = typename Concat<TypeList<A..., B...>, Rest...>::type;
+};
+}  // namespace detail
+
+template <class... Lists>
+using ConcatLists = typename detail::Concat<Lists...>::type;
+
+// Calls visit.operator()<Op>() for every op of the list.
+template <class... Ops, class Visitor>
+void for_each_op(TypeList<Ops...>, Visitor&& visit) {
+  (visit.template operator()<Ops>(), ...);
+}
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// Matrix products.
+#pragma once
+
+#include "autograd/op.h"
+
+namespace tandem {
+
+// [M,K]·[K,N] → [M,N]; leading batch axes must be equal or absent on one side. A flag means that operand is stored
+// transposed ([K,M], [N,K]).
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+// [B,M,K]·[B,K,N] → [B,M,N]; UserError unless both are rank 3.
+Tensor bmm(const Tensor& a, const Tensor& b);
+// x [...,I] · weight [O,I] transposed + bias [O] (or absent) → [...,O].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+}  // namespace tandem

@@ -1,0 +1,249 @@
+#include "core/allocator.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace tandem {
+
+namespace {
+
+constexpr std::size_t kSmallBlock = std::size_t{1} << 20;       // requests below share small segments
+constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
+constexpr std::size_t kLargeSegment = std::size_t{32} << 20;    // smallest segment of the large pool
+constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;   // one huge page
+constexpr std::size_t kSmallestSplit = 4096;                    // a smaller rest of a large block stays with it
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::string_view names[kMemoryKindCount] = {"weights",     "masters",   "gradients", "optimizer",
+                                                        "activations", "workspace", "data"};
+  return names[static_cast<int>(kind)];
+}
+
+class CachingAllocator::Impl {
+ public:
+  explicit Impl(std::unique_ptr<MemorySource> source) : source_(std::move(source)) {}
+
+  ~Impl() {
+    for (auto& [base, segment] : segments_) source_->release(base, segment);
+    for (Block* block : all_free_) delete block;
+    for (auto& [data, block] : live_) delete block;
+  }
+
+  void* allocate(std::size_t bytes, MemoryKind kind) {
+    if (bytes == 0) return nullptr;
+    require(bytes < (std::size_t{1} << 46), "allocator", "a request for {} bytes is not plausible", bytes);
+    const std::size_t size = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
+    const std::lock_guard lock(mutex_);
+    const bool small = size < kSmallBlock;
+    Block* block = take_free(small, size);
+    if (!block) block = add_segment(small, size);
+    split(block, size, small);
+    block->kind = kind;
+    live_.emplace(block->data, block);
+    account(block->size, kind);
+    return block->data;
+  }
+
+  void deallocate(void* data) noexcept {
+    if (!data) return;
+    const std::lock_guard lock(mutex_);
+    const auto it = live_.find(data);
+    if (it == live_.end()) std::abort();  // a pointer that never came from here: memory is corrupt already
+    Block* block = it->second;
+    live_.erase(it);
+    figures_.live -= block->size;
+    figures_.live_by_kind[static_cast<int>(block->kind)] -= block->size;
+    block = merge(block, block->previous);
+    block = merge(block, block->next);
+    put_free(block);
+  }
+
+  MemoryFigures figures() const {
+    const std::lock_guard lock(mutex_);
+    return figures_;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    figures_.peak = figures_.live;
+    figures_.peak_by_kind = figures_.live_by_kind;
+    figures_.peak_reserved = figures_.reserved;
+  }
+
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    trim_locked();
+  }
+
+ private:
+  struct Block {
+    std::byte* data;
+    std::size_t size;
+    Block* previous;  // neighbours within the segment
+    Block* next;
+    bool free;
+    bool small;
+    MemoryKind kind;
+  };
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->data < b->data;
+    }
+  };
+  using FreeSet = std::set<Block*, BySize>;
+
+  FreeSet& free_set(bool small) { return small ? free_small_ : free_large_; }
+
+  void put_free(Block* block) {
+    block->free = true;
+    free_set(block->small).insert(block);
+    all_free_.insert(block);
+  }
+  void remove_free(Block* block) {
+    block->free = false;
+    free_set(block->small).erase(block);
+    all_free_.erase(block);
+  }
+
+  Block* take_free(bool small, std::size_t size) {
+    Block key{nullptr, size, nullptr, nullptr, false, small, {}};
+    FreeSet& set = free_set(small);
+    const auto it = set.lower_bound(&key);
+    if (it == set.end()) return nullptr;
+    Block* block = *it;
+    remove_free(block);
+    return block;
+  }
+
+  Block* add_segment(bool small, std::size_t size) {
+    const std::size_t bytes =
+        small ? kSmallSegment : std::max(kLargeSegment, round_up(size, kSegmentGranule));
+    std::size_t got = bytes;
+    void* base = acquire(got);
+    if (!base) {
+      trim_locked();
+      got = small ? kSmallSegment : round_up(size, kSegmentGranule);
+      base = acquire(got);
+    }
+    if (!base) {
+      throw VendorError(
+          "allocator",
+          fmt::format("{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved; a smaller "
+                      "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
+                      source_->name(), size, figures_.live, figures_.reserved));
+    }
+    segments_.emplace(base, got);
+    figures_.reserved += got;
+    figures_.peak_reserved = std::max(figures_.peak_reserved, figures_.reserved);
+    return new Block{static_cast<std::byte*>(base), got, nullptr, nullptr, false, small, {}};
+  }
+
+  void* acquire(std::size_t bytes) {
+    ++figures_.system_requests;
+    return source_->acquire(bytes);
+  }
+
+  // Gives back what `block` has beyond `size`.
+  void split(Block* block, std::size_t size, bool small) {
+    if (block->size - size < (small ? kAlignment : kSmallestSplit)) return;
+    Block* rest = new Block{block->data + size, block->size - size, block, block->next, false, small, {}};
+    if (block->next) block->next->previous = rest;
+    block->next = rest;
+    block->size = size;
+    put_free(rest);
+  }
+
+  // Joins `block` with its neighbour if that is free; returns the joined block.
+  Block* merge(Block* block, Block* neighbour) {
+    if (!neighbour || !neighbour->free) return block;
+    remove_free(neighbour);
+    Block* first = neighbour->data < block->data ? neighbour : block;
+    Block* second = first == block ? neighbour : block;
+    first->size += second->size;
+    first->next = second->next;
+    if (second->next) second->next->previous = first;
+    delete second;
+    return first;
+  }
+
+  void trim_locked() {
+    for (auto it = all_free_.begin(); it != all_free_.end();) {
+      Block* block = *it++;
+      if (block->previous || block->next) continue;
+      remove_free(block);
+      segments_.erase(block->data);
+      figures_.reserved -= block->size;
+      source_->release(block->data, block->size);
+      delete block;
+    }
+  }
+
+  void account(std::size_t size, MemoryKind kind) {
+    figures_.live += size;
+    figures_.live_by_kind[static_cast<int>(kind)] += size;
+    if (figures_.live > figures_.peak) {
+      figures_.peak = figures_.live;
+      figures_.peak_by_kind = figures_.live_by_kind;
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<MemorySource> source_;
+  FreeSet free_small_, free_large_;
+  std::set<Block*> all_free_;
+  std::unordered_map<void*, Block*> live_;
+  std::unordered_map<void*, std::size_t> segments_;
+  MemoryFigures figures_;
+};
+
+CachingAllocator::CachingAllocator(std::unique_ptr<MemorySource> source)
+    : impl_(std::make_unique<Impl>(std::move(source))) {}
+CachingAllocator::~CachingAllocator() = default;
+void* CachingAllocator::allocate(std::size_t bytes, MemoryKind kind) { return impl_->allocate(bytes, kind); }
+void CachingAllocator::deallocate(void* block) noexcept { impl_->deallocate(block); }
+MemoryFigures CachingAllocator::figures() const { return impl_->figures(); }
+void CachingAllocator::reset_peak() { impl_->reset_peak(); }
+void CachingAllocator::trim() { impl_->trim(); }
+
+namespace {
+
+class HostMemory final : public MemorySource {
+ public:
+  void* acquire(std::size_t bytes) override {
+    void* segment = mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (segment == MAP_FAILED) return nullptr;
+    // Keep the part that is aligned to a huge page.
+    auto address = reinterpret_cast<std::uintptr_t>(segment);
+    const std::uintptr_t aligned = round_up(address, kSegmentGranule);
+    if (aligned != address) munmap(segment, aligned - address);
+    const std::size_t tail = address + kSegmentGranule - aligned;
+    if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+    madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+    return reinterpret_cast<void*>(aligned);
+  }
+  void release(void* segment, std::size_t bytes) override { munmap(segment, bytes); }
+  std::string_view name() const override { return "host"; }
+};
+
+}  // namespace
+
+CachingAllocator& host_allocator() {
+  // Never destroyed: tensors with static lifetime may outlive every other static object.
+  static auto* allocator = new CachingAllocator(std::make_unique<HostMemory>());
+  return *allocator;
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// Conversion of single elements between storage types, by Eigen's half and bfloat16.
+#pragma once
+
+#include <Eigen/Core>
+#include <cmath>
+
+#include "core/dtype.h"
+
+namespace tandem {
+
+inline float widen(Half value) { return Eigen::half_impl::half_to_float(Eigen::half_impl::raw_uint16_to_half(value.bits)); }
+inline float widen(BFloat16 value) {
+  return Eigen::bfloat16_impl::bfloat16_to_float(Eigen::bfloat16_impl::raw_uint16_to_bfloat16(value.bits));
+}
+inline void narrow(float value, Half& result) { result.bits = Eigen::half_impl::float_to_half_rtne(value).x; }
+inline void narrow(float value, BFloat16& result) {
+  result.bits = Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value;
+}
+
+// A float that rounds to 16 bits exactly as `value` would: f64 → f32 by rounding to odd, so that two roundings in a
+// row equal one (Boldo and Melquiond 2008).
+inline float round_to_odd(double value) {
+  const float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value) || std::isinf(nearest)) return nearest;
+  auto bits = Eigen::numext::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;  // now truncated towards zero
+  return Eigen::numext::bit_cast<float>(bits | 1u);
+}
+
+// Rounds to nearest even where To is narrower; floating to integral truncates towards zero; anything non-zero is true.
+template <class To, class From>
+To convert(From value) {
+  constexpr bool kTo16 = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
+  constexpr bool kFrom16 = std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>;
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (kFrom16) {
+    return convert<To>(widen(value));
+  } else if constexpr (kTo16) {
+    To result;
+    if constexpr (std::is_same_v<From, double>) {
+      narrow(round_to_odd(value), result);
+    } else {
+      narrow(static_cast<float>(value), result);
+    }
+    return result;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace tandem

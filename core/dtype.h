@@ -1,0 +1,105 @@
+// Element types of tensors.
+//
+// 16-bit types are storage only: arithmetic happens in `ComputeType` (float for 16- and 32-bit storage, double for
+// f64) and is rounded once, to nearest even, on store. core/convert.h converts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+namespace tandem {
+
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, u8, boolean };
+
+inline constexpr int kDTypeCount = 8;
+
+// IEEE binary16 and the upper half of IEEE binary32, as stored.
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+constexpr std::size_t size_of(DType dtype) {
+  constexpr std::size_t sizes[kDTypeCount] = {8, 4, 2, 2, 8, 4, 1, 1};
+  return sizes[static_cast<int>(dtype)];
+}
+
+// "f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool".
+std::string_view name_of(DType dtype);
+std::optional<DType> dtype_from_name(std::string_view name);
+
+constexpr bool is_floating(DType dtype) { return dtype <= DType::bf16; }
+constexpr bool is_16bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+constexpr bool is_integral(DType dtype) { return dtype >= DType::i64; }
+
+// The narrowest dtype that holds both operands: f64 > f32 > {f16, bf16} > integers; f16 with bf16 gives f32;
+// a floating type with an integral one gives the floating type; i64 > i32 > u8 > bool.
+DType promote(DType a, DType b);
+
+template <class T>
+inline constexpr bool is_storage_type_v =
+    std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, Half> ||
+    std::is_same_v<T, BFloat16> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::int32_t> ||
+    std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>;
+
+template <class T>
+constexpr DType dtype_of() {
+  static_assert(is_storage_type_v<T>, "not an element type of a tensor");
+  if constexpr (std::is_same_v<T, double>) return DType::f64;
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, Half>) return DType::f16;
+  if constexpr (std::is_same_v<T, BFloat16>) return DType::bf16;
+  if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
+  return DType::boolean;
+}
+
+// The type arithmetic on stored T happens in.
+template <class T>
+using ComputeType = std::conditional_t<
+    std::is_same_v<T, double>, double,
+    std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
+                       std::int64_t>>;
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+// Calls `visit(TypeTag<T>{})` with the storage type of `dtype`.
+template <class Visitor>
+decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
+  switch (dtype) {
+    case DType::f64: return visit(TypeTag<double>{});
+    case DType::f32: return visit(TypeTag<float>{});
+    case DType::f16: return visit(TypeTag<Half>{});
+    case DType::bf16: return visit(TypeTag<BFloat16>{});
+    case DType::i64: return visit(TypeTag<std::int64_t>{});
+    case DType::i32: return visit(TypeTag<std::int32_t>{});
+    case DType::u8: return visit(TypeTag<std::uint8_t>{});
+    case DType::boolean: break;
+  }
+  return visit(TypeTag<bool>{});
+}
+
+// The floating types only; any other dtype is the caller's error and is reported as an InternalError.
+[[noreturn]] void fail_not_floating(DType dtype);
+
+template <class Visitor>
+decltype(auto) visit_floating(DType dtype, Visitor&& visit) {
+  switch (dtype) {
+    case DType::f64: return visit(TypeTag<double>{});
+    case DType::f32: return visit(TypeTag<float>{});
+    case DType::f16: return visit(TypeTag<Half>{});
+    case DType::bf16: return visit(TypeTag<BFloat16>{});
+    default: fail_not_floating(dtype);
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// The three kinds of error. Every message names the place, the rule, the actual values and, where one exists,
+// the way out: "[conv2d] filter [64,3,3,16] expects 16 input channels, input is [8,28,28,32]".
+#pragma once
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tandem {
+
+class Error : public std::runtime_error {
+ public:
+  // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
+  Error(std::string_view where, const std::string& message)
+      : std::runtime_error(where.empty() ? message : fmt::format("[{}] {}", where, message)) {}
+};
+
+// The caller asked for something that cannot be done: shapes, dtypes, keys, files.
+class UserError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Tandem broke a promise to itself; a bug.
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A library (oneDNN, cuDNN, MPI, the system allocator…) reported a failure.
+class VendorError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Throws UserError with a formatted message unless `condition` holds. The arguments are evaluated either way:
+// pass values, not work.
+template <class... Args>
+void require(bool condition, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) [[unlikely]]
+    throw UserError(where, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The same for a promise of Tandem to itself.
+template <class... Args>
+void ensure(bool condition, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) [[unlikely]]
+    throw InternalError(where, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace tandem

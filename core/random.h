@@ -1,0 +1,73 @@
+// Random numbers as a pure function of (seed, purpose, call, step, micro-batch, element): Philox4x32-10 of
+// Random123 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). No state, hence no
+// dependence on threads, workers or ranks; the same key regenerates the same numbers in backward.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tandem {
+
+// What the numbers are for; two purposes never share a stream. The values are part of the checkpoint format.
+enum class RandomPurpose : std::uint32_t {
+  user = 0,
+  initialisation = 1,
+  dropout = 2,
+  shuffle = 3,
+  augmentation = 4,
+  mixing = 5,  // mixup and CutMix
+  synthetic_data = 6,
+};
+
+struct RandomKey {
+  std::uint64_t seed = 0;
+  RandomPurpose purpose = RandomPurpose::user;
+  std::uint32_t call = 0;         // which call within a step; which parameter; which sample
+  std::uint32_t step = 0;         // attempted step; epoch for data
+  std::uint32_t micro_batch = 0;  // at most 4095
+};
+
+// Four independent 32-bit words for each block index.
+std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint32_t block);
+
+// Uniform in [0, 1) with 24 bits.
+inline float to_unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+// A sequential reader of one key's stream, for host code that needs a few numbers.
+class RandomStream {
+ public:
+  explicit RandomStream(const RandomKey& key) : key_(key) {}
+
+  std::uint32_t next_word();
+  float uniform() { return to_unit_float(next_word()); }
+  float uniform(float low, float high) { return low + (high - low) * uniform(); }
+  // Uniform in [0, bound) without bias (Lemire's multiplication with rejection); bound > 0.
+  std::uint32_t below(std::uint32_t bound);
+  double normal();  // mean 0, variance 1 (Box–Muller)
+  double gamma(double shape);  // shape > 0, scale 1 (Marsaglia and Tsang 2000)
+  double beta(double a, double b);
+
+ private:
+  RandomKey key_;
+  std::array<std::uint32_t, 4> words_{};
+  std::uint32_t block_ = 0;
+  int used_ = 4;
+};
+
+// The (seed, step, micro-batch) that random ops of this thread draw under, and their call counter.
+class RandomScope {
+ public:
+  RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch);
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+ private:
+  RandomKey outer_;
+};
+
+// The key of the next random op on this thread; advances the call counter. Outside a RandomScope the seed is 0,
+// the step 0, and calls are counted from the start of the thread.
+RandomKey next_random_key(RandomPurpose purpose);
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+// What a training step keeps in device memory, and the description of an update. Plain data, shared by host and
+// device code.
+//
+// The order of a step on the device: reset → check_gradients → decide → update → commit. The host reads the state one
+// step late; nothing in a step waits for it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/tensor.h"
+
+namespace tandem {
+
+// Lives in a u8 tensor of sizeof(StepState) bytes.
+struct StepState {
+  // Counters. attempted = applied + skipped.
+  std::int64_t attempted = 0;
+  std::int64_t applied = 0;
+  std::int64_t skipped = 0;
+  std::int64_t clean = 0;            // applied steps since the scale last moved
+  std::int64_t consecutive_skips = 0;
+  // Gathered by check_gradients, cleared by decide at the end of a step.
+  double sum_of_squares = 0.0;       // of the unscaled gradients, over all ranks
+  std::int32_t non_finite = 0;       // count of non-finite values seen, saturating
+  // Written by decide.
+  std::int32_t skip = 0;             // this step is skipped
+  float loss_scale = 1.0f;           // the scale of the next backward
+  float used_scale = 1.0f;           // the scale of this step
+  float gradient_factor = 1.0f;      // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
+  float clip_factor = 1.0f;
+  double learning_rate = 0.0;        // of this step, before group factors
+  double gradient_norm = 0.0;        // before clipping, of the unscaled gradients; NaN when not finite
+};
+static_assert(std::is_trivially_copyable_v<StepState>);
+
+// What `decide` does with what was gathered.
+struct StepRules {
+  bool skip_non_finite = true;       // a non-finite gradient skips the step
+  float divisor = 1.0f;              // micro-batches × ranks, or the sum of their sample counts
+  float clip_norm = std::numeric_limits<float>::infinity();
+  float clip_value = std::numeric_limits<float>::infinity();  // applied per element by update
+  // Dynamic scale; factor 1 keeps it.
+  float growth_factor = 1.0f, backoff_factor = 1.0f;
+  std::int64_t growth_interval = 2000;
+  float min_scale = 1.0f, max_scale = 16777216.0f;
+};
+
+// A contiguous range of the flat buffers that belongs to one parameter.
+struct UpdateRange {
+  Index first = 0, count = 0;        // elements
+  float lr_factor = 1.0f;            // of the parameter's group
+  float weight_decay = 0.0f;
+  bool adapt = true;                 // LARS and LAMB: scale by the trust ratio
+};
+
+enum class UpdateKind : std::uint8_t { sgd, adam, adamw, rmsprop, adagrad, lars, lamb };
+
+struct UpdateRule {
+  UpdateKind kind = UpdateKind::sgd;
+  double momentum = 0.0, dampening = 0.0;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double alpha = 0.99;               // RMSprop smoothing
+  bool centered = false;             // RMSprop
+  double lr_decay = 0.0;             // Adagrad
+  double trust_coefficient = 0.001;  // LARS
+  double clip_value = std::numeric_limits<double>::infinity();
+};
+
+// Flat f32 buffers of equal length; moments that the rule does not use are absent.
+struct UpdateBuffers {
+  Tensor master, gradient;
+  Tensor working;                    // 16-bit copy written in the same pass, or absent
+  Tensor moment1, moment2, moment3;  // meanings per rule, see optim/
+};
+
+}  // namespace tandem
