@@ -22,6 +22,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "core/backend.h"
 #include "core/tensor.h"
@@ -65,7 +66,8 @@ struct Destination {
 // What forward needs besides its inputs.
 class Context {
  public:
-  Context(Backend& backend, DType dtype, const Destination* sink) : backend(backend), dtype(dtype), sink_(sink) {}
+  Context(Backend& device_backend, DType result, const Destination* sink)
+      : backend(device_backend), dtype(result), sink_(sink) {}
 
   Backend& backend;
   // The floating dtype of the op's result as the precision rule decides it: by default the dtype common to the

@@ -1,7 +1,7 @@
 # tandem_library(<folder> [<layer>...]): one static library of every .cpp below the folder, on top of the given layers.
 # Adding a file needs no edit here.
 
-set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wshadow=local -Wnon-virtual-dtor -Woverloaded-virtual)
 if(TANDEM_WERROR)
   list(APPEND TANDEM_FLAGS -Werror)
 endif()
@@ -24,7 +24,7 @@ endif()
 
 function(tandem_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main/")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(NOT sources)
     file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
