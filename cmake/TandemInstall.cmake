@@ -1,0 +1,33 @@
+# `cmake --install`: headers, libraries, the program, configs and small data, and a package for find_package(tandem).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(layers core autograd nn optim data models train)
+
+# tandem::tandem stands for all layers.
+add_library(tandem_all INTERFACE)
+set_target_properties(tandem_all PROPERTIES EXPORT_NAME tandem)
+add_library(tandem::tandem ALIAS tandem_all)
+foreach(layer ${layers})
+  target_link_libraries(tandem_all INTERFACE tandem_${layer})
+  list(APPEND targets tandem_${layer})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer} DESTINATION include/tandem FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/tandem.h DESTINATION include/tandem)
+
+set(TANDEM_ONEDNN_HOME ${PROJECT_SOURCE_DIR}/.deps/onednn)
+if(EXISTS ${TANDEM_ONEDNN_HOME})
+  install(DIRECTORY ${TANDEM_ONEDNN_HOME}/ DESTINATION lib/tandem/onednn)
+endif()
+set_target_properties(tandem_program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tandem/onednn/lib")
+
+install(TARGETS ${targets} tandem_all EXPORT tandem-targets ARCHIVE DESTINATION lib)
+install(TARGETS tandem_program RUNTIME DESTINATION bin)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION share/tandem)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/digits DESTINATION share/tandem/data OPTIONAL)
+install(EXPORT tandem-targets NAMESPACE tandem:: DESTINATION lib/cmake/tandem)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandem-config.cmake.in
+  ${PROJECT_BINARY_DIR}/tandem-config.cmake INSTALL_DESTINATION lib/cmake/tandem)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandem-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tandem-config.cmake ${PROJECT_BINARY_DIR}/tandem-config-version.cmake
+  DESTINATION lib/cmake/tandem)

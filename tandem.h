@@ -1,0 +1,20 @@
+// Everything a program that trains needs: tensors and ops, layers and models, optimizers, data, weights.
+#pragma once
+
+#include "autograd/engine.h"
+#include "autograd/leaf.h"
+#include "autograd/modes.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/tensor.h"
