@@ -120,7 +120,8 @@ class Backend {
                          bool accumulate = false) = 0;
 
   // ---- shape
-  // y[to(i)] = x[from(i)] for every i in `extents`; same dtype on both sides unless accumulating.
+  // y[to(i)] = x[from(i)] for every i in `extents`; the positions to(i) are distinct. Same dtype on both sides, except
+  // that an accumulating copy may mix floating ones.
   virtual void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
                             const Shape& extents, bool accumulate = false) = 0;
   // x [N,H,W,C] to y [N,H',W',C].
@@ -187,9 +188,9 @@ class Backend {
   // ---- softmax
   virtual void softmax(const Tensor& x, int axis, bool log, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) = 0;
-  // Per-row loss of logits [N,C] against targets i64 [N]; class_weights [C] f32 or absent. Writes loss [N] f32,
-  // row_weight [N] f32 (the weight of the row's target class, 0 where ignored) and lse [N] f32 (log of the sum of
-  // exponentials). A target outside [0,C) that is not ignored sets loss to NaN: the op's caller checks on the host.
+  // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss [N],
+  // row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum of exponentials),
+  // all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to NaN: the op's caller checks on the host.
   virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                              const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
                              const Tensor& lse) = 0;
@@ -203,9 +204,12 @@ class Backend {
   virtual void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) = 0;
   // y starts as given; adds src at the positions of `index` along `axis`, in a fixed order.
   virtual void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) = 0;
-  // index [K] picks slices of x along `axis`.
-  virtual void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y) = 0;
-  virtual void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) = 0;
+  // index (K elements of any shape) picks slices of x along `axis`; y has extent K there. `op` is named by errors.
+  virtual void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
+                            const char* op = "index_select") = 0;
+  // y starts as given; adds slice k of src to slice index[k] of y, in the order of k, unless index[k] is `skip`.
+  virtual void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
+                         std::optional<Index> skip = std::nullopt) = 0;
   virtual void one_hot(const Tensor& index, const Tensor& y) = 0;
   // values and indices (i64) of the k first along `axis` in sorted order; stable; NaN counts as largest.
   virtual void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values, const Tensor& indices) = 0;

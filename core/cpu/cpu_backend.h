@@ -56,8 +56,8 @@ class CpuBackend final : public Backend {
   // ---- index
   void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
   void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;
-  void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
-  void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;
+  void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y, const char* op) override;
+  void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y, std::optional<Index> skip) override;
   void one_hot(const Tensor& index, const Tensor& y) override;
   void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values, const Tensor& indices) override;
   // ---- random
