@@ -220,19 +220,29 @@ class Backend {
   // y = x · keep / (1-p); the same key gives the same mask, whatever the dtype.
   virtual void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) = 0;
 
-  // ---- update: flat f32 buffers; see core/step_state.h
-  // Adds the finiteness and the sum of squares (f64) of gradient·inverse_scale over all ranges to the state.
-  virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, const Tensor& state) = 0;
-  // One thread: sets skip, scale, learning rate, clip factor and counters for this step.
+  // ---- update: flat f32 buffers and one StepState in device memory; see core/step_state.h
+  // Adds to the state the sum of squares (f64) of gradient/(scale·divisor) over all ranges, and how many of these
+  // quotients are not finite. f32 (or f64, for loops without flat buffers).
+  virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor,
+                               const Tensor& state) = 0;
+  // One thread: sets skip, scale, learning rate, clip factor and counters for this step. lr_table is f64 [1+n]: the
+  // count of applied steps its first entry is for, then learning rates; the last one holds beyond the end.
   virtual void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) = 0;
-  // One pass over masters, gradients and moments; does nothing when the state says skip. `working` is a 16-bit flat
-  // copy of the masters, or absent.
+  // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip. The
+  // gaps between ranges are not touched. The result does not depend on the number of threads.
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
                       const Tensor& state) = 0;
-  // source → target when the step was applied, target → source when it was skipped.
-  virtual void commit(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
-  // average ← decay·average + (1-decay)·value when the step was applied.
-  virtual void update_average(const Tensor& value, const Tensor& average, double decay, const Tensor& state) = 0;
+  // Pairs of equal dtype and size: source → target when the step was applied, target → source when it was skipped.
+  virtual void commit(std::span<const Tensor> sources, std::span<const Tensor> targets, const Tensor& state) = 0;
+  // average ← decay·average + (1-decay)·value for each pair (f32 or f64) when the step was applied.
+  virtual void update_average(std::span<const Tensor> values, std::span<const Tensor> averages,
+                              const AverageRule& rule, const Tensor& state) = 0;
+  // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
+  virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
+  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached.
+  virtual std::uint64_t mark() = 0;
+  virtual bool reached(std::uint64_t mark) = 0;
+  virtual void wait_for(std::uint64_t mark) = 0;
 };
 
 // The backend of a device; throws UserError when there is none, with the reason.

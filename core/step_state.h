@@ -1,8 +1,8 @@
 // What a training step keeps in device memory, and the description of an update. Plain data, shared by host and
 // device code.
 //
-// The order of a step on the device: reset → check_gradients → decide → update → commit. The host reads the state one
-// step late; nothing in a step waits for it.
+// The order of a step on the device: check_gradients → decide → update → commit, update_average. The host reads the
+// state one step late; nothing in a step waits for it.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ struct StepState {
   std::int64_t attempted = 0;
   std::int64_t applied = 0;
   std::int64_t skipped = 0;
-  std::int64_t clean = 0;            // applied steps since the scale last moved
+  std::int64_t clean = 0;  // applied steps since the scale last moved
   std::int64_t consecutive_skips = 0;
-  // Gathered by check_gradients, cleared by decide at the end of a step.
-  double sum_of_squares = 0.0;       // of the unscaled gradients, over all ranks
-  std::int32_t non_finite = 0;       // count of non-finite values seen, saturating
+  // Gathered by check_gradients, cleared by decide.
+  double sum_of_squares = 0.0;  // of the unscaled gradients, over all ranks
+  std::int32_t non_finite = 0;  // count of non-finite values seen, saturating
   // Written by decide.
-  std::int32_t skip = 0;             // this step is skipped
-  float loss_scale = 1.0f;           // the scale of the next backward
-  float used_scale = 1.0f;           // the scale of this step
-  float gradient_factor = 1.0f;      // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
+  std::int32_t skip = 0;         // this step is skipped
+  float loss_scale = 1.0f;       // the scale of the next backward
+  float used_scale = 1.0f;       // the scale of this step
+  float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
-  double learning_rate = 0.0;        // of this step, before group factors
-  double gradient_norm = 0.0;        // before clipping, of the unscaled gradients; NaN when not finite
+  double learning_rate = 0.0;  // of this step, before group factors
+  double gradient_norm = 0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
 
 // What `decide` does with what was gathered.
 struct StepRules {
-  bool skip_non_finite = true;       // a non-finite gradient skips the step
-  float divisor = 1.0f;              // micro-batches × ranks, or the sum of their sample counts
-  float clip_norm = std::numeric_limits<float>::infinity();
-  float clip_value = std::numeric_limits<float>::infinity();  // applied per element by update
-  // Dynamic scale; factor 1 keeps it.
+  bool skip_non_finite = true;  // a non-finite gradient skips the step
+  bool measured = true;         // check_gradients ran; without it nothing is skipped or clipped by norm
+  double divisor = 1.0;         // the gradients are a sum of so many means (micro-batches × ranks, weighted)
+  double clip_norm = std::numeric_limits<double>::infinity();
+  // Dynamic scale: × backoff after a skip, × growth after `growth_interval` clean steps; factor 1 keeps it.
   float growth_factor = 1.0f, backoff_factor = 1.0f;
   std::int64_t growth_interval = 2000;
   float min_scale = 1.0f, max_scale = 16777216.0f;
@@ -49,10 +49,11 @@ struct StepRules {
 
 // A contiguous range of the flat buffers that belongs to one parameter.
 struct UpdateRange {
-  Index first = 0, count = 0;        // elements
-  float lr_factor = 1.0f;            // of the parameter's group
+  Index first = 0, count = 0;  // elements
+  Index slot = 0;              // the parameter's position in UpdateBuffers::counts
+  float lr_factor = 1.0f;      // of the parameter's group
   float weight_decay = 0.0f;
-  bool adapt = true;                 // LARS and LAMB: scale by the trust ratio
+  bool adapt = true;  // LARS and LAMB: scale by the trust ratio
 };
 
 enum class UpdateKind : std::uint8_t { sgd, adam, adamw, rmsprop, adagrad, lars, lamb };
@@ -62,18 +63,31 @@ struct UpdateRule {
   double momentum = 0.0, dampening = 0.0;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool amsgrad = false;              // Adam and AdamW
   double alpha = 0.99;               // RMSprop smoothing
   bool centered = false;             // RMSprop
   double lr_decay = 0.0;             // Adagrad
   double trust_coefficient = 0.001;  // LARS
-  double clip_value = std::numeric_limits<double>::infinity();
+  double clip_value = std::numeric_limits<double>::infinity();  // bound of every element of gradient · gradient_factor
 };
 
-// Flat f32 buffers of equal length; moments that the rule does not use are absent.
+// Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:
+//   sgd, lars        1: momentum
+//   adam, adamw      1: mean of gradients, 2: mean of squares, 3: running maximum of 2 (amsgrad)
+//   lamb             1: mean of gradients, 2: mean of squares
+//   rmsprop          1: mean of squares, 2: mean of gradients (centered), 3: momentum
+//   adagrad          1: sum of squares
 struct UpdateBuffers {
   Tensor master, gradient;
-  Tensor working;                    // 16-bit copy written in the same pass, or absent
-  Tensor moment1, moment2, moment3;  // meanings per rule, see optim/
+  Tensor working;  // 16-bit copy of the master written in the same pass, or absent
+  Tensor moment1, moment2, moment3;
+  Tensor counts;  // i64, one per parameter: how many updates it has had, for bias corrections
+};
+
+// An exponential moving average. With warm-up the decay of applied step t (from 1) is at most (1+t)/(10+t).
+struct AverageRule {
+  double decay = 0.999;
+  bool warm_up = true;
 };
 
 }  // namespace tandem

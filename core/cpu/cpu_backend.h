@@ -65,11 +65,16 @@ class CpuBackend final : public Backend {
   void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
   void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
   // ---- update
-  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, const Tensor& state) override;
+  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor, const Tensor& state) override;
   void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) override;
   void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers, const Tensor& state) override;
-  void commit(const Tensor& source, const Tensor& target, const Tensor& state) override;
-  void update_average(const Tensor& value, const Tensor& average, double decay, const Tensor& state) override;
+  void commit(std::span<const Tensor> sources, std::span<const Tensor> targets, const Tensor& state) override;
+  void update_average(std::span<const Tensor> values, std::span<const Tensor> averages, const AverageRule& rule, const Tensor& state) override;
+  void scale_and_limit(const Tensor& x, double factor, double limit) override;
+  // Every call returns when its work is done.
+  std::uint64_t mark() override { return 0; }
+  bool reached(std::uint64_t) override { return true; }
+  void wait_for(std::uint64_t) override {}
 };
 
 CpuBackend& backend();
