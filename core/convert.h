@@ -8,7 +8,9 @@
 
 namespace tandem {
 
-inline float widen(Half value) { return Eigen::half_impl::half_to_float(Eigen::half_impl::raw_uint16_to_half(value.bits)); }
+inline float widen(Half value) {
+  return Eigen::half_impl::half_to_float(Eigen::half_impl::raw_uint16_to_half(value.bits));
+}
 inline float widen(BFloat16 value) {
   return Eigen::bfloat16_impl::bfloat16_to_float(Eigen::bfloat16_impl::raw_uint16_to_bfloat16(value.bits));
 }
@@ -17,8 +19,8 @@ inline void narrow(float value, BFloat16& result) {
   result.bits = Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value;
 }
 
-// A float that rounds to 16 bits exactly as `value` would: f64 → f32 by rounding to odd, so that two roundings in a
-// row equal one (Boldo and Melquiond 2008).
+// A float that rounds to 16 bits exactly as `value` would: f64 → f32 by rounding to odd, so that two
+// roundings in a row equal one (Boldo and Melquiond 2008).
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value) || std::isinf(nearest)) return nearest;
@@ -27,7 +29,16 @@ inline float round_to_odd(double value) {
   return Eigen::numext::bit_cast<float>(bits | 1u);
 }
 
-// Rounds to nearest even where To is narrower; floating to integral truncates towards zero; anything non-zero is true.
+// The same for an integer: what does not fit the 53 bits of a double is gathered in its last bit.
+inline float round_to_odd(std::int64_t value) {
+  std::uint64_t size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  if (size >> 53) size = (size & ~std::uint64_t{0x7ff}) | ((size & 0x7ff) != 0 ? 0x800 : 0);
+  const float rounded = round_to_odd(static_cast<double>(size));
+  return value < 0 ? -rounded : rounded;
+}
+
+// Rounds to nearest even where To is narrower; floating to integral truncates towards zero; anything non-zero
+// is true.
 template <class To, class From>
 To convert(From value) {
   constexpr bool kTo16 = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
@@ -40,6 +51,8 @@ To convert(From value) {
     To result;
     if constexpr (std::is_same_v<From, double>) {
       narrow(round_to_odd(value), result);
+    } else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4) {
+      narrow(round_to_odd(std::int64_t{value}), result);
     } else {
       narrow(static_cast<float>(value), result);
     }

@@ -16,9 +16,11 @@ Shape::Shape(std::span<const Index> extents) {
   for (int i = 0; i < rank_; ++i) {
     require(extents[i] >= 0, "shape", "extent {} of axis {} is negative", extents[i], i);
     extents_[i] = extents[i];
-    require(!__builtin_mul_overflow(numel_, extents[i], &numel_), "shape",
+    // Extents of 0 count as 1 here, so that strides fit too and the order of the extents does not matter.
+    require(!__builtin_mul_overflow(numel_, std::max<Index>(extents[i], 1), &numel_), "shape",
             "the number of elements does not fit 64 bits (axis {}, extent {})", i, extents[i]);
   }
+  if (std::ranges::find(extents, 0) != extents.end()) numel_ = 0;
 }
 
 Index Shape::at(int axis) const { return extents_[normalized_axis(axis, rank_, "shape")]; }
