@@ -1,8 +1,8 @@
-// The arithmetic of a training step for host and device: the decision, the constants of a rule for one parameter, and
-// the update of one element.
+// The arithmetic of a training step for host and device: the decision, the constants of a rule for one
+// parameter, and the update of one element.
 //
-// All of it is f32 except the decision and the constants, which are f64 and rounded once. A rule sees the unscaled,
-// clipped gradient; it never sees a scale. References stand beside the rules in optim/.
+// All of it is f32 except the decision and the constants, which are f64 and rounded once. A rule sees the
+// unscaled, clipped gradient; it never sees a scale. References stand beside the rules in optim/.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,10 @@
 
 namespace tandem::kernels {
 
-// What a step does with what check_gradients gathered. `table` as in Backend::decide, with `entries` learning rates.
-TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries, StepState& state) {
+// What a step does with what check_gradients gathered. `table` as in Backend::decide, with `entries` learning
+// rates.
+TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
+                           StepState& state) {
   const bool finite = state.non_finite == 0;
   state.skip = rules.measured && rules.skip_non_finite && !finite;
   state.gradient_norm = rules.measured && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
@@ -57,13 +59,13 @@ TANDEM_HD double average_decay(const AverageRule& rule, const StepState& state) 
 
 struct UpdateConstants {
   float gradient_factor = 1.0f, clip_value = 0.0f;
-  float lr = 0.0f;         // with the group's factor, and the trust ratio where there is one
+  float lr = 0.0f;  // with the group's factor, and the trust ratio where there is one
   float weight_decay = 0.0f;
-  float shrink = 1.0f;     // 1 - lr·weight_decay: decoupled decay
-  float momentum = 0.0f, fresh = 1.0f;  // momentum ← momentum·old + fresh·gradient
+  float shrink = 1.0f;                                       // 1 - lr·weight_decay: decoupled decay
+  float momentum = 0.0f, fresh = 1.0f;                       // momentum ← momentum·old + fresh·gradient
   float beta1_rest = 0.0f, beta2 = 0.0f, beta2_rest = 0.0f;  // rest: 1 - beta, from f64
-  float step_size = 0.0f;  // lr / (1 - beta1^t)
-  float correction1 = 1.0f, root_correction2 = 1.0f;  // 1/(1 - beta1^t), 1/√(1 - beta2^t)
+  float step_size = 0.0f;                                    // lr / (1 - beta1^t)
+  float correction1 = 1.0f, root_correction2 = 1.0f;         // 1/(1 - beta1^t), 1/√(1 - beta2^t)
   float eps = 0.0f;
 };
 
@@ -104,8 +106,8 @@ TANDEM_HD float unscaled(const UpdateConstants& c, float gradient) {
   return low > c.clip_value ? c.clip_value : low;
 }
 
-// ---- One element: `w` is the master, a, b, c the moments in the order of UpdateBuffers; kMoments says which are used,
-// a bit each.
+// ---- One element: `w` is the master, a, b, c the moments in the order of UpdateBuffers; kMoments says which
+// are used, a bit each.
 
 enum class MomentumForm : std::uint8_t { none, classical, nesterov };
 
@@ -126,7 +128,8 @@ struct SgdElement {
 template <bool kDecoupled, bool kAmsgrad>
 struct AdamElement {
   static constexpr unsigned kMoments = kAmsgrad ? 7u : 3u;
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b, float& c) {
+  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
+                             float& c) {
     float g = unscaled(k, gradient);
     if constexpr (kDecoupled) {
       w *= k.shrink;
@@ -147,7 +150,8 @@ struct AdamElement {
 template <bool kCentered, bool kMomentum>
 struct RmspropElement {
   static constexpr unsigned kMoments = 1u | (kCentered ? 2u : 0u) | (kMomentum ? 4u : 0u);
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b, float& c) {
+  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
+                             float& c) {
     const float g = unscaled(k, gradient) + k.weight_decay * w;
     a = k.beta2 * a + k.beta2_rest * (g * g);
     float variance = a;
@@ -200,13 +204,15 @@ struct LambElement {
   }
 };
 
-// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of its gradient (LARS)
-// or direction (LAMB). 1 where either norm is zero.
-TANDEM_HD double trust_ratio(const UpdateRule& rule, const UpdateRange& range, double weight_squares, double squares) {
+// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of its
+// gradient (LARS) or direction (LAMB). 1 where either norm is zero.
+TANDEM_HD double trust_ratio(const UpdateRule& rule, const UpdateRange& range, double weight_squares,
+                             double squares) {
   if (!range.adapt || !(weight_squares > 0.0) || !(squares > 0.0)) return 1.0;
   const double weight = std::sqrt(weight_squares), other = std::sqrt(squares);
   if (rule.kind == UpdateKind::lamb) return weight / other;
-  return rule.trust_coefficient * weight / (other + static_cast<double>(range.weight_decay) * weight + rule.eps);
+  return rule.trust_coefficient * weight /
+         (other + static_cast<double>(range.weight_decay) * weight + rule.eps);
 }
 
 }  // namespace tandem::kernels
