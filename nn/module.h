@@ -1,10 +1,12 @@
 // Module: a tree of layers with named parameters, statistics and children.
 //
-// A module registers what it owns in its constructor; order of registration is the order everything is listed in, and
-// names are dotted paths from the root ("layer1.0.conv1.weight"), those of torchvision where it has the same model.
-// Modules are created on the heap and not copied; modules know nothing of precision.
+// A module registers what it owns in its constructor; order of registration is the order everything is listed
+// in, and names are dotted paths from the root ("layer1.0.conv1.weight"), those of torchvision where it has
+// the same model. Modules are created on the heap and not copied; modules know nothing of precision.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <regex>
@@ -13,14 +15,51 @@
 #include <vector>
 
 #include "autograd/leaf.h"
-#include "autograd/ops/norm.h"
 
 namespace tandem::nn {
 
-// State that is not trained by gradient. Training writes `next`; a committed step makes it live (optim/step.h).
+// State that is not trained by gradient. Training reads and writes `next`, evaluation reads `live`; they are
+// equal before a step's first forward, and the end of the step makes `next` live or takes `live` back
+// (optim/step.h, or Module::commit_statistics in a loop written by hand).
 struct Statistic {
   std::string name;   // "bn1.running_mean"
-  Tensor live, next;  // same shape; evaluation reads `live`
+  Tensor live, next;  // same shape
+};
+
+// A count kept on the host for the files that want it ("bn1.num_batches_tracked"); nothing computes with it.
+struct Counter {
+  std::string name;
+  std::int64_t* value;  // valid as long as the module
+};
+
+// All statistics of a tree as two flat f32 buffers, so that one commit serves them all.
+struct StatisticBuffers {
+  Tensor live, next;  // absent when there are no statistics
+};
+
+class Module;
+
+// Told when a module starts and ends its forward on this thread, parents around children: layer-wise
+// summaries, profiles, precision by layer. Modules call each other through operator(), which is what is
+// observed.
+class ModuleObserver {
+ public:
+  virtual ~ModuleObserver() = default;
+  virtual void enter(Module&) {}
+  virtual void leave(Module&, const Tensor& /*output*/) {}  // not called when forward throws
+};
+
+// Adds `observer` for the life of the scope; several may be active.
+class ModuleObserverScope {
+ public:
+  explicit ModuleObserverScope(ModuleObserver& observer);
+  ~ModuleObserverScope();
+  ModuleObserverScope(const ModuleObserverScope&) = delete;
+  ModuleObserverScope& operator=(const ModuleObserverScope&) = delete;
+  static const ModuleObserverScope* innermost();
+
+  ModuleObserver& observer;
+  const ModuleObserverScope* const outer;
 };
 
 class Module {
@@ -31,24 +70,51 @@ class Module {
 
   // One input, one output. A module that takes several overrides forward_all and throws here.
   virtual Tensor forward(const Tensor& x) = 0;
+  // Throws UserError for more than one input unless overridden.
   virtual Tensor forward_all(const TensorList& xs);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) {
+    return observed([&] { return forward(x); });
+  }
+  Tensor operator()(const TensorList& xs) {
+    return observed([&] { return forward_all(xs); });
+  }
 
-  // Every parameter of the tree, each once however often it is shared; also writes their names.
+  // Every parameter of the tree, each once however often it is shared; also writes their names: the first
+  // path.
   std::vector<Parameter> parameters() const;
+  // Every path to a parameter, shared ones with each of theirs.
+  std::vector<std::pair<std::string, Parameter>> parameter_paths() const;
   std::vector<Statistic> statistics() const;
+  std::vector<Counter> counters();
   // Direct children with their names.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // Visits this module and everything below it, parents first; the root's path is "".
+  // Parameters of this module itself, without its children's.
+  const std::vector<std::pair<std::string, Parameter>>& own_parameters() const { return parameters_; }
+  // Visits this module and everything below it, parents first, a shared module under each of its paths; the
+  // root's path is "".
   void visit(const std::function<void(const std::string& path, Module& module)>& visitor);
+  // The module at a dotted path, nullptr when there is none; "" is this module.
+  Module* find(const std::string& path);
+
+  // Elements of all parameters, shared ones once.
+  Index parameter_count(bool trainable_only = false) const;
 
   // Training (the default) or evaluation: dropout and batch norm differ.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  // Parameters whose whole name contains a match stop (or resume) collecting gradients; returns how many matched.
+  // Parameters whose whole name contains a match stop (or resume) collecting gradients; returns how many
+  // matched.
   int freeze(const std::regex& names, bool frozen = true);
+
+  void clear_gradients();
+
+  // For loops without optim::Step: makes what training wrote live, or takes it back.
+  void commit_statistics(bool applied = true);
+  // Moves every statistic into ranges of two new flat buffers on `device`, in the order of statistics().
+  // Values are kept; tensors that statistics() returned before name the old memory.
+  StatisticBuffers flatten_statistics(Device device = {});
 
   // "Conv2d(3 → 64, 7×7, stride 2, padding 3)"
   virtual std::string describe() const = 0;
@@ -56,18 +122,38 @@ class Module {
  protected:
   Module() = default;
 
-  Parameter& add_parameter(std::string name, Parameter parameter);
-  // Registers running statistics; later changes go through the returned index-stable tensors.
-  void add_statistic(std::string name, Tensor live, Tensor next);
+  // Runs `forward` and tells the observers.
+  template <class Forward>
+  Tensor observed(Forward&& forward) {
+    if (!ModuleObserverScope::innermost()) [[likely]]
+      return forward();
+    notify_enter();
+    Tensor y = forward();
+    notify_leave(y);
+    return y;
+  }
+
+  // Names must be unique within the module and contain no dot.
+  Parameter add_parameter(std::string name, Parameter parameter);
+  // Registers running statistics that start at `live`, which is copied for `next`. The reference stays valid
+  // and follows flatten_statistics.
+  const Statistic& add_statistic(std::string name, Tensor live);
+  std::int64_t& add_counter(std::string name);
   template <class M>
   std::shared_ptr<M> add_child(std::string name, std::shared_ptr<M> child) {
-    children_.emplace_back(std::move(name), child);
+    register_child(std::move(name), child);
     return child;
   }
 
  private:
+  void register_child(std::string name, std::shared_ptr<Module> child);
+  void check_new_name(const std::string& name) const;
+  void notify_enter();
+  void notify_leave(const Tensor& output);
+
   std::vector<std::pair<std::string, Parameter>> parameters_;
-  std::vector<Statistic> statistics_;
+  std::deque<Statistic> statistics_;  // stable addresses
+  std::deque<std::pair<std::string, std::int64_t>> counters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
 };

@@ -1,0 +1,82 @@
+// Initialisers: fill an f32 (or f64) tensor in place.
+//
+// Random ones are keyed by (seed of the active RandomScope, purpose initialisation, call), where call counts
+// the random draws in the scope: building the same model in a RandomScope of the same seed gives the same
+// weights, whatever the threads. Weights are laid out as in autograd/ops: linear [O,I], filters
+// [O,KH,KW,I/groups], transposed filters [I,KH,KW,O/groups], filters of sequences [O,K,I/groups].
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+
+namespace tandem::nn {
+
+// fan_in = elements per slice of axis 0; fan_out = elements per slice of the last axis. As in PyTorch, for a
+// transposed filter "in" and "out" are those of its adjoint convolution.
+struct Fans {
+  Index in = 0, out = 0;
+};
+// Throws UserError for a tensor of less than two axes.
+Fans fans_of(const Shape& weight);
+
+enum class FanMode : std::uint8_t { in, out };
+
+// Gain of a nonlinearity, as PyTorch's calculate_gain: "linear", "sigmoid", "tanh", "relu", "leaky_relu",
+// "selu". Throws UserError for another name.
+double gain_of(const std::string& nonlinearity, double negative_slope = 0.01);
+
+namespace init {
+
+void constant(const Tensor& weight, double value);
+inline void zeros(const Tensor& weight) { constant(weight, 0.0); }
+inline void ones(const Tensor& weight) { constant(weight, 1.0); }
+// In [low, high).
+void uniform(const Tensor& weight, double low, double high);
+void normal(const Tensor& weight, double mean = 0.0, double stddev = 1.0);
+// A normal distribution cut off outside [low, high] (absolute bounds), by inversion of its distribution
+// function. Throws UserError unless low < high and the interval holds some of the mass.
+void truncated_normal(const Tensor& weight, double mean = 0.0, double stddev = 1.0, double low = -2.0,
+                      double high = 2.0);
+
+// He et al. 2015: variance gain²/fan.
+void kaiming_uniform(const Tensor& weight, FanMode mode = FanMode::in, double gain = 1.4142135623730951);
+void kaiming_normal(const Tensor& weight, FanMode mode = FanMode::in, double gain = 1.4142135623730951);
+// Glorot and Bengio 2010: variance gain²·2/(fan_in + fan_out).
+void xavier_uniform(const Tensor& weight, double gain = 1.0);
+void xavier_normal(const Tensor& weight, double gain = 1.0);
+
+// Saxe et al. 2013: the weight as a matrix [axis 0, rest] gets orthonormal rows (or columns, whichever are
+// fewer), times gain, uniformly distributed: Q of a QR decomposition of a normal matrix, with the signs of
+// R's diagonal.
+void orthogonal(const Tensor& weight, double gain = 1.0);
+
+// The defaults of PyTorch's linear and convolution layers: both uniform in ±1/√fan_in of the weight.
+void default_weight(const Tensor& weight);
+void default_bias(const Tensor& bias, const Shape& weight);
+
+}  // namespace init
+
+// The choice of an initialiser as a value, for layer options.
+enum class WeightInit : std::uint8_t {
+  standard,  // PyTorch's default: uniform in ±1/√fan_in
+  kaiming_uniform,
+  kaiming_normal,
+  kaiming_normal_fan_out,
+  xavier_uniform,
+  xavier_normal,
+  orthogonal,
+  truncated_normal,  // standard deviation 0.02, cut off at two of them
+  zeros,
+};
+
+// "standard", "kaiming_uniform", …
+inline constexpr int kWeightInitCount = 9;
+const char* name_of(WeightInit init);
+
+void initialise(const Tensor& weight, WeightInit init);
+
+// Fresh f32 host memory for a parameter.
+Tensor parameter_memory(const Shape& shape);
+
+}  // namespace tandem::nn

@@ -1,0 +1,63 @@
+#include "nn/layers/batch_norm.h"
+
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace tandem::nn {
+
+namespace {
+Tensor statistic_memory(Index channels, double value) {
+  require(channels > 0, "batch_norm", "channels must be positive, got {}", channels);
+  return Tensor::full({channels}, value, {.dtype = DType::f32, .device = {}, .kind = MemoryKind::weights});
+}
+
+Parameter filled(Index channels, double value) {
+  const Tensor memory = parameter_memory({channels});
+  init::constant(memory, value);
+  return Parameter(memory);
+}
+}  // namespace
+
+BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
+    : channels_(channels),
+      options_{.eps = options.eps, .momentum = options.momentum, .relu = options.relu},
+      mean_(add_statistic("running_mean", statistic_memory(channels, 0.0))),
+      var_(add_statistic("running_var", statistic_memory(channels, 1.0))),
+      batches_tracked_(add_counter("num_batches_tracked")) {
+  require(options.eps > 0.0, "batch_norm", "eps must be positive, got {}", options.eps);
+  require(options.momentum >= 0.0 && options.momentum <= 1.0, "batch_norm", "momentum lies in [0, 1], got {}",
+          options.momentum);
+  if (!options.affine) return;
+  gamma_ = add_parameter("weight", filled(channels, options.zero_gamma ? 0.0 : 1.0));
+  beta_ = add_parameter("bias", filled(channels, 0.0));
+}
+
+Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual) {
+  const Tensor gamma = gamma_.defined() ? gamma_.tensor() : Tensor{};
+  const Tensor beta = beta_.defined() ? beta_.tensor() : Tensor{};
+  if (!training())
+    return batch_norm_infer(x, gamma, beta, {mean_.live, var_.live, mean_.next, var_.next}, options_,
+                            residual);
+  ++batches_tracked_;
+  // `next` continues from itself, so that every micro-batch of a step counts.
+  return batch_norm_train(x, gamma, beta, {mean_.next, var_.next, mean_.next, var_.next}, options_, residual);
+}
+
+Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}); }
+
+Tensor BatchNorm::forward_all(const TensorList& xs) {
+  require(xs.size() == 1 || xs.size() == 2, "batch_norm", "takes x and perhaps a residual, got {} inputs",
+          xs.size());
+  return normalise(xs[0], xs.size() == 2 ? xs[1] : Tensor{});
+}
+
+Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual) {
+  return observed([&] { return normalise(x, residual); });
+}
+
+std::string BatchNorm::describe() const {
+  return fmt::format("BatchNorm({}{}{})", channels_, options_.relu ? ", relu" : "",
+                     gamma_.defined() ? "" : ", no affine");
+}
+
+}  // namespace tandem::nn

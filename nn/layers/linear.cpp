@@ -1,0 +1,43 @@
+#include "nn/layers/linear.h"
+
+#include "autograd/ops/matmul.h"
+#include "core/error.h"
+
+namespace tandem::nn {
+
+Linear::Linear(Index in_features, Index out_features, const LinearOptions& options) {
+  require(in_features > 0 && out_features > 0, "linear", "features must be positive, got {} → {}",
+          in_features, out_features);
+  const Tensor weight = parameter_memory({out_features, in_features});
+  initialise(weight, options.init);
+  weight_ = add_parameter("weight", Parameter(weight));
+  if (!options.bias) return;
+  const Tensor bias = parameter_memory({out_features});
+  if (options.init == WeightInit::standard) {
+    init::default_bias(bias, weight.shape());
+  } else {
+    init::zeros(bias);
+  }
+  bias_ = add_parameter("bias", Parameter(bias));
+}
+
+Linear::Linear(Parameter weight, Parameter bias) {
+  require(weight.defined() && weight.value().rank() == 2, "linear", "a weight has two axes, got {}",
+          weight.defined() ? to_string(weight.value()) : "none");
+  require(!bias.defined() || bias.value().shape() == Shape{weight.value().size(0)}, "linear",
+          "bias {} does not fit weight {}", bias.defined() ? to_string(bias.value()) : "none",
+          to_string(weight.value()));
+  weight_ = add_parameter("weight", std::move(weight));
+  if (bias.defined()) bias_ = add_parameter("bias", std::move(bias));
+}
+
+Tensor Linear::forward(const Tensor& x) {
+  return linear(x, weight_.tensor(), bias_.defined() ? bias_.tensor() : Tensor{});
+}
+
+std::string Linear::describe() const {
+  return fmt::format("Linear({} → {}{})", weight_.value().size(1), weight_.value().size(0),
+                     bias_.defined() ? "" : ", no bias");
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,58 @@
+#include "nn/layers/norm.h"
+
+#include "autograd/ops/norm.h"
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace tandem::nn {
+
+namespace {
+Parameter filled(const Shape& shape, double value) {
+  const Tensor memory = parameter_memory(shape);
+  init::constant(memory, value);
+  return Parameter(memory);
+}
+
+Tensor optional(const Parameter& parameter) { return parameter.defined() ? parameter.tensor() : Tensor{}; }
+}  // namespace
+
+LayerNorm::LayerNorm(const Shape& shape, const NormOptions& options) : shape_(shape), options_(options) {
+  require(shape.rank() > 0 && shape.numel() > 0, "layer_norm",
+          "needs positive extents to normalise over, got {}", to_string(shape));
+  if (!options.affine) return;
+  gamma_ = add_parameter("weight", filled(shape, 1.0));
+  beta_ = add_parameter("bias", filled(shape, 0.0));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  bool fits = x.rank() >= shape_.rank();
+  for (int i = 1; fits && i <= shape_.rank(); ++i) fits = x.size(-i) == shape_.at(-i);
+  require(fits, "layer_norm", "normalises over {}, input is {}", to_string(shape_), to_string(x.shape()));
+  return layer_norm(x, optional(gamma_), optional(beta_), shape_.rank(), options_.eps);
+}
+
+std::string LayerNorm::describe() const {
+  return fmt::format("LayerNorm({}{})", to_string(shape_), options_.affine ? "" : ", no affine");
+}
+
+GroupNorm::GroupNorm(Index groups, Index channels, const NormOptions& options)
+    : groups_(groups), channels_(channels), options_(options) {
+  require(groups > 0 && channels > 0 && channels % groups == 0, "group_norm",
+          "{} groups must divide {} channels", groups, channels);
+  if (!options.affine) return;
+  gamma_ = add_parameter("weight", filled({channels}, 1.0));
+  beta_ = add_parameter("bias", filled({channels}, 0.0));
+}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  require(x.rank() >= 2 && x.size(-1) == channels_, "group_norm", "expects [N,…,{}], input is {}", channels_,
+          to_string(x.shape()));
+  return group_norm(x, optional(gamma_), optional(beta_), groups_, options_.eps);
+}
+
+std::string GroupNorm::describe() const {
+  return fmt::format("GroupNorm({} groups of {}{})", groups_, channels_,
+                     options_.affine ? "" : ", no affine");
+}
+
+}  // namespace tandem::nn

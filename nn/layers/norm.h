@@ -1,0 +1,42 @@
+// Layer and group normalisation: no running state, the same in training and evaluation.
+#pragma once
+
+#include "nn/module.h"
+
+namespace tandem::nn {
+
+struct NormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+
+// Over the last axes, which must have the extents of `shape`. Parameters: weight, bias of that shape.
+class LayerNorm final : public Module {
+ public:
+  explicit LayerNorm(const Shape& shape, const NormOptions& options = {});
+  explicit LayerNorm(Index features, const NormOptions& options = {}) : LayerNorm(Shape{features}, options) {}
+
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  Shape shape_;
+  NormOptions options_;
+  Parameter gamma_, beta_;
+};
+
+// [N,…,C], statistics per sample over groups of channels. Parameters: weight, bias [C].
+class GroupNorm final : public Module {
+ public:
+  GroupNorm(Index groups, Index channels, const NormOptions& options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  Index groups_, channels_;
+  NormOptions options_;
+  Parameter gamma_, beta_;
+};
+
+}  // namespace tandem::nn

@@ -1,0 +1,196 @@
+#include "nn/module.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "core/backend.h"
+#include "core/error.h"
+
+namespace tandem::nn {
+
+namespace {
+
+thread_local const ModuleObserverScope* innermost_observer = nullptr;
+
+std::string joined(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
+
+void visit_below(const std::string& path, Module& module,
+                 const std::function<void(const std::string&, Module&)>& visitor) {
+  visitor(path, module);
+  for (const auto& [name, child] : module.children()) visit_below(joined(path, name), *child, visitor);
+}
+
+}  // namespace
+
+ModuleObserverScope::ModuleObserverScope(ModuleObserver& o) : observer(o), outer(innermost_observer) {
+  innermost_observer = this;
+}
+ModuleObserverScope::~ModuleObserverScope() { innermost_observer = outer; }
+const ModuleObserverScope* ModuleObserverScope::innermost() { return innermost_observer; }
+
+void Module::notify_enter() {
+  for (const auto* scope = innermost_observer; scope; scope = scope->outer) scope->observer.enter(*this);
+}
+
+void Module::notify_leave(const Tensor& output) {
+  for (const auto* scope = innermost_observer; scope; scope = scope->outer)
+    scope->observer.leave(*this, output);
+}
+
+Tensor Module::forward_all(const TensorList& xs) {
+  require(xs.size() == 1, describe(), "takes one input, got {}", xs.size());
+  return forward(xs[0]);
+}
+
+void Module::visit(const std::function<void(const std::string&, Module&)>& visitor) {
+  visit_below("", *this, visitor);
+}
+
+Module* Module::find(const std::string& path) {
+  Module* found = nullptr;
+  visit([&](const std::string& at, Module& module) {
+    if (!found && at == path) found = &module;
+  });
+  return found;
+}
+
+std::vector<std::pair<std::string, Parameter>> Module::parameter_paths() const {
+  std::vector<std::pair<std::string, Parameter>> paths;
+  const_cast<Module*>(this)->visit([&](const std::string& path, Module& module) {
+    for (const auto& [name, parameter] : module.parameters_)
+      paths.emplace_back(joined(path, name), parameter);
+  });
+  return paths;
+}
+
+std::vector<Parameter> Module::parameters() const {
+  std::vector<Parameter> unique;
+  std::unordered_set<const Leaf*> seen;
+  for (auto& [path, parameter] : parameter_paths()) {
+    if (!seen.insert(&parameter.leaf()).second) continue;
+    parameter.set_name(path);
+    unique.push_back(parameter);
+  }
+  return unique;
+}
+
+std::vector<Statistic> Module::statistics() const {
+  std::vector<Statistic> all;
+  std::set<const Module*> seen;  // a shared module's statistics are one
+  const_cast<Module*>(this)->visit([&](const std::string& path, Module& module) {
+    if (!seen.insert(&module).second) return;
+    for (const Statistic& own : module.statistics_)
+      all.push_back({joined(path, own.name), own.live, own.next});
+  });
+  return all;
+}
+
+std::vector<Counter> Module::counters() {
+  std::vector<Counter> all;
+  std::set<const Module*> seen;
+  visit([&](const std::string& path, Module& module) {
+    if (!seen.insert(&module).second) return;
+    for (auto& [name, value] : module.counters_) all.push_back({joined(path, name), &value});
+  });
+  return all;
+}
+
+Index Module::parameter_count(bool trainable_only) const {
+  Index count = 0;
+  for (const Parameter& parameter : parameters()) {
+    if (!trainable_only || parameter.trainable()) count += parameter.value().numel();
+  }
+  return count;
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, child] : children_) child->train(on);
+}
+
+int Module::freeze(const std::regex& names, bool frozen) {
+  std::unordered_set<const Leaf*> matched;
+  for (auto& [path, parameter] : parameter_paths()) {
+    if (!std::regex_search(path, names)) continue;
+    parameter.set_trainable(!frozen);
+    matched.insert(&parameter.leaf());
+  }
+  return static_cast<int>(matched.size());
+}
+
+void Module::clear_gradients() {
+  for (const auto& [path, parameter] : parameter_paths()) parameter.leaf().clear_gradient();
+}
+
+void Module::commit_statistics(bool applied) {
+  for (const Statistic& statistic : statistics()) {
+    const Tensor& source = applied ? statistic.next : statistic.live;
+    const Tensor& target = applied ? statistic.live : statistic.next;
+    backend_for(target.device()).copy_bytes(source, target);
+    target.storage()->bump_version();
+  }
+}
+
+StatisticBuffers Module::flatten_statistics(Device device) {
+  Index total = 0;
+  for (const Statistic& statistic : statistics()) total += statistic.live.numel();
+  if (total == 0) return {};
+  const TensorOptions options{DType::f32, device, MemoryKind::weights};
+  const StatisticBuffers buffers{Tensor::empty({total}, options), Tensor::empty({total}, options)};
+  Backend& backend = backend_for(device);
+  Index first = 0;
+  const auto move = [&](Tensor& tensor, const Tensor& buffer) {
+    Tensor range = buffer.rows(first, tensor.numel()).viewed(tensor.shape());
+    backend.copy_bytes(tensor, range);
+    tensor = std::move(range);
+  };
+  std::set<const Module*> seen;
+  visit([&](const std::string&, Module& module) {
+    if (!seen.insert(&module).second) return;
+    for (Statistic& own : module.statistics_) {
+      move(own.live, buffers.live);
+      move(own.next, buffers.next);
+      first += own.live.numel();
+    }
+  });
+  return buffers;
+}
+
+void Module::check_new_name(const std::string& name) const {
+  ensure(!name.empty() && name.find('.') == std::string::npos, "module", "\"{}\" is no name for a member",
+         name);
+  const auto same = [&](const auto& member) { return member.first == name; };
+  const bool taken = std::ranges::any_of(parameters_, same) || std::ranges::any_of(children_, same) ||
+                     std::ranges::any_of(counters_, same) ||
+                     std::ranges::any_of(statistics_, [&](const Statistic& s) { return s.name == name; });
+  ensure(!taken, "module", "\"{}\" is registered twice", name);
+}
+
+Parameter Module::add_parameter(std::string name, Parameter parameter) {
+  check_new_name(name);
+  ensure(parameter.defined(), "module", "parameter \"{}\" is absent", name);
+  parameters_.emplace_back(std::move(name), parameter);
+  return parameter;
+}
+
+const Statistic& Module::add_statistic(std::string name, Tensor live) {
+  check_new_name(name);
+  Tensor next = live.clone(MemoryKind::weights);
+  return statistics_.emplace_back(Statistic{std::move(name), std::move(live), std::move(next)});
+}
+
+std::int64_t& Module::add_counter(std::string name) {
+  check_new_name(name);
+  return counters_.emplace_back(std::move(name), 0).second;
+}
+
+void Module::register_child(std::string name, std::shared_ptr<Module> child) {
+  check_new_name(name);
+  ensure(child != nullptr, "module", "child \"{}\" is absent", name);
+  children_.emplace_back(std::move(name), std::move(child));
+}
+
+}  // namespace tandem::nn
