@@ -1,0 +1,149 @@
+// Resizing of channels-last images. Source coordinates are those of PyTorch's interpolate: nearest takes
+// floor(i · in/out) in f32; bilinear maps i to i·(in-1)/(out-1) when corners are aligned and to
+// max(0, (i+½)·in/out - ½) otherwise.
+//
+// Backward is parallel over rows of the input gradient: each gathers the output rows that read it, in
+// ascending order, so the sums have one order whatever the thread count.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/convert.h"
+#include "core/cpu/cpu_backend.h"
+
+namespace tandem::cpu {
+
+namespace {
+
+constexpr Index kParallelElements = Index{1} << 14;
+
+// Output position i reads near·(1-weight) + far·weight.
+template <class C>
+struct Tap {
+  Index near = 0, far = 0;
+  C weight = 0;
+};
+
+template <class C>
+std::vector<Tap<C>> taps(Index in, Index out, ResizeMode mode, bool align_corners) {
+  std::vector<Tap<C>> result(static_cast<std::size_t>(out));
+  for (Index i = 0; i < out; ++i) {
+    Tap<C>& tap = result[static_cast<std::size_t>(i)];
+    if (mode == ResizeMode::nearest) {
+      const float scale = static_cast<float>(in) / static_cast<float>(out);
+      tap.near = tap.far = std::min(static_cast<Index>(std::floor(static_cast<float>(i) * scale)), in - 1);
+      continue;
+    }
+    C at;
+    if (align_corners) {
+      at = out > 1 ? static_cast<C>(i) * (static_cast<C>(in - 1) / static_cast<C>(out - 1)) : C(0);
+    } else {
+      at = std::max(C(0), (static_cast<C>(i) + C(0.5)) * (static_cast<C>(in) / static_cast<C>(out)) - C(0.5));
+    }
+    tap.near = std::min(static_cast<Index>(at), in - 1);
+    tap.far = std::min(tap.near + 1, in - 1);
+    tap.weight = std::clamp(at - static_cast<C>(tap.near), C(0), C(1));
+  }
+  return result;
+}
+
+struct Extents {
+  Index images, in_height, in_width, out_height, out_width, channels;
+};
+
+Extents extents_of(const Tensor& in, const Tensor& out) {
+  return {in.size(0), in.size(1), in.size(2), out.size(1), out.size(2), in.size(3)};
+}
+
+template <class C, class X, class Y>
+void resize(const X* x, Y* y, const Extents& e, ResizeMode mode, bool align_corners) {
+  const auto rows = taps<C>(e.in_height, e.out_height, mode, align_corners);
+  const auto columns = taps<C>(e.in_width, e.out_width, mode, align_corners);
+  const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
+#pragma omp parallel for schedule(static) if (e.images * e.out_height * out_row >= kParallelElements)
+  for (Index line = 0; line < e.images * e.out_height; ++line) {
+    const Tap<C>& v = rows[static_cast<std::size_t>(line % e.out_height)];
+    const X* image = x + line / e.out_height * e.in_height * in_row;
+    const X *upper = image + v.near * in_row, *lower = image + v.far * in_row;
+    Y* to = y + line * out_row;
+    for (Index j = 0; j < e.out_width; ++j, to += e.channels) {
+      const Tap<C>& h = columns[static_cast<std::size_t>(j)];
+      const Index near = h.near * e.channels, far = h.far * e.channels;
+      if (mode == ResizeMode::nearest) {
+        for (Index c = 0; c < e.channels; ++c) to[c] = convert<Y>(upper[near + c]);
+        continue;
+      }
+      for (Index c = 0; c < e.channels; ++c) {
+        const C top = (C(1) - h.weight) * convert<C>(upper[near + c]) + h.weight * convert<C>(upper[far + c]);
+        const C bottom =
+            (C(1) - h.weight) * convert<C>(lower[near + c]) + h.weight * convert<C>(lower[far + c]);
+        to[c] = convert<Y>((C(1) - v.weight) * top + v.weight * bottom);
+      }
+    }
+  }
+}
+
+// sum [in_width·channels] += weight · one row of output gradients, spread over the columns it was read from.
+template <class C, class Y>
+void spread_row(const Y* dy, C weight, const std::vector<Tap<C>>& columns, Index channels, C* sum) {
+  for (std::size_t j = 0; j < columns.size(); ++j, dy += channels) {
+    const Tap<C>& h = columns[j];
+    C *near = sum + h.near * channels, *far = sum + h.far * channels;
+    const C near_weight = weight * (C(1) - h.weight), far_weight = weight * h.weight;
+    for (Index c = 0; c < channels; ++c) near[c] += near_weight * convert<C>(dy[c]);
+    if (h.weight != C(0)) {
+      for (Index c = 0; c < channels; ++c) far[c] += far_weight * convert<C>(dy[c]);
+    }
+  }
+}
+
+template <class C, class X, class Y>
+void resize_backward(const Y* dy, X* dx, const Extents& e, ResizeMode mode, bool align_corners) {
+  const auto rows = taps<C>(e.in_height, e.out_height, mode, align_corners);
+  const auto columns = taps<C>(e.in_width, e.out_width, mode, align_corners);
+  const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
+#pragma omp parallel if (e.images * e.out_height * out_row >= kParallelElements)
+  {
+    std::vector<C> sum(static_cast<std::size_t>(in_row));
+#pragma omp for schedule(static)
+    for (Index line = 0; line < e.images * e.in_height; ++line) {
+      const Index image = line / e.in_height, row = line % e.in_height;
+      std::fill(sum.begin(), sum.end(), C(0));
+      // `near` and `far` ascend with the output row, so the readers of a row are a range.
+      const auto first =
+          std::partition_point(rows.begin(), rows.end(), [&](const Tap<C>& t) { return t.far < row; });
+      for (auto tap = first; tap != rows.end() && tap->near <= row; ++tap) {
+        const C weight =
+            (tap->near == row ? C(1) - tap->weight : C(0)) + (tap->far == row ? tap->weight : C(0));
+        if (weight == C(0)) continue;
+        spread_row(dy + (image * e.out_height + (tap - rows.begin())) * out_row, weight, columns, e.channels,
+                   sum.data());
+      }
+      for (Index i = 0; i < in_row; ++i) dx[line * in_row + i] = convert<X>(sum[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) {
+  if (y.numel() == 0) return;
+  visit_floating(x.dtype(), [&]<class X>(TypeTag<X>) {
+    visit_floating(y.dtype(), [&]<class Y>(TypeTag<Y>) {
+      using C = std::conditional_t<std::is_same_v<X, double> || std::is_same_v<Y, double>, double, float>;
+      resize<C>(x.data<X>(), y.data<Y>(), extents_of(x, y), mode, align_corners);
+    });
+  });
+}
+
+void CpuBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) {
+  if (dx.numel() == 0) return;
+  visit_floating(dx.dtype(), [&]<class X>(TypeTag<X>) {
+    visit_floating(dy.dtype(), [&]<class Y>(TypeTag<Y>) {
+      using C = std::conditional_t<std::is_same_v<X, double> || std::is_same_v<Y, double>, double, float>;
+      resize_backward<C>(dy.data<Y>(), dx.data<X>(), extents_of(dx, dy), mode, align_corners);
+    });
+  });
+}
+
+}  // namespace tandem::cpu
