@@ -16,15 +16,20 @@ namespace tandem {
 class Engine {
  public:
   Engine(BackwardOptions options, std::span<const Tensor> captured)
-      : options_(options), captured_(captured), captured_gradients_(captured.size()), number_(next_number()) {}
+      : options_(options),
+        captured_(captured),
+        captured_gradients_(captured.size()),
+        number_(next_number()) {}
 
   TensorList run(std::span<const Tensor> outputs, std::span<const Tensor> seeds) {
+    const GradMode mode(options_.create_graph);
+    const PrecisionScope full_precision(nullptr);  // backward replays the dtypes of forward
     discover(outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Node* node = node_of(outputs[i]);
-      if (node->run_.needed) deliver(*node, outputs[i].edge().output, seeds[i]);
+      if (node->run_.needed)
+        deliver(*node, outputs[i].edge().output, options_.create_graph ? seeds[i] : seeds[i].detach());
     }
-    const GradMode mode(options_.create_graph);
     while (!ready_.empty()) {
       Node* node = ready_.top();
       ready_.pop();
@@ -42,6 +47,9 @@ class Engine {
   struct BySequence {
     bool operator()(const Node* a, const Node* b) const { return a->sequence() < b->sequence(); }
   };
+
+  // Only leaves have no inputs.
+  static Leaf* as_leaf(Node& node) { return node.inputs.empty() ? static_cast<Leaf*>(&node) : nullptr; }
 
   bool is_captured(const Node& node) const {
     return std::ranges::any_of(captured_, [&](const Tensor& t) { return node_of(t) == &node; });
@@ -87,7 +95,7 @@ class Engine {
 
   void process(Node& node) {
     capture(node);
-    if (auto* leaf = dynamic_cast<Leaf*>(&node)) {
+    if (Leaf* leaf = as_leaf(node)) {
       finish_leaf(*leaf);
       return;
     }
@@ -96,7 +104,10 @@ class Engine {
     const bool leads_on = std::ranges::any_of(node.inputs, [](const GradientEdge& e) {
       return e.node && static_cast<Node*>(e.node.get())->run_.needed;
     });
-    if (!leads_on) return;
+    if (!leads_on) {
+      dy.clear();
+      return;
+    }
     std::vector<Tensor> dx(node.inputs.size());
     std::vector<Needs::Input> wanted(node.inputs.size());
     if (reached) {
@@ -115,7 +126,7 @@ class Engine {
       if (dx[i].defined() && wanted[i].wanted) {
         check_gradient(node, producer.outputs[edge.output], dx[i]);
         if (wanted[i].sink.tensor.defined() && dx[i].is_same(wanted[i].sink.tensor)) {
-          if (auto* leaf = dynamic_cast<Leaf*>(&producer); leaf && captured_.empty()) leaf->mark_written();
+          if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) leaf->mark_written();
         } else {
           wanted[i].sink = {};
           deliver(producer, edge.output, std::move(dx[i]));
@@ -123,7 +134,13 @@ class Engine {
       }
       dx[i] = {};
       wanted[i].sink = {};
-      if (--producer.run_.dependencies == 0) ready_.push(&producer);
+      if (--producer.run_.dependencies > 0) continue;
+      // A leaf is announced at once, so that communication may start while backward goes on.
+      if (as_leaf(producer)) {
+        process(producer);
+      } else {
+        ready_.push(&producer);
+      }
     }
   }
 
@@ -135,15 +152,16 @@ class Engine {
       Node& producer = static_cast<Node&>(*edge.node);
       wanted[i].wanted = producer.run_.needed;
       if (!producer.run_.needed || options_.create_graph) continue;
-      const bool repeated = std::any_of(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i),
-                                        [&](const GradientEdge& e) {
-                                          return e.node == edge.node && e.output == edge.output;
-                                        });
+      const bool repeated =
+          std::any_of(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const GradientEdge& e) { return e.node == edge.node && e.output == edge.output; });
       if (repeated) continue;
       const Tensor& slot = producer.run_.gradients[edge.output];
       if (slot.defined()) {
-        if (slot.storage()->use_count() == 1) wanted[i].sink = {slot, true};
-      } else if (auto* leaf = dynamic_cast<Leaf*>(&producer); leaf && captured_.empty()) {
+        // Into 16 bits only the last contribution: each one that a kernel adds there is rounded.
+        const bool exact = !is_16bit(slot.dtype()) || producer.run_.dependencies == 1;
+        if (exact && slot.storage()->use_count() == 1) wanted[i].sink = {slot, true};
+      } else if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
         wanted[i].sink = leaf->sink();
       }
     }
@@ -151,14 +169,14 @@ class Engine {
 
   void check_gradient(const Node& node, const OutputMeta& meta, const Tensor& gradient) const {
     ensure(gradient.shape() == meta.shape && gradient.device() == meta.device, node.info().name,
-           "backward produced {} on {} for an input of {}{} on {}", to_string(gradient), to_string(gradient.device()),
-           name_of(meta.dtype), to_string(meta.shape), to_string(meta.device));
+           "backward produced {} on {} for an input of {}{} on {}", to_string(gradient),
+           to_string(gradient.device()), name_of(meta.dtype), to_string(meta.shape), to_string(meta.device));
   }
 
   // Adds `gradient` to what output `index` of `node` has received so far.
   void deliver(Node& node, std::uint32_t index, Tensor gradient) {
     const OutputMeta& meta = node.outputs[index];
-    if (auto* leaf = dynamic_cast<Leaf*>(&node); leaf && captured_.empty()) {
+    if (Leaf* leaf = as_leaf(node); leaf && captured_.empty()) {
       leaf->accumulate(gradient, options_.create_graph);
       return;
     }
@@ -171,10 +189,12 @@ class Engine {
     Backend& backend = backend_for(meta.device);
     if (!slot.defined()) {
       slot = std::move(gradient);
-    } else if (slot.storage()->use_count() == 1 && (slot.dtype() == DType::f32 || slot.dtype() == DType::f64)) {
+    } else if (slot.storage()->use_count() == 1 &&
+               (slot.dtype() == DType::f32 || slot.dtype() == DType::f64)) {
       backend.cast(gradient, slot, /*accumulate=*/true);
     } else {
-      // Shared by somebody else, or 16-bit: the running sum moves to a wide buffer of its own, rounded once at the end.
+      // Shared by somebody else, or 16-bit: the running sum moves to a wide buffer of its own, rounded once
+      // at the end.
       const DType wide = meta.dtype == DType::f64 ? DType::f64 : DType::f32;
       const Tensor sum = Tensor::empty(meta.shape, {wide, meta.device});
       backend.cast(slot, sum);
@@ -194,7 +214,8 @@ class Engine {
       }
     }
     for (std::size_t i = 0; i < captured_.size(); ++i) {
-      if (node_of(captured_[i]) == &node) captured_gradients_[i] = node.run_.gradients[captured_[i].edge().output];
+      if (node_of(captured_[i]) == &node)
+        captured_gradients_[i] = node.run_.gradients[captured_[i].edge().output];
     }
   }
 
@@ -216,25 +237,32 @@ void check_outputs(std::span<const Tensor> outputs, std::span<const Tensor> seed
   require(outputs.size() == seeds.size(), "backward", "{} outputs need as many output gradients, got {}",
           outputs.size(), seeds.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    require(outputs[i].requires_grad(), "backward",
-            "output {} ({}) was not recorded: no input of it requires a gradient, or it was made under NoGrad", i,
-            to_string(outputs[i]));
-    require(seeds[i].defined() && seeds[i].shape() == outputs[i].shape(), "backward",
-            "output {} is {}, its gradient is {}", i, to_string(outputs[i]), to_string(seeds[i]));
+    require(
+        outputs[i].requires_grad(), "backward",
+        "output {} ({}) was not recorded: no input of it requires a gradient, or it was made under NoGrad", i,
+        to_string(outputs[i]));
+    require(seeds[i].defined() && seeds[i].shape() == outputs[i].shape() && is_floating(seeds[i].dtype()) &&
+                seeds[i].device() == outputs[i].device(),
+            "backward",
+            "output {} is {}, its gradient is {}; it must be floating, of the same shape and device", i,
+            to_string(outputs[i]), to_string(seeds[i]));
   }
 }
 
 }  // namespace
 
 void backward(const Tensor& loss, double seed, BackwardOptions options) {
-  require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64), "backward",
-          "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean, or give output gradients",
+  require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
+          "backward",
+          "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean, or give output "
+          "gradients",
           to_string(loss));
   const Tensor gradient = Tensor::full(loss.shape(), seed, loss.options());
   backward(std::span(&loss, 1), std::span(&gradient, 1), options);
 }
 
-void backward(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients, BackwardOptions options) {
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients,
+              BackwardOptions options) {
   check_outputs(outputs, output_gradients);
   Engine(options, {}).run(outputs, output_gradients);
 }

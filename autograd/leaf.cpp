@@ -6,8 +6,8 @@
 namespace tandem {
 
 Leaf::Leaf(const Tensor& value) {
-  require(value.defined() && is_floating(value.dtype()), "leaf", "only floating tensors have gradients, got {}",
-          to_string(value));
+  require(value.defined() && is_floating(value.dtype()), "leaf",
+          "only floating tensors have gradients, got {}", to_string(value));
   outputs.push_back({value.shape(), value.dtype(), value.device()});
 }
 
@@ -23,16 +23,25 @@ void Leaf::backward(std::span<Tensor>, std::span<Tensor>, const Needs&) {
 void Leaf::accumulate(const Tensor& gradient, bool create_graph) {
   const OutputMeta& meta = outputs[0];
   require(gradient.shape() == meta.shape && gradient.device() == meta.device, "leaf",
-          "a gradient of {} on {} does not fit a leaf of {}{} on {}", to_string(gradient), to_string(gradient.device()),
-          name_of(meta.dtype), to_string(meta.shape), to_string(meta.device));
+          "a gradient of {} on {} does not fit a leaf of {}{} on {}", to_string(gradient),
+          to_string(gradient.device()), name_of(meta.dtype), to_string(meta.shape), to_string(meta.device));
   Backend& backend = backend_for(meta.device);
   if (create_graph) {
-    gradient_ = has_gradient_ ? add(gradient_, gradient) : gradient;
-    fixed_ = false;
-  } else if (fixed_ || has_gradient_) {
-    // A taped sum of an earlier create_graph run, or one that others hold, must not change under them.
-    if (!fixed_ && (gradient_.requires_grad() || gradient_.storage()->use_count() > 1))
-      gradient_ = gradient_.clone(MemoryKind::gradients);
+    const Tensor narrowed = cast(gradient, meta.dtype);
+    const Tensor sum = has_gradient_ ? add(this->gradient(), narrowed) : narrowed;
+    if (fixed_) {
+      backend.copy_bytes(sum.detach(), gradient_);
+    } else {
+      gradient_ = sum.detach();
+    }
+    taped_ = sum;
+    has_gradient_ = true;
+    return;
+  }
+  taped_ = {};
+  if (fixed_ || has_gradient_) {
+    // A sum that others hold must not change under them.
+    if (!fixed_ && gradient_.storage()->use_count() > 1) gradient_ = gradient_.clone(MemoryKind::gradients);
     backend.cast(gradient, gradient_, /*accumulate=*/has_gradient_);
   } else if (gradient.dtype() == meta.dtype && gradient.storage()->use_count() == 1) {
     gradient_ = gradient;
@@ -53,7 +62,7 @@ void Leaf::set_gradient_buffer(const Tensor& buffer) {
 
 Destination Leaf::sink() {
   if (!fixed_ && !has_gradient_) return {};
-  if (!fixed_ && (gradient_.requires_grad() || gradient_.storage()->use_count() > 1)) return {};
+  if (!fixed_ && gradient_.storage()->use_count() > 1) return {};
   return {gradient_, has_gradient_};
 }
 
@@ -86,10 +95,14 @@ Tensor Parameter::tensor() const {
 }
 
 void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buffer) {
-  backend_for(value_buffer.device()).copy_bytes(state_->value, value_buffer);
-  value_buffer.storage()->bump_version();
-  state_->value = value_buffer.detach();
-  state_->set_gradient_buffer(gradient_buffer.detach());
+  const Shape& shape = state_->value.shape();
+  ensure(value_buffer.dtype() == state_->value.dtype(), "parameter", "a value of {} does not move into {}",
+         to_string(state_->value), to_string(value_buffer));
+  const Tensor value = value_buffer.viewed(shape);
+  backend_for(value.device()).copy_bytes(state_->value, value);
+  value.storage()->bump_version();
+  state_->value = value;
+  state_->set_gradient_buffer(gradient_buffer.viewed(shape));
 }
 
 }  // namespace tandem

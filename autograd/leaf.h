@@ -8,7 +8,8 @@
 
 namespace tandem {
 
-// The end of the tape. Gradients are accumulated in the dtype of the leaf, which is f32 or f64 for anything trained.
+// The end of the tape. Gradients are accumulated in the dtype of the leaf, which is f32 or f64 for anything
+// trained.
 class Leaf : public Node {
  public:
   explicit Leaf(const Tensor& value);
@@ -18,28 +19,40 @@ class Leaf : public Node {
   void release_saved() override {}
 
   // The accumulated gradient; absent when there is none since the last clear.
-  Tensor gradient() const { return has_gradient_ ? gradient_ : Tensor{}; }
-  void clear_gradient() { has_gradient_ = false; if (!fixed_) gradient_ = {}; }
-  // Adds `gradient`; throws UserError when shape or device differ. Under create_graph the sum is taped.
+  Tensor gradient() const { return !has_gradient_ ? Tensor{} : taped_.defined() ? taped_ : gradient_; }
+  void clear_gradient() {
+    has_gradient_ = false;
+    taped_ = {};
+    if (!fixed_) gradient_ = {};
+  }
+  // Adds `gradient`; throws UserError when shape or device differ. Under create_graph the sum is taped, and a
+  // flat buffer receives its values.
   void accumulate(const Tensor& gradient, bool create_graph);
-  // Gradients are written into this buffer from now on (a range of a flat buffer), which is not cleared first.
+  // Gradients are written into this buffer from now on (a range of a flat buffer), which is not cleared
+  // first.
   void set_gradient_buffer(const Tensor& buffer);
   // Where a kernel may write the next contribution directly.
   Destination sink();
-  void mark_written() { has_gradient_ = true; }
+  void mark_written() {
+    has_gradient_ = true;
+    taped_ = {};
+  }
 
   // Called in backward once the last edge of this leaf in the run has delivered.
   std::function<void(Leaf&)> on_ready;
 
  private:
   Tensor gradient_;
+  Tensor taped_;  // the sum with its tape after a create_graph run, until something untaped is added
   bool has_gradient_ = false;
   bool fixed_ = false;  // gradient_ is a range of a flat buffer
 };
 
-// A tensor that shares `value`'s storage and collects a gradient. Throws UserError unless `value` is floating.
+// A tensor that shares `value`'s storage and collects a gradient. Throws UserError unless `value` is
+// floating.
 Tensor leaf(const Tensor& value);
-// The gradient that backward left on a leaf; absent when there is none. Throws UserError for a tensor that is no leaf.
+// The gradient that backward left on a leaf; absent when there is none. Throws UserError for a tensor that is
+// no leaf.
 Tensor gradient_of(const Tensor& leaf);
 void clear_gradient_of(const Tensor& leaf);
 

@@ -14,14 +14,16 @@ Tensor Tensor::over(Ref<Storage> storage, std::size_t offset, const Shape& shape
   tensor.offset_ = offset;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
-  ensure(offset + tensor.bytes() <= tensor.storage_->bytes(), "tensor", "{} at byte {} exceeds a storage of {} bytes",
-         to_string(tensor), offset, tensor.storage_->bytes());
+  ensure(offset + tensor.bytes() <= tensor.storage_->bytes(), "tensor",
+         "{} at byte {} exceeds a storage of {} bytes", to_string(tensor), offset, tensor.storage_->bytes());
   return tensor;
 }
 
 Tensor Tensor::empty(const Shape& shape, TensorOptions options) {
   CachingAllocator& allocator = backend_for(options.device).allocator();
-  const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(options.dtype);
+  std::size_t bytes = 0;
+  require(!__builtin_mul_overflow(shape.numel(), size_of(options.dtype), &bytes), "tensor",
+          "the bytes of {}{} do not fit 64 bits", name_of(options.dtype), to_string(shape));
   return over(make_ref<Storage>(allocator, bytes, options.device, options.kind), 0, shape, options.dtype);
 }
 
@@ -46,16 +48,18 @@ Tensor Tensor::from(const std::vector<T>& values, const Shape& shape, Device dev
 }
 
 Tensor Tensor::viewed(const Shape& shape) const {
-  require(shape.numel() == numel(), "view", "{} cannot be viewed as {}: {} elements against {}", to_string(shape_),
-          to_string(shape), numel(), shape.numel());
+  require_defined("view");
+  require(shape.numel() == numel(), "view", "{} cannot be viewed as {}: {} elements against {}",
+          to_string(shape_), to_string(shape), numel(), shape.numel());
   Tensor view = detach();
   view.shape_ = shape;
   return view;
 }
 
 Tensor Tensor::rows(Index first, Index count) const {
-  require(rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows",
-          "rows {} to {} lie outside {}", first, first + count, to_string(shape_));
+  require_defined("rows");
+  require(rank() > 0 && first >= 0 && count >= 0 && count <= shape_[0] - first, "rows",
+          "{} rows from {} on lie outside {}", count, first, to_string(shape_));
   Tensor view = detach();
   view.shape_ = shape_.with(0, count);
   view.offset_ += static_cast<std::size_t>(first * shape_.product(1, rank())) * size_of(dtype_);
@@ -70,6 +74,7 @@ Tensor Tensor::detach() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  require_defined("to_vector");
   const Tensor host = to(Device{});
   backend_for(device()).synchronize();
   std::vector<T> values(static_cast<std::size_t>(numel()));
@@ -86,6 +91,7 @@ double Tensor::item() const {
 }
 
 Tensor Tensor::to(Device target) const {
+  require_defined("to");
   if (device() == target) return *this;
   Tensor result = empty(shape_, {dtype_, target});
   // Device backends know how to copy from and to host memory; the host one does not know devices.
@@ -95,9 +101,15 @@ Tensor Tensor::to(Device target) const {
 }
 
 Tensor Tensor::clone(MemoryKind kind) const {
+  require_defined("clone");
   Tensor result = empty(shape_, {dtype_, device(), kind});
   backend_for(device()).copy_bytes(detach(), result);
   return result;
+}
+
+void Tensor::require_defined(const char* where) const {
+  if (!defined()) [[unlikely]]
+    throw UserError(where, "the tensor is absent");
 }
 
 void Tensor::fail_dtype(DType asked) const {
@@ -110,7 +122,7 @@ std::string to_string(const Tensor& tensor) {
   return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
 }
 
-#define TANDEM_INSTANTIATE(T)                                                        \
+#define TANDEM_INSTANTIATE(T)                                                   \
   template Tensor Tensor::from<T>(const std::vector<T>&, const Shape&, Device); \
   template std::vector<T> Tensor::to_vector<T>() const;
 TANDEM_INSTANTIATE(double)

@@ -1,8 +1,8 @@
 // Tensor: a value type that names a dense, row-major range of a storage.
 //
-// Copies share the storage. There are no strides: a view is another shape over the same elements (`viewed`) or a
-// range of the outermost axis (`rows`). Images are [N,H,W,C], filters [O,KH,KW,I], sequences [T,N,C].
-// A default-constructed Tensor is absent (`defined()` is false); ops use it for optional inputs.
+// Copies share the storage. There are no strides: a view is another shape over the same elements (`viewed`)
+// or a range of the outermost axis (`rows`). Images are [N,H,W,C], filters [O,KH,KW,I], sequences [T,N,C]. A
+// default-constructed Tensor is absent (`defined()` is false); ops use it for optional inputs.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ class Tensor {
   std::uint64_t version() const { return storage_->version(); }
 
   // Untaped views that share the storage and drop the gradient edge; the taped counterparts are ops.
-  Tensor viewed(const Shape& shape) const;            // throws UserError when the element counts differ
-  Tensor rows(Index first, Index count) const;        // a range of axis 0
+  Tensor viewed(const Shape& shape) const;      // throws UserError when the element counts differ
+  Tensor rows(Index first, Index count) const;  // a range of axis 0
   Tensor detach() const;
 
   // Copies to host values; waits for the device. Converts to T.
@@ -97,6 +97,7 @@ class Tensor {
 
  private:
   [[noreturn]] void fail_dtype(DType asked) const;
+  void require_defined(const char* where) const;  // throws UserError for an absent tensor
 
   Ref<Storage> storage_;
   std::size_t offset_ = 0;
