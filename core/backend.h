@@ -232,11 +232,11 @@ class Backend {
   // gaps between ranges are not touched. The result does not depend on the number of threads.
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
                       const Tensor& state) = 0;
-  // Pairs of equal dtype and size: source → target when the step was applied, target → source when it was skipped.
-  virtual void commit(std::span<const Tensor> sources, std::span<const Tensor> targets, const Tensor& state) = 0;
-  // average ← decay·average + (1-decay)·value for each pair (f32 or f64) when the step was applied.
-  virtual void update_average(std::span<const Tensor> values, std::span<const Tensor> averages,
-                              const AverageRule& rule, const Tensor& state) = 0;
+  // Equal dtype and size: source → target when the step was applied, target → source when it was skipped.
+  virtual void commit(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
+  // average ← decay·average + (1-decay)·value (both f32) when the step was applied.
+  virtual void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                              const Tensor& state) = 0;
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
   // A point in the order of what was asked for. A step's state is read on the host once its mark is reached.

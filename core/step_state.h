@@ -1,8 +1,8 @@
-// What a training step keeps in device memory, and the description of an update. Plain data, shared by host and
-// device code.
+// What a training step keeps in device memory, and the description of an update. Plain data, shared by host
+// and device code.
 //
-// The order of a step on the device: check_gradients → decide → update → commit, update_average. The host reads the
-// state one step late; nothing in a step waits for it.
+// The order of a step on the device: check_gradients → decide → update → commit, update_average. The host
+// reads the state one step late; nothing in a step waits for it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct StepState {
   float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
   double learning_rate = 0.0;  // of this step, before group factors
-  double gradient_norm = 0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
+  double gradient_norm =
+      0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
 
@@ -68,7 +69,8 @@ struct UpdateRule {
   bool centered = false;             // RMSprop
   double lr_decay = 0.0;             // Adagrad
   double trust_coefficient = 0.001;  // LARS
-  double clip_value = std::numeric_limits<double>::infinity();  // bound of every element of gradient · gradient_factor
+  double clip_value =
+      std::numeric_limits<double>::infinity();  // bound of every element of gradient · gradient_factor
 };
 
 // Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:

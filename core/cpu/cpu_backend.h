@@ -68,8 +68,8 @@ class CpuBackend final : public Backend {
   void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor, const Tensor& state) override;
   void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) override;
   void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers, const Tensor& state) override;
-  void commit(std::span<const Tensor> sources, std::span<const Tensor> targets, const Tensor& state) override;
-  void update_average(std::span<const Tensor> values, std::span<const Tensor> averages, const AverageRule& rule, const Tensor& state) override;
+  void commit(const Tensor& source, const Tensor& target, const Tensor& state) override;
+  void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule, const Tensor& state) override;
   void scale_and_limit(const Tensor& x, double factor, double limit) override;
   // Every call returns when its work is done.
   std::uint64_t mark() override { return 0; }

@@ -1,12 +1,361 @@
+// The update family on the CPU: the formulas of core/kernels/update.h over flat buffers.
+//
+// The ranges are cut into blocks of at most kBlock elements that the threads share out together, so that many
+// small parameters cost no more than one large one. Sums are taken within blocks and then over blocks in
+// order: no result here depends on the number of threads. The passes are bound by memory (SGD with momentum
+// moves 20 bytes an element, Adam 28).
+#include "core/kernels/update.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/convert.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/error.h"
 
 namespace tandem::cpu {
 
-void CpuBackend::check_gradients(const Tensor&, std::span<const UpdateRange>, const Tensor&) { throw InternalError("check_gradients", std::string("pending")); }
-void CpuBackend::decide(const StepRules&, const Tensor&, const Tensor&) { throw InternalError("decide", std::string("pending")); }
-void CpuBackend::update(const UpdateRule&, std::span<const UpdateRange>, const UpdateBuffers&, const Tensor&) { throw InternalError("update", std::string("pending")); }
-void CpuBackend::commit(const Tensor&, const Tensor&, const Tensor&) { throw InternalError("commit", std::string("pending")); }
-void CpuBackend::update_average(const Tensor&, const Tensor&, double, const Tensor&) { throw InternalError("update_average", std::string("pending")); }
+namespace {
+
+using kernels::UpdateConstants;
+
+constexpr Index kBlock = 4096;
+constexpr Index kSerial = 32768;  // fewer elements are not worth waking the team
+
+struct Block {
+  Index range, first, count;
+};
+
+// Working memory of one call, kept by the thread that drives the device.
+struct Scratch {
+  std::vector<Block> blocks;
+  std::vector<UpdateConstants> constants;       // one per range
+  std::vector<double> weight_squares, squares;  // one per block
+};
+
+Scratch& scratch() {
+  static thread_local Scratch scratch;
+  return scratch;
+}
+
+// Cuts the ranges into blocks; returns the number of elements.
+Index cut(std::span<const UpdateRange> ranges, Index limit, std::vector<Block>& blocks) {
+  blocks.clear();
+  Index total = 0;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    const UpdateRange& range = ranges[r];
+    ensure(range.first >= 0 && range.count >= 0 && range.first + range.count <= limit, "update",
+           "range {} to {} exceeds a buffer of {} elements", range.first, range.first + range.count, limit);
+    for (Index i = 0; i < range.count; i += kBlock)
+      blocks.push_back({static_cast<Index>(r), range.first + i, std::min(kBlock, range.count - i)});
+    total += range.count;
+  }
+  return total;
+}
+
+template <class Body>
+void for_blocks(const std::vector<Block>& blocks, Index elements, Body&& body) {
+  const Index count = static_cast<Index>(blocks.size());
+  const Block* const data = blocks.data();
+#pragma omp parallel for schedule(static) if (elements > kSerial)
+  for (Index b = 0; b < count; ++b) body(b, data[b]);
+}
+
+StepState& state_of(const Tensor& state) {
+  ensure(state.dtype() == DType::u8 && state.bytes() == sizeof(StepState), "update", "{} is not a step state",
+         to_string(state));
+  return *static_cast<StepState*>(state.raw());
+}
+
+// ---- Norms
+// ----------------------------------------------------------------------------------------------------
+
+template <class T>
+double sum_of_squares(const T* x, T factor, Index n) {
+  double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < n; ++i) {
+    const T value = x[i] * factor;
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
+template <class T>
+Index count_non_finite(const T* x, T factor, Index n) {
+  Index count = 0;
+  for (Index i = 0; i < n; ++i) count += !std::isfinite(x[i] * factor);
+  return count;
+}
+
+template <class T>
+void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, T factor, StepState& state) {
+  Scratch& s = scratch();
+  const Index total = cut(ranges, limit, s.blocks);
+  s.squares.resize(s.blocks.size());
+  double* const squares = s.squares.data();
+  for_blocks(s.blocks, total, [&](Index b, const Block& block) {
+    squares[b] = sum_of_squares(gradient + block.first, factor, block.count);
+  });
+  for (std::size_t b = 0; b < s.blocks.size(); ++b) {
+    state.sum_of_squares += squares[b];
+    if (std::isfinite(squares[b])) continue;  // squares of finite f32 values cannot overflow an f64
+    const Index bad = count_non_finite(gradient + s.blocks[b].first, factor, s.blocks[b].count);
+    state.non_finite = static_cast<std::int32_t>(
+        std::min<Index>(std::numeric_limits<std::int32_t>::max(), state.non_finite + bad));
+  }
+}
+
+// ---- Update
+// ---------------------------------------------------------------------------------------------------
+
+struct Pointers {
+  const float* gradient;
+  float *master, *moment1, *moment2, *moment3;
+  void* working;  // 16-bit, or nullptr
+  DType working_dtype;
+};
+
+template <class Native>
+void narrow_block(const float* x, void* y, Index first, Index n) {
+  // Eigen's vectorised conversion, to nearest even.
+  Eigen::Map<Eigen::Array<Native, Eigen::Dynamic, 1>>(static_cast<Native*>(y) + first, n) =
+      Eigen::Map<const Eigen::Array<float, Eigen::Dynamic, 1>>(x + first, n).template cast<Native>();
+}
+
+template <class Element>
+void update_block(const UpdateConstants& constants, const Pointers& p, Index first, Index n) {
+  constexpr bool k1 = (Element::kMoments & 1u) != 0, k2 = (Element::kMoments & 2u) != 0,
+                 k3 = (Element::kMoments & 4u) != 0;
+  const UpdateConstants k = constants;
+  const float* __restrict g = p.gradient + first;
+  float* __restrict w = p.master + first;
+  float* __restrict m1 = k1 ? p.moment1 + first : nullptr;
+  float* __restrict m2 = k2 ? p.moment2 + first : nullptr;
+  float* __restrict m3 = k3 ? p.moment3 + first : nullptr;
+#pragma omp simd
+  for (Index i = 0; i < n; ++i) {
+    float a = 0.0f, b = 0.0f, c = 0.0f, weight = w[i];
+    if constexpr (k1) a = m1[i];
+    if constexpr (k2) b = m2[i];
+    if constexpr (k3) c = m3[i];
+    Element::step(k, g[i], weight, a, b, c);
+    w[i] = weight;
+    if constexpr (k1) m1[i] = a;
+    if constexpr (k2) m2[i] = b;
+    if constexpr (k3) m3[i] = c;
+  }
+  if (p.working == nullptr) return;
+  if (p.working_dtype == DType::f16) {
+    narrow_block<Eigen::half>(p.master, p.working, first, n);
+  } else {
+    narrow_block<Eigen::bfloat16>(p.master, p.working, first, n);
+  }
+}
+
+template <class Element>
+void update_blocks(const Pointers& p, const Scratch& s, Index total) {
+  ensure((!(Element::kMoments & 1u) || p.moment1) && (!(Element::kMoments & 2u) || p.moment2) &&
+             (!(Element::kMoments & 4u) || p.moment3),
+         "update", "the rule needs a moment buffer that is absent");
+  const UpdateConstants* const constants = s.constants.data();
+  for_blocks(s.blocks, total, [&](Index, const Block& block) {
+    update_block<Element>(constants[block.range], p, block.first, block.count);
+  });
+}
+
+double squared_norms_lamb(const UpdateConstants& constants, const Pointers& p, const Block& block) {
+  const UpdateConstants k = constants;
+  const float* __restrict g = p.gradient + block.first;
+  const float* __restrict w = p.master + block.first;
+  float* __restrict m1 = p.moment1 + block.first;
+  float* __restrict m2 = p.moment2 + block.first;
+  double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < block.count; ++i) {
+    float a = m1[i], b = m2[i];
+    kernels::LambElement::moments(k, g[i], a, b);
+    m1[i] = a;
+    m2[i] = b;
+    const double u = kernels::LambElement::direction(k, w[i], a, b);
+    sum += u * u;
+  }
+  return sum;
+}
+
+double squared_norms_lars(const UpdateConstants& constants, const Pointers& p, const Block& block) {
+  const UpdateConstants k = constants;
+  const float* __restrict g = p.gradient + block.first;
+  double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < block.count; ++i) {
+    const double value = kernels::unscaled(k, g[i]);
+    sum += value * value;
+  }
+  return sum;
+}
+
+// First pass of LARS and LAMB: puts each range's trust ratio into its learning rate.
+void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, const Pointers& p, Scratch& s,
+                 Index total) {
+  const bool lamb = rule.kind == UpdateKind::lamb;
+  ensure(p.moment1 && (!lamb || p.moment2), "update", "the rule needs a moment buffer that is absent");
+  s.weight_squares.resize(s.blocks.size());
+  s.squares.resize(s.blocks.size());
+  double *const weight_squares = s.weight_squares.data(), *const squares = s.squares.data();
+  const UpdateConstants* const constants = s.constants.data();
+  for_blocks(s.blocks, total, [&](Index b, const Block& block) {
+    weight_squares[b] = sum_of_squares(p.master + block.first, 1.0f, block.count);
+    squares[b] = lamb ? squared_norms_lamb(constants[block.range], p, block)
+                      : squared_norms_lars(constants[block.range], p, block);
+  });
+  for (std::size_t b = 0; b < s.blocks.size();) {
+    const Index r = s.blocks[b].range;
+    double weight = 0.0, other = 0.0;
+    for (; b < s.blocks.size() && s.blocks[b].range == r; ++b) {
+      weight += weight_squares[b];
+      other += squares[b];
+    }
+    UpdateConstants& k = s.constants[static_cast<std::size_t>(r)];
+    k.lr = static_cast<float>(static_cast<double>(k.lr) *
+                              kernels::trust_ratio(rule, ranges[static_cast<std::size_t>(r)], weight, other));
+  }
+}
+
+void update_sgd(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
+  using kernels::MomentumForm;
+  if (rule.momentum == 0.0) return update_blocks<kernels::SgdElement<MomentumForm::none>>(p, s, total);
+  if (rule.nesterov) return update_blocks<kernels::SgdElement<MomentumForm::nesterov>>(p, s, total);
+  update_blocks<kernels::SgdElement<MomentumForm::classical>>(p, s, total);
+}
+
+template <bool kDecoupled>
+void update_adam(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
+  if (rule.amsgrad) return update_blocks<kernels::AdamElement<kDecoupled, true>>(p, s, total);
+  update_blocks<kernels::AdamElement<kDecoupled, false>>(p, s, total);
+}
+
+template <bool kCentered>
+void update_rmsprop(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
+  if (rule.momentum != 0.0) return update_blocks<kernels::RmspropElement<kCentered, true>>(p, s, total);
+  update_blocks<kernels::RmspropElement<kCentered, false>>(p, s, total);
+}
+
+float* buffer(const Tensor& tensor, Index length) {
+  if (!tensor.defined()) return nullptr;
+  ensure(tensor.numel() == length, "update", "buffer {} beside masters of {} elements", to_string(tensor),
+         length);
+  return tensor.data<float>();
+}
+
+Pointers pointers_of(const UpdateBuffers& buffers) {
+  const Index length = buffers.master.numel();
+  const Tensor& working = buffers.working;
+  ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
+         "{} is not a 16-bit copy of {} masters", to_string(working), length);
+  return {.gradient = buffer(buffers.gradient, length),
+          .master = buffer(buffers.master, length),
+          .moment1 = buffer(buffers.moment1, length),
+          .moment2 = buffer(buffers.moment2, length),
+          .moment3 = buffer(buffers.moment3, length),
+          .working = working.defined() ? working.raw() : nullptr,
+          .working_dtype = working.defined() ? working.dtype() : DType::f32};
+}
+
+}  // namespace
+
+void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor,
+                                 const Tensor& state) {
+  StepState& s = state_of(state);
+  const double factor = 1.0 / (static_cast<double>(s.loss_scale) * divisor);
+  if (gradient.dtype() == DType::f64) {
+    check(gradient.data<double>(), ranges, gradient.numel(), factor, s);
+  } else {
+    check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), s);
+  }
+}
+
+void CpuBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) {
+  ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
+         to_string(lr_table));
+  kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state));
+}
+
+void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
+                        const UpdateBuffers& buffers, const Tensor& state) {
+  const StepState& step = state_of(state);
+  if (step.skip) return;
+  const Pointers p = pointers_of(buffers);
+  std::int64_t* const counts = buffers.counts.data<std::int64_t>();
+  Scratch& s = scratch();
+  const Index total = cut(ranges, buffers.master.numel(), s.blocks);
+  s.constants.clear();
+  for (const UpdateRange& range : ranges)
+    s.constants.push_back(kernels::constants_of(rule, range, counts[range.slot]++, step));
+
+  switch (rule.kind) {
+    case UpdateKind::sgd:
+      update_sgd(rule, p, s, total);
+      break;
+    case UpdateKind::adam:
+      update_adam<false>(rule, p, s, total);
+      break;
+    case UpdateKind::adamw:
+      update_adam<true>(rule, p, s, total);
+      break;
+    case UpdateKind::rmsprop:
+      rule.centered ? update_rmsprop<true>(rule, p, s, total) : update_rmsprop<false>(rule, p, s, total);
+      break;
+    case UpdateKind::adagrad:
+      update_blocks<kernels::AdagradElement>(p, s, total);
+      break;
+    case UpdateKind::lars:
+      adapt_rates(rule, ranges, p, s, total);
+      update_blocks<kernels::LarsElement>(p, s, total);
+      break;
+    case UpdateKind::lamb:
+      adapt_rates(rule, ranges, p, s, total);
+      update_blocks<kernels::LambElement>(p, s, total);
+      break;
+  }
+}
+
+void CpuBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
+  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
+         to_string(source), to_string(target));
+  const bool skip = state_of(state).skip != 0;
+  if (source.bytes() != 0)
+    std::memcpy((skip ? source : target).raw(), (skip ? target : source).raw(), source.bytes());
+}
+
+void CpuBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                                const Tensor& state) {
+  ensure(value.numel() == average.numel(), "update_average", "{} beside {}", to_string(value),
+         to_string(average));
+  const StepState& s = state_of(state);
+  if (s.skip) return;
+  const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, s));
+  const Index n = value.numel();
+  const float* __restrict x = value.data<float>();
+  float* __restrict y = average.data<float>();
+#pragma omp parallel for simd schedule(static) if (n > kSerial)
+  for (Index i = 0; i < n; ++i) y[i] += rest * (x[i] - y[i]);
+}
+
+void CpuBackend::scale_and_limit(const Tensor& x, double factor, double limit) {
+  const auto run = [&]<class T>(TypeTag<T>) {
+    const Index n = x.numel();
+    T* const data = x.data<T>();
+    const T f = static_cast<T>(factor), high = static_cast<T>(limit);
+#pragma omp parallel for simd schedule(static) if (n > kSerial)
+    for (Index i = 0; i < n; ++i) {
+      const T value = data[i] * f;
+      const T low = value < -high ? -high : value;
+      data[i] = low > high ? high : low;
+    }
+  };
+  x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+}
 
 }  // namespace tandem::cpu
