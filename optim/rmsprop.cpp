@@ -1,0 +1,31 @@
+#include "optim/rmsprop.h"
+
+#include "core/error.h"
+
+namespace tandem::optim {
+
+namespace {
+UpdateRule rule_of(const RmspropOptions& options) {
+  check_option("rmsprop", "alpha", options.alpha, {.closed = true});
+  check_option("rmsprop", "momentum", options.momentum, {});
+  check_at_least("rmsprop", "eps", options.eps);
+  return {.kind = UpdateKind::rmsprop,
+          .momentum = options.momentum,
+          .eps = options.eps,
+          .alpha = options.alpha,
+          .centered = options.centered};
+}
+}  // namespace
+
+Rmsprop::Rmsprop(std::vector<Parameter> parameters, const RmspropOptions& options)
+    : Optimizer(std::move(parameters),
+                {.name = "rmsprop",
+                 .lr = options.lr,
+                 .default_lr = 1e-2,
+                 .weight_decay = options.weight_decay,
+                 .groups = &options.groups},
+                rule_of(options),
+                {Moment{"square"}, Moment{options.centered ? "mean" : ""},
+                 Moment{options.momentum != 0.0 ? "momentum" : ""}}) {}
+
+}  // namespace tandem::optim
