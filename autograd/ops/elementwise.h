@@ -1,8 +1,9 @@
 // Elementwise ops with NumPy broadcasting, and casts. The scalar formulas live in core/kernels/formulas.h.
 //
-// Dtypes: operands of one op may differ; they are computed in f32 (f64 when one is f64, i64 when all are integral)
-// and the result has the widest dtype among them. Comparisons give bool. Errors: UserError "[op] …" when shapes do
-// not broadcast or a dtype has no meaning for the op (sqrt of integers, gradients of integers).
+// Dtypes: operands of one op may differ; they are computed in f32 (f64 when one is f64, i64 when all are
+// integral) and the result has the widest dtype among them. Comparisons give bool. Errors: UserError "[op] …"
+// when shapes do not broadcast or a dtype has no meaning for the op (sqrt of integers, gradients of
+// integers).
 #pragma once
 
 #include "autograd/op.h"
@@ -57,13 +58,15 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+Tensor erf(const Tensor& x);
 Tensor relu(const Tensor& x);  // gradient 0 at 0
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1.0);
 enum class GeluForm : std::uint8_t { erf, tanh };
 Tensor gelu(const Tensor& x, GeluForm form = GeluForm::erf);
 Tensor silu(const Tensor& x);
-Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);  // linear where beta·x > threshold
+Tensor softplus(const Tensor& x, double beta = 1.0,
+                double threshold = 20.0);  // linear where beta·x > threshold
 Tensor hardswish(const Tensor& x);
 // slope [C] for the last axis of x, or one element.
 Tensor prelu(const Tensor& x, const Tensor& slope);

@@ -293,9 +293,9 @@ struct LerpScalar : Traits<2> {
 // ---- gradients of the above
 // -----------------------------------------------------------------------------------
 
-// c[0]·a·b.
-struct ScaledMul : Traits<2> {
-  TANDEM_EVAL2 { return c[0] * a * b; }
+// Denominator, dy → d numerator.
+struct Quotient : Traits<2> {
+  TANDEM_EVAL2 { return b / a; }
 };
 // Numerator, denominator, dy → d denominator.
 struct DivGradient : Traits<3> {
@@ -399,7 +399,7 @@ using Forward = FormulaList<Identity, Neg, Sign, Abs, Square, Sqrt, Rsqrt, Recip
                             LessEqual, Greater, GreaterEqual, Prelu, Where, Lerp, LerpScalar>;
 
 using Gradients =
-    FormulaList<ScaledMul, DivGradient, PowGradientBase, PowGradientExponent, MaximumShare, MinimumShare,
+    FormulaList<Quotient, DivGradient, PowGradientBase, PowGradientExponent, MaximumShare, MinimumShare,
                 MaximumGradient, MinimumGradient, PreluGradient, PreluSlopeGradient, KeepWhere, KeepUnless,
                 MulComplement, MulDifference, KeepEqual, IsExtremum, LogSumExpGradient, NormGradient,
                 VarGradient, SquaredDifference>;

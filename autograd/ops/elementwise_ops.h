@@ -1,0 +1,261 @@
+// The op structs behind elementwise.h: what `apply` runs, and the list that tools and tests walk.
+//
+// Backward comes in two forms. In first order one kernel reads what was saved and dy and writes into the
+// engine's sink where there is one; under create_graph the rule is composed from public ops.
+#pragma once
+
+#include "autograd/ops/elementwise.h"
+#include "core/kernels/formulas.h"
+
+namespace tandem {
+
+namespace ops {
+
+// An elementwise result of the context's dtype (or `dtype`): checks the operands and runs `formula`.
+struct PointwiseCall {
+  const OpInfo& info;
+  FormulaId formula;
+  bool integral;  // the formula has a meaning for integers
+  const Scalars& scalars;
+  std::span<const Tensor> operands;
+};
+Tensor pointwise_forward(Context& context, const PointwiseCall& call);
+Tensor pointwise_forward(Context& context, const PointwiseCall& call, DType dtype);
+
+// A gradient as one kernel call; dy is the last operand.
+struct GradientCall {
+  FormulaId formula;
+  const Scalars& scalars;
+  std::span<const Tensor> operands;
+  bool overwrite = false;  // dy has no other reader: the result may be written over it
+};
+// The gradient of input `input` of shape `shape`: written into its sink where there is one, summed over the
+// axes along which the input was broadcast.
+Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Needs& needs,
+                          std::size_t input);
+// `full`, which has the shape of the op's output, as the gradient of an input of shape `shape`.
+Tensor broadcast_gradient(const Tensor& full, const Shape& shape, const Needs& needs, std::size_t input);
+// formula(operands), untaped, in the dtype of the first floating operand.
+Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<const Tensor> operands);
+
+struct Unary {
+  struct In {
+    Tensor x;
+  };
+  struct Saved {
+    Tensor value;  // x or y, as the formula says
+  };
+  struct Out {
+    Tensor y;
+  };
+};
+
+// y = F(x). Derived gives `info` and one of: nothing, when the derivative of F is a step function; taped(),
+// dx from the saved tensor and dy by public ops; linear(), dx from dy alone.
+template <class Derived, class F>
+struct UnaryOp : Unary {
+  Scalars scalars{};
+
+  Out forward(Context& context, Saved& saved, const In& in) const {
+    Out out{pointwise_forward(context, {Derived::info, formula_id<F>(), F::kIntegral, scalars, {&in.x, 1}})};
+    if constexpr (F::kSaves == formulas::Saves::input) saved.value = in.x;
+    if constexpr (F::kSaves == formulas::Saves::output) saved.value = out.y;
+    return out;
+  }
+
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+    if (!dy.y.defined() || !needs[0]) return {};
+    if constexpr (!formulas::has_gradient_v<F>) {
+      return {Derived::linear(scalars, dy.y)};
+    } else {
+      if (!needs.create_graph()) {
+        const bool overwrite = needs.may_overwrite(dy.y);
+        const Tensor operands[] = {saved.value, dy.y};
+        return {pointwise_gradient({formula_id<formulas::GradientOf<F>>(), scalars, operands, overwrite},
+                                   dy.y.shape(), needs, 0)};
+      }
+      if constexpr (requires { Derived::taped(scalars, saved.value, dy.y); }) {
+        return {Derived::taped(scalars, saved.value, dy.y)};
+      } else {
+        return {
+            mul(dy.y, pointwise_plain(formula_id<formulas::DerivativeOf<F>>(), scalars, {&saved.value, 1}))};
+      }
+    }
+  }
+};
+
+#define TANDEM_UNARY(Name, op_name, rule)       \
+  struct Name : UnaryOp<Name, formulas::Name> { \
+    static constexpr OpInfo info{op_name, CastRule::rule};
+
+#define TANDEM_TAPED static Tensor taped(const Scalars& c, const Tensor& s, const Tensor& dy)
+#define TANDEM_LINEAR static Tensor linear(const Scalars& c, const Tensor& dy)
+
+// clang-format off
+TANDEM_UNARY(Neg, "neg", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(Abs, "abs", neutral) };
+TANDEM_UNARY(Sign, "sign", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(Square, "square", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Sqrt, "sqrt", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Rsqrt, "rsqrt", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Reciprocal, "reciprocal", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Exp, "exp", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Expm1, "expm1", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Log, "log", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Log1p, "log1p", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Sin, "sin", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Cos, "cos", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Tanh, "tanh", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Sigmoid, "sigmoid", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Erf, "erf", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Relu, "relu", neutral) };
+TANDEM_UNARY(LeakyRelu, "leaky_relu", neutral) };
+TANDEM_UNARY(Elu, "elu", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Gelu, "gelu", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(GeluTanh, "gelu_tanh", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Silu, "silu", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Softplus, "softplus", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Hardswish, "hardswish", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Clamp, "clamp", neutral) };
+TANDEM_UNARY(AddScalar, "add_scalar", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(MulScalar, "mul_scalar", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(DivScalar, "div_scalar", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(ScalarSub, "scalar_sub", neutral) TANDEM_LINEAR; };
+TANDEM_UNARY(ScalarDiv, "scalar_div", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(PowScalar, "pow_scalar", fp32) TANDEM_TAPED; };
+// clang-format on
+
+#undef TANDEM_UNARY
+#undef TANDEM_TAPED
+#undef TANDEM_LINEAR
+
+struct Cast : Unary {
+  static constexpr OpInfo info{"cast", CastRule::none};
+  DType from = DType::f32, to = DType::f32;
+
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+};
+
+// Two operands that broadcast. The shapes are those of the operands; precision never changes them.
+struct Binary {
+  struct In {
+    Tensor a, b;
+  };
+  struct Saved {
+    Tensor a, b;  // as far as a gradient needs them
+  };
+  struct Out {
+    Tensor y;
+  };
+  Shape a_shape, b_shape;
+};
+
+#define TANDEM_BINARY(Name, op_name, rule)                              \
+  struct Name : Binary {                                                \
+    static constexpr OpInfo info{op_name, CastRule::rule};              \
+    Out forward(Context& context, Saved& saved, const In& in) const;    \
+    In backward(const Saved& saved, const Out& dy, const Needs&) const; \
+  };
+
+TANDEM_BINARY(Add, "add", widest)
+TANDEM_BINARY(Sub, "sub", widest)
+TANDEM_BINARY(Mul, "mul", widest)
+TANDEM_BINARY(Div, "div", widest)
+TANDEM_BINARY(Pow, "pow", fp32)
+TANDEM_BINARY(Maximum, "maximum", widest)
+TANDEM_BINARY(Minimum, "minimum", widest)
+TANDEM_BINARY(Prelu, "prelu", lower)
+
+#undef TANDEM_BINARY
+
+struct LerpScalar : Binary {
+  static constexpr OpInfo info{"lerp_scalar", CastRule::widest};
+  double weight = 0.0;
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+};
+
+struct Lerp {
+  static constexpr OpInfo info{"lerp", CastRule::widest};
+  struct In {
+    Tensor from, to, weight;
+  };
+  struct Saved {
+    Tensor from, to, weight;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Shape from_shape, to_shape, weight_shape;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct Where {
+  static constexpr OpInfo info{"where", CastRule::widest, {keep, data, data}};
+  struct In {
+    Tensor condition, a, b;
+  };
+  struct Saved {
+    Tensor condition;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Shape a_shape, b_shape;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+// y = F(a, b) as bool.
+template <class Derived, class F>
+struct Comparison {
+  struct In {
+    Tensor a, b;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context& context, Saved&, const In& in) const {
+    const Tensor operands[] = {in.a, in.b};
+    return {pointwise_forward(context, {Derived::info, formula_id<F>(), true, Scalars{}, operands},
+                              DType::boolean)};
+  }
+  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
+};
+
+struct Equal : Comparison<Equal, formulas::Equal> {
+  static constexpr OpInfo info{"equal", CastRule::widest};
+};
+struct NotEqual : Comparison<NotEqual, formulas::NotEqual> {
+  static constexpr OpInfo info{"not_equal", CastRule::widest};
+};
+struct Less : Comparison<Less, formulas::Less> {
+  static constexpr OpInfo info{"less", CastRule::widest};
+};
+struct LessEqual : Comparison<LessEqual, formulas::LessEqual> {
+  static constexpr OpInfo info{"less_equal", CastRule::widest};
+};
+struct Greater : Comparison<Greater, formulas::Greater> {
+  static constexpr OpInfo info{"greater", CastRule::widest};
+};
+struct GreaterEqual : Comparison<GreaterEqual, formulas::GreaterEqual> {
+  static constexpr OpInfo info{"greater_equal", CastRule::widest};
+};
+
+}  // namespace ops
+
+using ElementwiseOps =
+    TypeList<ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Sqrt, ops::Rsqrt, ops::Reciprocal, ops::Exp,
+             ops::Expm1, ops::Log, ops::Log1p, ops::Sin, ops::Cos, ops::Tanh, ops::Sigmoid, ops::Erf,
+             ops::Relu, ops::LeakyRelu, ops::Elu, ops::Gelu, ops::GeluTanh, ops::Silu, ops::Softplus,
+             ops::Hardswish, ops::Clamp, ops::AddScalar, ops::MulScalar, ops::DivScalar, ops::ScalarSub,
+             ops::ScalarDiv, ops::PowScalar, ops::Cast, ops::Add, ops::Sub, ops::Mul, ops::Div, ops::Pow,
+             ops::Maximum, ops::Minimum, ops::Prelu, ops::LerpScalar, ops::Lerp, ops::Where, ops::Equal,
+             ops::NotEqual, ops::Less, ops::LessEqual, ops::Greater, ops::GreaterEqual>;
+
+}  // namespace tandem
