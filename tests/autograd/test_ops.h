@@ -31,7 +31,9 @@ struct Scale {
 };
 
 inline Tensor scale(const Tensor& x, double factor) { return apply(Scale<>{factor}, {x}).y; }
-inline Tensor scale_low(const Tensor& x, double factor) { return apply(Scale<CastRule::lower>{factor}, {x}).y; }
+inline Tensor scale_low(const Tensor& x, double factor) {
+  return apply(Scale<CastRule::lower>{factor}, {x}).y;
+}
 
 // The identity; backward throws while `failures` is positive.
 struct Faulty {
@@ -138,7 +140,9 @@ struct TwoOutputs {
   struct Out {
     Tensor plus, twice;
   };
-  Out forward(Context&, Saved&, const In& in) const { return {add(in.x.detach(), 1.0), mul(in.x.detach(), 2.0)}; }
+  Out forward(Context&, Saved&, const In& in) const {
+    return {add(in.x.detach(), 1.0), mul(in.x.detach(), 2.0)};
+  }
   In backward(const Saved&, const Out& dy, const Needs&) const {
     if (present) *present = dy.plus.defined() + 2 * dy.twice.defined();
     if (!dy.twice.defined()) return {dy.plus};
