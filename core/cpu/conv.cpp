@@ -1,10 +1,168 @@
+// Convolution. f32 and bf16 run on oneDNN; f64 and what oneDNN's descriptors cannot say run as im2col and a
+// product (core/cpu/conv_generic); everything else is widened to f32 and rounded once on store. bf16 is
+// multiplied as it is only on CPUs that do so in hardware.
+//
+// The plan of a shape is fixed by the shape (never by timing), so that results do not depend on the moment.
+#include "core/cpu/conv.h"
+
 #include "core/cpu/cpu_backend.h"
-#include "core/error.h"
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/plan.h"
 
 namespace tandem::cpu {
 
-void CpuBackend::conv2d(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&) { throw InternalError("conv2d", std::string("pending")); }
-void CpuBackend::conv2d_input_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, bool) { throw InternalError("conv2d_input_gradient", std::string("pending")); }
-void CpuBackend::conv2d_filter_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, bool) { throw InternalError("conv2d_filter_gradient", std::string("pending")); }
+using onednn::Convolution;
+using onednn::Layout;
+using onednn::Pass;
+using onednn::Primitive;
+
+namespace {
+
+Tensor workspace(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
+}
+
+// `tensor` in `dtype`: itself, or a converted copy in workspace.
+Tensor as(const Tensor& tensor, DType dtype) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
+  const Tensor copy = workspace(tensor.shape(), dtype);
+  backend().cast(tensor, copy, false);
+  return copy;
+}
+
+// The type both operands are multiplied in.
+DType arithmetic_type(DType a, DType b) {
+  if (a == DType::f64 || b == DType::f64) return DType::f64;
+  if (a == DType::bf16 && b == DType::bf16 && cpu_features().fast_bf16()) return DType::bf16;
+  return DType::f32;
+}
+
+Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, const Conv2dOptions& options) {
+  return {.batch = x.size(0),
+          .height = x.size(1),
+          .width = x.size(2),
+          .channels = x.size(3),
+          .out_height = y.size(1),
+          .out_width = y.size(2),
+          .out_channels = y.size(3),
+          .kernel_height = filter.size(1),
+          .kernel_width = filter.size(2),
+          .options = options};
+}
+
+PlanKey key_of(Pass pass, const Convolution& p) {
+  return PlanKey(pass, p.batch, p.height, p.width, p.channels, p.out_height, p.out_width, p.out_channels,
+                 p.kernel_height, p.kernel_width, p.options.stride[0], p.options.stride[1],
+                 p.options.padding[0], p.options.padding[1], p.options.dilation[0], p.options.dilation[1],
+                 p.options.groups, p.dtype, p.result, p.bias, threads());
+}
+
+// A pass of one shape on oneDNN.
+struct Plan {
+  std::unique_ptr<Primitive> primitive;
+  const Layout* plain = nullptr;          // the filter, or its gradient, as Tandem keeps it
+  const Layout* wanted = nullptr;         // as the primitive wants it
+  std::unique_ptr<Primitive> store, add;  // filter_gradient: wanted → plain
+};
+
+Plan& plan_of(Pass pass, const Convolution& p) {
+  static PlanCache<Plan> plans;
+  return plans.get(key_of(pass, p), [&] {
+    auto plan = std::make_unique<Plan>();
+    plan->primitive = onednn::convolution(pass, p);
+    plan->plain = onednn::plain_filter(p, pass == Pass::filter_gradient ? p.result : p.dtype);
+    plan->wanted = plan->primitive->layout(pass == Pass::filter_gradient ? 2 : 1);
+    if (pass == Pass::filter_gradient) {
+      if (plan->wanted != plan->plain) plan->store = onednn::reorder(plan->wanted, plan->plain);
+      plan->add = onednn::reorder(plan->wanted, plan->plain, true);
+    }
+    return plan;
+  });
+}
+
+const void* filter_for(const Plan& plan, const Tensor& filter) {
+  return plan.wanted == plan.plain ? filter.raw() : onednn::packed(filter, plan.plain, plan.wanted);
+}
+
+}  // namespace
+
+void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+                        const Conv2dOptions& options) {
+  if (y.numel() == 0) return;
+  Convolution p = problem_of(x, filter, y, options);
+  DType type = arithmetic_type(x.dtype(), filter.dtype());
+  if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
+  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  if (type == DType::f64 || x.numel() == 0 || filter.numel() == 0 || !onednn::expressible(p)) {
+    const Tensor out = y.dtype() == wide ? y : workspace(y.shape(), wide);
+    generic_conv2d(p, as(x, wide), as(filter, wide), as(bias, wide), out);
+    if (!out.is_same(y)) cast(out, y, false);
+    return;
+  }
+  p.dtype = type;
+  p.result = y.dtype() == DType::bf16 && type == DType::bf16 ? DType::bf16 : DType::f32;
+  p.bias = bias.defined();
+  const Tensor out = y.dtype() == p.result ? y : workspace(y.shape(), p.result);
+  const Tensor source = as(x, type), weights = as(filter, type), offset = as(bias, DType::f32);
+  const Plan& plan = plan_of(Pass::forward, p);
+  if (p.bias) {
+    plan.primitive->run({source.raw(), filter_for(plan, weights), offset.raw(), out.raw()});
+  } else {
+    plan.primitive->run({source.raw(), filter_for(plan, weights), out.raw()});
+  }
+  if (!out.is_same(y)) cast(out, y, false);
+}
+
+void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                                       const Conv2dOptions& options, bool accumulate) {
+  if (dx.numel() == 0) return;
+  Convolution p = problem_of(dx, filter, dy, options);
+  const DType type = arithmetic_type(dy.dtype(), filter.dtype());
+  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  if (type == DType::f64 || dy.numel() == 0 || filter.numel() == 0 || !onednn::expressible(p)) {
+    const bool direct = dx.dtype() == wide && !accumulate;
+    const Tensor out = direct ? dx : workspace(dx.shape(), wide);
+    generic_input_gradient(p, as(dy, wide), as(filter, wide), out);
+    if (!direct) cast(out, dx, accumulate);
+    return;
+  }
+  p.dtype = type;
+  p.result = dx.dtype() == DType::bf16 && type == DType::bf16 && !accumulate ? DType::bf16 : DType::f32;
+  const bool direct = dx.dtype() == p.result && !accumulate;
+  const Tensor out = direct ? dx : workspace(dx.shape(), p.result);
+  const Tensor source = as(dy, type), weights = as(filter, type);
+  const Plan& plan = plan_of(Pass::input_gradient, p);
+  plan.primitive->run({source.raw(), filter_for(plan, weights), out.raw()});
+  if (!direct) cast(out, dx, accumulate);
+}
+
+void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                                        const Conv2dOptions& options, bool accumulate) {
+  if (dfilter.numel() == 0) return;
+  Convolution p = problem_of(x, dfilter, dy, options);
+  const DType type = arithmetic_type(x.dtype(), dy.dtype());
+  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  if (type == DType::f64 || x.numel() == 0 || dy.numel() == 0 || !onednn::expressible(p)) {
+    const bool direct = dfilter.dtype() == wide && !accumulate;
+    const Tensor out = direct ? dfilter : workspace(dfilter.shape(), wide);
+    generic_filter_gradient(p, as(x, wide), as(dy, wide), out);
+    if (!direct) cast(out, dfilter, accumulate);
+    return;
+  }
+  p.dtype = type;
+  const bool direct = dfilter.dtype() == DType::f32;
+  const Tensor out = direct ? dfilter : workspace(dfilter.shape(), DType::f32);
+  const Tensor source = as(x, type), gradient = as(dy, type);
+  const Plan& plan = plan_of(Pass::filter_gradient, p);
+  const bool add = direct && accumulate;
+  if (plan.wanted == plan.plain && !add) {
+    plan.primitive->run({source.raw(), gradient.raw(), out.raw()});
+  } else {
+    const Tensor other = workspace({static_cast<Index>(plan.wanted->bytes / sizeof(float))}, DType::f32);
+    plan.primitive->run({source.raw(), gradient.raw(), other.raw()});
+    (add ? plan.add : plan.store)->run({other.raw(), out.raw()});
+  }
+  if (!direct) cast(out, dfilter, accumulate);
+}
 
 }  // namespace tandem::cpu

@@ -1,0 +1,189 @@
+#include "autograd/ops/matmul.h"
+
+#include "autograd/apply.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+
+namespace tandem {
+
+namespace {
+
+DType wide_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+void require_floating(const OpInfo& info, const char* name, const Tensor& tensor) {
+  require(tensor.defined(), info.name, "{} must be given", name);
+  require(is_floating(tensor.dtype()), info.name, "{} must be floating, got {}", name, to_string(tensor));
+}
+
+// The shape of op(a)·op(b), after checking it.
+Shape product_shape(const Matmul& op, const Tensor& a, const Tensor& b) {
+  require_floating(Matmul::info, "a", a);
+  require_floating(Matmul::info, "b", b);
+  const int ra = a.rank(), rb = b.rank();
+  require(ra >= 2 && rb >= 2, "matmul", "both operands need at least 2 axes, got {} and {}", to_string(a),
+          to_string(b));
+  const Index m = a.size(op.transpose_a ? -1 : -2), k = a.size(op.transpose_a ? -2 : -1);
+  const Index inner = b.size(op.transpose_b ? -1 : -2), n = b.size(op.transpose_b ? -2 : -1);
+  require(k == inner, "matmul", "{}{} has inner extent {}, {}{} has {}", to_string(a.shape()),
+          op.transpose_a ? " (transposed)" : "", k, to_string(b.shape()),
+          op.transpose_b ? " (transposed)" : "", inner);
+  const auto batch_of = [](const Tensor& t) {
+    return t.shape().extents().first(static_cast<std::size_t>(t.rank() - 2));
+  };
+  require(ra == 2 || rb == 2 || std::ranges::equal(batch_of(a), batch_of(b)), "matmul",
+          "batch axes of {} and {} must be equal, or absent on one side", to_string(a.shape()),
+          to_string(b.shape()));
+  const Tensor& batched = ra > 2 ? a : b;
+  Shape shape = batched.shape();
+  return shape.with(shape.rank() - 2, m).with(shape.rank() - 1, n);
+}
+
+// A product that was formed per batch, as the gradient of an operand that all batches shared.
+Tensor over_batches(const Tensor& gradient, const Tensor& operand) {
+  if (gradient.rank() == operand.rank()) return gradient;
+  return sum_to(gradient, operand.shape());
+}
+
+}  // namespace
+
+Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const {
+  const Destination y = context.destination(product_shape(*this, in.a, in.b));
+  context.backend.matmul(
+      in.a, in.b, {}, y.tensor,
+      {.transpose_a = transpose_a, .transpose_b = transpose_b, .accumulate = y.accumulate});
+  saved = {in.a, in.b};
+  return {y.tensor};
+}
+
+Matmul::In Matmul::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined()) return {};
+  const auto& [a, b] = saved;
+  const Tensor& g = dy.y;
+  // Into the sink only where the product is the gradient itself.
+  const auto product = [&](std::size_t input, const Tensor& operand, const Tensor& left, const Tensor& right,
+                           bool ta, bool tb) {
+    const bool whole = operand.rank() == g.rank();
+    return over_batches(apply(Matmul{ta, tb}, {left, right}, whole ? needs.sink(input) : nullptr).y, operand);
+  };
+  In result;
+  if (needs[0]) {
+    result.a =
+        transpose_a ? product(0, a, b, g, transpose_b, true) : product(0, a, g, b, false, !transpose_b);
+  }
+  if (needs[1]) {
+    const bool shared = b.rank() == 2 && a.rank() > 2 && !transpose_a;  // one b for all rows of all batches
+    if (shared) {
+      result.b = transpose_b ? sum_of_outer_products(g, a, needs.sink(1))
+                             : sum_of_outer_products(a, g, needs.sink(1));
+    } else {
+      result.b =
+          transpose_b ? product(1, b, g, a, true, transpose_a) : product(1, b, a, g, !transpose_a, false);
+    }
+  }
+  return result;
+}
+
+Linear::Out Linear::forward(Context& context, Saved& saved, const In& in) const {
+  require_floating(info, "x", in.x);
+  require_floating(info, "weight", in.weight);
+  require(in.weight.rank() == 2, info.name, "weight must be [O,I], got {}", to_string(in.weight));
+  require(in.x.rank() >= 1 && in.x.size(-1) == in.weight.size(1), info.name,
+          "weight {} expects {} input features, x is {}", to_string(in.weight.shape()), in.weight.size(1),
+          to_string(in.x.shape()));
+  const Index outputs = in.weight.size(0), inputs = in.weight.size(1);
+  if (in.bias.defined()) {
+    require_floating(info, "bias", in.bias);
+    require(in.bias.shape() == Shape{outputs}, info.name, "weight {} needs a bias of [{}], got {}",
+            to_string(in.weight.shape()), outputs, to_string(in.bias));
+  }
+  const Tensor y = context.empty(in.x.shape().with(in.x.rank() - 1, outputs));
+  const Index rows = in.x.shape().product(0, in.x.rank() - 1);
+  context.backend.matmul(in.x.viewed({rows, inputs}), in.weight, in.bias, y.viewed({rows, outputs}),
+                         {.transpose_b = true});
+  saved = {in.x, in.weight};
+  return {y};
+}
+
+Linear::In Linear::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  In result;
+  if (!dy.y.defined()) return result;
+  const auto& [x, weight] = saved;
+  if (needs[0]) {
+    if (x.rank() >= 2) {
+      result.x = apply(Matmul{}, {dy.y, weight}, needs.sink(0)).y;
+    } else {
+      result.x = reshape(matmul(reshape(dy.y, Shape{1, dy.y.numel()}), weight), x.shape());
+    }
+  }
+  if (needs[1]) result.weight = sum_of_outer_products(dy.y, x, needs.sink(1));
+  if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
+  return result;
+}
+
+SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& saved, const In& in) const {
+  require_floating(info, "left", in.left);
+  require_floating(info, "right", in.right);
+  const int rank = in.left.rank();
+  require(rank >= 1 && in.right.rank() == rank &&
+              in.left.shape().without(rank - 1) == in.right.shape().without(rank - 1),
+          info.name, "all axes but the last must be equal, got {} and {}", to_string(in.left.shape()),
+          to_string(in.right.shape()));
+  const Index rows = in.left.shape().product(0, rank - 1), p = in.left.size(-1), q = in.right.size(-1);
+  const Destination y = context.destination({p, q}, wide_of(context.dtype));
+  context.backend.matmul(in.left.viewed({rows, p}), in.right.viewed({rows, q}), {}, y.tensor,
+                         {.transpose_a = true, .accumulate = y.accumulate});
+  saved = {in.left, in.right};
+  return {y.tensor};
+}
+
+SumOfOuterProducts::In SumOfOuterProducts::backward(const Saved& saved, const Out& dy,
+                                                    const Needs& needs) const {
+  In result;
+  if (!dy.y.defined()) return result;
+  const auto rows_of = [](const Tensor& t) { return t.rank() >= 2 ? t : reshape(t, Shape{1, t.numel()}); };
+  const auto like = [](const Tensor& t, const Tensor& shape) {
+    return t.shape() == shape.shape() ? t : reshape(t, shape.shape());
+  };
+  if (needs[0]) result.left = like(matmul(rows_of(saved.right), dy.y, false, true), saved.left);
+  if (needs[1]) result.right = like(matmul(rows_of(saved.left), dy.y), saved.right);
+  return result;
+}
+
+BiasGradient::Out BiasGradient::forward(Context& context, Saved& saved, const In& in) const {
+  require_floating(info, "x", in.x);
+  require(in.x.rank() >= 1, info.name, "x needs at least 1 axis, got {}", to_string(in.x));
+  const Destination y = context.destination({in.x.size(-1)}, wide_of(in.x.dtype()));
+  const Index rows = in.x.shape().product(0, in.x.rank() - 1);
+  context.backend.reduce(Reduction::sum, in.x.viewed({rows, in.x.size(-1)}), 1u, y.tensor, y.accumulate);
+  saved.x = in.x;
+  return {y.tensor};
+}
+
+BiasGradient::In BiasGradient::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined() || !needs[0]) return {};
+  const Tensor spread = broadcast_to(dy.y, saved.x.shape());
+  return {spread.dtype() == saved.x.dtype() ? spread : cast(spread, saved.x.dtype())};
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
+  return apply(Matmul{transpose_a, transpose_b}, {a, b}).y;
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  require(a.defined() && b.defined() && a.rank() == 3 && b.rank() == 3, "bmm",
+          "both operands must be [B,M,K] and [B,K,N], got {} and {}", to_string(a), to_string(b));
+  return matmul(a, b);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return apply(Linear{}, {x, weight, bias}).y;
+}
+
+Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Destination* sink) {
+  return apply(SumOfOuterProducts{}, {left, right}, sink).y;
+}
+
+Tensor bias_gradient(const Tensor& x, const Destination* sink) { return apply(BiasGradient{}, {x}, sink).y; }
+
+}  // namespace tandem

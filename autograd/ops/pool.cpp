@@ -1,0 +1,210 @@
+#include "autograd/ops/pool.h"
+
+#include "autograd/apply.h"
+
+namespace tandem {
+
+namespace {
+
+using Extent = std::array<Index, 2>;
+
+void check_image(const OpInfo& info, const char* name, const Tensor& x) {
+  require(x.defined(), info.name, "{} must be given", name);
+  require(is_floating(x.dtype()), info.name, "{} must be floating, got {}", name, to_string(x));
+  require(x.rank() == 4, info.name, "{} must be [N,H,W,C], got {}", name, to_string(x));
+}
+
+Extent extent_of(const Tensor& x) {
+  return x.defined() && x.rank() == 4 ? Extent{x.size(1), x.size(2)} : Extent{};
+}
+
+// [N,H',W',C] of a pooled [N,H,W,C].
+Shape pooled_shape(const OpInfo& info, Index batch, Extent extent, Index channels, const Pool2dOptions& o) {
+  Shape shape{batch, 0, 0, channels};
+  for (int axis = 0; axis < 2; ++axis) {
+    const char* name = axis == 0 ? "height" : "width";
+    require(o.kernel[axis] >= 1, info.name, "kernel must be at least 1, got [{},{}]", o.kernel[0],
+            o.kernel[1]);
+    require(o.stride[axis] >= 1, info.name, "stride must be at least 1, got [{},{}]", o.stride[0],
+            o.stride[1]);
+    require(o.padding[axis] >= 0 && 2 * o.padding[axis] <= o.kernel[axis], info.name,
+            "padding must lie between 0 and half the kernel, got padding [{},{}] with kernel [{},{}]",
+            o.padding[0], o.padding[1], o.kernel[0], o.kernel[1]);
+    require(extent[axis] >= 1 && extent[axis] + 2 * o.padding[axis] >= o.kernel[axis], info.name,
+            "kernel {} is larger than {} {} with padding {}", o.kernel[axis], name, extent[axis],
+            o.padding[axis]);
+    shape = shape.with(1 + axis, (extent[axis] + 2 * o.padding[axis] - o.kernel[axis]) / o.stride[axis] + 1);
+  }
+  return shape;
+}
+
+Shape image_shape(const Tensor& like, Extent extent) {
+  return {like.size(0), extent[0], extent[1], like.size(3)};
+}
+
+void check_pooled(const OpInfo& info, const Tensor& dy, Extent extent, const Pool2dOptions& o) {
+  check_image(info, "dy", dy);
+  const Shape expected = pooled_shape(info, dy.size(0), extent, dy.size(3), o);
+  require(dy.shape() == expected, info.name, "an image of [{},{}] pools to {}, dy is {}", extent[0],
+          extent[1], to_string(expected), to_string(dy.shape()));
+}
+
+void check_positions(const OpInfo& info, const Tensor& where, const Shape& pooled) {
+  require(where.defined() && (where.dtype() == DType::u8 || where.dtype() == DType::i32) &&
+              where.shape() == pooled,
+          info.name, "positions must be u8 or i32 {}, got {}", to_string(pooled), to_string(where));
+}
+
+}  // namespace
+
+// ---- max
+
+MaxPool2d::Out MaxPool2d::forward(Context& context, Saved& saved, const In& in) const {
+  check_image(info, "x", in.x);
+  const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
+  const Tensor y = context.empty(shape, in.x.dtype());
+  saved.where = context.empty(shape, options.kernel[0] * options.kernel[1] <= 256 ? DType::u8 : DType::i32);
+  context.backend.max_pool2d(in.x, y, saved.where, options);
+  return {y};
+}
+
+MaxPool2d::In MaxPool2d::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined()) return {};
+  return {apply(MaxPool2dGradient{options, extent}, {dy.y, saved.where}, needs.sink(0)).dx};
+}
+
+MaxPool2dGradient::Out MaxPool2dGradient::forward(Context& context, Saved& saved, const In& in) const {
+  check_pooled(info, in.dy, extent, options);
+  check_positions(info, in.where, in.dy.shape());
+  const Tensor dx = context.empty(image_shape(in.dy, extent));
+  context.backend.max_pool2d_backward(in.dy, in.where, dx, options);
+  saved.where = in.where;
+  return {dx};
+}
+
+MaxPool2dGradient::In MaxPool2dGradient::backward(const Saved& saved, const Out& ddx, const Needs&) const {
+  if (!ddx.dx.defined()) return {};
+  return {apply(MaxPool2dSelect{options, extent}, {ddx.dx, saved.where}).y, {}};
+}
+
+MaxPool2dSelect::Out MaxPool2dSelect::forward(Context& context, Saved& saved, const In& in) const {
+  check_image(info, "x", in.x);
+  const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
+  check_positions(info, in.where, shape);
+  const Tensor y = context.empty(shape);
+  context.backend.max_pool2d_select(in.x, in.where, y, options);
+  saved.where = in.where;
+  return {y};
+}
+
+MaxPool2dSelect::In MaxPool2dSelect::backward(const Saved& saved, const Out& dy, const Needs&) const {
+  if (!dy.y.defined()) return {};
+  return {apply(MaxPool2dGradient{options, extent}, {dy.y, saved.where}).dx, {}};
+}
+
+// ---- average
+
+AvgPool2d::Out AvgPool2d::forward(Context& context, Saved&, const In& in) const {
+  check_image(info, "x", in.x);
+  const Tensor y = context.empty(pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options));
+  context.backend.avg_pool2d(in.x, y, options);
+  return {y};
+}
+
+AvgPool2d::In AvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
+  if (!dy.y.defined()) return {};
+  return {apply(AvgPool2dGradient{options, extent}, {dy.y}).dx};
+}
+
+AvgPool2dGradient::Out AvgPool2dGradient::forward(Context& context, Saved&, const In& in) const {
+  check_pooled(info, in.dy, extent, options);
+  const Tensor dx = context.empty(image_shape(in.dy, extent));
+  context.backend.avg_pool2d_backward(in.dy, dx, options);
+  return {dx};
+}
+
+AvgPool2dGradient::In AvgPool2dGradient::backward(const Saved&, const Out& ddx, const Needs&) const {
+  if (!ddx.dx.defined()) return {};
+  return {apply(AvgPool2d{options, extent}, {ddx.dx}).y};
+}
+
+AdaptiveAvgPool2d::Out AdaptiveAvgPool2d::forward(Context& context, Saved&, const In& in) const {
+  check_image(info, "x", in.x);
+  require(out[0] >= 1 && out[1] >= 1, info.name, "output extents must be at least 1, got [{},{}]", out[0],
+          out[1]);
+  require(in.x.size(1) >= 1 && in.x.size(2) >= 1, info.name, "an empty image {} cannot be averaged",
+          to_string(in.x.shape()));
+  const Tensor y = context.empty(image_shape(in.x, out));
+  context.backend.adaptive_avg_pool2d(in.x, y);
+  return {y};
+}
+
+AdaptiveAvgPool2d::In AdaptiveAvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
+  if (!dy.y.defined()) return {};
+  return {apply(AdaptiveAvgPool2dGradient{out, extent}, {dy.y}).dx};
+}
+
+AdaptiveAvgPool2dGradient::Out AdaptiveAvgPool2dGradient::forward(Context& context, Saved&,
+                                                                  const In& in) const {
+  check_image(info, "dy", in.dy);
+  require(extent_of(in.dy) == out && extent[0] >= 1 && extent[1] >= 1, info.name,
+          "dy of [{},{}] expected, got {}", out[0], out[1], to_string(in.dy));
+  const Tensor dx = context.empty(image_shape(in.dy, extent));
+  context.backend.adaptive_avg_pool2d_backward(in.dy, dx);
+  return {dx};
+}
+
+AdaptiveAvgPool2dGradient::In AdaptiveAvgPool2dGradient::backward(const Saved&, const Out& ddx,
+                                                                  const Needs&) const {
+  if (!ddx.dx.defined()) return {};
+  return {apply(AdaptiveAvgPool2d{out, extent}, {ddx.dx}).y};
+}
+
+// ---- global average
+
+GlobalAvgPool2d::Out GlobalAvgPool2d::forward(Context& context, Saved&, const In& in) const {
+  check_image(info, "x", in.x);
+  require(in.x.size(1) >= 1 && in.x.size(2) >= 1, info.name, "an empty image {} cannot be averaged",
+          to_string(in.x.shape()));
+  const Tensor y = context.empty({in.x.size(0), in.x.size(3)});
+  context.backend.adaptive_avg_pool2d(in.x, y.viewed({in.x.size(0), 1, 1, in.x.size(3)}));
+  return {y};
+}
+
+GlobalAvgPool2d::In GlobalAvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
+  if (!dy.y.defined()) return {};
+  return {apply(GlobalAvgPool2dGradient{extent}, {dy.y}).dx};
+}
+
+GlobalAvgPool2dGradient::Out GlobalAvgPool2dGradient::forward(Context& context, Saved&, const In& in) const {
+  require(in.dy.defined() && is_floating(in.dy.dtype()) && in.dy.rank() == 2, info.name,
+          "dy must be floating [N,C], got {}", to_string(in.dy));
+  const Index batch = in.dy.size(0), channels = in.dy.size(1);
+  const Tensor dx = context.empty({batch, extent[0], extent[1], channels});
+  context.backend.adaptive_avg_pool2d_backward(in.dy.viewed({batch, 1, 1, channels}), dx);
+  return {dx};
+}
+
+GlobalAvgPool2dGradient::In GlobalAvgPool2dGradient::backward(const Saved&, const Out& ddx,
+                                                              const Needs&) const {
+  if (!ddx.dx.defined()) return {};
+  return {apply(GlobalAvgPool2d{extent}, {ddx.dx}).y};
+}
+
+// ---- public functions
+
+Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  return apply(MaxPool2d{options, extent_of(x)}, {x}).y;
+}
+
+Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  return apply(AvgPool2d{options, extent_of(x)}, {x}).y;
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Index out_height, Index out_width) {
+  return apply(AdaptiveAvgPool2d{{out_height, out_width}, extent_of(x)}, {x}).y;
+}
+
+Tensor global_avg_pool2d(const Tensor& x) { return apply(GlobalAvgPool2d{extent_of(x)}, {x}).y; }
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+// What the host's CPU can do, found by feature bits (cpuid and xgetbv), and the process-wide settings that
+// follow.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::cpu {
+
+// A feature counts only where the operating system saves its registers as well.
+struct CpuFeatures {
+  bool avx = false, avx2 = false, fma = false, f16c = false, bmi2 = false;
+  bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
+  bool avx512_vnni = false, avx512_bf16 = false, avx512_fp16 = false;
+  bool amx_tile = false, amx_bf16 = false, amx_int8 = false;
+
+  // 16-bit brain floats are multiplied in hardware; elsewhere they are widened to f32 first.
+  bool fast_bf16() const { return avx512_bf16 || (amx_tile && amx_bf16); }
+};
+
+// Detected once.
+const CpuFeatures& cpu_features();
+
+// Names of the features present, in the order above: "avx2", "avx512f", …
+std::vector<std::string_view> names_of(const CpuFeatures& features);
+
+// The features this binary was compiled to use.
+CpuFeatures compiled_features();
+
+// Throws UserError, naming the missing features and the way out, unless the CPU has every feature the binary
+// was compiled for. Call before anything else: code compiled for more would end in an illegal instruction.
+void require_cpu_support();
+// The same rule for given sets.
+void require_features(const CpuFeatures& needed, const CpuFeatures& present);
+
+enum class AmxPermission { unsupported, granted, refused };
+
+// "unsupported", "granted", "refused"
+std::string_view name_of(AmxPermission permission);
+
+// Asks the kernel for the AMX tile registers of the whole process; threads and children inherit the answer,
+// and only the first call asks. It runs when the library is loaded: a signal stack that is set up earlier and
+// is too small for the tile state makes the kernel refuse, and then BF16 is slow.
+AmxPermission request_amx();
+
+// "AMD EPYC 9B45", as the CPU names itself.
+const std::string& cpu_model();
+// Logical CPUs this process may run on.
+int available_cpus();
+
+// Threads of the one OpenMP team. `set_threads` throws UserError unless 1 <= count <= 1024.
+int threads();
+void set_threads(int count);
+
+// Whether the calling thread treats subnormal numbers as zero. Tandem leaves this off: FP16 and FP32
+// subnormals count.
+bool flushes_denormals();
+
+}  // namespace tandem::cpu
