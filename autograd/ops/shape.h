@@ -16,6 +16,9 @@ Tensor reshape(const Tensor& x, std::vector<Index> extents);
 inline Tensor reshape(const Tensor& x, const Shape& shape) {
   return reshape(x, std::vector<Index>(shape.begin(), shape.end()));
 }
+inline Tensor reshape(const Tensor& x, std::initializer_list<Index> extents) {
+  return reshape(x, std::vector<Index>(extents));
+}
 // [N,…] → [N,rest].
 Tensor flatten(const Tensor& x, int first_axis = 1);
 Tensor permute(const Tensor& x, const std::vector<int>& order);  // axis i of the result is axis order[i] of x

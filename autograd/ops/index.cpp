@@ -1,0 +1,213 @@
+#include "autograd/ops/index.h"
+
+#include <algorithm>
+
+#include "autograd/apply.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
+
+namespace tandem {
+
+namespace {
+
+void require_index(const Tensor& index, const char* op) {
+  require(index.defined() && (index.dtype() == DType::i64 || index.dtype() == DType::i32), op,
+          "the index must be i64 or i32, got {}", to_string(index));
+}
+
+// An index per element: x's rank, and no larger than x on any other axis.
+void require_element_index(const Tensor& x, const Tensor& index, int axis, const char* op) {
+  require_index(index, op);
+  require(index.rank() == x.rank(), op, "index {} and tensor {} must have the same number of axes",
+          to_string(index), to_string(x));
+  for (int i = 0; i < x.rank(); ++i) {
+    require(i == axis || index.shape()[i] <= x.shape()[i], op, "index {} is larger than {} on axis {}",
+            to_string(index), to_string(x), i);
+  }
+}
+
+// Zeros unless the sink holds something to add to.
+Destination zeroed(const Context& context, const Shape& shape, DType dtype) {
+  const Destination y = context.destination(shape, dtype);
+  if (!y.accumulate) context.backend.fill(y.tensor, 0.0);
+  return y;
+}
+
+}  // namespace
+
+// ---- embedding
+// --------------------------------------------------------------------------------------------------
+
+Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) const {
+  saved.index = in.index;
+  const Shape rows = in.index.shape().inserted(in.index.rank(), table[1]);
+  const Tensor y = context.empty(rows, is_floating(context.dtype) ? context.dtype : stored);
+  context.backend.index_select(in.table, in.index, 0, y, info.name);
+  return {y};
+}
+
+Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  const DType wide = stored == DType::f64 ? DType::f64 : DType::f32;
+  return {apply(IndexAdd{0, table, wide, padding_index}, {dy.y, saved.index}, needs.sink(0)).y, {}};
+}
+
+Tensor embedding(const Tensor& table, const Tensor& index, std::optional<Index> padding_index) {
+  require(table.rank() == 2 && is_floating(table.dtype()), "embedding",
+          "the table must be floating [V,D], got {}", to_string(table));
+  require_index(index, "embedding");
+  const Index rows = table.shape()[0];
+  if (padding_index) {
+    require(*padding_index >= -rows && *padding_index < rows, "embedding",
+            "padding index {} lies outside [0,{})", *padding_index, rows);
+    if (*padding_index < 0) *padding_index += rows;
+  }
+  return apply(Embedding{table.shape(), table.dtype(), padding_index}, {table, index}).y;
+}
+
+// ---- gather and scatter_add
+// -------------------------------------------------------------------------------------
+
+Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const {
+  saved.index = in.index;
+  const Tensor y = context.empty(in.index.shape(), in.x.dtype());
+  context.backend.gather(in.x, in.index, axis, y);
+  return {y};
+}
+
+Gather::In Gather::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  return {apply(ScatterAdd{axis, shape}, {{}, saved.index, dy.y}, needs.sink(0)).y, {}};
+}
+
+Tensor gather(const Tensor& x, const Tensor& index, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "gather");
+  require_element_index(x, index, at, "gather");
+  return apply(Gather{at, x.shape()}, {x, index}).y;
+}
+
+ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in) const {
+  saved.index = in.index;
+  const DType dtype = in.x.defined() ? promote(in.x.dtype(), in.src.dtype()) : in.src.dtype();
+  if (!in.x.defined()) {
+    const Destination y = zeroed(context, shape, dtype);
+    context.backend.scatter_add(in.src, in.index, axis, y.tensor);
+    return {y.tensor};
+  }
+  const Tensor y = context.empty(shape, dtype);
+  context.backend.cast(in.x, y);
+  context.backend.scatter_add(in.src, in.index, axis, y);
+  return {y};
+}
+
+ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  In dx;
+  if (needs[0]) dx.x = dy.y;
+  if (needs[2]) dx.src = apply(Gather{axis, shape}, {dy.y, saved.index}).y;
+  return dx;
+}
+
+Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& src, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "scatter_add");
+  require_element_index(x, index, at, "scatter_add");
+  require(src.defined() && src.shape() == index.shape(), "scatter_add",
+          "index {} and source {} must have the same shape", to_string(index), to_string(src));
+  require(is_floating(x.dtype()) == is_floating(src.dtype()), "scatter_add", "cannot add {} to {}",
+          to_string(src), to_string(x));
+  // Floating sources of any type are added as they are; the sum has the widest type, as elsewhere.
+  return apply(ScatterAdd{at, x.shape()}, {x, index, is_floating(x.dtype()) ? src : cast(src, x.dtype())}).y;
+}
+
+// ---- index_select
+// -----------------------------------------------------------------------------------------------
+
+IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& in) const {
+  saved.index = in.index;
+  const Tensor y = context.empty(shape.with(axis, in.index.numel()), in.x.dtype());
+  context.backend.index_select(in.x, in.index, axis, y);
+  return {y};
+}
+
+IndexSelect::In IndexSelect::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  return {apply(IndexAdd{axis, shape, dy.y.dtype(), {}}, {dy.y, saved.index}, needs.sink(0)).y, {}};
+}
+
+Tensor index_select(const Tensor& x, const Tensor& index, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "index_select");
+  require_index(index, "index_select");
+  require(index.rank() == 1, "index_select", "the index must be [K], got {}", to_string(index));
+  return apply(IndexSelect{at, x.shape()}, {x, index}).y;
+}
+
+IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) const {
+  saved.index = in.index;
+  const Destination y = zeroed(context, shape, dtype);
+  context.backend.index_add(in.src, in.index, axis, y.tensor, skip);
+  return {y.tensor};
+}
+
+IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&) const {
+  // src has the index's shape in the place of the axis: [K] for index_select, any shape for embedding.
+  std::array<Index, kMaxRank> extents{};
+  int rank = 0;
+  for (int i = 0; i < axis; ++i) extents[rank++] = shape[i];
+  for (const Index extent : saved.index.shape()) extents[rank++] = extent;
+  for (int i = axis + 1; i < shape.rank(); ++i) extents[rank++] = shape[i];
+  const Shape shape_of_src(std::span<const Index>(extents.data(), static_cast<std::size_t>(rank)));
+  const Tensor flat = reshape(saved.index, {-1});
+  const Tensor picked = reshape(apply(IndexSelect{axis, shape}, {dy.y, flat}).y, shape_of_src);
+  if (!skip) return {picked, {}};
+  std::vector<Index> mask_extents(static_cast<std::size_t>(rank), 1);
+  std::copy(saved.index.shape().begin(), saved.index.shape().end(), mask_extents.begin() + axis);
+  const Tensor skipped = Tensor::scalar(static_cast<double>(*skip), saved.index.options());
+  const Tensor kept = cast(not_equal(saved.index, skipped), picked.dtype());
+  return {picked * reshape(kept, mask_extents), {}};
+}
+
+// ---- one_hot
+// ----------------------------------------------------------------------------------------------------
+
+OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
+  const Tensor y = context.empty(in.index.shape().inserted(in.index.rank(), classes), dtype);
+  context.backend.one_hot(in.index, y);
+  return {y};
+}
+
+OneHot::In OneHot::backward(const Saved&, const Out&, const Needs&) const { return {}; }
+
+Tensor one_hot(const Tensor& index, Index classes, DType dtype) {
+  require_index(index, "one_hot");
+  require(classes > 0, "one_hot", "the number of classes must be positive, got {}", classes);
+  return apply(OneHot{classes, dtype}, {index}).y;
+}
+
+// ---- topk and sort
+// ----------------------------------------------------------------------------------------------
+
+TopK::Out TopK::forward(Context& context, Saved& saved, const In& in) const {
+  const Shape result = shape.with(axis, k);
+  const DType dtype = is_floating(in.x.dtype()) ? context.dtype : in.x.dtype();
+  const Out out{context.empty(result, dtype), context.empty(result, DType::i64)};
+  context.backend.topk(in.x, k, axis, largest, out.values, out.indices);
+  saved.indices = out.indices;
+  return out;
+}
+
+TopK::In TopK::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.values.defined()) return {};
+  return {apply(ScatterAdd{axis, shape}, {{}, saved.indices, dy.values}, needs.sink(0)).y};
+}
+
+ValuesAndIndices topk(const Tensor& x, Index k, int axis, bool largest) {
+  const int at = normalized_axis(axis, x.rank(), "topk");
+  require(k >= 0 && k <= x.shape()[at], "topk", "k = {} lies outside [0,{}], the extent of axis {} of {}", k,
+          x.shape()[at], at, to_string(x));
+  const TopK::Out out = apply(TopK{k, at, largest, x.shape()}, {x});
+  return {out.values, out.indices};
+}
+
+ValuesAndIndices sort(const Tensor& x, int axis, bool descending) {
+  const int at = normalized_axis(axis, x.rank(), "sort");
+  const Sort::Out out = apply(Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
+  return {out.values, out.indices};
+}
+
+}  // namespace tandem

@@ -1,0 +1,104 @@
+// Row kernels that softmax and cross entropy share. Sums run in kSumLanes interleaved partial sums that are
+// folded in halves: one order for a given length, whatever the address and the thread.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "core/cpu/blocks.h"
+#include "core/kernels/math.h"
+#include "core/tensor.h"
+
+namespace tandem::cpu {
+
+inline constexpr int kSumLanes = 32;
+
+// Calls visit(double{}) when any of the tensors is f64, and visit(float{}) otherwise.
+template <class Visitor, class... Tensors>
+void visit_compute(Visitor&& visit, const Tensors&... tensors) {
+  if (((tensors.dtype() == DType::f64) || ...)) return visit(double{});
+  visit(float{});
+}
+
+template <class C>
+struct LaneSums {
+  C lane[kSumLanes] = {};
+
+  C total() {
+    for (int width = kSumLanes / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+    }
+    return lane[0];
+  }
+};
+
+// Σ term(i) for i in [0, count).
+template <class C, class Term>
+C sum_of(Index count, const Term& term) {
+  LaneSums<C> sums;
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    for (int l = 0; l < kSumLanes; ++l) sums.lane[l] += term(i + l);
+  }
+  for (int l = 0; i + l < count; ++l) sums.lane[l] += term(i + l);
+  return sums.total();
+}
+
+// The largest element that is not NaN; -inf where there is none.
+template <class C>
+C largest_of(const C* x, Index count) {
+  C lane[kSumLanes];
+  std::fill_n(lane, kSumLanes, -std::numeric_limits<C>::infinity());
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  }
+  for (int l = 0; i + l < count; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  return *std::max_element(lane, lane + kSumLanes);
+}
+
+// Rows of a tensor in the compute type: in place where they are stored so, else as a widened copy of one row.
+template <class C>
+class RowReader {
+ public:
+  RowReader(const Tensor& x, Index width) : data_(x.raw()), dtype_(x.dtype()), width_(width) {
+    if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
+  }
+
+  const C* operator()(Index row) {
+    if (held_.empty()) return static_cast<const C*>(data_) + row * width_;
+    load_block(data_, dtype_, row * width_, held_.data(), width_);
+    return held_.data();
+  }
+
+ private:
+  const void* data_;
+  DType dtype_;
+  Index width_;
+  std::vector<C> held_;
+};
+
+// The same for rows that are written: a row of another type is computed beside and rounded once.
+template <class C>
+class RowWriter {
+ public:
+  RowWriter(const Tensor& y, Index width) : data_(y.raw()), dtype_(y.dtype()), width_(width) {
+    if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
+  }
+
+  // Calls compute(C*) and stores what it wrote.
+  template <class Compute>
+  void operator()(Index row, const Compute& compute) {
+    if (held_.empty()) return compute(static_cast<C*>(data_) + row * width_);
+    compute(held_.data());
+    store_block(held_.data(), data_, dtype_, row * width_, width_);
+  }
+
+ private:
+  void* data_;
+  DType dtype_;
+  Index width_;
+  std::vector<C> held_;
+};
+
+}  // namespace tandem::cpu
