@@ -1,0 +1,150 @@
+// One training step of a named workload, driven over standard input by compare.py.
+//
+// Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps on one synthetic batch
+// and answers with the seconds they took and the last loss; `memory` with the peak of resident bytes above
+// the process before the model was built; `phases` with the mean milliseconds of each phase; `quit` ends.
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "core/cpu/cpu_features.h"
+#include "models/resnet.h"
+#include "optim/sgd.h"
+#include "optim/step.h"
+#include "tandem.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace tandem;
+
+struct Workload {
+  int depth;
+  Shape images;
+  Index classes;
+};
+
+const std::map<std::string, Workload> kWorkloads{
+    {"resnet20", {20, {128, 28, 28, 1}, 10}},
+    {"resnet50", {50, {16, 224, 224, 3}, 1000}},
+};
+
+std::size_t resident(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field)) return std::stoull(line.substr(field.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const Workload& workload)
+      : model_(models::resnet(workload.depth,
+                              {.in_channels = workload.images[3], .num_classes = workload.classes})),
+        optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}),
+        step_(*model_, {&optimizer_}),
+        images_(Tensor::empty(workload.images)) {
+    backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(workload.images[0]));
+    RandomStream random({.seed = 2});
+    for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(workload.classes));
+    labels_ = Tensor::from(labels, {workload.images[0]});
+  }
+
+  float step() {
+    const auto start = Clock::now();
+    const Tensor logits = (*model_)(images_);
+    const auto forward = Clock::now();
+    Tensor loss = cross_entropy(logits, labels_);
+    const auto with_loss = Clock::now();
+    step_.backward(loss);
+    const auto backward = Clock::now();
+    step_.apply();
+    const auto update = Clock::now();
+    phases_["forward"] += ms(start, forward);
+    phases_["loss"] += ms(forward, with_loss);
+    phases_["backward"] += ms(with_loss, backward);
+    phases_["update"] += ms(backward, update);
+    ++steps_;
+    return static_cast<float>(loss.item());
+  }
+
+  void print_phases() const {
+    std::string separator = "{";
+    for (const auto& [name, total] : phases_) {
+      std::printf("%s\"%s\": %.4f", separator.c_str(), name.c_str(), total / steps_);
+      separator = ", ";
+    }
+    std::puts("}");
+  }
+  void forget_phases() {
+    phases_.clear();
+    steps_ = 0;
+  }
+
+ private:
+  static double ms(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+  }
+
+  std::shared_ptr<models::ResNet> model_;
+  optim::Sgd optimizer_;
+  optim::Step step_;
+  Tensor images_, labels_;
+  std::map<std::string, double> phases_;
+  int steps_ = 0;
+};
+
+int serve(const std::string& name, int threads) {
+  cpu::set_threads(threads);
+  const std::size_t baseline = resident("VmRSS:");
+  std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
+  const Workload& workload = kWorkloads.at(name);
+  Trainer trainer(workload);
+  std::printf("{\"ready\": true, \"items\": %ld}\n", static_cast<long>(workload.images[0]));
+  std::fflush(stdout);
+  bool first = true;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string command;
+    words >> command;
+    if (command == "run") {
+      int steps = 0;
+      words >> steps;
+      float loss = 0.0f;
+      const auto start = Clock::now();
+      for (int i = 0; i < steps; ++i) loss = trainer.step();
+      const std::chrono::duration<double> seconds = Clock::now() - start;
+      std::printf("{\"seconds\": %.6f, \"loss\": %.6f}\n", seconds.count(), static_cast<double>(loss));
+      if (std::exchange(first, false)) trainer.forget_phases();  // the warm-up
+    } else if (command == "memory") {
+      std::printf("{\"peak\": %zu}\n", resident("VmHWM:") - baseline);
+    } else if (command == "phases") {
+      trainer.print_phases();
+    } else {
+      break;
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4 || !kWorkloads.contains(argv[1]) || std::string(argv[2]) != "fp32") {
+    std::fprintf(stderr, "usage: bench_worker resnet20|resnet50 fp32 THREADS\n");
+    return 2;
+  }
+  try {
+    return serve(argv[1], std::stoi(argv[3]));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_worker: %s\n", error.what());
+    return 1;
+  }
+}
