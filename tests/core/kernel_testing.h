@@ -1,0 +1,50 @@
+// What tests of numeric kernels share: random tensors of any dtype, and errors relative to a result in double
+// precision.
+#pragma once
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "core/cpu/cpu_backend.h"
+
+namespace tandem {
+
+// Normal numbers, the same for the same seed, rounded to `dtype`.
+inline Tensor random_tensor(const Shape& shape, DType dtype, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(shape.numel()));
+  for (double& value : values) value = normal(generator);
+  const Tensor wide = Tensor::from(values, shape);
+  if (dtype == DType::f64) return wide;
+  const Tensor tensor = Tensor::empty(shape, {.dtype = dtype});
+  cpu::backend().cast(wide, tensor, false);
+  return tensor;
+}
+
+// ‖a − b‖ / ‖b‖, or ‖a − b‖ when b vanishes.
+inline double normalised_error(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return size == 0 ? std::sqrt(difference) : std::sqrt(difference / size);
+}
+
+// For a result that was accumulated in the arithmetic type and rounded once on store.
+inline double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-14;
+    case DType::f32:
+      return 1e-6;
+    case DType::f16:
+      return 1e-3;
+    default:
+      return 6e-3;
+  }
+}
+
+}  // namespace tandem
