@@ -115,7 +115,8 @@ class Backend {
   virtual void copy_bytes(const Tensor& x, const Tensor& y) = 0;
   // Any dtype to any dtype, same shape.
   virtual void cast(const Tensor& x, const Tensor& y, bool accumulate = false) = 0;
-  // y[i] = formula(inputs[0][i], …) with NumPy broadcasting of the inputs to y's shape.
+  // y[i] = formula(inputs[0][i], …) with NumPy broadcasting of the inputs to y's shape. y may be an input of its
+  // shape and dtype.
   virtual void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
                          bool accumulate = false) = 0;
 
@@ -239,7 +240,8 @@ class Backend {
                               const Tensor& state) = 0;
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
-  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached.
+  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached; 0
+  // is reached from the start.
   virtual std::uint64_t mark() = 0;
   virtual bool reached(std::uint64_t mark) = 0;
   virtual void wait_for(std::uint64_t mark) = 0;

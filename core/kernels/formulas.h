@@ -351,16 +351,17 @@ struct MulComplement : Traits<2> {
 struct MulDifference : Traits<3> {
   TANDEM_EVAL3 { return (q - p) * r; }
 };
-// x, extremum of its range, dy → dy where x is an extremum (NaN is).
-struct KeepEqual : Traits<3> {
-  TANDEM_EVAL3 { return p == q || p != p ? r : T(0); }
+// Share, dy → share·dy, 0 where the share is 0 whatever dy is.
+struct KeepShare : Traits<2> {
+  TANDEM_EVAL2 { return a == T(0) ? T(0) : a * b; }
 };
+// x, extremum of its range → 1 where x is that extremum (NaN is).
 struct IsExtremum : Traits<2> {
   TANDEM_EVAL2 { return a == b || a != a ? T(1) : T(0); }
 };
-// x, logsumexp of its range, dy → softmax(x)·dy.
+// x, logsumexp of its range, dy → softmax(x)·dy; 0 where all of the range is minus infinity.
 struct LogSumExpGradient : Traits<3> {
-  TANDEM_EVAL3 { return r * math::exp(p - q); }
+  TANDEM_EVAL3 { return p == -std::numeric_limits<T>::infinity() ? T(0) : r * math::exp(p - q); }
 };
 // x, norm of its range, dy → dy·x/norm, 0 at the origin.
 struct NormGradient : Traits<3> {
@@ -401,7 +402,7 @@ using Forward = FormulaList<Identity, Neg, Sign, Abs, Square, Sqrt, Rsqrt, Recip
 using Gradients =
     FormulaList<Quotient, DivGradient, PowGradientBase, PowGradientExponent, MaximumShare, MinimumShare,
                 MaximumGradient, MinimumGradient, PreluGradient, PreluSlopeGradient, KeepWhere, KeepUnless,
-                MulComplement, MulDifference, KeepEqual, IsExtremum, LogSumExpGradient, NormGradient,
+                MulComplement, MulDifference, KeepShare, IsExtremum, LogSumExpGradient, NormGradient,
                 VarGradient, SquaredDifference>;
 
 using UnaryGradients =

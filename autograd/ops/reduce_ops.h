@@ -1,0 +1,128 @@
+// The op structs behind reduce.h.
+#pragma once
+
+#include "autograd/ops/reduce.h"
+
+namespace tandem {
+
+namespace ops {
+
+// What is reduced over what. `x_dtype` is that of the input as it came: its gradient has it too.
+struct ReduceGeometry {
+  Shape x_shape;
+  DType x_dtype = DType::f32;
+  std::uint32_t axes = 0;  // bit i: axis i is reduced
+  bool keep_axes = false;
+
+  Shape kept_shape() const;    // reduced axes have extent 1
+  Shape result_shape() const;  // as keep_axes says
+  Index count() const;         // elements per result
+};
+
+struct Reducing {
+  struct In {
+    Tensor x;
+  };
+  struct Out {
+    Tensor y;
+  };
+  ReduceGeometry geometry;
+};
+
+struct Sum : Reducing {
+  static constexpr OpInfo info{"sum", CastRule::fp32};
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+};
+
+struct Mean : Reducing {
+  static constexpr OpInfo info{"mean", CastRule::fp32};
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+};
+
+struct Var : Reducing {
+  static constexpr OpInfo info{"var", CastRule::fp32};
+  double correction = 1.0;
+  struct Saved {
+    Tensor x, mean;  // mean has the kept shape
+  };
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+// What the remaining ones save.
+struct ReducingWithResult : Reducing {
+  struct Saved {
+    Tensor x, y;
+  };
+};
+
+struct Prod : ReducingWithResult {
+  static constexpr OpInfo info{"prod", CastRule::fp32};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct Max : ReducingWithResult {
+  static constexpr OpInfo info{"max", CastRule::neutral};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct Min : ReducingWithResult {
+  static constexpr OpInfo info{"min", CastRule::neutral};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct LogSumExp : ReducingWithResult {
+  static constexpr OpInfo info{"logsumexp", CastRule::fp32};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct Norm : ReducingWithResult {
+  static constexpr OpInfo info{"norm", CastRule::fp32};
+  NormOrder order = NormOrder::two;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+};
+
+struct ArgMax : Reducing {
+  static constexpr OpInfo info{"argmax", CastRule::neutral};
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
+};
+
+struct ArgMin : Reducing {
+  static constexpr OpInfo info{"argmin", CastRule::neutral};
+  struct Saved {};
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
+};
+
+struct CumSum {
+  static constexpr OpInfo info{"cumsum", CastRule::fp32};
+  int axis = 0;
+  bool reverse = false;
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context& context, Saved&, const In& in) const;
+  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+};
+
+}  // namespace ops
+
+using ReduceOps = TypeList<ops::Sum, ops::Mean, ops::Var, ops::Prod, ops::Max, ops::Min, ops::LogSumExp,
+                           ops::Norm, ops::ArgMax, ops::ArgMin, ops::CumSum>;
+
+}  // namespace tandem
