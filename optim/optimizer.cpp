@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "optim/names.h"
 
 namespace tandem::optim {
 
@@ -61,11 +62,8 @@ void Optimizer::apply_group(const ParameterGroup& group) {
   if (matched) return;
   std::vector<std::string> names;
   for (const Entry& entry : entries_) names.push_back(entry.parameter.name());
-  std::string examples;
-  for (std::size_t i = 0; i < names.size() && i < 4; ++i) examples += (i ? ", " : "") + names[i];
-  throw UserError(
-      name_, fmt::format("group \"{}\" matches none of {} parameters ({}{}){}", group.match, names.size(),
-                         examples, names.size() > 4 ? ", …" : "", did_you_mean(group.match, names)));
+  throw UserError(name_, fmt::format("group \"{}\" matches none of {} parameters ({}){}", group.match,
+                                     names.size(), listed(names), did_you_mean(group.match, names)));
 }
 
 }  // namespace tandem::optim

@@ -40,6 +40,11 @@ class Optimizer {
     bool adapt = true;
   };
 
+  virtual ~Optimizer() = default;
+  // A copy as the base class keeps everything there is.
+  Optimizer(const Optimizer&) = default;
+  Optimizer& operator=(const Optimizer&) = default;
+
   const std::string& name() const { return name_; }  // "adamw"
   const UpdateRule& rule() const { return rule_; }
   const std::array<Moment, 3>& moments() const { return moments_; }  // for UpdateBuffers::moment1…3

@@ -1,0 +1,328 @@
+#include "optim/step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "autograd/engine.h"
+#include "autograd/modes.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "optim/names.h"
+
+namespace tandem::optim {
+
+namespace {
+
+constexpr std::int64_t kTableEntries = 4096;
+
+Tensor device_copy(const StepState& state, Device device) {
+  const Tensor host = Tensor::empty({sizeof(StepState)}, {.dtype = DType::u8});
+  std::memcpy(host.raw(), &state, sizeof(state));
+  return device == Device{} ? host : host.to(device);
+}
+
+}  // namespace
+
+// ---- Construction
+// ---------------------------------------------------------------------------------------------
+
+Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options)
+    : options_(std::move(options)), module_(module), buffers_(module.parameters()) {
+  check_options();
+  statistics_ = module.flatten_statistics(buffers_.device());
+  assign_parameters(module, optimizers);
+  resolve_schedule();
+  allocate_moments();
+  if (options_.ema) ema_ = std::make_unique<Ema>(buffers_, statistics_.live, *options_.ema);
+
+  const ScaleOptions& scaler = options_.scaler;
+  rules_ = {.skip_non_finite = options_.skip_non_finite,
+            .measured = options_.measure,
+            .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity()),
+            .growth_factor = static_cast<float>(scaler.growth_factor),
+            .backoff_factor = static_cast<float>(scaler.backoff_factor),
+            .growth_interval = scaler.growth_interval,
+            .min_scale = static_cast<float>(scaler.min),
+            .max_scale = static_cast<float>(scaler.max)};
+  StepState initial;
+  initial.loss_scale = initial.used_scale = static_cast<float>(scaler.initial);
+  state_ = device_copy(initial, buffers_.device());
+  scale_ =
+      Tensor::over(state_.storage(), state_.offset() + offsetof(StepState, loss_scale), Shape{}, DType::f32);
+  for (Tensor& report : reports_) report = device_copy(initial, Device{});
+  table_host_ = Tensor::empty({1 + kTableEntries}, {.dtype = DType::f64});
+  table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
+}
+
+void Step::check_options() const {
+  require(options_.accumulate >= 1, "step", "accumulate must be at least 1, is {}", options_.accumulate);
+  const auto positive = [](const char* key, double value) {
+    require(std::isfinite(value) && value > 0.0, "step", "{} must be positive, is {}", key, value);
+  };
+  if (options_.clip_norm) positive("clip_norm", *options_.clip_norm);
+  if (options_.clip_value) positive("clip_value", *options_.clip_value);
+  positive("divisor", options_.divisor);
+  const ScaleOptions& s = options_.scaler;
+  positive("scaler.initial", s.initial);
+  positive("scaler.min", s.min);
+  require(s.min <= s.initial && s.initial <= s.max, "step", "the initial loss scale {} lies outside [{}, {}]",
+          s.initial, s.min, s.max);
+  require(
+      s.growth_factor >= 1.0 && s.backoff_factor > 0.0 && s.backoff_factor <= 1.0 && s.growth_interval >= 1,
+      "step",
+      "the loss scale grows by {} every {} steps and backs off by {}; expected at least 1, at least 1, and "
+      "(0, 1]",
+      s.growth_factor, s.growth_interval, s.backoff_factor);
+  require(options_.measure || (!options_.clip_norm && s.backoff_factor == 1.0 && s.growth_factor == 1.0),
+          "step", "clip_norm and a dynamic loss scale need the gradients measured; measure is off");
+  require(options_.skip_non_finite || s.backoff_factor == 1.0, "step",
+          "a dynamic loss scale needs skip_non_finite, which is off");
+}
+
+void Step::assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers) {
+  require(!optimizers.empty(), "step", "there is no optimizer");
+  const std::vector<Parameter> all = module.parameters();
+  const auto& slots = buffers_.slots();
+  std::vector<const Optimizer*> owners(slots.size());
+  std::vector<const Optimizer::Entry*> entries(slots.size());
+  for (const Optimizer* optimizer : optimizers) {
+    require(optimizer != nullptr, "step", "an optimizer is null");
+    for (const Optimizer::Entry& entry : optimizer->entries()) {
+      require(std::ranges::find(all, entry.parameter) != all.end(), "step",
+              "parameter {} of {} does not belong to the module", entry.parameter.name(), optimizer->name());
+      for (std::size_t s = 0; s < slots.size(); ++s) {
+        if (!(slots[s].parameter == entry.parameter)) continue;
+        require(!owners[s], "step", "parameter {} belongs to two optimizers", entry.parameter.name());
+        owners[s] = optimizer;
+        entries[s] = &entry;
+      }
+    }
+  }
+  std::vector<std::string> orphans;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    if (!owners[s]) orphans.push_back(slots[s].parameter.name());
+  }
+  require(orphans.empty(), "step", "no optimizer has {}; give them to one, or freeze them", listed(orphans));
+
+  for (const Optimizer* optimizer : optimizers) {
+    Group& group = groups_.emplace_back(Group{*optimizer, {}, {}});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (owners[s] != optimizer) continue;
+      group.ranges.push_back({.first = slots[s].first,
+                              .count = slots[s].count,
+                              .slot = static_cast<Index>(s),
+                              .lr_factor = static_cast<float>(entries[s]->lr_factor),
+                              .weight_decay = static_cast<float>(entries[s]->weight_decay),
+                              .adapt = entries[s]->adapt});
+    }
+    group.active.reserve(group.ranges.size());
+  }
+  active_.reserve(slots.size());
+}
+
+void Step::resolve_schedule() {
+  const Optimizer& first = groups_[0].optimizer;
+  const double base = options_.schedule ? options_.schedule->peak() : first.lr().value_or(first.default_lr());
+  require(!options_.schedule || !first.lr() || *first.lr() == base, "step",
+          "{} has the learning rate {}, the schedule {}: give one of the two", first.name(),
+          first.lr().value_or(0.0), base);
+  schedule_ = options_.schedule ? *options_.schedule : constant(base);
+  for (Group& group : groups_) {
+    const double lr = group.optimizer.lr().value_or(options_.schedule ? base : group.optimizer.default_lr());
+    if (lr == base) continue;
+    require(base > 0.0, "step",
+            "{} has the learning rate {} beside {} with 0, and further rates are ratios to the first",
+            group.optimizer.name(), lr, first.name());
+    for (UpdateRange& range : group.ranges)
+      range.lr_factor = static_cast<float>(static_cast<double>(range.lr_factor) * (lr / base));
+  }
+}
+
+void Step::allocate_moments() {
+  Backend& backend = backend_for(buffers_.device());
+  for (const Group& group : groups_) {
+    for (std::size_t m = 0; m < moments_.size(); ++m) {
+      const Moment& moment = group.optimizer.moments()[m];
+      if (moment.name.empty()) continue;
+      if (!moments_[m].defined()) moments_[m] = buffers_.make(MemoryKind::optimizer);
+      if (moment.initial == 0.0) continue;
+      for (const UpdateRange& range : group.ranges)
+        backend.fill(moments_[m].rows(range.first, range.count), moment.initial);
+    }
+  }
+  counts_ = Tensor::zeros({static_cast<Index>(buffers_.slots().size())},
+                          {DType::i64, buffers_.device(), MemoryKind::optimizer});
+}
+
+// ---- A step
+// ---------------------------------------------------------------------------------------------------
+
+Tensor Step::seed_for(const Tensor& loss, double weight) const {
+  Tensor seed = scale_.viewed(loss.shape());
+  if (weight != 1.0) {
+    seed = seed.clone();
+    backend_for(seed.device()).scale_and_limit(seed, weight, std::numeric_limits<double>::infinity());
+  }
+  if (loss.dtype() == DType::f32) return seed;
+  const Tensor wide = Tensor::empty(loss.shape(), loss.options());
+  backend_for(loss.device()).cast(seed, wide);
+  return wide;
+}
+
+void Step::backward(const Tensor& loss, double samples) {
+  require(micro_batches_ < options_.accumulate, "step",
+          "backward was called {} times, which is all that accumulate ({}) allows: call apply()",
+          micro_batches_, options_.accumulate);
+  require(!ema_ || !ema_->swapped_in(), "step",
+          "the model holds its averages: leave the Ema::Scope before training");
+  require(std::isfinite(samples) && samples > 0.0, "step",
+          "a micro-batch has a positive number of samples, got {}", samples);
+  require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
+          "step", "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean",
+          to_string(loss));
+  require(loss.device() == buffers_.device(), "step", "the loss is on {}, the parameters on {}",
+          to_string(loss.device()), to_string(buffers_.device()));
+  if (micro_batches_ == 0) {
+    buffers_.check_attached();
+    for (const FlatBuffers::Slot& slot : buffers_.slots())
+      require(!slot.parameter.gradient().defined(), "step",
+              "parameter {} has a gradient that no Step::backward made; use it alone, or clear() first",
+              slot.parameter.name());
+    reference_ = samples;
+    weight_ = 0.0;
+  }
+  const double weight = samples / reference_;
+  try {
+    const Tensor seed = seed_for(loss, weight);
+    tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
+  } catch (...) {
+    clear();
+    throw;
+  }
+  ++micro_batches_;
+  weight_ += weight;
+}
+
+void Step::clear() {
+  for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
+  if (statistics_.live.defined()) {
+    backend_for(buffers_.device()).copy_bytes(statistics_.live, statistics_.next);
+    statistics_.next.storage()->bump_version();
+  }
+  micro_batches_ = 0;
+}
+
+// Which ranges have a gradient in this step.
+void Step::collect_ranges() {
+  Backend& backend = backend_for(buffers_.device());
+  const auto& slots = buffers_.slots();
+  active_.clear();
+  for (Group& group : groups_) {
+    group.active.clear();
+    for (const UpdateRange& range : group.ranges) {
+      const bool has_gradient = slots[static_cast<std::size_t>(range.slot)].parameter.gradient().defined();
+      if (!has_gradient && !options_.reduce) continue;
+      if (!has_gradient) backend.fill(buffers_.gradients().rows(range.first, range.count), 0.0);
+      group.active.push_back(range);
+      active_.push_back(range);
+    }
+  }
+  require(!active_.empty(), "step",
+          "no trainable parameter has a gradient: the loss depends on none of them");
+}
+
+// Puts the learning rates of the next kTableEntries applied steps on the device, when the table is used up.
+void Step::fill_table() {
+  if (attempted_ < table_end_) return;
+  const std::int64_t applied = synchronize().applied;  // also: no step still reads the table
+  double* const table = table_host_.data<double>();
+  table[0] = static_cast<double>(applied);
+  for (std::int64_t i = 0; i < kTableEntries; ++i) table[1 + i] = (*schedule_)(applied + i);
+  backend_for(buffers_.device()).copy_bytes(table_host_, table_);
+  table_end_ = attempted_ + kTableEntries;  // in attempted steps, of which at most all are applied
+}
+
+void Step::apply() {
+  require(micro_batches_ > 0, "step", "apply() without a backward(): there is nothing to apply");
+  require(!ema_ || !ema_->swapped_in(), "step",
+          "the model holds its averages: leave the Ema::Scope before training");
+  Backend& backend = backend_for(buffers_.device());
+  collect_ranges();
+  fill_table();
+  if (options_.reduce) options_.reduce(buffers_.gradients());
+
+  rules_.divisor = weight_ * options_.divisor;
+  if (options_.measure) backend.check_gradients(buffers_.gradients(), active_, rules_.divisor, state_);
+  backend.decide(rules_, table_, state_);
+  for (const Group& group : groups_) {
+    if (group.active.empty()) continue;
+    UpdateRule rule = group.optimizer.rule();
+    rule.clip_value = options_.clip_value.value_or(std::numeric_limits<double>::infinity());
+    backend.update(rule, group.active,
+                   {.master = buffers_.masters(),
+                    .gradient = buffers_.gradients(),
+                    .working = {},
+                    .moment1 = moments_[0],
+                    .moment2 = moments_[1],
+                    .moment3 = moments_[2],
+                    .counts = counts_},
+                   state_);
+  }
+  if (statistics_.live.defined()) backend.commit(statistics_.next, statistics_.live, state_);
+  if (ema_) ema_->update(state_);
+  record();
+}
+
+// Closes the step on the host: sends the report, and lets the gradients and what was derived from the masters
+// expire.
+void Step::record() {
+  Backend& backend = backend_for(buffers_.device());
+  ++attempted_;
+  const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);
+  backend.copy_bytes(state_, reports_[slot]);
+  marks_[slot] = backend.mark();
+  for (const FlatBuffers::Slot& s : buffers_.slots()) s.parameter.leaf().clear_gradient();
+  micro_batches_ = 0;
+  if (backend.reached(marks_[slot]) && report(slot).skip) return;  // known to have changed nothing
+  buffers_.masters().storage()->bump_version();
+  if (statistics_.live.defined()) {
+    statistics_.live.storage()->bump_version();
+    statistics_.next.storage()->bump_version();
+  }
+}
+
+// ---- Reports
+// --------------------------------------------------------------------------------------------------
+
+StepReport Step::report(std::size_t slot) const {
+  StepState s;
+  std::memcpy(&s, reports_[slot].raw(), sizeof(s));
+  return {.attempted = s.attempted,
+          .applied = s.applied,
+          .skipped = s.skipped,
+          .consecutive_skips = s.consecutive_skips,
+          .skip = s.skip != 0,
+          .learning_rate = s.learning_rate,
+          .gradient_norm = s.gradient_norm,
+          .clip_factor = static_cast<double>(s.clip_factor),
+          .loss_scale = static_cast<double>(s.used_scale),
+          .next_loss_scale = static_cast<double>(s.loss_scale)};
+}
+
+StepReport Step::last_report() {
+  Backend& backend = backend_for(buffers_.device());
+  const std::size_t last = static_cast<std::size_t>(attempted_ % 2);
+  if (backend.reached(marks_[last])) return report(last);
+  backend.wait_for(marks_[1 - last]);
+  return report(1 - last);
+}
+
+StepReport Step::synchronize() {
+  const std::size_t last = static_cast<std::size_t>(attempted_ % 2);
+  backend_for(buffers_.device()).wait_for(marks_[last]);
+  return report(last);
+}
+
+}  // namespace tandem::optim

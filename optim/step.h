@@ -1,0 +1,166 @@
+// Step: one training step as a transaction.
+//
+//   for each micro-batch:  forward; step.backward(loss, samples);
+//   step.apply();          // reduce → check and norm → decide → update → commit
+//
+// A step is applied or skipped as a whole, and the device decides (core/step_state.h). A skipped step leaves
+// bit for bit as they were: masters, moments, update counts, running statistics, averages, schedule,
+// `applied`. What advances all the same: `attempted`, `skipped`, the loss scale and its counters.
+//
+// The host never waits in a step: it reads the outcome as a StepReport when it has arrived, at most one step
+// late. Nothing is requested from the system after the first step.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+#include "optim/ema.h"
+#include "optim/flat_buffers.h"
+#include "optim/optimizer.h"
+#include "optim/schedules.h"
+
+namespace tandem::optim {
+
+// The loss scale: × backoff_factor after a skipped step, × growth_factor after growth_interval applied ones
+// in a row, within [min, max]. The defaults are no scaling.
+struct ScaleOptions {
+  double initial = 1.0;
+  double growth_factor = 1.0;
+  double backoff_factor = 1.0;
+  std::int64_t growth_interval = 2000;
+  double min = 1.0;
+  double max = 16777216.0;
+};
+
+struct StepOptions {
+  ScaleOptions scaler;
+  // The learning rate; without one it is the optimizer's. With one, the first optimizer's lr is either not
+  // given or the schedule's peak; further optimizers keep their ratio to the first.
+  std::optional<Schedule> schedule;
+  std::optional<double> clip_norm;   // of the mean gradient, all parameters together
+  std::optional<double> clip_value;  // of every element, after clip_norm
+  int accumulate = 1;                // micro-batches a step has at most
+  std::optional<EmaOptions> ema;
+  bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
+  // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
+  // and no norm is reported. clip_norm needs it.
+  bool measure = true;
+  double divisor =
+      1.0;  // the gradients are divided by this too: the number of ranks where `reduce` adds them up
+  // Called with the flat gradients before they are checked; parameters without a gradient then take part with
+  // zeros.
+  std::function<void(const Tensor& gradients)> reduce;
+};
+
+struct StepReport {
+  std::int64_t attempted = 0, applied = 0, skipped = 0;  // counts, this step included
+  std::int64_t consecutive_skips = 0;
+  bool skip = false;             // this step was skipped
+  double learning_rate = 0.0;    // of this step, before group factors
+  double gradient_norm = 0.0;    // before clipping; NaN when not finite or not measured
+  double clip_factor = 1.0;      // by norm
+  double loss_scale = 1.0;       // that this step used
+  double next_loss_scale = 1.0;  // of the next one
+};
+
+using NamedTensor = std::pair<std::string, Tensor>;
+
+class Step {
+ public:
+  // Moves the module's trainable parameters and its statistics into flat buffers; freeze before, not after.
+  // Copies what it needs of the optimizers. Throws UserError when a trainable parameter belongs to no
+  // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
+  // contradict each other, and for numbers out of range.
+  Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options = {});
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  // Backward of one micro-batch, seeded with the loss scale, which is read where it lives: on the device.
+  // `loss` is a mean over `samples` (examples or tokens); the step's gradient is the mean over all of its
+  // samples. With equal counts the seed is the scale itself, and the division happens when the update
+  // unscales. Throws UserError beyond `accumulate` calls, for a loss that backward() refuses, when gradients
+  // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
+  // gradients, see clear().
+  void backward(const Tensor& loss, double samples = 1.0);
+  // All micro-batches are there.
+  bool ready() const { return micro_batches_ == options_.accumulate; }
+  // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
+  // A parameter without a gradient keeps its value, moments and update count.
+  void apply();
+  // Forgets the micro-batches since the last apply: gradients and running statistics.
+  void clear();
+
+  // The report of the last step, or of the one before when the last is still under way on an asynchronous
+  // device.
+  StepReport last_report();
+  // The report of the last step; waits for it. For evaluation, checkpoints and the end.
+  StepReport synchronize();
+
+  std::int64_t attempted() const { return attempted_; }  // known without waiting
+  int micro_batches() const { return micro_batches_; }   // since the last apply
+  const StepOptions& options() const { return options_; }
+  const FlatBuffers& buffers() const { return buffers_; }
+  Ema* ema() { return ema_.get(); }  // nullptr without StepOptions::ema
+
+  // Everything a run needs to go on bit for bit, by name: masters, statistics, moments, counts, averages,
+  // counters and scale, and inside an accumulation the gradients so far. The tensors share the step's memory
+  // and change with it. Waits for the device.
+  std::vector<NamedTensor> state();
+  // Takes what state() gave on a step over the same model with the same optimizers. Throws UserError, before
+  // anything is changed, that lists missing and unexpected names or the first tensor of another shape or
+  // dtype.
+  void load_state(const std::vector<NamedTensor>& state);
+
+ private:
+  struct Group {  // one optimizer
+    Optimizer optimizer;
+    std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
+    std::vector<UpdateRange> active;  // those with a gradient in this step
+  };
+
+  void check_options() const;
+  void assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers);
+  void resolve_schedule();
+  void allocate_moments();
+  Tensor seed_for(const Tensor& loss, double weight) const;
+  void collect_ranges();
+  void fill_table();
+  void record();
+  StepReport report(std::size_t slot) const;
+  StepState host_state();
+  Tensor accumulation_state() const;
+  std::vector<NamedTensor> persistent_state();
+
+  StepOptions options_;
+  nn::Module& module_;
+  FlatBuffers buffers_;
+  nn::StatisticBuffers statistics_;
+  std::vector<Group> groups_;
+  std::optional<Schedule> schedule_;
+  std::array<Tensor, 3> moments_;
+  Tensor counts_;
+  std::unique_ptr<Ema> ema_;
+  StepRules rules_;
+
+  Tensor state_;  // StepState in device memory
+  Tensor scale_;  // f32 scalar: its loss_scale
+  Tensor table_;  // learning rates, see Backend::decide
+  Tensor table_host_;
+  std::int64_t table_end_ = 0;       // applied counts the table serves lie below
+  std::vector<UpdateRange> active_;  // of all optimizers
+  std::array<Tensor, 2> reports_;    // host copies of the state, of even and odd steps
+  std::array<std::uint64_t, 2> marks_{};
+  std::int64_t attempted_ = 0;
+  int micro_batches_ = 0;
+  double weight_ = 0.0;     // of the micro-batches so far, in units of the first one's samples
+  double reference_ = 1.0;  // the first one's samples
+};
+
+}  // namespace tandem::optim
