@@ -1,5 +1,4 @@
-// GCC 12 takes the undefined upper halves in its own AVX-512 intrinsics for uninitialised variables (PR
-// 105593).
+// GCC 12 takes undefined vector halves in its own AVX-512 headers for uninitialised variables (GCC PR 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #include "nn/init.h"
@@ -11,10 +10,6 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-
-// GCC 12 takes the undefined upper halves in its own AVX-512 intrinsics for uninitialised variables (PR
-// 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 namespace tandem::nn {
 

@@ -193,4 +193,13 @@ void Module::register_child(std::string name, std::shared_ptr<Module> child) {
   children_.emplace_back(std::move(name), std::move(child));
 }
 
+ModeScope::ModeScope(Module& module, bool training) {
+  module.visit([&](const std::string&, Module& below) { modes_.emplace_back(&below, below.training()); });
+  module.train(training);
+}
+
+ModeScope::~ModeScope() {
+  for (const auto& [module, training] : modes_) module->training_ = training;
+}
+
 }  // namespace tandem::nn

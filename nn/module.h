@@ -146,6 +146,7 @@ class Module {
   }
 
  private:
+  friend class ModeScope;
   void register_child(std::string name, std::shared_ptr<Module> child);
   void check_new_name(const std::string& name) const;
   void notify_enter();
@@ -159,5 +160,17 @@ class Module {
 };
 
 using ModulePtr = std::shared_ptr<Module>;
+
+// Training or evaluation mode for a whole tree; at its end every module is back in the mode it had.
+class ModeScope {
+ public:
+  ModeScope(Module& module, bool training);
+  ~ModeScope();
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  std::vector<std::pair<Module*, bool>> modes_;
+};
 
 }  // namespace tandem::nn

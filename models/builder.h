@@ -1,0 +1,30 @@
+// Models from JSON: a registered name with its options, or a list of layers.
+//
+//   {"name": "resnet20", "num_classes": 10}
+//   {"layers": [{"type": "conv2d", "out_channels": 16, "kernel": 3, "padding": "same"}, {"type": "relu"}, …]}
+//   {"layers": [{"type": "conv2d", "name": "a", …}, {"type": "relu"}, {"type": "add", "inputs": ["a",
+//   "input"]}]}
+//
+// Without "inputs" a layer takes the output of the layer before it; "input" is the model's own input. The
+// result is the last layer, or the one that "output" names. Channels and features of inputs follow from
+// shapes: each layer runs once on an empty batch. {"type": "sequential", "layers": […]} nests.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "models/registry.h"
+
+namespace tandem::models {
+
+// Throws OptionError, which names the place ("model.layers[3].kernel"), for unknown keys (with the nearest
+// known one), types and ranges, layers that do not fit their inputs, unknown inputs, cycles, and layers
+// nobody uses. `data.sample` may be replaced by the key "input_shape"; one of them is needed for a list of
+// layers. Weights are drawn under the active RandomScope.
+nn::ModulePtr build(const nlohmann::json& model, const DataInfo& data = {},
+                    const std::string& path = "model");
+
+// The shape of one sample's result, without the batch, by a run on an empty batch in evaluation mode.
+Shape output_shape(nn::Module& model, const Shape& sample, DType dtype = DType::f32);
+
+}  // namespace tandem::models

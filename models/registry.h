@@ -1,0 +1,41 @@
+// The models that a configuration or a program can ask for by name.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "models/options.h"
+#include "nn/module.h"
+
+namespace tandem::models {
+
+// What is known of the data a model is made for; it fills in options that were not given, and contradicting
+// ones are errors.
+struct DataInfo {
+  Shape sample;              // of one sample, without the batch: [H,W,C]; rank 0: unknown
+  DType dtype = DType::f32;  // of the samples
+  Index classes = 0;         // 0: unknown
+};
+
+struct ModelInfo {
+  std::string name;  // "resnet20"
+  std::string help;
+  std::vector<OptionInfo> options;
+  std::function<nn::ModulePtr(const Options& options, const DataInfo& data)> make;
+};
+
+// In the order in which they are documented.
+const std::vector<ModelInfo>& registry();
+// nullptr when there is none of that name.
+const ModelInfo* find_model(std::string_view name);
+std::vector<std::string> model_names();
+
+// A registered model; weights are drawn under the active RandomScope. Throws UserError for an unknown name
+// (with the nearest known one) and OptionError for wrong options, whose place starts with `path`.
+//   auto model = models::create("resnet20", {{"in_channels", 1}, {"num_classes", 10}});
+nn::ModulePtr create(const std::string& name, const OptionMap& options = {}, const DataInfo& data = {},
+                     const std::string& path = "model");
+
+}  // namespace tandem::models

@@ -1,0 +1,162 @@
+#include "models/summary.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autograd/observers.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+
+namespace tandem::models {
+
+namespace {
+
+// Multiply-adds of one op. A product's inner extent follows from the sizes, whichever operand is transposed.
+std::int64_t multiply_adds(std::string_view op, std::span<const Tensor> inputs,
+                           std::span<const Tensor> outputs) {
+  const Tensor& y = outputs[0];
+  if (op == "conv2d" || op == "conv1d") {
+    const Tensor& filter = inputs[1];
+    return y.numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
+  }
+  if (op == "conv_transpose2d") {
+    const Tensor& filter = inputs[1];
+    return inputs[0].numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
+  }
+  if (op == "linear") return y.numel() * inputs[1].size(-1);
+  if (op == "matmul" || op == "bmm") {
+    const Tensor& a = inputs[0];
+    return y.numel() * (a.size(-1) * a.size(-2) / std::max<Index>(1, y.size(-2)));
+  }
+  return 0;
+}
+
+class Counter final : public OpObserver, public nn::ModuleObserver {
+ public:
+  explicit Counter(std::vector<LayerSummary>& layers) : layers_(layers) {}
+
+  void watch(nn::Module& module, std::size_t layer) { index_.emplace(&module, layer); }
+
+  void enter(nn::Module& module) override {
+    const auto found = index_.find(&module);
+    running_.push_back(found == index_.end() ? nullptr : &layers_[found->second]);
+  }
+  void leave(nn::Module&, const Tensor& output) override {
+    if (LayerSummary* layer = running_.back()) {
+      layer->output = output.shape();
+      layer->output_bytes = static_cast<std::int64_t>(output.bytes());
+      ++layer->calls;
+    }
+    running_.pop_back();
+  }
+  void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
+                     std::span<const Tensor> outputs) override {
+    const std::int64_t flop = 2 * multiply_adds(info.name, inputs, outputs);
+    if (flop == 0) return;
+    // A module that calls itself through a child counts once.
+    std::unordered_set<LayerSummary*> counted;
+    for (LayerSummary* layer : running_) {
+      if (layer && counted.insert(layer).second) layer->flop += flop;
+    }
+  }
+
+ private:
+  std::vector<LayerSummary>& layers_;
+  std::unordered_map<const nn::Module*, std::size_t> index_;
+  std::vector<LayerSummary*> running_;
+};
+
+int depth_of(const std::string& path) {
+  return path.empty() ? 0 : 1 + static_cast<int>(std::ranges::count(path, '.'));
+}
+
+std::vector<LayerSummary> list_layers(nn::Module& model) {
+  std::vector<LayerSummary> layers;
+  std::unordered_set<const Leaf*> seen;
+  model.visit([&](const std::string& path, nn::Module& module) {
+    LayerSummary layer{.name = path,
+                       .description = module.describe(),
+                       .depth = depth_of(path),
+                       .leaf = module.children().empty(),
+                       .output = {}};
+    for (const auto& [name, parameter] : module.own_parameters()) {
+      if (!seen.insert(&parameter.leaf()).second) continue;
+      layer.parameters += parameter.value().numel();
+      if (parameter.trainable()) layer.trainable += parameter.value().numel();
+    }
+    layers.push_back(std::move(layer));
+  });
+  return layers;
+}
+
+std::int64_t live_activations() {
+  return static_cast<std::int64_t>(
+      host_allocator().figures().live_by_kind[static_cast<int>(MemoryKind::activations)]);
+}
+
+// Puts statistics and counters back as they were.
+class StatisticsGuard {
+ public:
+  explicit StatisticsGuard(nn::Module& model) : model_(model), mode_(model, true) {
+    for (const nn::Statistic& statistic : model.statistics()) saved_.push_back(statistic.next.clone());
+    for (const nn::Counter& counter : model.counters()) counts_.push_back(*counter.value);
+  }
+  ~StatisticsGuard() {
+    const auto statistics = model_.statistics();
+    for (std::size_t i = 0; i < saved_.size(); ++i) {
+      backend_for(saved_[i].device()).copy_bytes(saved_[i], statistics[i].next);
+      statistics[i].next.storage()->bump_version();
+    }
+    const auto counters = model_.counters();
+    for (std::size_t i = 0; i < counts_.size(); ++i) *counters[i].value = counts_[i];
+  }
+  StatisticsGuard(const StatisticsGuard&) = delete;
+  StatisticsGuard& operator=(const StatisticsGuard&) = delete;
+
+ private:
+  nn::Module& model_;
+  nn::ModeScope mode_;
+  TensorList saved_;
+  std::vector<std::int64_t> counts_;
+};
+
+}  // namespace
+
+ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Index batch) {
+  require(batch > 0, "summary", "needs at least one sample, got {}", batch);
+  ModelSummary summary;
+  summary.layers = list_layers(model);
+  Counter counter(summary.layers);
+  std::size_t next = 0;
+  model.visit([&](const std::string&, nn::Module& module) { counter.watch(module, next++); });
+  {
+    const StatisticsGuard guard(model);
+    const RandomScope random(0, 0, 0);
+    const ObserverScope ops(counter);
+    const nn::ModuleObserverScope modules(counter);
+    const Tensor x =
+        Tensor::zeros(sample.inserted(0, batch), {.dtype = dtype, .device = {}, .kind = MemoryKind::data});
+    const std::int64_t before = live_activations();
+    const Tensor y = model(x);
+    summary.saved_bytes = (live_activations() - before) / batch;
+  }
+  for (LayerSummary& layer : summary.layers) {
+    layer.flop /= batch;
+    layer.output_bytes /= batch;
+    summary.parameters += layer.parameters;
+    summary.trainable += layer.trainable;
+  }
+  summary.flop = summary.layers.front().flop;
+  for (const Parameter& parameter : model.parameters()) {
+    summary.parameter_bytes += static_cast<std::int64_t>(parameter.value().bytes());
+    if (parameter.trainable()) summary.gradient_bytes += static_cast<std::int64_t>(parameter.value().bytes());
+  }
+  for (const nn::Statistic& statistic : model.statistics())
+    summary.statistic_bytes += static_cast<std::int64_t>(statistic.live.bytes());
+  return summary;
+}
+
+}  // namespace tandem::models

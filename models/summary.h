@@ -1,0 +1,39 @@
+// What a model consists of and costs: the data of `tandem summary`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "nn/module.h"
+
+namespace tandem::models {
+
+struct LayerSummary {
+  std::string name;         // path; "" for the model itself
+  std::string description;  // Module::describe
+  int depth = 0;            // 0: the model, 1: its children…
+  bool leaf = true;         // has no children
+  Shape output;             // with the batch; of the last call. Rank 0 when it did not run
+  int calls = 0;
+  Index parameters = 0;  // of its own, each shared one counted where it comes first
+  Index trainable = 0;
+  std::int64_t flop = 0;          // forward, per sample, its children's included: 2 for each multiply-add of
+                                  // convolutions and matrix products; other ops are not counted
+  std::int64_t output_bytes = 0;  // per sample
+};
+
+struct ModelSummary {
+  std::vector<LayerSummary> layers;  // parents before children
+  Index parameters = 0, trainable = 0;
+  std::int64_t flop = 0;  // forward, per sample; backward takes about twice as many
+  std::int64_t parameter_bytes = 0, statistic_bytes = 0;
+  std::int64_t gradient_bytes = 0;  // of the trainable parameters
+  std::int64_t saved_bytes = 0;     // per sample: kept from forward for backward, measured
+};
+
+// Runs a training forward on zeros of `batch` samples and takes back what it did to the statistics. Throws
+// UserError where the model does not fit the samples.
+ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2);
+
+}  // namespace tandem::models
