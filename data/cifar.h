@@ -1,0 +1,35 @@
+// CIFAR-10 and CIFAR-100 in their binary version (https://www.cs.toronto.edu/~kriz/cifar.html): records of
+// one label byte (CIFAR-100: coarse, then fine label) and 3,072 bytes, the red, green and blue planes of 32 ×
+// 32 pixels.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/io/byte_reader.h"
+
+namespace tandem::datasets {
+
+enum class CifarKind { cifar10, cifar100 };
+
+// Reads every record of the files, in their order, into u8 [N,32,32,3] with labels (fine ones for
+// CIFAR-100). Throws UserError when a size is no multiple of the record or a label is out of range.
+std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, const std::vector<std::filesystem::path>& files,
+                                            DatasetInfo info);
+
+// One file, from any source of `bytes` bytes.
+std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, ByteReader& reader, std::size_t bytes,
+                                            DatasetInfo info);
+
+struct CifarFiles {
+  std::vector<std::filesystem::path> train, test;
+  std::vector<std::string>
+      class_names;  // from batches.meta.txt or fine_label_names.txt, or the published ten
+};
+
+// In `folder` itself, or in cifar-10-batches-bin or cifar-100-binary below it. Throws UserError naming what
+// is missing.
+CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& folder);
+
+}  // namespace tandem::datasets

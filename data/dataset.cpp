@@ -1,0 +1,94 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "data/limits.h"
+
+namespace tandem::datasets {
+
+InMemoryDataset::InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info, const std::string& source)
+    : images_(std::move(images)), labels_(std::move(labels)) {
+  info_ = std::move(info);
+  require(images_.rank() >= 2, source, "images {} are not [count, …]", to_string(images_.shape()));
+  require(images_.dtype() == DType::u8 || images_.dtype() == DType::f32, source,
+          "images are {}, expected u8 or f32", name_of(images_.dtype()));
+  require(labels_.dtype() == DType::i64 && labels_.rank() == 1, source, "labels are {}, expected i64[count]",
+          to_string(labels_));
+  size_ = images_.shape()[0];
+  require(size_ == labels_.shape()[0], source, "{} images, but {} labels", size_, labels_.shape()[0]);
+  require(size_ > 0, source, "there are no samples");
+  require(size_ <= kMaxSamples, source, "{} samples, at most {} can be numbered", size_, kMaxSamples);
+  if (images_.rank() == 3) images_ = images_.viewed(images_.shape().inserted(3, 1));
+  info_.dtype = images_.dtype();
+  info_.sample_shape = images_.shape().without(0);
+  require(info_.sample_shape.numel() > 0, source, "images of shape {} have no pixels",
+          to_string(info_.sample_shape));
+  sample_bytes_ = images_.bytes() / static_cast<std::size_t>(size_);
+
+  const std::int64_t* label = labels_.data<std::int64_t>();
+  const auto [lowest, highest] = std::minmax_element(label, label + size_);
+  require(*lowest >= 0, source, "label {} of sample {} is negative", *lowest, lowest - label);
+  if (info_.classes == 0) info_.classes = *highest + 1;
+  require(*highest < info_.classes, source,
+          "label {} of sample {} is out of range, there are {} classes (0 to {})", *highest, highest - label,
+          info_.classes, info_.classes - 1);
+}
+
+Sample InMemoryDataset::get(Index index) const {
+  ensure(index >= 0 && index < size_, info_.name, "sample {} of {}", index, size_);
+  return {Tensor::over(images_.storage(), images_.offset() + static_cast<std::size_t>(index) * sample_bytes_,
+                       info_.sample_shape, images_.dtype()),
+          labels_.data<std::int64_t>()[index]};
+}
+
+namespace {
+
+struct Sums {
+  std::vector<double> sum, squares;
+  double count = 0;
+};
+
+template <class T>
+void add_sample(const Tensor& image, double unit, Sums& sums) {
+  const T* values = image.data<T>();
+  const auto channels = static_cast<Index>(sums.sum.size());
+  for (Index i = 0; i < image.numel(); i += channels) {
+    for (Index c = 0; c < channels; ++c) {
+      const double value = static_cast<double>(values[i + c]) * unit;
+      sums.sum[c] += value;
+      sums.squares[c] += value * value;
+    }
+  }
+  sums.count += static_cast<double>(image.numel() / channels);
+}
+
+}  // namespace
+
+ChannelStatistics statistics_of(const Dataset& dataset, Index at_most) {
+  const DatasetInfo& info = dataset.info();
+  const Index channels = info.sample_shape.rank() == 3 ? info.sample_shape[2] : 1;
+  Sums sums{std::vector<double>(channels), std::vector<double>(channels)};
+  const Index count = std::min(dataset.size(), at_most);
+  for (Index i = 0; i < count; ++i) {
+    const Tensor image = dataset.get(i).image;
+    if (image.dtype() == DType::u8) {
+      add_sample<std::uint8_t>(image, 1.0 / 255.0, sums);
+    } else {
+      add_sample<float>(image, 1.0, sums);
+    }
+  }
+  ChannelStatistics result{std::vector<float>(channels), std::vector<float>(channels)};
+  for (Index c = 0; c < channels; ++c) {
+    const double mean = sums.sum[c] / sums.count;
+    const double variance = std::max(0.0, sums.squares[c] / sums.count - mean * mean);
+    result.mean[c] = static_cast<float>(mean);
+    // A constant channel is centred only.
+    result.stddev[c] =
+        variance > 1e-12 * (mean * mean + 1e-12) ? static_cast<float>(std::sqrt(variance)) : 1.0F;
+  }
+  return result;
+}
+
+}  // namespace tandem::datasets

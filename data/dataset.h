@@ -1,0 +1,79 @@
+// Dataset: numbered samples. Everything else is a decorator (data/decorators.h), a source (one file per
+// format) or the Loader that makes batches of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace tandem::datasets {
+
+// One example. Tasks add the fields they need; a field that a data set lacks stays at its default.
+struct Sample {
+  Tensor image;  // u8 [H,W,C], or f32 of any shape; read-only, possibly a view of the data set's own memory
+  std::int64_t label = 0;  // in [0, classes)
+};
+
+// Mean and standard deviation per channel, of u8 pixels divided by 255 and of f32 values as they are.
+// One entry, or one per channel.
+struct ChannelStatistics {
+  std::vector<float> mean{0.0F};
+  std::vector<float> stddev{1.0F};
+};
+
+struct DatasetInfo {
+  std::string name{};
+  DType dtype = DType::u8;  // of the images: u8 or f32
+  Shape sample_shape{};     // [H,W,C]; an extent of 0 varies from sample to sample
+  Index classes = 0;
+  std::vector<std::string> class_names{};  // empty where unknown
+  ChannelStatistics statistics{};          // what to normalise with
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual Index size() const = 0;
+  // Sample `index` of [0, size()). Called from several threads at once. Throws UserError that names the file
+  // when the sample cannot be read.
+  virtual Sample get(Index index) const = 0;
+
+  const DatasetInfo& info() const { return info_; }
+  void set_statistics(ChannelStatistics statistics) { info_.statistics = std::move(statistics); }
+  // True when `get` has to decode; workers then balance their load sample by sample.
+  virtual bool decodes() const { return false; }
+
+ protected:
+  DatasetInfo info_;
+};
+
+using DatasetPtr = std::shared_ptr<const Dataset>;
+
+// A data set whose images [N, …] (u8 or f32) and labels i64 [N] lie in memory; `get` returns views.
+class InMemoryDataset final : public Dataset {
+ public:
+  // Images [N,H,W] are grey [N,H,W,1]. `info.sample_shape` and `dtype` are filled in; `info.classes` of 0
+  // means the highest label + 1. Throws UserError in the name of `source` when there are no samples, the
+  // counts differ or a label lies outside [0, classes).
+  InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info, const std::string& source);
+
+  Index size() const override { return size_; }
+  Sample get(Index index) const override;
+
+  const Tensor& images() const { return images_; }
+  const Tensor& labels() const { return labels_; }
+
+ private:
+  Tensor images_, labels_;
+  Index size_ = 0;
+  std::size_t sample_bytes_ = 0;
+};
+
+// Statistics per channel (last axis) of the first `at_most` samples; for images of one size.
+ChannelStatistics statistics_of(const Dataset& dataset, Index at_most = 20000);
+
+}  // namespace tandem::datasets

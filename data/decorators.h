@@ -1,0 +1,67 @@
+// Datasets made from other datasets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace tandem::datasets {
+
+// The samples `indices` of another data set, in that order.
+class Subset final : public Dataset {
+ public:
+  Subset(DatasetPtr source, std::vector<std::uint32_t> indices);
+
+  Index size() const override { return static_cast<Index>(indices_.size()); }
+  Sample get(Index index) const override { return source_->get(indices_[static_cast<std::size_t>(index)]); }
+  bool decodes() const override { return source_->decodes(); }
+
+ private:
+  DatasetPtr source_;
+  std::vector<std::uint32_t> indices_;
+};
+
+// Replaces a sample that cannot be read by the next one that can. Throws UserError, with the reasons, when
+// more than `at_most` distinct samples were replaced. `report` is called once per bad sample, from any
+// thread, one at a time.
+class SkipUnreadable final : public Dataset {
+ public:
+  SkipUnreadable(DatasetPtr source, Index at_most, std::function<void(const std::string&)> report = {});
+
+  Index size() const override { return source_->size(); }
+  Sample get(Index index) const override;
+  bool decodes() const override { return source_->decodes(); }
+
+  Index skipped() const;
+
+ private:
+  void note(Index index, const std::string& reason) const;
+
+  DatasetPtr source_;
+  Index at_most_;
+  std::function<void(const std::string&)> report_;
+  mutable std::mutex mutex_;
+  mutable std::set<Index> bad_;
+};
+
+// Two disjoint subsets that together are `source`; `second` has about `fraction` of the samples of every
+// class (at least one where the class has two). A pure function of labels, fraction and seed. Orders are
+// kept.
+struct SplitPair {
+  DatasetPtr first, second;
+};
+SplitPair split_by_class(const DatasetPtr& source, const std::vector<std::int64_t>& labels, double fraction,
+                         std::uint64_t seed);
+
+// At most `count` samples drawn evenly from all of `source` (a fixed permutation's beginning); 0 means all.
+DatasetPtr limited(const DatasetPtr& source, Index count, std::uint64_t seed);
+
+// 0 … count−1 in random order: a pure function of (seed, epoch).
+std::vector<std::uint32_t> permutation(Index count, std::uint64_t seed, std::uint32_t epoch);
+
+}  // namespace tandem::datasets

@@ -1,0 +1,16 @@
+// The 1,797 handwritten digits of the UCI repository, 8 × 8 pixels, which come with Tandem
+// (data/digits/README.md).
+#pragma once
+
+#include <filesystem>
+
+#include "data/dataset.h"
+
+namespace tandem::datasets {
+
+// All samples. `folder` holds digits-images-idx3-ubyte.gz and digits-labels-idx1-ubyte.gz; empty finds it: in
+// $TANDEM_DATA_DIR/digits, beside the sources, beside the program (../share/tandem/data/digits), where Tandem
+// is installed.
+std::shared_ptr<InMemoryDataset> read_digits(const std::filesystem::path& folder = {});
+
+}  // namespace tandem::datasets

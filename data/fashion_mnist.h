@@ -1,0 +1,20 @@
+// Fashion-MNIST (Xiao, Rasul and Vollgraf 2017): 60,000 and 10,000 grey images of 28 × 28 pixels in ten
+// classes, from the Debian package dataset-fashion-mnist.
+#pragma once
+
+#include <filesystem>
+
+#include "data/dataset.h"
+
+namespace tandem::datasets {
+
+inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
+
+struct FashionMnist {
+  std::shared_ptr<InMemoryDataset> train, test;
+};
+
+// `folder` of {} is the package's. Throws UserError naming the package and the file it expects.
+FashionMnist read_fashion_mnist(const std::filesystem::path& folder = {});
+
+}  // namespace tandem::datasets

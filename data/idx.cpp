@@ -1,0 +1,173 @@
+#include "data/idx.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "core/error.h"
+#include "data/limits.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+std::uint32_t big_endian(const std::uint8_t* bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
+         bytes[3];
+}
+
+std::size_t element_size(std::uint8_t type) {
+  switch (type) {
+    case 0x08:
+    case 0x09:
+      return 1;
+    case 0x0b:
+      return 2;
+    case 0x0c:
+    case 0x0d:
+      return 4;
+    case 0x0e:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+// Big-endian bytes, `Bits` wide, as From; stored as To.
+template <class From, class Bits, class To>
+void decode(const std::vector<std::uint8_t>& bytes, To* to) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
+    Bits bits = 0;
+    for (std::size_t k = 0; k < sizeof(Bits); ++k) {
+      bits = static_cast<Bits>(static_cast<std::uint64_t>(bits) << 8 | bytes[i * sizeof(Bits) + k]);
+    }
+    to[i] = static_cast<To>(std::bit_cast<From>(bits));
+  }
+}
+
+Tensor read_multibyte(ByteReader& reader, std::uint8_t type, const Shape& shape, std::size_t bytes) {
+  std::vector<std::uint8_t> raw(bytes);
+  reader.read(raw.data(), raw.size());
+  const bool floating = type >= 0x0d;
+  const Tensor result =
+      Tensor::empty(shape, {.dtype = floating ? DType::f32 : DType::i64, .kind = MemoryKind::data});
+  switch (type) {
+    case 0x09:
+      decode<std::int8_t, std::uint8_t>(raw, result.data<std::int64_t>());
+      break;
+    case 0x0b:
+      decode<std::int16_t, std::uint16_t>(raw, result.data<std::int64_t>());
+      break;
+    case 0x0c:
+      decode<std::int32_t, std::uint32_t>(raw, result.data<std::int64_t>());
+      break;
+    case 0x0d:
+      decode<float, std::uint32_t>(raw, result.data<float>());
+      break;
+    default:
+      decode<double, std::uint64_t>(raw, result.data<float>());
+      break;
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor read_idx(ByteReader& reader) {
+  std::array<std::uint8_t, 4> magic;
+  reader.read(magic.data(), magic.size());
+  require(magic[0] == 0 && magic[1] == 0 && element_size(magic[2]) > 0, reader.name(),
+          "is not an IDX file: it starts with {:02x} {:02x} {:02x} {:02x}, expected 00 00, a type (08 to 0e) "
+          "and the "
+          "rank",
+          magic[0], magic[1], magic[2], magic[3]);
+  const int rank = magic[3];
+  require(rank >= 1 && rank <= kMaxRank, reader.name(), "has rank {}, expected 1 to {}", rank, kMaxRank);
+  std::array<std::uint8_t, 4 * kMaxRank> words;
+  reader.read(words.data(), 4 * static_cast<std::size_t>(rank));
+  std::vector<Index> extents(rank);
+  for (int i = 0; i < rank; ++i) extents[i] = big_endian(words.data() + 4 * i);
+  const std::size_t bytes = checked_bytes(extents, element_size(magic[2]), reader.name());
+  reader.expect_payload(bytes);
+
+  const Shape shape{std::span<const Index>(extents)};
+  Tensor result;
+  if (magic[2] == 0x08) {
+    result = Tensor::empty(shape, {.dtype = DType::u8, .kind = MemoryKind::data});
+    reader.read(result.raw(), bytes);
+  } else {
+    result = read_multibyte(reader, magic[2], shape, bytes);
+  }
+  reader.expect_end();
+  return result;
+}
+
+std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info) {
+  const auto images_reader = open_file(files.images);
+  const auto labels_reader = open_file(files.labels);
+  // The short file first: a wrong one is noticed before the long one is read.
+  const Tensor raw_labels = read_idx(*labels_reader);
+  require(raw_labels.rank() == 1 && raw_labels.dtype() != DType::f32, files.labels.string(),
+          "holds {}, expected integer labels of rank 1", to_string(raw_labels));
+  const Tensor images = read_idx(*images_reader);
+  require(images.rank() == 3 || images.rank() == 4, files.images.string(),
+          "holds {}, expected images of rank 3 or 4", to_string(images));
+  require(images.dtype() != DType::i64, files.images.string(),
+          "holds {}, expected u8 or floating-point images", to_string(images));
+  require(images.shape()[0] == raw_labels.shape()[0], files.images.string(),
+          "has {} images, but {} has {} labels", images.shape()[0], files.labels.string(),
+          raw_labels.shape()[0]);
+  const Tensor labels = Tensor::empty(raw_labels.shape(), {.dtype = DType::i64, .kind = MemoryKind::data});
+  std::int64_t* to = labels.data<std::int64_t>();
+  if (raw_labels.dtype() == DType::u8) {
+    std::copy_n(raw_labels.data<std::uint8_t>(), labels.numel(), to);
+  } else {
+    std::copy_n(raw_labels.data<std::int64_t>(), labels.numel(), to);
+  }
+  return std::make_shared<InMemoryDataset>(images, labels, std::move(info), files.labels.string());
+}
+
+namespace {
+
+// The one file of `folder` whose name contains one of `stems` and "idx".
+std::filesystem::path find_file(const std::vector<std::filesystem::path>& files,
+                                std::initializer_list<std::string_view> stems) {
+  for (const std::string_view stem : stems) {
+    for (const auto& file : files) {
+      const std::string name = file.filename().string();
+      const std::size_t at = name.find(stem);
+      if (at == std::string::npos) continue;
+      const std::string_view rest = std::string_view(name).substr(at + stem.size());
+      if ((rest.starts_with("-idx") || rest.starts_with(".idx")) &&
+          rest.find("ubyte") != std::string_view::npos) {
+        return file;
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
+  require(std::filesystem::is_directory(folder), folder.string(),
+          "there is no such folder, expected train-images-idx3-ubyte.gz and its three companions in it{}",
+          advice);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  const IdxFiles found{
+      {find_file(files, {"train-images"}), find_file(files, {"train-labels"})},
+      {find_file(files, {"t10k-images", "test-images"}), find_file(files, {"t10k-labels", "test-labels"})}};
+  const auto check = [&](const std::filesystem::path& file, std::string_view expected) {
+    require(!file.empty(), folder.string(), "has no {} (with or without .gz){}", expected, advice);
+  };
+  check(found.train.images, "train-images-idx3-ubyte");
+  check(found.train.labels, "train-labels-idx1-ubyte");
+  check(found.test.images, "t10k-images-idx3-ubyte");
+  check(found.test.labels, "t10k-labels-idx1-ubyte");
+  return found;
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,32 @@
+// IDX, the format of MNIST and its successors, plain or gzip-compressed (http://yann.lecun.com/exdb/mnist/):
+// bytes 00 00, an element type, the rank, big-endian 32-bit extents, then the elements.
+#pragma once
+
+#include <filesystem>
+
+#include "data/dataset.h"
+#include "data/io/byte_reader.h"
+
+namespace tandem::datasets {
+
+// Any IDX array of rank 1 to 8. Types: 08 u8 → u8; 09 i8, 0B i16, 0C i32 → i64; 0D f32, 0E f64 → f32.
+// Throws UserError naming the file and the rule: magic, type, rank, size against the file.
+Tensor read_idx(ByteReader& reader);
+
+struct IdxPair {
+  std::filesystem::path images, labels;
+};
+
+// Images [N,H,W] or [N,H,W,C] with labels [N].
+std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info);
+
+struct IdxFiles {
+  IdxPair train, test;
+};
+
+// The files of a folder that follow MNIST's naming: (train|t10k|test)-(images|labels), then -idx<rank>-ubyte
+// or .idx<rank>-ubyte, then .gz or not, possibly behind a prefix such as "emnist-letters-". Throws UserError
+// that names what is missing, followed by `advice`.
+IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice);
+
+}  // namespace tandem::datasets

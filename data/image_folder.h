@@ -1,0 +1,33 @@
+// Image folders: one subfolder per class, JPEG and PNG files in it at any depth. The classes are the
+// subfolders' names in byte order.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace tandem::datasets {
+
+class ImageFolder final : public Dataset {
+ public:
+  // `class_names` fixes the classes (of a test split: those of the training split); empty takes the
+  // subfolders'. Throws UserError when there is no class, a class without images, or a subfolder that is not
+  // a class.
+  ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {});
+
+  Index size() const override { return static_cast<Index>(files_.size()); }
+  Sample get(Index index) const override;
+  bool decodes() const override { return true; }
+
+  const std::vector<std::int64_t>& labels() const { return labels_; }
+  const std::filesystem::path& file(Index index) const { return files_[static_cast<std::size_t>(index)]; }
+
+ private:
+  int channels_;
+  std::vector<std::filesystem::path> files_;
+  std::vector<std::int64_t> labels_;
+};
+
+}  // namespace tandem::datasets

@@ -1,0 +1,167 @@
+// .npz archives through libarchive, and the search for a data set's arrays by name. Members are streamed,
+// never extracted: their names reach no file system.
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "core/error.h"
+#include "data/limits.h"
+#include "data/npy.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+struct CloseArchive {
+  void operator()(archive* handle) const { archive_read_free(handle); }
+};
+using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
+
+class MemberReader final : public ByteReader {
+ public:
+  MemberReader(archive* handle, std::string name, std::size_t bound)
+      : ByteReader(std::move(name)), handle_(handle) {
+    exact_ = false;
+    total_ = bound;
+  }
+
+ private:
+  std::size_t read_some(void* to, std::size_t bytes) override {
+    const la_ssize_t got = archive_read_data(handle_, to, bytes);
+    require(got >= 0, name(), "damaged or truncated: {}", text(handle_));
+    return static_cast<std::size_t>(got);
+  }
+  static std::string text(archive* handle) {
+    const char* message = archive_error_string(handle);
+    return message ? message : "unknown error";
+  }
+
+  archive* handle_;
+};
+
+std::string message_of(archive* handle) {
+  const char* message = archive_error_string(handle);
+  return message ? message : "unknown error";
+}
+
+}  // namespace
+
+std::vector<NamedArray> read_npz(const std::filesystem::path& path,
+                                 const std::function<bool(const std::string&)>& wanted) {
+  const std::string file = path.string();
+  std::error_code error;
+  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  require(!error, file, "cannot be read: {}", error.message());
+  const ArchivePtr handle(archive_read_new());
+  ensure(handle != nullptr, "npz", "libarchive gave no reader");
+  archive_read_support_format_zip(handle.get());
+  require(archive_read_open_filename(handle.get(), path.c_str(), 1U << 17) == ARCHIVE_OK, file,
+          "is not a .npz (zip) file: {}", message_of(handle.get()));
+  // What all members together may come to.
+  std::size_t budget = kFreeArchiveBytes + static_cast<std::size_t>(file_bytes) * kMaxArchiveRatio;
+  std::vector<NamedArray> arrays;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int status = archive_read_next_header(handle.get(), &entry);
+    if (status == ARCHIVE_EOF) break;
+    require(status == ARCHIVE_OK || status == ARCHIVE_WARN, file, "is not a whole .npz (zip) file: {}",
+            message_of(handle.get()));
+    const char* member = archive_entry_pathname(entry);
+    std::string name = member ? member : "";
+    if (!name.ends_with(".npy")) continue;
+    name.resize(name.size() - 4);
+    if (!wanted(name)) continue;
+    MemberReader reader(handle.get(), file + ":" + name + ".npy", budget);
+    arrays.push_back({name, read_npy(reader)});
+    budget -= std::min(budget, reader.position());
+  }
+  return arrays;
+}
+
+namespace {
+
+constexpr int kSplits = 3;  // train, validation, test
+
+struct Role {
+  int split = 0;
+  bool labels = false;
+};
+
+// What an array is, by its name.
+std::optional<Role> role_of(const std::string& name) {
+  static const std::map<std::string, bool> parts{
+      {"x", false},     {"images", false}, {"image", false},  {"data", false},  {"y", true},
+      {"labels", true}, {"label", true},   {"targets", true}, {"arr_0", false}, {"arr_1", true}};
+  static const std::map<std::string, int> splits{
+      {"train", 0}, {"val", 1}, {"valid", 1}, {"validation", 1}, {"test", 2}};
+  if (const auto part = parts.find(name); part != parts.end()) return Role{0, part->second};
+  const std::size_t at = name.find('_');
+  if (at == std::string::npos) return std::nullopt;
+  const std::string first = name.substr(0, at), second = name.substr(at + 1);
+  for (const auto& [split, part] : {std::pair(first, second), std::pair(second, first)}) {
+    const auto a = splits.find(split);
+    const auto b = parts.find(part);
+    if (a != splits.end() && b != parts.end()) return Role{a->second, b->second};
+  }
+  return std::nullopt;
+}
+
+std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
+  const auto known = [](const std::string& name) { return role_of(name).has_value(); };
+  if (!std::filesystem::is_directory(path)) return read_npz(path, known);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.path().extension() == ".npy" && known(entry.path().stem().string()))
+      files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::vector<NamedArray> arrays;
+  for (const auto& file : files) arrays.push_back({file.stem().string(), read_npy(*open_file(file))});
+  return arrays;
+}
+
+}  // namespace
+
+ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info) {
+  const std::string source = path.string();
+  require(std::filesystem::exists(path), source,
+          "there is no such file or folder, expected a .npz file or .npy files");
+  std::array<std::array<std::optional<NamedArray>, 2>, kSplits> found;
+  for (NamedArray& array : read_arrays(path)) {
+    const Role role = *role_of(array.name);
+    auto& place = found[role.split][role.labels];
+    require(!place, source, "has two arrays for the same thing, {} and {}", place ? place->name : "",
+            array.name);
+    place = std::move(array);
+  }
+  require(found[0][0] && found[0][1], source,
+          "has no training images and labels; expected arrays named x_train and y_train, train_images and "
+          "train_labels, or images and labels");
+  std::array<DatasetPtr, kSplits> sets;
+  DatasetInfo shared = info;
+  for (int split = 0; split < kSplits; ++split) {
+    if (!found[split][0] && !found[split][1]) continue;
+    require(found[split][0] && found[split][1], source, "has {}, but not its {}",
+            found[split][0] ? found[split][0]->name : found[split][1]->name,
+            found[split][0] ? "labels" : "images");
+    const std::string where = source + ":" + found[split][0]->name;
+    const auto set = dataset_of_arrays(found[split][0]->array, found[split][1]->array, shared, where);
+    // The other splits must fit the training split.
+    if (split == 0) {
+      set->set_statistics(statistics_of(*set));
+      shared.classes = set->info().classes;
+      shared.statistics = set->info().statistics;
+    }
+    require(split == 0 || set->info().sample_shape == sets[0]->info().sample_shape, where,
+            "has samples of shape {}, the training split of {}", to_string(set->info().sample_shape),
+            to_string(sets[0]->info().sample_shape));
+    sets[split] = set;
+  }
+  return {sets[0], sets[1], sets[2]};
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,53 @@
+// Builds the batches of one epoch ahead of use, on threads of its own, and hands them out in order.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/batch_builder.h"
+
+namespace tandem::datasets {
+
+class Prefetcher {
+ public:
+  // `build(k)` makes batch k of `batches`; it is called from the threads and its buffer is `give_back`'s
+  // again.
+  struct Work {
+    Index batches = 0;
+    int threads = 1;
+    int ahead = 2;  // finished or unfinished batches at a time, beyond one per thread
+    std::function<BatchBuffer*(Index)> build;
+    std::function<void(BatchBuffer*)> give_back;
+  };
+  explicit Prefetcher(Work work);
+  // Waits for the batches being built and drops what was not taken.
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Waits for the next batch in order; rethrows what its `build` threw. At most `batches` calls.
+  BatchBuffer* take();
+
+ private:
+  struct Entry {
+    bool done = false;
+    BatchBuffer* buffer = nullptr;
+    std::exception_ptr error;
+  };
+
+  void run();
+
+  Work work_;
+  std::mutex mutex_;
+  std::condition_variable finished_, wanted_;
+  std::vector<Entry> entries_;  // a ring: batch k lies at k mod its size
+  Index started_ = 0, taken_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tandem::datasets

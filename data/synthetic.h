@@ -1,0 +1,24 @@
+// A data set made from random numbers, in memory: for tests, benchmarks and machines without any download.
+#pragma once
+
+#include <cstdint>
+
+#include "data/dataset.h"
+
+namespace tandem::datasets {
+
+struct SyntheticOptions {
+  Index count = 10000;
+  Index classes = 10;
+  Index height = 32, width = 32, channels = 3;
+  double noise = 0.15;  // standard deviation, in units of full brightness
+  std::uint64_t seed = 0;
+  std::uint32_t split = 0;  // other splits of a seed have the same classes and other samples
+};
+
+// u8 images: sample i shows the pattern of class i mod `classes`, a smooth random one, shifted by a random
+// offset and covered with noise. A pure function of the options. Throws UserError on an empty extent or more
+// than 64 GiB.
+std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options);
+
+}  // namespace tandem::datasets

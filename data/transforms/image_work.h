@@ -1,0 +1,50 @@
+// One image on its way through the transforms. Geometry is collected in an ImageView; pixels are computed
+// when a transform needs them, when a step cannot be composed with what is pending, and at the end.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "data/transforms/render.h"
+
+namespace tandem::datasets {
+
+class ImageWork {
+ public:
+  // Starts over with `image` (u8 or f32, [H,W,C], kept alive by the caller). `unit` is the value of full
+  // brightness, `mean` the mean per channel, both in pixel units. Buffers of the previous image are reused.
+  void start(const Tensor& image, float unit, std::span<const float> mean);
+
+  Index height() const { return view_.window.height; }
+  Index width() const { return view_.window.width; }
+  Index channels() const { return source_.channels; }
+  float unit() const { return unit_; }
+
+  // `rect` is in pixels of the current image and may exceed it; what does shows `fill` (in pixel units).
+  void crop(const Rect& rect, float fill = 0);
+  void mirror();  // left to right
+  void flip();    // top to bottom
+  void resize(Index height, Index width);
+  // Shows the data set's mean in `rect`; parts outside the image are ignored.
+  void cut_hole(const Rect& rect);
+
+  // The pixels so far, [height,width,channels] in pixel units, to be changed in place.
+  std::span<float> pixels();
+
+  // Writes the result, pixel·scale + offset.
+  void finish(const Affine& affine, float* out);
+
+  const ImageView& view() const { return view_; }
+
+ private:
+  void materialise();
+
+  PixelSource source_;
+  ImageView view_;
+  float unit_ = 1;
+  std::span<const float> mean_;
+  std::vector<float> current_, next_;  // source_ points into current_ once pixels were computed
+  RenderScratch scratch_;
+};
+
+}  // namespace tandem::datasets

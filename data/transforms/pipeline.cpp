@@ -1,0 +1,105 @@
+#include "data/transforms/pipeline.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+constexpr std::size_t kMaxTransforms = 4096;  // a place in the list is 12 bits of a random key
+
+std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+[[noreturn]] void fail_shape(const Shape& shape, const Shape& expected, const DrawKey& key) {
+  throw UserError("data", fmt::format("sample {} has shape {}, expected {} (0: any)", key.sample,
+                                      to_string(shape), to_string(expected)));
+}
+
+float per_channel(const std::vector<float>& values, Index channel) {
+  return values.size() == 1 ? values.front() : values[static_cast<std::size_t>(channel)];
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs)
+    : is_image_(info.sample_shape.rank() == 3),
+      channels_(is_image_ ? info.sample_shape[2] : 1),
+      unit_(info.dtype == DType::u8 ? 255.0F : 1.0F),
+      input_(info.sample_shape),
+      classes_(info.classes),
+      affine_(channels_),
+      mix_(mix_options(specs)) {
+  require(specs.size() < kMaxTransforms, "augment", "{} transforms, at most {} are possible", specs.size(),
+          kMaxTransforms - 1);
+  ChannelStatistics statistics = info.statistics;
+  Extents extents = is_image_ ? Extents{input_[0], input_[1]} : Extents{input_.numel(), 1};
+  for (const TransformSpec& spec : specs) {
+    const TransformInfo& transform = transform_info(spec.name);
+    const Parameters parameters(spec, transform.parameters);
+    if (transform.stage == TransformStage::final) {
+      if (!parameters.list("mean").empty()) statistics.mean = floats(parameters.list("mean"));
+      if (!parameters.list("std").empty()) statistics.stddev = floats(parameters.list("std"));
+    } else if (transform.stage == TransformStage::sample) {
+      require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
+              to_string(input_));
+      transforms_.push_back(transform.make(parameters));
+      extents = transforms_.back()->output(extents);
+    } else {
+      require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
+              to_string(input_));
+    }
+  }
+  require(extents.known(), "augment",
+          "the images of {} differ in size; add a resize with a center_crop, or a random_resized_crop, with "
+          "a size",
+          info.name);
+  output_ = is_image_ ? Shape{extents.height, extents.width, channels_} : input_;
+  require(!mix_.any() || classes_ > 0, "augment", "mixing needs classes, {} has none", info.name);
+  set_normalisation(statistics);
+}
+
+void Pipeline::set_normalisation(const ChannelStatistics& statistics) {
+  const auto fits = [&](const std::vector<float>& values) {
+    return values.size() == 1 || static_cast<Index>(values.size()) == channels_;
+  };
+  require(fits(statistics.mean) && fits(statistics.stddev), "normalise",
+          "{} means and {} standard deviations for images of {} channels", statistics.mean.size(),
+          statistics.stddev.size(), channels_);
+  mean_pixel_.resize(static_cast<std::size_t>(channels_));
+  for (Index c = 0; c < channels_; ++c) {
+    const float mean = per_channel(statistics.mean, c), stddev = per_channel(statistics.stddev, c);
+    require(stddev > 0, "normalise", "the standard deviation of channel {} is {}, expected more than 0", c,
+            stddev);
+    affine_.scale[c] = 1.0F / (unit_ * stddev);
+    affine_.offset[c] = -mean / stddev;
+    mean_pixel_[c] = mean * unit_;
+  }
+}
+
+void Pipeline::apply(const Tensor& image, const DrawKey& key, float* out) const {
+  thread_local ImageWork work;
+  if (!is_image_) {
+    if (image.shape() != input_) fail_shape(image.shape(), input_, key);
+    work.start(image.viewed({image.numel(), 1, 1}), unit_, mean_pixel_);
+    work.finish(affine_, out);
+    return;
+  }
+  if (image.rank() != 3 || image.shape()[2] != channels_) fail_shape(image.shape(), input_, key);
+  work.start(image, unit_, mean_pixel_);
+  for (std::size_t i = 0; i < transforms_.size(); ++i) {
+    RandomStream random({.seed = key.seed,
+                         .purpose = RandomPurpose::augmentation,
+                         .call = key.sample,
+                         .step = key.epoch,
+                         .micro_batch = static_cast<std::uint32_t>(i)});
+    transforms_[i]->apply(work, random);
+  }
+  require(work.height() == output_[0] && work.width() == output_[1], "data",
+          "sample {} became {}x{} pixels, expected {}x{}", key.sample, work.height(), work.width(),
+          output_[0], output_[1]);
+  work.finish(affine_, out);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,53 @@
+// Pipeline: a list of transforms resolved for a data set. Turns a sample's image into normalised f32 pixels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/transforms/mix.h"
+#include "data/transforms/transform.h"
+
+namespace tandem::datasets {
+
+// Which draw of which run: what randomness depends on besides the transform's place in the list.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t sample = 0;
+};
+
+class Pipeline {
+ public:
+  // Transforms in order; normalisation comes last wherever it stands, from the data set's statistics unless
+  // given. Samples that are not images [H,W,C] are normalised only. Throws UserError on unknown names and
+  // parameters, when a transform does not fit the images, and when the results would differ in size.
+  explicit Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs = {});
+
+  // Of a sample's result: [H,W,C], or the shape of the features.
+  const Shape& output_shape() const { return output_; }
+  const MixOptions& mix() const { return mix_; }
+  Index classes() const { return classes_; }
+  const Affine& affine() const { return affine_; }
+
+  // Writes output_shape().numel() floats. Thread-safe. Throws UserError when the image is not of the expected
+  // shape.
+  void apply(const Tensor& image, const DrawKey& key, float* out) const;
+
+ private:
+  void set_normalisation(const ChannelStatistics& statistics);
+
+  bool is_image_ = true;
+  Index channels_ = 1;
+  float unit_ = 1;  // value of full brightness
+  Shape input_, output_;
+  Index classes_ = 0;
+  Affine affine_;
+  std::vector<float> mean_pixel_;
+  std::vector<std::unique_ptr<Transform>> transforms_;
+  MixOptions mix_;
+};
+
+}  // namespace tandem::datasets
