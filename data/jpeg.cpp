@@ -1,10 +1,10 @@
 // JPEG through libjpeg. Its errors arrive by longjmp: the functions that may be jumped out of hold no object
 // with a destructor, and the decompressor is released by the caller's destructor.
-// clang-format off: jpeglib.h needs stdio before it, and jerror.h needs jpeglib.h
-#include <jerror.h>
-#include <jpeglib.h>
-
+// jpeglib.h needs stdio before it, and jerror.h needs jpeglib.h.
+// clang-format off
 #include <cstdio>
+#include <jpeglib.h>
+#include <jerror.h>
 // clang-format on
 
 #include <algorithm>
