@@ -1,0 +1,442 @@
+#include "autograd/ops/loss.h"
+
+#include <limits>
+
+#include "autograd/apply.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+
+namespace tandem {
+
+namespace {
+
+DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+// While the forward of a loss runs other ops: they are not recorded, and their dtypes are the loss's own
+// affair.
+class Inside {
+  NoGrad no_grad_;
+  PrecisionScope no_policy_{nullptr};
+};
+
+Tensor reduced(const Tensor& loss, Reduce reduce) {
+  switch (reduce) {
+    case Reduce::none:
+      return loss;
+    case Reduce::mean:
+      return mean(loss);
+    case Reduce::sum:
+      break;
+  }
+  return sum(loss);
+}
+
+// The gradient of every element, from that of the loss: its own, or one number that broadcasts.
+Tensor per_element(const Tensor& dloss, Reduce reduce, Index count) {
+  return reduce == Reduce::mean ? div(dloss, static_cast<double>(count)) : dloss;
+}
+
+// ---- losses of classes: rows [N,C] and a class for each
+
+// Throws unless every target is a class or is ignored. On an asynchronous device only the kernel can tell.
+void check_classes(const char* op, const Tensor& target, std::optional<Index> ignore, Index classes) {
+  if (target.device().type != DeviceType::cpu) return;
+  const auto check = [&](const auto* values) {
+    for (Index row = 0; row < target.numel(); ++row) {
+      const auto value = static_cast<Index>(values[row]);
+      require((value >= 0 && value < classes) || value == ignore, op,
+              "target {} in row {} lies outside [0,{})", value, row, classes);
+    }
+  };
+  if (target.dtype() == DType::i32) return check(target.data<std::int32_t>());
+  check(target.data<std::int64_t>());
+}
+
+struct Rows {
+  Tensor x, target;  // [N,C], [N]
+};
+
+// Checks the operands and flattens all axes but the last.
+Rows rows_of_classes(const char* op, const Tensor& x, const Tensor& target,
+                     const CrossEntropyLossOptions& options) {
+  require(x.defined() && is_floating(x.dtype()) && x.rank() > 0, op, "expects floating [N,C], got {}",
+          to_string(x));
+  require(target.dtype() == DType::i64 || target.dtype() == DType::i32, op,
+          "classes must be i64 or i32, got {}", to_string(target));
+  const Index classes = x.shape()[x.rank() - 1];
+  require(target.shape() == x.shape().without(x.rank() - 1), op, "{} needs one class a row, the target is {}",
+          to_string(x), to_string(target));
+  check_classes(op, target, options.ignore_index, classes);
+  return {reshape(x, {target.numel(), classes}), reshape(target, {target.numel()})};
+}
+
+void require_weights(const char* op, const Tensor& weights, Index classes) {
+  require(!weights.defined() || (weights.shape() == Shape{classes} && is_floating(weights.dtype())), op,
+          "class weights must be floating [{}], got {}", classes, to_string(weights));
+}
+
+void require_smoothing(double smoothing) {
+  require(smoothing >= 0.0 && smoothing < 1.0, "cross_entropy", "label smoothing {} lies outside [0,1)",
+          smoothing);
+}
+
+// What a mean divides by: the sum of the rows' weights, or 1 where it is 0.
+Tensor divisor_of(const Tensor& row_weight) {
+  const Tensor total = sum(row_weight), zero = Tensor::scalar(0.0, total.options());
+  return where(equal(total, zero), Tensor::scalar(1.0, total.options()), total);
+}
+
+struct Classes {
+  Tensor index;       // [N,1], 0 in ignored rows
+  Tensor row_weight;  // [N], 0 in ignored rows
+};
+
+Classes classes_of(const Tensor& target, const Tensor& class_weights, std::optional<Index> ignore,
+                   DType dtype) {
+  Tensor index = target, weight;
+  if (ignore) {
+    const Tensor ignored = equal(target, Tensor::scalar(static_cast<double>(*ignore), target.options()));
+    index = where(ignored, Tensor::zeros(target.shape(), target.options()), target);
+    weight = sub(1.0, cast(ignored, dtype));
+  }
+  if (class_weights.defined()) {
+    const Tensor own = cast(index_select(class_weights.detach(), index, 0), dtype);
+    weight = weight.defined() ? weight * own : own;
+  }
+  if (!weight.defined()) weight = Tensor::full(target.shape(), 1.0, {dtype, target.device()});
+  return {reshape(index, {target.numel(), 1}), weight};
+}
+
+}  // namespace
+
+CrossEntropy::Out CrossEntropy::forward(Context& context, Saved& saved, const In& in) const {
+  const Inside inside;
+  const DType dtype = wide(in.logits.dtype());
+  const Shape rows{in.logits.shape()[0]};
+  const Tensor loss = context.empty(rows, dtype), row_weight = context.empty(rows, dtype);
+  saved = {in.logits, in.target, in.class_weights, context.empty(rows, dtype), {}};
+  context.backend.cross_entropy(in.logits, in.target, in.class_weights, options, loss, row_weight, saved.lse);
+  if (reduce != Reduce::mean) return {reduced(loss, reduce)};
+  saved.divisor = divisor_of(row_weight);
+  return {sum(loss) / saved.divisor};
+}
+
+namespace {
+
+// The gradient by public ops, for higher derivatives: g·((1-ε)·w[t]·(p - onehot) + ε/C·(p·W - w)).
+Tensor cross_entropy_gradient(const CrossEntropy& op, const CrossEntropy::Saved& saved, const Tensor& dloss) {
+  const DType dtype = wide(saved.logits.dtype());
+  const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
+  const double smoothing = op.options.label_smoothing, spread = smoothing / static_cast<double>(classes);
+  const Classes target = classes_of(saved.target, saved.class_weights, op.options.ignore_index, dtype);
+  const Tensor counted = classes_of(saved.target, {}, op.options.ignore_index, dtype).row_weight;
+  const Tensor p = softmax(cast(saved.logits, dtype));
+  const Tensor on_target = reshape(target.row_weight * (1.0 - smoothing), {rows, 1});
+  Tensor gradient = on_target * (p - one_hot(reshape(target.index, {rows}), classes, dtype));
+  if (smoothing > 0.0) {
+    const Tensor weights = saved.class_weights.defined() ? cast(saved.class_weights.detach(), dtype)
+                                                         : Tensor::full({classes}, 1.0, {dtype, p.device()});
+    gradient = gradient + reshape(counted * spread, {rows, 1}) * (p * sum(weights) - weights);
+  }
+  return gradient * reshape(broadcast_to(dloss, {rows}), {rows, 1});
+}
+
+}  // namespace
+
+CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
+  const Tensor g = reduce == Reduce::mean ? dloss.loss / saved.divisor : dloss.loss;
+  if (needs.create_graph()) return {cross_entropy_gradient(*this, saved, g), {}, {}};
+  const Tensor dlogits = Tensor::empty(saved.logits.shape(), saved.logits.options());
+  backend_for(g.device())
+      .cross_entropy_backward(saved.logits, saved.target, saved.class_weights, options, saved.lse,
+                              broadcast_to(g, saved.lse.shape()), dlogits);
+  return {dlogits, {}, {}};
+}
+
+SoftCrossEntropy::Out SoftCrossEntropy::forward(Context&, Saved& saved, const In& in) const {
+  saved = {in.logits, in.target, in.class_weights};
+  const Inside inside;
+  const DType dtype = wide(in.logits.dtype());
+  const double classes = static_cast<double>(in.logits.shape()[1]);
+  Tensor weighted = cast(in.target, dtype);
+  if (label_smoothing > 0.0) weighted = weighted * (1.0 - label_smoothing) + label_smoothing / classes;
+  if (in.class_weights.defined()) weighted = weighted * cast(in.class_weights, dtype);
+  return {reduced(neg(sum(weighted * log_softmax(cast(in.logits, dtype)), {1})), reduce)};
+}
+
+SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& dloss,
+                                                const Needs& needs) const {
+  const DType dtype = wide(saved.logits.dtype());
+  const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
+  const Tensor logits = cast(saved.logits, dtype);
+  const Tensor g = reshape(broadcast_to(per_element(dloss.loss, reduce, rows), {rows}), {rows, 1});
+  Tensor weights;
+  if (saved.class_weights.defined()) weights = cast(saved.class_weights.detach(), dtype);
+  In dx;
+  if (needs[0]) {
+    Tensor q = cast(saved.target, dtype);
+    if (label_smoothing > 0.0)
+      q = q * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(classes);
+    if (weights.defined()) q = q * weights;
+    dx.logits = g * (softmax(logits) * sum(q, {1}, /*keep_axes=*/true) - q);
+  }
+  if (needs[1]) {
+    const Tensor slope = log_softmax(logits) * (label_smoothing - 1.0);
+    dx.target = g * (weights.defined() ? slope * weights : slope);
+  }
+  return dx;
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options) {
+  require(logits.defined() && target.defined(), "cross_entropy", "needs logits and a target, got {} and {}",
+          to_string(logits), to_string(target));
+  require(logits.rank() > 0, "cross_entropy", "expects logits [N,C], got {}", to_string(logits));
+  const Index classes = logits.shape()[logits.rank() - 1];
+  require_smoothing(options.label_smoothing);
+  require_weights("cross_entropy", options.class_weights, classes);
+  Tensor loss;
+  if (is_floating(target.dtype())) {
+    require(is_floating(logits.dtype()), "cross_entropy", "expects floating logits, got {}",
+            to_string(logits));
+    require(target.shape() == logits.shape(), "cross_entropy",
+            "logits {} need as many probabilities, the target is {}", to_string(logits), to_string(target));
+    require(!options.ignore_index, "cross_entropy", "ignore_index {} has no meaning for probabilities",
+            options.ignore_index.value_or(0));
+    require(classes > 0, "cross_entropy", "logits {} have no class", to_string(logits));
+    const Shape rows{logits.numel() / classes, classes};
+    loss = apply(SoftCrossEntropy{options.label_smoothing, options.reduce},
+                 {reshape(logits, rows), reshape(target, rows), options.class_weights})
+               .loss;
+  } else {
+    const Rows rows = rows_of_classes("cross_entropy", logits, target, options);
+    loss = apply(CrossEntropy{{options.label_smoothing, options.ignore_index}, options.reduce},
+                 {rows.x, rows.target, options.class_weights})
+               .loss;
+  }
+  return options.reduce == Reduce::none ? reshape(loss, logits.shape().without(logits.rank() - 1)) : loss;
+}
+
+// ---- nll
+// ----------------------------------------------------------------------------------------------------------
+
+NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
+  const Inside inside;
+  const DType dtype = wide(in.x.dtype());
+  const Classes classes = classes_of(in.target, in.class_weights, ignore_index, dtype);
+  saved = {classes.index, classes.row_weight, {}};
+  const Tensor picked = reshape(cast(gather(in.x, classes.index, 1), dtype), {shape[0]});
+  // An ignored row counts 0 even where its first column is infinite.
+  const Tensor zero = Tensor::scalar(0.0, picked.options());
+  const Tensor loss = where(equal(classes.row_weight, zero), zero, neg(picked * classes.row_weight));
+  if (reduce != Reduce::mean) return {reduced(loss, reduce)};
+  saved.divisor = divisor_of(classes.row_weight);
+  return {sum(loss) / saved.divisor};
+}
+
+NllLoss::In NllLoss::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
+  const Tensor g = reduce == Reduce::mean ? dloss.loss / saved.divisor : dloss.loss;
+  const Tensor src = reshape(neg(saved.row_weight * g), {shape[0], 1});
+  return {apply(ScatterAdd{1, shape}, {{}, saved.index, src}, needs.sink(0)).y, {}, {}};
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
+                const CrossEntropyLossOptions& options) {
+  require(options.label_smoothing == 0.0, "nll_loss", "label smoothing {} is for cross_entropy",
+          options.label_smoothing);
+  const Rows rows = rows_of_classes("nll_loss", log_probabilities, target, options);
+  require_weights("nll_loss", options.class_weights, rows.x.shape()[1]);
+  const NllLoss op{options.ignore_index, options.reduce, rows.x.shape()};
+  const Tensor loss = apply(op, {rows.x, rows.target, options.class_weights}).loss;
+  return options.reduce == Reduce::none ? reshape(loss, target.shape()) : loss;
+}
+
+// ---- losses of corresponding elements
+// -----------------------------------------------------------------------------
+
+template <class Rule>
+typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& saved, const In& in) const {
+  saved = {in.x, in.target};
+  const Inside inside;
+  const DType dtype = wide(promote(in.x.dtype(), in.target.dtype()));
+  return {reduced(rule.value(cast(in.x, dtype), cast(in.target, dtype)), reduce)};
+}
+
+template <class Rule>
+typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const Saved& saved, const Out& dloss,
+                                                               const Needs& needs) const {
+  const DType dtype = wide(promote(saved.x.dtype(), saved.target.dtype()));
+  const Tensor x = cast(saved.x, dtype), target = cast(saved.target, dtype);
+  const Tensor g = per_element(dloss.loss, reduce, x.numel());
+  In dx;
+  if (needs[0]) dx.x = rule.dx(x, target) * g;
+  if (needs[1]) dx.target = rule.dt(x, target) * g;
+  return dx;
+}
+
+namespace {
+
+template <class Rule>
+Tensor pointwise_loss(const Rule& rule, const Tensor& x, const Tensor& target, Reduce reduce) {
+  require(x.defined() && is_floating(x.dtype()), Rule::kName, "expects a floating tensor, got {}",
+          to_string(x));
+  require(target.defined() && target.shape() == x.shape(), Rule::kName,
+          "the target must have the shape of {}, it is {}", to_string(x), to_string(target));
+  return apply(PointwiseLoss<Rule>{rule, reduce}, {x, target}).loss;
+}
+
+// Deviations saturate at `limit`: m·(|d| - m/2) with m = min(|d|, limit) is d²/2 below it and linear above.
+Tensor huber(const Tensor& d, double limit) {
+  const Tensor a = abs(d), m = clamp(a, 0.0, limit);
+  return m * (a - m * 0.5);
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+namespace loss_rules {
+
+Tensor Mse::value(const Tensor& x, const Tensor& t) const { return square(x - t); }
+Tensor Mse::dx(const Tensor& x, const Tensor& t) const { return (x - t) * 2.0; }
+Tensor Mse::dt(const Tensor& x, const Tensor& t) const { return (t - x) * 2.0; }
+
+Tensor L1::value(const Tensor& x, const Tensor& t) const { return abs(x - t); }
+Tensor L1::dx(const Tensor& x, const Tensor& t) const { return sign(x - t); }
+Tensor L1::dt(const Tensor& x, const Tensor& t) const { return sign(t - x); }
+
+Tensor SmoothL1::value(const Tensor& x, const Tensor& t) const {
+  return beta == 0.0 ? abs(x - t) : huber(x - t, beta) * (1.0 / beta);
+}
+Tensor SmoothL1::dx(const Tensor& x, const Tensor& t) const {
+  return beta == 0.0 ? sign(x - t) : clamp(x - t, -beta, beta) * (1.0 / beta);
+}
+Tensor SmoothL1::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
+
+Tensor Huber::value(const Tensor& x, const Tensor& t) const { return huber(x - t, delta); }
+Tensor Huber::dx(const Tensor& x, const Tensor& t) const { return clamp(x - t, -delta, delta); }
+Tensor Huber::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
+
+// max(x,0) - x·t + log(1 + e^-|x|): no term overflows, and none cancels where the loss is small.
+Tensor BceWithLogits::value(const Tensor& x, const Tensor& t) const {
+  return relu(x) - x * t + log1p(exp(neg(abs(x))));
+}
+Tensor BceWithLogits::dx(const Tensor& x, const Tensor& t) const { return sigmoid(x) - t; }
+Tensor BceWithLogits::dt(const Tensor& x, const Tensor&) const { return neg(x); }
+
+Tensor Bce::value(const Tensor& x, const Tensor& t) const {
+  const Tensor yes = clamp(log(x), -100.0, kInfinity), no = clamp(log1p(neg(x)), -100.0, kInfinity);
+  return neg(t * yes + (1.0 - t) * no);
+}
+Tensor Bce::dx(const Tensor& x, const Tensor& t) const {
+  return (x - t) / clamp(x * (1.0 - x), 1e-12, kInfinity);
+}
+Tensor Bce::dt(const Tensor& x, const Tensor&) const {
+  return clamp(log1p(neg(x)), -100.0, kInfinity) - clamp(log(x), -100.0, kInfinity);
+}
+
+Tensor KlDiv::value(const Tensor& x, const Tensor& t) const {
+  const Tensor zero = Tensor::scalar(0.0, t.options());
+  return where(equal(t, zero), zero, t * log(t)) - t * x;
+}
+Tensor KlDiv::dx(const Tensor&, const Tensor& t) const { return neg(t); }
+Tensor KlDiv::dt(const Tensor& x, const Tensor& t) const { return log(t) + 1.0 - x; }
+
+namespace {
+
+// The parts of the focal loss: with p = σ(x), the probability of being wrong q = p·(1-t) + (1-p)·t, in a form
+// that keeps the digits of both tails, and the balance α·t + (1-α)·(1-t).
+struct FocalParts {
+  Tensor p, not_p, q, balance;  // balance is absent when it is switched off
+};
+
+FocalParts focal_parts(const Focal& rule, const Tensor& x, const Tensor& t) {
+  FocalParts parts{sigmoid(x), sigmoid(neg(x)), {}, {}};
+  parts.q = parts.p * (1.0 - t) + parts.not_p * t;
+  if (rule.alpha >= 0.0) parts.balance = t * (2.0 * rule.alpha - 1.0) + (1.0 - rule.alpha);
+  return parts;
+}
+
+Tensor balanced(const FocalParts& parts, const Tensor& loss) {
+  return parts.balance.defined() ? parts.balance * loss : loss;
+}
+
+// d q^γ / d q; bounded away from 0, where the power of a small γ would be infinite.
+Tensor power_slope(const Focal& rule, const Tensor& q) {
+  return pow(clamp(q, 1e-30, kInfinity), rule.gamma - 1.0) * rule.gamma;
+}
+
+}  // namespace
+
+Tensor Focal::value(const Tensor& x, const Tensor& t) const {
+  const FocalParts parts = focal_parts(*this, x, t);
+  return balanced(parts, BceWithLogits{}.value(x, t) * pow(parts.q, gamma));
+}
+Tensor Focal::dx(const Tensor& x, const Tensor& t) const {
+  const FocalParts parts = focal_parts(*this, x, t);
+  Tensor slope = pow(parts.q, gamma) * (parts.p - t);
+  if (gamma != 0.0) {
+    const Tensor dq = (1.0 - t * 2.0) * parts.p * parts.not_p;
+    slope = slope + BceWithLogits{}.value(x, t) * power_slope(*this, parts.q) * dq;
+  }
+  return balanced(parts, slope);
+}
+Tensor Focal::dt(const Tensor& x, const Tensor& t) const {
+  const FocalParts parts = focal_parts(*this, x, t);
+  const Tensor loss = BceWithLogits{}.value(x, t), power = pow(parts.q, gamma);
+  Tensor slope = neg(x * power);
+  if (gamma != 0.0) slope = slope + loss * power_slope(*this, parts.q) * (parts.not_p - parts.p);
+  slope = balanced(parts, slope);
+  return alpha >= 0.0 ? slope + loss * power * (2.0 * alpha - 1.0) : slope;
+}
+
+}  // namespace loss_rules
+
+template struct PointwiseLoss<loss_rules::Mse>;
+template struct PointwiseLoss<loss_rules::L1>;
+template struct PointwiseLoss<loss_rules::SmoothL1>;
+template struct PointwiseLoss<loss_rules::Huber>;
+template struct PointwiseLoss<loss_rules::BceWithLogits>;
+template struct PointwiseLoss<loss_rules::Bce>;
+template struct PointwiseLoss<loss_rules::KlDiv>;
+template struct PointwiseLoss<loss_rules::Focal>;
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+  return pointwise_loss(loss_rules::Mse{}, x, target, reduce);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+  return pointwise_loss(loss_rules::L1{}, x, target, reduce);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduce reduce) {
+  require(beta >= 0.0, "smooth_l1_loss", "beta {} is negative", beta);
+  return pointwise_loss(loss_rules::SmoothL1{{}, beta}, x, target, reduce);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduce reduce) {
+  require(delta > 0.0, "huber_loss", "delta {} is not positive", delta);
+  return pointwise_loss(loss_rules::Huber{{}, delta}, x, target, reduce);
+}
+
+Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce) {
+  return pointwise_loss(loss_rules::BceWithLogits{}, logits, target, reduce);
+}
+
+Tensor bce_loss(const Tensor& probabilities, const Tensor& target, Reduce reduce) {
+  return pointwise_loss(loss_rules::Bce{}, probabilities, target, reduce);
+}
+
+Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, Reduce reduce) {
+  return pointwise_loss(loss_rules::KlDiv{}, log_probabilities, target, reduce);
+}
+
+Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha, double gamma, Reduce reduce) {
+  require(alpha <= 1.0, "focal_loss", "alpha {} exceeds 1; a negative one switches the balancing off", alpha);
+  require(gamma >= 0.0, "focal_loss", "gamma {} is negative", gamma);
+  return pointwise_loss(loss_rules::Focal{alpha, gamma}, logits, target, reduce);
+}
+
+}  // namespace tandem
