@@ -1,0 +1,207 @@
+#include "train/commands/commands.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+
+#include "core/cpu/cpu_features.h"
+#include "core/error.h"
+#include "core/suggest.h"
+#include "train/build_info.h"
+
+namespace tandem::commands {
+
+namespace {
+
+using Action = std::function<int()>;
+
+constexpr const char* kOverrides =
+    "path.to.key=value sets, +path.to.list=value appends, ~path.to.key removes";
+
+// The command line: all subcommands with their arguments, and the action that parsing chose.
+class Program {
+ public:
+  Program() : app_("Tandem trains neural networks from a JSON file.", "tandem") {
+    app_.set_version_flag("--version", fmt::format("tandem {}", version()), "print the version and exit");
+    app_.require_subcommand(0, 1);
+    app_.footer(
+        "Configurations are described by `tandem ls keys`; shipped ones are listed by `tandem ls configs`.");
+    add_train();
+    add_eval();
+    add_predict();
+    add_bench();
+    add_configuration_commands();
+    add_list();
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::CallForHelp& help) {
+      return app_.exit(help);
+    } catch (const CLI::CallForVersion& asked) {
+      return app_.exit(asked);
+    } catch (const CLI::CallForAllHelp& help) {
+      return app_.exit(help);
+    } catch (const CLI::ParseError& error) {
+      fmt::print(stderr, "tandem: {}\n", explained(error, argc, argv));
+      return kExitUsage;
+    }
+    if (!action_) {
+      fmt::print("{}", app_.help());
+      return 0;
+    }
+    return action_();
+  }
+
+ private:
+  template <class Arguments>
+  CLI::App* command(const char* name, const char* help, Arguments& arguments,
+                    int (*function)(const Arguments&)) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    names_.emplace_back(name);
+    sub->callback(
+        [this, &arguments, function] { action_ = [&arguments, function] { return function(arguments); }; });
+    return sub;
+  }
+
+  static void add_config(CLI::App* sub, ConfigArguments& arguments) {
+    sub->add_option("config", arguments.config, "configuration: a file, a shipped name, or a run directory")
+        ->required();
+    sub->add_option("overrides", arguments.overrides, kOverrides);
+  }
+
+  static void add_run(CLI::App* sub, RunArguments& arguments) {
+    sub->add_option("run", arguments.run, "run directory")->required();
+    sub->add_option("--weights", arguments.weights, "best, last, epoch-N, or a .safetensors file")
+        ->capture_default_str();
+  }
+
+  void add_train() {
+    CLI::App* sub = command<TrainArguments>("train", "train a network", train_, &train);
+    sub->add_option("config", train_.config, "configuration: a file, a shipped name, or a run directory");
+    sub->add_option("overrides", train_.overrides, kOverrides);
+    sub->add_option("--resume", train_.resume, "go on with a run: its directory, or auto for the newest");
+    sub->add_flag("--dry-run", train_.dry_run,
+                  "check everything, run one forward pass, print the summary, train nothing");
+    sub->add_option("--limit-steps", train_.limit_steps, "stop after N steps")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_option("--overfit-batches", train_.overfit_batches,
+                    "train and evaluate on the first N batches only")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_flag("-q,--quiet", train_.quiet, "print only the result");
+  }
+
+  void add_eval() {
+    CLI::App* sub = command<EvalArguments>("eval", "evaluate the saved weights of a run", eval_, &eval);
+    add_run(sub, eval_);
+    sub->add_option("overrides", eval_.overrides, kOverrides);
+    sub->add_option("--split", eval_.split, "the samples to evaluate on")
+        ->check(CLI::IsMember({"test", "validation", "train"}))
+        ->capture_default_str();
+    sub->add_flag("--confusion", eval_.confusion, "print the confusion matrix as well");
+    sub->add_flag("--json", eval_.json, "print one JSON object");
+  }
+
+  void add_predict() {
+    CLI::App* sub = command<PredictArguments>("predict", "classify images with a run", predict_, &predict);
+    add_run(sub, predict_);
+    sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG) or arrays (.npy)")->required();
+    sub->add_option("--top", predict_.top, "how many classes to print for each image")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    sub->add_flag("--json", predict_.json, "print one JSON object a line");
+  }
+
+  void add_bench() {
+    CLI::App* sub = command<BenchArguments>("bench", "measure the training step", bench_, &bench);
+    add_config(sub, bench_);
+    sub->add_option("--steps", bench_.steps, "steps to measure")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    sub->add_option("--warmup", bench_.warmup, "steps before")
+        ->check(CLI::Range(0, 1 << 20))
+        ->capture_default_str();
+    sub->add_flag("--json", bench_.json, "print one JSON object");
+  }
+
+  void add_configuration_commands() {
+    add_config(command<ConfigArguments>("validate", "check a configuration and list every problem", validate_,
+                                        &validate),
+               validate_);
+    CLI::App* sub = command<ShowArguments>(
+        "show", "print the resolved configuration with the origin of each value", show_, &show);
+    add_config(sub, show_);
+    sub->add_flag("--json", show_.json, "print the JSON that a run directory would hold");
+    add_config(command<ConfigArguments>("summary", "layers, shapes, parameters, FLOP and memory of a model",
+                                        summary_, &summary),
+               summary_);
+    sub = command<CopyArguments>("cp", "copy a shipped configuration to a file", copy_, &copy);
+    sub->add_option("name", copy_.name, "shipped name")->required();
+    sub->add_option("file", copy_.file, "where to")->required();
+    sub->add_flag("--force", copy_.force, "overwrite an existing file");
+  }
+
+  void add_list() {
+    CLI::App* sub = command<ListArguments>("ls", "list what there is", list_, &list);
+    sub->add_option("what", list_.what,
+                    "models, datasets, optimizers, schedules, ops, presets, configs or keys")
+        ->required()
+        ->check(CLI::IsMember(
+            {"models", "datasets", "optimizers", "schedules", "ops", "presets", "configs", "keys"}));
+    sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
+    sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
+    sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",
+                                        environment_, &environment);
+    sub->add_flag("--json", environment_.json, "print one JSON object");
+  }
+
+  std::string explained(const CLI::ParseError& error, int argc, char** argv) const {
+    const std::string first = argc > 1 ? argv[1] : "";
+    const bool known = std::find(names_.begin(), names_.end(), first) != names_.end();
+    if (!first.empty() && first.front() != '-' && !known)
+      return fmt::format("unknown command \"{}\"{}", first,
+                         did_you_mean(first, names_).empty()
+                             ? fmt::format("; there are {}", fmt::join(names_, ", "))
+                             : did_you_mean(first, names_));
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return known ? fmt::format("{}: {} (tandem {} --help)", first, what, first)
+                 : fmt::format("{} (tandem --help)", what);
+  }
+
+  CLI::App app_;
+  std::vector<std::string> names_;
+  Action action_;
+  TrainArguments train_;
+  EvalArguments eval_;
+  PredictArguments predict_;
+  BenchArguments bench_;
+  ConfigArguments validate_, summary_;
+  ShowArguments show_;
+  CopyArguments copy_;
+  ListArguments list_;
+  EnvironmentArguments environment_;
+};
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  try {
+    cpu::require_cpu_support();
+    return Program().run(argc, argv);
+  } catch (const UserError& error) {
+    fmt::print(stderr, "tandem: {}\n", error.what());
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tandem: {}\n", error.what());
+    return kExitFailure;
+  }
+}
+
+}  // namespace tandem::commands

@@ -1,0 +1,81 @@
+// The subcommands of `tandem`, one file each. They get their arguments parsed and return an exit code; errors
+// are thrown and turned into exit codes by `run`: UserError 2, anything else 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::commands {
+
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 75;
+
+struct ConfigArguments {
+  std::string config;  // path, shipped name, or run directory
+  std::vector<std::string> overrides;
+};
+
+struct TrainArguments : ConfigArguments {
+  std::string resume;  // empty: a new run
+  bool dry_run = false, quiet = false;
+  std::optional<std::int64_t> limit_steps, overfit_batches;
+};
+
+struct RunArguments {
+  std::string run;
+  std::string weights = "best";  // best, last, epoch-N or a file
+  std::vector<std::string> overrides;
+};
+
+struct EvalArguments : RunArguments {
+  std::string split = "test";
+  bool confusion = false, json = false;
+};
+
+struct PredictArguments : RunArguments {
+  std::vector<std::string> inputs;
+  std::int64_t top = 1;
+  bool json = false;
+};
+
+struct BenchArguments : ConfigArguments {
+  std::int64_t steps = 30, warmup = 5;
+  bool json = false;
+};
+
+struct ShowArguments : ConfigArguments {
+  bool json = false;
+};
+
+struct CopyArguments {
+  std::string name, file;
+  bool force = false;
+};
+
+struct ListArguments {
+  std::string what;
+  bool json_schema = false, markdown = false;
+};
+
+struct EnvironmentArguments {
+  bool json = false;
+};
+
+int train(const TrainArguments& arguments);
+int eval(const EvalArguments& arguments);
+int predict(const PredictArguments& arguments);
+int bench(const BenchArguments& arguments);
+int validate(const ConfigArguments& arguments);
+int show(const ShowArguments& arguments);
+int summary(const ConfigArguments& arguments);
+int copy(const CopyArguments& arguments);
+int list(const ListArguments& arguments);
+int environment(const EnvironmentArguments& arguments);
+
+// The whole program.
+int run(int argc, char** argv);
+
+}  // namespace tandem::commands

@@ -1,0 +1,29 @@
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "train/commands/commands.h"
+#include "train/config/compose.h"
+#include "train/files.h"
+
+namespace tandem::commands {
+
+namespace fs = std::filesystem;
+
+int copy(const CopyArguments& arguments) {
+  const std::string source = config::find_config(arguments.name);
+  std::error_code error;
+  fs::path target = arguments.file;
+  if (fs::is_directory(target, error)) target /= fs::path(source).filename();
+  require(arguments.force || !fs::exists(target, error), "", "{}: exists; --force overwrites it",
+          target.string());
+  std::ifstream stream(source, std::ios::binary);
+  train::write_atomically(target.string(), std::string{std::istreambuf_iterator<char>(stream), {}});
+  fmt::print("{}\n", target.string());
+  return 0;
+}
+
+}  // namespace tandem::commands

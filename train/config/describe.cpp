@@ -1,0 +1,187 @@
+#include "train/config/describe.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "train/config/validate.h"
+
+namespace tandem::config {
+
+namespace {
+
+std::string escaped(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
+// The width on a terminal: characters, not bytes.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t to) {
+  return text + std::string(to > width(text) ? to - width(text) : 0, ' ');
+}
+
+std::string type_text(const Key& key) {
+  std::string text = key.type.text();
+  if (!key.only_for.empty()) text += fmt::format(" ({} only)", fmt::join(key.only_for, ", "));
+  return text;
+}
+
+Json object_schema(const Schema& schema);
+
+Json plain_schema(const Type& type) {
+  Json json = Json::object();
+  switch (type.kind) {
+    case Type::Kind::boolean:
+      json["type"] = "boolean";
+      break;
+    case Type::Kind::integer:
+    case Type::Kind::number:
+      json["type"] = type.kind == Type::Kind::integer ? "integer" : "number";
+      if (type.min) json[type.open_min ? "exclusiveMinimum" : "minimum"] = *type.min;
+      if (type.max) json[type.open_max ? "exclusiveMaximum" : "maximum"] = *type.max;
+      break;
+    case Type::Kind::numbers: {
+      Type one = type;
+      one.kind = Type::Kind::number;
+      if (type.whole) one.kind = Type::Kind::integer;
+      const Json number = plain_schema(one);
+      const Json list{{"type", "array"}, {"items", number}, {"minItems", 1}, {"maxItems", type.max_count}};
+      json["anyOf"] = Json::array({number, list});
+      break;
+    }
+    case Type::Kind::string:
+      json["type"] = "string";
+      if (!type.choices.empty()) json["enum"] = type.choices;
+      break;
+    case Type::Kind::list:
+      json["type"] = "array";
+      json["items"] = plain_schema(*type.item);
+      break;
+    case Type::Kind::map:
+      json["type"] = "object";
+      json["additionalProperties"] = plain_schema(*type.item);
+      break;
+    case Type::Kind::object:
+      return object_schema(*type.schema);
+    case Type::Kind::any:
+      break;
+  }
+  return json;
+}
+
+Json type_schema(const Type& type) {
+  Json json = plain_schema(type);
+  Json alternatives = Json::array({json});
+  if (type.nullable) alternatives.push_back({{"type", "null"}});
+  if (!type.keyword.empty()) alternatives.push_back({{"const", type.keyword}});
+  return alternatives.size() == 1 ? json : Json{{"anyOf", alternatives}};
+}
+
+Json object_schema(const Schema& schema) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Key& key : schema.keys) {
+    Json json = type_schema(key.type);
+    json["description"] = key.only_for.empty()
+                              ? key.help
+                              : fmt::format("{} ({} only)", key.help, fmt::join(key.only_for, ", "));
+    if (key.required) {
+      required.push_back(key.name);
+    } else if (key.type.kind != Type::Kind::object) {
+      json["default"] = key.default_value.is_null() && !key.type.keyword.empty() ? Json(key.type.keyword)
+                                                                                 : key.default_value;
+    }
+    if (const auto same = properties.find(key.name); same != properties.end()) {
+      if (!same->contains("anyOf") || same->size() > 1) *same = Json{{"anyOf", Json::array({*same})}};
+      (*same)["anyOf"].push_back(std::move(json));
+    } else {
+      properties[key.name] = std::move(json);
+    }
+  }
+  Json object{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (!required.empty()) object["required"] = required;
+  Json alternatives = Json::array({object});
+  if (!schema.short_key.empty()) alternatives.push_back(plain_schema(schema.find(schema.short_key)->type));
+  if (!schema.presets.empty()) {
+    Json names = Json::array();
+    for (const auto& [name, preset] : schema.presets) names.push_back(name);
+    alternatives.push_back({{"enum", names}});
+  }
+  return alternatives.size() == 1 ? object : Json{{"anyOf", alternatives}};
+}
+
+}  // namespace
+
+std::string default_text(const Key& key) {
+  if (key.required) return "required";
+  if (key.type.kind == Type::Kind::object && !key.default_value.is_null() && !key.default_value.is_string())
+    return "";
+  if (key.default_value.is_null() && !key.type.keyword.empty())
+    return fmt::format("\"{}\"", key.type.keyword);
+  return key.default_value.dump();
+}
+
+std::string keys_as_text(const Schema& schema) {
+  std::vector<std::array<std::string, 4>> rows;
+  for (const auto& [path, key] : list_keys(schema))
+    rows.push_back({path, type_text(*key), default_text(*key), key->help});
+  std::array<std::size_t, 3> widths{};
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], std::min<std::size_t>(width(row[i]), 44));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < widths.size(); ++i) text += padded(row[i], widths[i]) + "  ";
+    text += row[3] + "\n";
+  }
+  return text;
+}
+
+std::string keys_as_markdown(const Schema& schema) {
+  std::string text =
+      "# Configuration\n\n"
+      "Every key of a configuration file. This page is written by `tandem ls keys --markdown`; do not edit "
+      "it.\n\n"
+      "A file is JSON with comments. `\"base\"` names a file, or a shipped configuration, that it is laid "
+      "over. `[]` stands\n"
+      "for the items of a list. On the command line `path.to.key=value` sets a key, `+path.to.list=value` "
+      "appends an item\n"
+      "and `~path.to.key` removes a key. `tandem show CONFIG` prints the result with the origin of every "
+      "value.\n";
+  std::string section = "-";
+  for (const auto& [path, key] : list_keys(schema)) {
+    const std::size_t dot = path.find('.');
+    const bool has_keys = key->type.kind == Type::Kind::object && dot == std::string::npos;
+    const std::string of = dot == std::string::npos ? (has_keys ? path : "") : path.substr(0, dot);
+    if (of != section && !(of.empty() && section == "")) {
+      section = of;
+      text += fmt::format("\n## {}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n",
+                          of.empty() ? "The run" : fmt::format("`{}`", of));
+    }
+    const std::string value = default_text(*key);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", path, escaped(type_text(*key)),
+                        value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
+                        escaped(key->help));
+  }
+  return text;
+}
+
+Json keys_as_json_schema(const Schema& schema) {
+  Json json{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Tandem configuration"}};
+  Json object = object_schema(schema);
+  object["properties"]["base"] = {
+      {"description",
+       "path or shipped name of the configuration that this one is laid over, or a list of them"},
+      {"anyOf", Json::array({{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}})}};
+  object["properties"]["$schema"] = {{"type", "string"}, {"description", "for editors; ignored"}};
+  json.update(object);
+  return json;
+}
+
+}  // namespace tandem::config

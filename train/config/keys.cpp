@@ -1,0 +1,271 @@
+// Every key of the configuration: name, type, range, and one line of help. Defaults are those of config.h.
+#include <fmt/core.h>
+
+#include "train/config/config.h"
+
+namespace tandem::config {
+
+namespace {
+
+constexpr std::int64_t kMany = 1'000'000'000;
+
+Rule at_least(double min) { return {.min = min}; }
+Rule between(double min, double max) { return {.min = min, .max = max}; }
+Rule share() { return {.min = 0.0, .max = 1.0}; }
+Rule only(std::vector<std::string> names, Rule rule = {}) {
+  rule.only_for = std::move(names);
+  return rule;
+}
+Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+
+}  // namespace
+
+const Schema& LossConfig::schema() {
+  static const Schema schema =
+      Describe<LossConfig>()
+          .key("name", &LossConfig::name, "the loss of a batch",
+               one_of({"cross_entropy", "focal", "bce_with_logits", "mse"}))
+          .key("label_smoothing", &LossConfig::label_smoothing, "share of the target spread over all classes",
+               only({"cross_entropy"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("class_weights", &LossConfig::class_weights, "one weight a class",
+               only({"cross_entropy"}, between(0, 1e6)))
+          .key("alpha", &LossConfig::alpha, "weight of the target class; -1: none",
+               only({"focal"}, between(-1, 1)))
+          .key("gamma", &LossConfig::gamma, "exponent that plays down easy samples",
+               only({"focal"}, between(0, 100)))
+          .short_key("name");
+  return schema;
+}
+
+const Schema& GroupConfig::schema() {
+  static const Schema schema =
+      Describe<GroupConfig>()
+          .key("match", &GroupConfig::match,
+               "regular expression found in a parameter's name; of several groups the last one counts",
+               {.required = true})
+          .key("lr_factor", &GroupConfig::lr_factor, "times the learning rate", between(0, 1e6))
+          .key("weight_decay", &GroupConfig::weight_decay, "instead of the optimizer's", between(0, 1e6))
+          .key("adapt", &GroupConfig::adapt, "LARS and LAMB: whether the trust ratio applies");
+  return schema;
+}
+
+const Schema& OptimizerConfig::schema() {
+  const auto by_rule = [](Rule rule) {
+    rule.keyword = "auto";
+    return rule;
+  };
+  static const Schema schema =
+      Describe<OptimizerConfig>()
+          .key("name", &OptimizerConfig::name, "update rule",
+               one_of({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}))
+          .key("lr", &OptimizerConfig::lr,
+               "learning rate, which the schedule scales; auto: lars 0.1, rmsprop and adagrad 0.01, else "
+               "0.001",
+               by_rule(between(0, 1e6)))
+          .key("weight_decay", &OptimizerConfig::weight_decay,
+               "decay of the weights; auto: adamw 0.01, else 0", by_rule(between(0, 1e6)))
+          .key("momentum", &OptimizerConfig::momentum,
+               "share of the last update kept; auto: lars 0.9, else 0",
+               by_rule(only({"sgd", "rmsprop", "lars"}, {.min = 0.0, .max = 1.0, .open_max = true})))
+          .key("dampening", &OptimizerConfig::dampening, "share of the gradient kept out of the momentum",
+               only({"sgd"}, share()))
+          .key("nesterov", &OptimizerConfig::nesterov, "look ahead along the momentum", only({"sgd"}))
+          .key("beta1", &OptimizerConfig::beta1, "decay of the mean of gradients",
+               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("beta2", &OptimizerConfig::beta2, "decay of the mean of squares",
+               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("amsgrad", &OptimizerConfig::amsgrad, "divide by the largest mean of squares so far",
+               only({"adam", "adamw"}))
+          .key("eps", &OptimizerConfig::eps,
+               "added to the denominator; auto: adagrad 1e-10, lamb 1e-6, lars 0, else 1e-8",
+               by_rule(only({"adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}, share())))
+          .key("alpha", &OptimizerConfig::alpha, "decay of the mean of squares",
+               only({"rmsprop"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("centered", &OptimizerConfig::centered, "divide by the standard deviation instead",
+               only({"rmsprop"}))
+          .key("lr_decay", &OptimizerConfig::lr_decay, "lr / (1 + steps·lr_decay)",
+               only({"adagrad"}, between(0, 1e6)))
+          .key("initial_accumulator", &OptimizerConfig::initial_accumulator,
+               "first value of the sum of squares", only({"adagrad"}, between(0, 1e6)))
+          .key("trust_coefficient", &OptimizerConfig::trust_coefficient, "scale of the trust ratio",
+               only({"lars"}, {.min = 0.0, .max = 1e6, .open_min = true}))
+          .key("adapt_vectors", &OptimizerConfig::adapt_vectors,
+               "trust ratios for biases and normalisation parameters too", only({"lars", "lamb"}))
+          .key("groups", &OptimizerConfig::groups, "parameters with values of their own")
+          .short_key("name");
+  return schema;
+}
+
+const Schema& ScheduleConfig::schema() {
+  static const Schema schema =
+      Describe<ScheduleConfig>()
+          .key("name", &ScheduleConfig::name, "course of the learning rate over the run",
+               one_of({"constant", "step", "multi_step", "exponential", "polynomial", "cosine", "one_cycle"}))
+          .key("warmup_steps", &ScheduleConfig::warmup_steps, "applied steps of linear warm-up",
+               between(0, kMany))
+          .key("warmup_epochs", &ScheduleConfig::warmup_epochs, "the same in epochs; added to warmup_steps",
+               between(0, 1e6))
+          .key("warmup_start", &ScheduleConfig::warmup_start,
+               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1)",
+               {.min = 0.0, .max = 1.0, .keyword = "auto"})
+          .key("unit", &ScheduleConfig::unit, "what `every` and `milestones` count",
+               only({"step", "multi_step", "exponential"}, one_of({"epochs", "steps"})))
+          .key("every", &ScheduleConfig::every, "length of one factor `gamma`",
+               only({"step", "exponential"}, {.min = 0.0, .max = 1e9, .open_min = true}))
+          .key("milestones", &ScheduleConfig::milestones, "where the rate drops, in increasing order",
+               only({"multi_step"}, {.min = 0.0, .max = 1e9, .open_min = true}))
+          .key("gamma", &ScheduleConfig::gamma, "factor of a drop; auto: 0.1",
+               only({"step", "multi_step", "exponential"},
+                    {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"}))
+          .key("power", &ScheduleConfig::power, "exponent of the decay",
+               only({"polynomial"}, between(0, 100)))
+          .key("end_lr", &ScheduleConfig::end_lr, "learning rate at the end",
+               only({"polynomial", "cosine"}, between(0, 1e6)))
+          .key("rise", &ScheduleConfig::rise, "share of the run at which the rate is highest",
+               only({"one_cycle"}, {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true}))
+          .key("div_factor", &ScheduleConfig::div_factor, "the run starts at lr / div_factor",
+               only({"one_cycle"}, between(1, 1e9)))
+          .key("final_div_factor", &ScheduleConfig::final_div_factor, "and ends at that / final_div_factor",
+               only({"one_cycle"}, between(1, 1e12)))
+          .key("linear", &ScheduleConfig::linear, "straight lines instead of cosines", only({"one_cycle"}))
+          .key("three_phase", &ScheduleConfig::three_phase, "fall symmetrically first, then to the end",
+               only({"one_cycle"}))
+          .short_key("name");
+  return schema;
+}
+
+const Schema& ScalerConfig::schema() {
+  static const Schema schema =
+      Describe<ScalerConfig>()
+          .key("mode", &ScalerConfig::mode, "loss scaling; auto: dynamic for fp16, none for bf16",
+               one_of({"auto", "none", "dynamic"}))
+          .key("static", &ScalerConfig::static_scale, "a fixed scale, a power of two",
+               {.min = 1.0, .max = 16777216.0})
+          .key("initial", &ScalerConfig::initial, "first scale", between(1, 16777216))
+          .key("growth", &ScalerConfig::growth, "factor after `interval` clean steps", between(1, 65536))
+          .key("backoff", &ScalerConfig::backoff, "factor after an overflow",
+               {.min = 0.0, .max = 1.0, .open_min = true})
+          .key("interval", &ScalerConfig::interval, "applied steps without overflow before the scale grows",
+               between(1, kMany))
+          .key("ceiling", &ScalerConfig::ceiling, "highest scale", between(1, 0x1p60))
+          .short_key("mode");
+  return schema;
+}
+
+const Schema& OpListsConfig::schema() {
+  static const Schema schema = Describe<OpListsConfig>()
+                                   .key("allow", &OpListsConfig::allow, "ops to run in 16 bits")
+                                   .key("deny", &OpListsConfig::deny, "ops to run in FP32")
+                                   .key("infer", &OpListsConfig::infer, "ops that follow their inputs");
+  return schema;
+}
+
+const Schema& PrecisionConfig::schema() {
+  static const Schema schema =
+      Describe<PrecisionConfig>()
+          .key("level", &PrecisionConfig::level,
+               "O0 FP32, O1 casts per op, O2 all 16-bit with FP32 masters, O3 16-bit only",
+               one_of({"O0", "O1", "O2", "O3"}))
+          .key("dtype", &PrecisionConfig::dtype, "the 16-bit type", one_of({"fp16", "bf16"}))
+          .key("scaler", &PrecisionConfig::scaler, "loss scaling")
+          .key("on_skip", &PrecisionConfig::on_skip,
+               "a step that overflowed: drop the batch, or retry it at a lower scale",
+               one_of({"drop", "retry"}))
+          .key("wgrad", &PrecisionConfig::wgrad, "weight gradients kept in FP32, or rounded to 16 bits first",
+               one_of({"fp32", "lower"}))
+          .key("batch_norm", &PrecisionConfig::batch_norm, "auto: as the level says",
+               one_of({"auto", "fp32", "lower"}))
+          .key("lists", &PrecisionConfig::lists, "ops moved from one cast rule to another")
+          .key("layers", &PrecisionConfig::layers,
+               "regular expression on layer names → precision of those layers",
+               one_of({"fp32", "fp16", "bf16"}))
+          .preset("fp32", {{"level", "O0"}})
+          .preset("amp_fp16", {{"level", "O1"}, {"dtype", "fp16"}})
+          .preset("amp_bf16", {{"level", "O1"}, {"dtype", "bf16"}});
+  return schema;
+}
+
+std::string PrecisionConfig::label() const {
+  const Json json = unbind(schema(), this);
+  return json.is_string() ? json.get<std::string>() : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
+}
+
+const Schema& EmaConfig::schema() {
+  static const Schema schema =
+      Describe<EmaConfig>()
+          .key("decay", &EmaConfig::decay, "share of the average kept at each applied step",
+               {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("warmup", &EmaConfig::warmup,
+               "start with a smaller decay, so that early weights are soon forgotten");
+  return schema;
+}
+
+const Schema& InitConfig::schema() {
+  static const Schema schema =
+      Describe<InitConfig>()
+          .key("path", &InitConfig::path, "a .safetensors file, or a run whose best weights are taken",
+               {.required = true})
+          .key("strict", &InitConfig::strict,
+               "refuse missing, unexpected and mis-shaped tensors instead of listing them")
+          .key("freeze", &InitConfig::freeze,
+               "regular expression on the names of parameters that are not trained")
+          .short_key("path");
+  return schema;
+}
+
+const Schema& EvalConfig::schema() {
+  static const Schema schema =
+      Describe<EvalConfig>()
+          .key("every_epochs", &EvalConfig::every_epochs, "epochs between evaluations; 0: only at the end",
+               between(0, 1e6))
+          .key("confusion", &EvalConfig::confusion, "write confusion.csv after the last evaluation");
+  return schema;
+}
+
+const Schema& CheckpointConfig::schema() {
+  static const Schema schema =
+      Describe<CheckpointConfig>()
+          .key("every_epochs", &CheckpointConfig::every_epochs,
+               "epochs between saved weights; 0: only at the end", between(0, 1e6))
+          .key("keep", &CheckpointConfig::keep, "how many epoch-N.safetensors stay besides last and best",
+               between(0, 1e6))
+          .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}));
+  return schema;
+}
+
+const Schema& Config::schema() {
+  static const Schema schema =
+      Describe<Config>()
+          .key("name", &Config::name, "name of the run; the file's own name by default")
+          .key("task", &Config::task, "what is learnt", one_of({"classification"}))
+          .key("model", &Config::model, "the network", {.required = true})
+          .key("data", &Config::data, "what to train on", {.required = true})
+          .key("loss", &Config::loss, "the loss")
+          .key("optimizer", &Config::optimizer, "the update rule")
+          .key("schedule", &Config::schedule, "course of the learning rate")
+          .key("precision", &Config::precision, "arithmetic of the training step")
+          .key("epochs", &Config::epochs, "passes over the training data", between(0, 1e6))
+          .key("accumulate", &Config::accumulate, "batches whose gradients are summed before an update",
+               between(1, 4096))
+          .key("clip_norm", &Config::clip_norm, "largest norm of the whole gradient",
+               {.min = 0.0, .max = 1e30, .open_min = true})
+          .key("clip_value", &Config::clip_value, "largest magnitude of a gradient element",
+               {.min = 0.0, .max = 1e30, .open_min = true})
+          .key("ema", &Config::ema, "average of the weights, evaluated and saved in their place")
+          .key("init_from", &Config::init_from, "weights to start from")
+          .key("eval", &Config::eval, "evaluation during training")
+          .key("checkpoint", &Config::checkpoint, "what is saved, and when")
+          .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
+               between(1, kMany))
+          .key("on_divergence", &Config::on_divergence,
+               "a loss that is not finite: stop the run, or continue", one_of({"stop", "continue"}))
+          .key("seed", &Config::seed, "of every random number: weights, order, augmentation, dropout",
+               at_least(0))
+          .key("device", &Config::device, "auto: a GPU when there is one", one_of({"auto", "cpu"}))
+          .key("threads", &Config::threads, "threads of a computation",
+               {.min = 1, .max = 1024, .keyword = "auto"})
+          .key("run_dir", &Config::run_dir, "directory of the run; {name} and {time} are replaced");
+  return schema;
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,176 @@
+#include "train/config/load.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+
+#include "core/error.h"
+#include "train/config/compose.h"
+
+namespace tandem::config {
+
+namespace {
+
+struct Composed {
+  Value root;
+  std::string path;
+};
+
+Composed compose(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed;
+  composed.path = find_config(config);
+  composed.root = read_with_bases(composed.path);
+  for (const std::string& argument : overrides) {
+    if (!composed.root.is(Value::Kind::object)) break;  // validation says so
+    apply_override(composed.root, argument);
+  }
+  composed.root.erase("$schema");
+  return composed;
+}
+
+// The origin of the nearest written value at or above a dotted path.
+Origin origin_at(const Value& root, const std::string& path) {
+  const Value* at = &root;
+  std::size_t start = 0;
+  while (start <= path.size()) {
+    const std::size_t dot = std::min(path.find('.', start), path.size());
+    const std::string word = path.substr(start, dot - start);
+    const Value* next = at->find(word);
+    if (!next && at->is(Value::Kind::list) && !word.empty() &&
+        std::all_of(word.begin(), word.end(), ::isdigit)) {
+      const std::size_t index = std::stoul(word);
+      if (index < at->items.size()) next = &at->items[index];
+    }
+    if (!next) break;
+    at = next;
+    start = dot + 1;
+  }
+  return at->origin;
+}
+
+// Rules that join several keys, or that a type cannot say.
+class CrossChecks {
+ public:
+  CrossChecks(const Config& config, const Value& root) : config_(config), root_(root) {}
+
+  std::vector<Problem> run() {
+    const bool named = config_.model.spec.contains("name") && !config_.model.spec["name"].is_null();
+    const bool layers = config_.model.spec.contains("layers");
+    check(named != layers, "model",
+          named ? "has both a name and layers; one of them is the model"
+                : "needs a name (one of `tandem ls models`) or layers");
+    for (std::size_t i = 0; i < config_.optimizer.groups.size(); ++i)
+      regex(fmt::format("optimizer.groups.{}.match", i), config_.optimizer.groups[i].match);
+    if (config_.init_from && config_.init_from->freeze) regex("init_from.freeze", *config_.init_from->freeze);
+    for (const auto& [pattern, precision] : config_.precision.layers) regex("precision.layers", pattern);
+    const auto& milestones = config_.schedule.milestones;
+    check(std::is_sorted(milestones.begin(), milestones.end()), "schedule.milestones",
+          "expected increasing values");
+    check(config_.schedule.name != "multi_step" || !milestones.empty(), "schedule.milestones",
+          "required by multi_step");
+    const auto& optimizer = config_.optimizer;
+    check(!optimizer.nesterov || optimizer.name != "sgd" ||
+              (optimizer.momentum.value_or(0.0) > 0.0 && optimizer.dampening == 0.0),
+          "optimizer.nesterov", "needs momentum > 0 and dampening 0");
+    const std::string& dir = config_.run_dir;
+    check(!dir.empty(), "run_dir", "expected a path");
+    return std::move(problems_);
+  }
+
+ private:
+  void check(bool holds, const std::string& path, std::string what) {
+    if (!holds) problems_.push_back({origin_at(root_, path), path, std::move(what)});
+  }
+
+  void regex(const std::string& path, const std::string& pattern) {
+    try {
+      const std::regex compiled(pattern);
+    } catch (const std::regex_error& error) {
+      check(false, path, fmt::format("\"{}\" is no regular expression: {}", pattern, error.what()));
+    }
+  }
+
+  const Config& config_;
+  const Value& root_;
+  std::vector<Problem> problems_;
+};
+
+// Defaults that depend on another key.
+void fill_defaults(Config& config) {
+  OptimizerConfig& o = config.optimizer;
+  const bool small = o.name == "rmsprop" || o.name == "adagrad";
+  if (!o.lr) o.lr = o.name == "lars" ? 0.1 : small ? 0.01 : 0.001;
+  if (!o.weight_decay) o.weight_decay = o.name == "adamw" ? 0.01 : 0.0;
+  if (!o.momentum) o.momentum = o.name == "lars" ? 0.9 : 0.0;
+  if (!o.eps) o.eps = o.name == "adagrad" ? 1e-10 : o.name == "lamb" ? 1e-6 : o.name == "lars" ? 0.0 : 1e-8;
+  if (!config.schedule.gamma) config.schedule.gamma = 0.1;
+  if (!config.data.eval_batch_size) config.data.eval_batch_size = config.data.batch_size;
+}
+
+struct Checked {
+  Config config;
+  std::vector<Problem> problems;
+};
+
+Checked check(Value& root) {
+  Checked checked;
+  checked.problems = validate(Config::schema(), root);
+  if (!checked.problems.empty()) return checked;
+  bind(Config::schema(), &checked.config, root);
+  fill_defaults(checked.config);
+  checked.problems = CrossChecks(checked.config, root).run();
+  return checked;
+}
+
+void list_values(const Json& json, const Value& root, const std::string& path,
+                 std::vector<std::array<std::string, 2>>& rows) {
+  if (json.is_object() && !json.empty()) {
+    for (const auto& [key, member] : json.items()) list_values(member, root, joined(path, key), rows);
+    return;
+  }
+  rows.push_back({fmt::format("{} = {}", path, json.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                  origin_at(root, path).place()});
+}
+
+}  // namespace
+
+Loaded load(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed = compose(config, overrides);
+  Checked checked = check(composed.root);
+  if (!checked.problems.empty()) throw UserError("", checked.problems.front().text());
+  Loaded loaded{std::move(checked.config), std::move(composed.root), composed.path, ""};
+  const std::filesystem::path path(composed.path);
+  loaded.stem = path.stem().string();
+  if (loaded.config.name.empty()) loaded.config.name = loaded.stem;
+  return loaded;
+}
+
+std::vector<Problem> problems_of(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed = compose(config, overrides);
+  return check(composed.root).problems;
+}
+
+std::string place_of(const Value& root, const std::string& path) {
+  std::string dotted;
+  for (const char c : path) {
+    if (c != ']') dotted += c == '[' ? '.' : c;
+  }
+  return origin_at(root, dotted).place();
+}
+
+Json resolved(const Config& config) { return unbind(Config::schema(), &config); }
+
+std::string with_origins(const Loaded& loaded) {
+  std::vector<std::array<std::string, 2>> rows;
+  list_values(resolved(loaded.config), loaded.given, "", rows);
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, std::min<std::size_t>(row[0].size(), 60));
+  std::string text;
+  for (const auto& [assignment, origin] : rows)
+    text += fmt::format("{:<{}}  {}\n", assignment, width, origin);
+  return text;
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,253 @@
+#include "train/config/validate.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/suggest.h"
+
+namespace tandem::config {
+
+namespace {
+
+// Keys and strings of a user's file are shown on one line, whatever they hold.
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text.substr(0, 80))
+    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return text.size() > 80 ? shown + "…" : shown;
+}
+
+// The type of a value as `Type::text` would name it.
+bool matches_kind(const Type& type, const Value& value) {
+  switch (type.kind) {
+    case Type::Kind::boolean:
+      return value.is(Value::Kind::boolean);
+    case Type::Kind::integer:
+      return value.is(Value::Kind::integer) ||
+             (value.is(Value::Kind::number) && std::floor(value.number) == value.number &&
+              std::abs(value.number) < 0x1p53);
+    case Type::Kind::number:
+      return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
+    case Type::Kind::numbers:
+      if (value.is(Value::Kind::list)) return value.items.size() >= 1 && value.items.size() <= type.max_count;
+      return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
+    case Type::Kind::string:
+      return value.is(Value::Kind::string);
+    case Type::Kind::list:
+      return value.is(Value::Kind::list);
+    case Type::Kind::map:
+      return value.is(Value::Kind::object);
+    case Type::Kind::object:
+      return value.is(Value::Kind::object) ||
+             (value.is(Value::Kind::string) &&
+              (!type.schema->short_key.empty() || type.schema->presets.count(value.text)));
+    case Type::Kind::any:
+      break;
+  }
+  return true;
+}
+
+bool in_range(const Type& type, double number) {
+  if (!std::isfinite(number)) return false;
+  if (type.min && (type.open_min ? number <= *type.min : number < *type.min)) return false;
+  return !(type.max && (type.open_max ? number >= *type.max : number > *type.max));
+}
+
+class Validator {
+ public:
+  explicit Validator(const Schema& root) : root_(root) {}
+
+  std::vector<Problem> problems;
+
+  void check_object(const Schema& schema, Value& object, const std::string& path) {
+    if (object.is(Value::Kind::string)) return check_short(schema, object, path);
+    const std::string name = name_of_variant(schema, object);
+    drop_leftovers(schema, object, name);
+    for (auto& [member, value] : object.members) {
+      const Key* key = schema.find(member, name);
+      const std::string member_path = joined(path, printable(member));
+      if (!key) {
+        report(value, member_path, unknown(schema, path, member));
+      } else if (!key->belongs_to(name)) {
+        if (is_variant(schema, name))
+          report(value, member_path,
+                 fmt::format("no key of \"{}\"; it belongs to {}", printable(name),
+                             fmt::join(key->only_for, ", ")));
+      } else {
+        check(key->type, value, member_path);
+      }
+    }
+    for (const Key& key : schema.keys) {
+      if (key.required && key.belongs_to(name) && !object.find(key.name))
+        report(object, joined(path, key.name), fmt::format("required: {} ({})", key.help, key.type.text()));
+    }
+  }
+
+ private:
+  void check(const Type& type, Value& value, const std::string& path) {
+    if (value.is(Value::Kind::null) && type.nullable) return;
+    if (value.is(Value::Kind::string) && !type.keyword.empty() && value.text == type.keyword) return;
+    if (!matches_kind(type, value)) return mistyped(type, value, path);
+    switch (type.kind) {
+      case Type::Kind::integer:
+      case Type::Kind::number:
+        if (!in_range(type, value.number)) mistyped(type, value, path);
+        break;
+      case Type::Kind::numbers:
+        check_numbers(type, value, path);
+        break;
+      case Type::Kind::string:
+        if (!type.choices.empty() &&
+            std::find(type.choices.begin(), type.choices.end(), value.text) == type.choices.end())
+          mistyped(type, value, path);
+        break;
+      case Type::Kind::list:
+        for (std::size_t i = 0; i < value.items.size(); ++i)
+          check(*type.item, value.items[i], joined(path, std::to_string(i)));
+        break;
+      case Type::Kind::map:
+        for (auto& [key, member] : value.members) check(*type.item, member, joined(path, printable(key)));
+        break;
+      case Type::Kind::object:
+        check_object(*type.schema, value, path);
+        break;
+      case Type::Kind::boolean:
+      case Type::Kind::any:
+        break;
+    }
+  }
+
+  void check_numbers(const Type& type, const Value& value, const std::string& path) {
+    const auto good = [&](const Value& number) {
+      return (number.is(Value::Kind::integer) || (!type.whole && number.is(Value::Kind::number))) &&
+             in_range(type, number.number);
+    };
+    const bool all =
+        value.is(Value::Kind::list) ? std::all_of(value.items.begin(), value.items.end(), good) : good(value);
+    if (!all) mistyped(type, value, path);
+  }
+
+  void check_short(const Schema& schema, Value& word, const std::string& path) {
+    if (schema.presets.count(word.text) || schema.short_key.empty()) return;
+    const Key* key = schema.find(schema.short_key);
+    check(key->type, word, path);
+    for (const Key& other : schema.keys) {
+      if (other.required && other.name != schema.short_key && other.belongs_to(word.text))
+        report(word, joined(path, other.name),
+               fmt::format("required: {} ({})", other.help, other.type.text()));
+    }
+  }
+
+  static std::string name_of_variant(const Schema& schema, const Value& object) {
+    if (const Value* name = object.find(schema.discriminator); name && name->is(Value::Kind::string))
+      return name->text;
+    const Key* key = schema.find(schema.discriminator);
+    return key && key->default_value.is_string() ? key->default_value.get<std::string>() : "";
+  }
+
+  // A mistyped name is one mistake, not one for every key beside it.
+  static bool is_variant(const Schema& schema, const std::string& name) {
+    const Key* key = schema.find(schema.discriminator);
+    return key &&
+           std::find(key->type.choices.begin(), key->type.choices.end(), name) != key->type.choices.end();
+  }
+
+  static void drop_leftovers(const Schema& schema, Value& object, const std::string& name) {
+    const Value* given = object.find(schema.discriminator);
+    if (!given || !is_variant(schema, name)) return;
+    const Origin origin = given->origin;
+    std::erase_if(object.members, [&](const Value::Member& member) {
+      const Key* key = schema.find(member.first, name);
+      return key && !key->belongs_to(name) && origin.above(member.second.origin);
+    });
+  }
+
+  void mistyped(const Type& type, const Value& value, const std::string& path) {
+    std::string what = fmt::format("expected {}, got {}", type.text(), printable(excerpt(value)));
+    if (value.is(Value::Kind::string)) {
+      std::vector<std::string> words = type.choices;
+      if (type.kind == Type::Kind::object) {
+        for (const auto& [name, preset] : type.schema->presets) words.push_back(name);
+      }
+      what += did_you_mean(value.text, words);
+    }
+    report(value, path, std::move(what));
+  }
+
+  // A near key of the same object, else the same or a near key elsewhere, else what the object has.
+  std::string unknown(const Schema& schema, const std::string& path, const std::string& member) const {
+    std::vector<std::string> names;
+    for (const Key& key : schema.keys) names.push_back(key.name);
+    if (const std::string name = nearest(member, names); !name.empty())
+      return fmt::format("unknown key; did you mean {}? ({})", joined(path, name),
+                         schema.find(name)->type.text());
+    std::string best;
+    const Key* best_key = nullptr;
+    int best_distance = 3;
+    for (const auto& [listed, key] : list_keys(root_)) {
+      const int distance = edit_distance(member, key->name);
+      if (distance < best_distance && distance * 3 <= static_cast<int>(key->name.size())) {
+        best = listed;
+        best_key = key;
+        best_distance = distance;
+      }
+    }
+    if (best_key) return fmt::format("unknown key; did you mean {}? ({})", best, best_key->type.text());
+    return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+  }
+
+  static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
+    std::vector<std::string> owners, own;
+    for (const Key& key : schema.keys) {
+      if (key.name == member) owners.insert(owners.end(), key.only_for.begin(), key.only_for.end());
+      if (key.belongs_to(name)) own.push_back(key.name);
+    }
+    return fmt::format("no key of \"{}\", which has {}; it belongs to {}", printable(name),
+                       fmt::join(own, ", "), fmt::join(owners, ", "));
+  }
+
+  void report(const Value& value, const std::string& path, std::string what) {
+    problems.push_back({value.origin, path, std::move(what)});
+  }
+
+  const Schema& root_;
+};
+
+void list_into(const Type& type, const std::string& path, std::vector<ListedKey>& keys) {
+  if (type.kind == Type::Kind::list) list_into(*type.item, path + "[]", keys);
+  if (type.kind == Type::Kind::map) list_into(*type.item, path + ".*", keys);
+  if (type.kind != Type::Kind::object) return;
+  for (const Key& key : type.schema->keys) {
+    keys.push_back({joined(path, key.name), &key});
+    list_into(key.type, keys.back().path, keys);
+  }
+}
+
+}  // namespace
+
+std::string Problem::text() const {
+  std::string place = origin.place();
+  return fmt::format("{}: {}: {}", place, path, what);
+}
+
+std::vector<Problem> validate(const Schema& schema, Value& root) {
+  if (!root.is(Value::Kind::object))
+    return {{root.origin, "configuration", fmt::format("expected an object, got {}", excerpt(root))}};
+  Validator validator(schema);
+  validator.check_object(schema, root, "");
+  return std::move(validator.problems);
+}
+
+std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path) {
+  Type type;
+  type.kind = Type::Kind::object;
+  type.schema = &schema;
+  std::vector<ListedKey> keys;
+  list_into(type, path, keys);
+  return keys;
+}
+
+}  // namespace tandem::config

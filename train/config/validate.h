@@ -1,0 +1,31 @@
+// Checks a Value against a Schema and says what is wrong in the user's terms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/config/schema.h"
+
+namespace tandem::config {
+
+struct Problem {
+  Origin origin;
+  std::string path;  // "data.augment.0.size"
+  std::string what;
+
+  // "config.json:12: data.batchsize: unknown key; did you mean data.batch_size? (integer ≥ 1)"
+  std::string text() const;
+};
+
+// All problems, in the order of the file; empty when `root` can be bound. Keys that a lower layer gave for
+// another "name" (momentum of an sgd below, adam above) are dropped from `root`, not reported.
+std::vector<Problem> validate(const Schema& schema, Value& root);
+
+// Every key below a schema, with its path; list items and map entries are written "[]" and "*".
+struct ListedKey {
+  std::string path;
+  const Key* key;
+};
+std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path = "");
+
+}  // namespace tandem::config

@@ -1,0 +1,87 @@
+#include "train/metrics.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "train/build_info.h"
+
+namespace tandem::train {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json as_json(const Metrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [name, value] : metrics) json[name] = value;
+  return json;
+}
+
+}  // namespace
+
+double metric(const Metrics& metrics, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+    names.push_back(known);
+  }
+  throw UserError("",
+                  fmt::format("there is no metric \"{}\"; the task has {}", name, fmt::join(names, ", ")));
+}
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+void MetricsFile::write(const StartEvent& event) {
+  file_.add(Json{{"event", "start"},
+                 {"time", utc_now()},
+                 {"version", version()},
+                 {"parameters", event.parameters},
+                 {"precision", event.precision},
+                 {"device", event.device}}
+                .dump());
+}
+
+void MetricsFile::write(const StepEvent& event) {
+  file_.add(Json{{"event", "step"},
+                 {"step", event.step},
+                 {"applied", event.applied},
+                 {"epoch", event.epoch},
+                 {"loss", event.loss},
+                 {"lr", event.lr},
+                 {"loss_scale", event.loss_scale},
+                 {"skipped", event.skipped},
+                 {"grad_norm", event.grad_norm},
+                 {"items_per_s", event.items_per_s}}
+                .dump());
+}
+
+void MetricsFile::write(const EvalEvent& event) {
+  file_.add(Json{{"event", "eval"},
+                 {"step", event.step},
+                 {"epoch", event.epoch},
+                 {"split", event.split},
+                 {"metrics", as_json(event.metrics)}}
+                .dump());
+}
+
+void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
+  file_.add(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}}.dump());
+}
+
+void MetricsFile::write(const EndEvent& event) {
+  file_.add(Json{{"event", "end"},
+                 {"status", event.status},
+                 {"steps", event.steps},
+                 {"applied", event.applied},
+                 {"skipped", event.skipped},
+                 {"wall_s", event.wall_s},
+                 {"peak_memory_bytes", event.peak_memory_bytes},
+                 {"metrics", as_json(event.metrics)}}
+                .dump());
+}
+
+}  // namespace tandem::train

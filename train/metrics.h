@@ -1,0 +1,68 @@
+// metrics.jsonl: one JSON object a line, flushed line by line. The field names are a promise to those who
+// read it. A number that is not finite is written as null.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/files.h"
+
+namespace tandem::train {
+
+// Name and value, in the order to print: {"accuracy", 0.93}, {"loss", 0.21}.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+// The value of `name`; throws UserError listing what there is.
+double metric(const Metrics& metrics, const std::string& name);
+
+struct StartEvent {
+  std::int64_t parameters = 0;
+  std::string precision, device;
+};
+
+struct StepEvent {
+  std::int64_t step = 0;  // attempted
+  std::int64_t applied = 0;
+  std::int64_t epoch = 0;  // 1-based
+  double loss = 0.0;
+  double lr = 0.0;
+  double loss_scale = 1.0;   // the one used
+  std::int64_t skipped = 0;  // total
+  double grad_norm = 0.0;
+  double items_per_s = 0.0;
+};
+
+struct EvalEvent {
+  std::int64_t step = 0, epoch = 0;
+  std::string split;
+  Metrics metrics;
+};
+
+struct EndEvent {
+  std::string status;  // "completed", "interrupted", "failed"
+  std::int64_t steps = 0, applied = 0, skipped = 0;
+  double wall_s = 0.0;
+  std::size_t peak_memory_bytes = 0;
+  Metrics metrics;  // of the last evaluation
+};
+
+class MetricsFile {
+ public:
+  explicit MetricsFile(const std::string& path) : file_(path) {}
+
+  void write(const StartEvent& event);  // adds `time` (ISO 8601, UTC) and `version`
+  void write(const StepEvent& event);
+  void write(const EvalEvent& event);
+  void write_checkpoint(std::int64_t step, const std::string& path);
+  void write(const EndEvent& event);
+
+ private:
+  LineFile file_;
+};
+
+// "2026-01-31T23:59:59Z"
+std::string utc_now();
+
+}  // namespace tandem::train

@@ -1,0 +1,113 @@
+#include "train/progress.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace tandem::train {
+
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr auto kLineEvery = std::chrono::seconds(10);
+
+bool wants_colour() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return !(no_colour && *no_colour) && !(term && std::string(term) == "dumb");
+}
+
+int columns(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string count_text(double count) {
+  if (count >= 1e9) return fmt::format("{:.2f}G", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);
+  if (count >= 1e4) return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+std::string bytes_text(double bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024.0 && unit < 4; ++unit) bytes /= 1024.0;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+Progress::Progress(std::FILE* out) : Progress(out, isatty(fileno(out)) == 1, wants_colour()) {}
+
+Progress::Progress(std::FILE* out, bool terminal, bool colour)
+    : out_(out), terminal_(terminal), colour_(terminal && colour) {
+  last_ = terminal_ ? Clock::time_point{} : Clock::now();
+}
+
+Progress::~Progress() { finish(); }
+
+void Progress::update(const ProgressState& state) {
+  const auto now = Clock::now();
+  if (now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery))) return;
+  last_ = now;
+  const std::string text = rendered(state);
+  if (terminal_) {
+    fmt::print(out_, "\r\x1b[K{}", text);
+    drawn_ = true;
+  } else {
+    fmt::print(out_, "{}\n", text);
+  }
+  std::fflush(out_);
+}
+
+std::string Progress::rendered(const ProgressState& state) const {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+  const double left = state.total_step > 0 ? elapsed / static_cast<double>(state.total_step) *
+                                                 static_cast<double>(state.total_steps - state.total_step)
+                                           : NAN;
+  const std::string head = fmt::format("epoch {}/{}", state.epoch, state.epochs);
+  const std::string tail =
+      fmt::format("{}/{}  loss {:.4f}  lr {:.4g}  {} items/s  {} left", state.step, state.steps, state.loss,
+                  state.lr, count_text(state.items_per_s), duration_text(left));
+  const int room = terminal_ ? columns(out_) - static_cast<int>(head.size() + tail.size()) - 5 : 0;
+  if (room < 8) return head + "  " + tail;
+  const int width = std::min(room, 30);
+  const double share =
+      static_cast<double>(state.step) / static_cast<double>(std::max<std::int64_t>(state.steps, 1));
+  const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
+  std::string done, rest;
+  for (int i = 0; i < width; ++i) (i < filled ? done : rest) += i < filled ? "━" : "╌";
+  return colour_ ? fmt::format("{}  \x1b[32m{}\x1b[0m{}  {}", head, done, rest, tail)
+                 : fmt::format("{}  {}{}  {}", head, done, rest, tail);
+}
+
+void Progress::clear() {
+  if (!drawn_) return;
+  fmt::print(out_, "\r\x1b[K");
+  drawn_ = false;
+}
+
+void Progress::line(const std::string& text) {
+  clear();
+  fmt::print(out_, "{}\n", text);
+  std::fflush(out_);
+}
+
+void Progress::finish() {
+  clear();
+  std::fflush(out_);
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,58 @@
+// What a person sees while a run goes on: a bar with rate and remaining time on a terminal, a line now and
+// then elsewhere. Written to stderr; colour only on a terminal, and never with NO_COLOR set.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace tandem::train {
+
+struct ProgressState {
+  std::int64_t epoch = 1, epochs = 1;            // 1-based
+  std::int64_t step = 0, steps = 1;              // within the epoch
+  std::int64_t total_step = 0, total_steps = 1;  // over the whole run
+  double loss = 0.0;
+  double lr = 0.0;
+  double items_per_s = 0.0;
+};
+
+class Progress {
+ public:
+  // Looks at `out` and the environment: a bar when `out` is a terminal.
+  explicit Progress(std::FILE* out = stderr);
+  Progress(std::FILE* out, bool terminal, bool colour);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Cheap; draws at most ten times a second on a terminal, and a line every ten seconds elsewhere.
+  void update(const ProgressState& state);
+  // A line that stays; the bar moves below it.
+  void line(const std::string& text);
+  // Removes the bar.
+  void finish();
+
+  bool terminal() const { return terminal_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void clear();
+  std::string rendered(const ProgressState& state) const;
+
+  std::FILE* out_;
+  bool terminal_, colour_;
+  bool drawn_ = false;
+  Clock::time_point started_ = Clock::now(), last_{};
+};
+
+// "1:05", "2:03:04"
+std::string duration_text(double seconds);
+// "1.2k", "3.45M"
+std::string count_text(double count);
+// "12.3 MiB"
+std::string bytes_text(double bytes);
+
+}  // namespace tandem::train

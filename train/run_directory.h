@@ -1,0 +1,37 @@
+// The one directory that a run writes to.
+//
+//   config.json       resolved; reruns as it is
+//   environment.json  build, libraries, CPU, command line, seed
+//   metrics.jsonl     one event a line (train/metrics.h)
+//   log.txt           what was printed, with times
+//   checkpoints/      last.safetensors, best.safetensors, epoch-N.safetensors
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tandem::train {
+
+class RunDirectory {
+ public:
+  // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced.
+  // When it exists already, "-2", "-3"… is added. Throws UserError for an unknown {word}, Error when it
+  // cannot be made.
+  static RunDirectory create(const std::string& pattern, const std::string& name);
+  // An existing run; throws UserError unless it holds a config.json.
+  static RunDirectory open(const std::string& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string config() const { return path_ / "config.json"; }
+  std::string environment() const { return path_ / "environment.json"; }
+  std::string metrics() const { return path_ / "metrics.jsonl"; }
+  std::string log() const { return path_ / "log.txt"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::string checkpoint(const std::string& name) const { return checkpoints() / (name + ".safetensors"); }
+
+ private:
+  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+}  // namespace tandem::train

@@ -1,0 +1,212 @@
+#include "train/setup.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "core/cpu/cpu_features.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "models/builder.h"
+#include "optim/registry.h"
+
+namespace tandem::train {
+
+using config::Json;
+
+namespace {
+
+std::vector<Index> extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+std::int64_t in_steps(double epochs, std::int64_t steps_per_epoch) {
+  return std::llround(epochs * static_cast<double>(steps_per_epoch));
+}
+
+}  // namespace
+
+Json to_json(const DataDescription& description) {
+  const auto& info = description.info;
+  return {{"name", info.name},
+          {"dtype", std::string(name_of(info.dtype))},
+          {"sample_shape", extents_of(info.sample_shape)},
+          {"classes", info.classes},
+          {"class_names", info.class_names},
+          {"mean", info.statistics.mean},
+          {"stddev", info.statistics.stddev},
+          {"image_size", description.image_size}};
+}
+
+DataDescription data_description(const Json& json) {
+  DataDescription description;
+  auto& info = description.info;
+  try {
+    info.name = json.at("name");
+    info.dtype = dtype_from_name(json.at("dtype").get<std::string>()).value_or(DType::u8);
+    info.sample_shape = Shape(std::span<const Index>(json.at("sample_shape").get<std::vector<Index>>()));
+    info.classes = json.at("classes");
+    info.class_names = json.at("class_names").get<std::vector<std::string>>();
+    info.statistics = {json.at("mean").get<std::vector<float>>(),
+                       json.at("stddev").get<std::vector<float>>()};
+    description.image_size = json.at("image_size");
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError(
+        "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
+  }
+  return description;
+}
+
+void prepare_machine(const config::Loaded& loaded) {
+  const auto& config = loaded.config;
+  require(config.precision.is_fp32(), "",
+          "{}: precision: {} is not available in this build, which computes in FP32 only; use \"fp32\"",
+          config::place_of(loaded.given, "precision"), config.precision.label());
+  if (config.threads) cpu::set_threads(static_cast<int>(*config.threads));
+}
+
+datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report) {
+  const auto& data = config.data;
+  return datasets::open_dataset({.name = data.name,
+                                 .path = data.path.value_or(""),
+                                 .train_size = data.train_size,
+                                 .validation_size = data.validation_size,
+                                 .test_size = data.test_size,
+                                 .test_fraction = data.test_fraction,
+                                 .split_seed = static_cast<std::uint64_t>(data.split_seed),
+                                 .image_size = data.image_size,
+                                 .channels = data.channels,
+                                 .classes = data.classes,
+                                 .noise = data.noise,
+                                 .train_images = data.train_images.value_or(""),
+                                 .train_labels = data.train_labels.value_or(""),
+                                 .test_images = data.test_images.value_or(""),
+                                 .test_labels = data.test_labels.value_or(""),
+                                 .skip_bad_samples = data.skip_bad_samples,
+                                 .max_bad_samples = data.max_bad_samples,
+                                 .report = std::move(report)});
+}
+
+DataDescription describe_data(const datasets::Splits& splits) {
+  return {splits.train->info(), splits.image_size};
+}
+
+DataDescription describe_data(const config::Config& config) {
+  const auto& data = config.data;
+  if (data.name != "synthetic") return describe_data(open_data(config));
+  const Index side = data.image_size > 0 ? data.image_size : 32;
+  DataDescription description;
+  description.info.name = data.name;
+  description.info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
+  description.info.classes = data.classes > 0 ? data.classes : 10;
+  return description;
+}
+
+std::vector<datasets::TransformSpec> augmentations(const config::Config& config) {
+  std::vector<datasets::TransformSpec> specs;
+  for (const auto& transform : config.data.augment) specs.push_back(transform.spec);
+  return specs;
+}
+
+nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample) {
+  const RandomScope random(static_cast<std::uint64_t>(loaded.config.seed), 0, 0);
+  const models::DataInfo known{.sample = sample, .dtype = DType::f32, .classes = data.info.classes};
+  try {
+    return models::build(nlohmann::json(loaded.config.model.spec), known);
+  } catch (const models::OptionError& error) {
+    const std::string what = error.what();  // "[model.width] expected …"
+    const std::size_t end = what.find("] ");
+    throw UserError("", fmt::format("{}: {}: {}", config::place_of(loaded.given, error.path()), error.path(),
+                                    end == std::string::npos ? what : what.substr(end + 2)));
+  }
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {
+  const auto& given = config.optimizer;
+  const auto is = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return given.name == name; });
+  };
+  optim::OptimizerOptions options;
+  options.lr = given.lr;
+  options.weight_decay = given.weight_decay;
+  if (is({"sgd", "rmsprop", "lars"})) options.momentum = given.momentum;
+  if (is({"sgd"})) {
+    options.dampening = given.dampening;
+    options.nesterov = given.nesterov;
+  }
+  if (is({"adam", "adamw", "lamb"})) {
+    options.beta1 = given.beta1;
+    options.beta2 = given.beta2;
+  }
+  if (is({"adam", "adamw"})) options.amsgrad = given.amsgrad;
+  if (!is({"sgd"})) options.eps = given.eps;
+  if (is({"rmsprop"})) {
+    options.alpha = given.alpha;
+    options.centered = given.centered;
+  }
+  if (is({"adagrad"})) {
+    options.lr_decay = given.lr_decay;
+    options.initial_accumulator = given.initial_accumulator;
+  }
+  if (is({"lars"})) options.trust_coefficient = given.trust_coefficient;
+  if (is({"lars", "lamb"})) options.adapt_vectors = given.adapt_vectors;
+  for (const auto& group : given.groups)
+    options.groups.push_back({group.match, group.weight_decay, group.lr_factor, group.adapt});
+  std::vector<Parameter> trained = model.parameters();
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable(); });
+  require(!trained.empty(), "", "no parameter is left to train: init_from.freeze matches all of them");
+  return optim::make_optimizer(given.name, std::move(trained), options);
+}
+
+optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps) {
+  const auto& given = config.schedule;
+  const auto is = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return given.name == name; });
+  };
+  const auto counted = [&](double count) {
+    const std::int64_t steps = given.unit == "steps" ? std::llround(count) : in_steps(count, steps_per_epoch);
+    return std::max<std::int64_t>(steps, 1);
+  };
+  optim::ScheduleOptions options;
+  options.lr = config.optimizer.lr;
+  options.steps = std::max<std::int64_t>(total_steps, 1);
+  const std::int64_t warmup = given.warmup_steps + in_steps(given.warmup_epochs, steps_per_epoch);
+  require(warmup == 0 || warmup < *options.steps, "",
+          "schedule: a warm-up of {} steps is not shorter than the run of {} steps", warmup, *options.steps);
+  if (warmup > 0) {
+    options.warmup_steps = warmup;
+    options.warmup_start = given.warmup_start;
+  }
+  if (is({"step", "exponential"})) options.every = counted(given.every);
+  if (is({"step", "multi_step", "exponential"})) options.gamma = given.gamma;
+  if (is({"multi_step"})) {
+    options.milestones.emplace();
+    for (const double milestone : given.milestones) options.milestones->push_back(counted(milestone));
+  }
+  if (is({"polynomial"})) options.power = given.power;
+  if (is({"polynomial", "cosine"})) options.end_lr = given.end_lr;
+  if (is({"one_cycle"})) {
+    options.rise = given.rise;
+    options.div_factor = given.div_factor;
+    options.final_div_factor = given.final_div_factor;
+    options.linear = given.linear;
+    options.three_phase = given.three_phase;
+  }
+  return optim::make_schedule(given.name, options);
+}
+
+optim::StepOptions step_options(const config::Config& config, optim::Schedule schedule) {
+  optim::StepOptions options;
+  options.schedule = std::move(schedule);
+  options.clip_norm = config.clip_norm;
+  options.clip_value = config.clip_value;
+  options.accumulate = static_cast<int>(config.accumulate);
+  if (config.ema) options.ema = optim::EmaOptions{.decay = config.ema->decay, .warm_up = config.ema->warmup};
+  return options;
+}
+
+}  // namespace tandem::train

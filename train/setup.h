@@ -1,0 +1,49 @@
+// From a checked configuration to the objects that train: data, model, task, optimizer, schedule.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/registry.h"
+#include "models/registry.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "optim/schedules.h"
+#include "optim/step.h"
+#include "train/config/load.h"
+#include "train/task.h"
+
+namespace tandem::train {
+
+// What a run knows of its data once the files are gone; kept in the metadata of saved weights.
+struct DataDescription {
+  datasets::DatasetInfo info;
+  Index image_size = 0;  // side that images of varying size are brought to; 0: they have one size
+};
+config::Json to_json(const DataDescription& description);
+DataDescription data_description(const config::Json& json);
+
+// Sets the threads of the process and refuses what this build cannot do. Throws UserError.
+void prepare_machine(const config::Loaded& loaded);
+
+// Opens the data set. `report` is told of samples that were skipped.
+datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report = {});
+// The same description without reading the data, where that is possible; else by opening it.
+DataDescription describe_data(const config::Config& config);
+DataDescription describe_data(const datasets::Splits& splits);
+
+std::vector<datasets::TransformSpec> augmentations(const config::Config& config);
+
+// The model for samples of the given shape; weights are drawn from the seed. Errors name the line of the
+// configuration.
+nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample);
+
+// Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line.
+std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);
+optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps);
+optim::StepOptions step_options(const config::Config& config, optim::Schedule schedule);
+
+}  // namespace tandem::train
