@@ -88,6 +88,7 @@ struct BatchNormBackward {
   Tensor dresidual;                   // [.., C] or absent: the masked dy; may be dy itself
   Tensor dgamma, dbeta;               // [C] f32 or absent
   bool relu = false;
+  bool frozen = false;                // the statistics were constants: dx = gamma·rstd·(masked dy)
   bool accumulate_dx = false, accumulate_dresidual = false, accumulate_dgamma = false, accumulate_dbeta = false;
 };
 
@@ -170,7 +171,7 @@ class Backend {
 
   // ---- norm
   virtual void batch_norm_train(const BatchNormForward& args) = 0;
-  // Uses args.running_mean and running_var as the statistics; writes y only.
+  // Uses args.running_mean and running_var as the statistics; writes y and, where given, the mask.
   virtual void batch_norm_infer(const BatchNormForward& args) = 0;
   virtual void batch_norm_backward(const BatchNormBackward& args) = 0;
   // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32 (f64).
