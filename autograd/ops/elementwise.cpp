@@ -79,7 +79,11 @@ Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Ne
       return sink->tensor;
     }
   }
-  const Tensor full = call.overwrite ? dy.detach() : Tensor::empty(dy.shape(), dy.options());
+  // What is summed over a broadcast is rounded after the sum only.
+  const bool widen = is_16bit(dy.dtype()) && dy.shape() != shape;
+  const Tensor full = call.overwrite && !widen
+                          ? dy.detach()
+                          : Tensor::empty(dy.shape(), {widen ? DType::f32 : dy.dtype(), dy.device()});
   backend.pointwise(call.formula, call.scalars, call.operands, full);
   return broadcast_gradient(full, shape, needs, input);
 }
