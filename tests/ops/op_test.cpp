@@ -1,0 +1,126 @@
+// Every row against every property, and every op against the rows.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "autograd/apply.h"
+#if __has_include("autograd/ops/all_ops.h")
+#include "autograd/ops/all_ops.h"
+#else
+#include <vector>
+namespace tandem {
+inline std::vector<const OpInfo*> all_op_infos() { return {}; }
+}  // namespace tandem
+#endif
+#include "tests/ops/harness.h"
+#include "tests/support/tensors.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace tandem::test {
+
+const Rows& all_rows() {
+  static const Rows rows = [] {
+    Rows all;
+    for (Rows (*family)() : {elementwise_rows, reduce_rows, matmul_rows, conv_rows, pool_rows, norm_rows,
+                             softmax_rows, loss_rows, index_rows, shape_rows, random_rows}) {
+      for (Row& row : family()) all.push_back(std::move(row));
+    }
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace tandem::test
+
+namespace {
+
+template <class Check>
+void for_each_row(Check&& check) {
+  for (const Row& row : all_rows()) {
+    DYNAMIC_SECTION(to_string(row)) { check(row); }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every op has a row", "[ops]") {
+  std::set<std::string> named;
+  for (const Row& row : all_rows()) named.insert(row.op);
+  for (const OpInfo* info : all_op_infos()) {
+    INFO("tests/ops has no row for op " << info->name);
+    CHECK(named.count(info->name) == 1);
+  }
+}
+
+TEST_CASE("a row is named once and runs the op it names", "[ops]") {
+  std::set<std::string> seen;
+  for (const Row& row : all_rows()) {
+    INFO(to_string(row));
+    CHECK(seen.insert(to_string(row)).second);
+    CHECK(executed_ops(row).count(row.op) == 1);
+  }
+}
+
+TEST_CASE("forward agrees with the oracle in every dtype", "[ops]") {
+  for_each_row([](const Row& row) {
+    for (const DType dtype : kFloatingTypes) check_forward(row, dtype);
+    if (row.integers) {
+      for (const DType dtype : {DType::i64, DType::i32, DType::u8}) check_forward(row, dtype);
+    }
+  });
+}
+
+TEST_CASE("forward agrees with the oracle at special points", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (row.points.empty()) return;
+    check_points(row, DType::f64);
+    check_points(row, DType::f32);
+  });
+}
+
+TEST_CASE("gradients agree with central differences", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (row.gradient) check_gradient(row);
+  });
+}
+
+TEST_CASE("gradients of gradients agree with central differences", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (row.gradient && row.twice) check_second_gradient(row);
+  });
+}
+
+TEST_CASE("gradients in f32 and 16 bits agree with those in f64", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (!row.gradient) return;
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) check_gradient_in(row, dtype);
+  });
+}
+
+TEST_CASE("gradients are written into flat buffers and added to them", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (row.gradient) check_sinks(row);
+  });
+}
+
+TEST_CASE("gradients of several consumers add up", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (!row.gradient) return;
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) check_meeting(row, dtype);
+  });
+}
+
+TEST_CASE("autocast follows the cast rule", "[ops]") {
+  for_each_row([](const Row& row) {
+    for (const DType low : {DType::f16, DType::bf16}) check_autocast(row, low);
+  });
+}
+
+TEST_CASE("a missing input is never worse than a user error", "[ops]") {
+  for_each_row([](const Row& row) { check_absent(row); });
+}
+
+TEST_CASE("what is documented as an error is refused", "[ops]") {
+  for_each_row([](const Row& row) { check_refusals(row); });
+}
