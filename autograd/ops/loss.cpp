@@ -294,6 +294,7 @@ Tensor huber(const Tensor& d, double limit) {
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kVarianceFloor = 1e-12f;  // of p·(1-p); PyTorch's constant is a float
 
 }  // namespace
 
@@ -331,7 +332,7 @@ Tensor Bce::value(const Tensor& x, const Tensor& t) const {
   return neg(t * yes + (1.0 - t) * no);
 }
 Tensor Bce::dx(const Tensor& x, const Tensor& t) const {
-  return (x - t) / clamp(x * (1.0 - x), 1e-12, kInfinity);
+  return (x - t) / clamp(x * (1.0 - x), kVarianceFloor, kInfinity);
 }
 Tensor Bce::dt(const Tensor& x, const Tensor&) const {
   return clamp(log1p(neg(x)), -100.0, kInfinity) - clamp(log(x), -100.0, kInfinity);

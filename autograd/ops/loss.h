@@ -16,9 +16,9 @@ namespace tandem {
 enum class Reduce : std::uint8_t { none, mean, sum };
 
 struct CrossEntropyLossOptions {
-  double label_smoothing = 0.0;       // in [0,1)
-  std::optional<Index> ignore_index;  // rows with this target count for nothing, in the mean either
-  Tensor class_weights;               // [C] or absent; the mean divides by the sum of the targets' weights
+  double label_smoothing = 0.0;         // in [0,1)
+  std::optional<Index> ignore_index{};  // rows with this target count for nothing, in the mean either
+  Tensor class_weights{};               // [C] or absent; the mean divides by the sum of the targets' weights
   Reduce reduce = Reduce::mean;
 };
 
