@@ -177,7 +177,7 @@ class Backend {
   // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32 (f64).
   virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
                           const Tensor& mean, const Tensor& rstd) = 0;
-  // dgamma and dbeta may be absent.
+  // dgamma and dbeta may be absent, dx may be absent or dy itself; in group_norm_backward too.
   virtual void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
                                    const Tensor& dy, const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) = 0;
   // x [N, …, C]; mean, rstd [N, groups].

@@ -18,13 +18,16 @@ struct BatchNormOptions {
   bool relu = false;      // y = max(0, …)
 };
 
-// Statistics of the batch over all axes but the last (two-pass or Welford). x [...,C]; gamma, beta [C] or absent;
-// residual like x or absent: y = act(norm(x)·gamma + beta + residual). Throws UserError with one value per channel.
-Tensor batch_norm_train(const Tensor& x, const Tensor& gamma, const Tensor& beta, const BatchNormStatistics& statistics,
-                        const BatchNormOptions& options = {}, const Tensor& residual = {});
+// Statistics of the batch over all axes but the last (two-pass or Welford). x [...,C]; gamma, beta [C] or
+// absent; residual like x or absent: y = act(norm(x)·gamma + beta + residual). Throws UserError with one
+// value per channel.
+Tensor batch_norm_train(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const BatchNormStatistics& statistics, const BatchNormOptions& options = {},
+                        const Tensor& residual = {});
 // With the live statistics.
-Tensor batch_norm_infer(const Tensor& x, const Tensor& gamma, const Tensor& beta, const BatchNormStatistics& statistics,
-                        const BatchNormOptions& options = {}, const Tensor& residual = {});
+Tensor batch_norm_infer(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const BatchNormStatistics& statistics, const BatchNormOptions& options = {},
+                        const Tensor& residual = {});
 
 // Over the last `axes` axes; gamma and beta have the shape of those axes, or are absent.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, int axes = 1, double eps = 1e-5);

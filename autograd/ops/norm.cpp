@@ -1,0 +1,369 @@
+#include "autograd/ops/norm.h"
+
+#include "autograd/apply.h"
+#include "autograd/ops/elementwise_ops.h"
+#include "autograd/ops/norm_ops.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+
+namespace tandem {
+
+namespace ops {
+
+namespace {
+
+DType statistics_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+Axes all_but_last(const Tensor& x) {
+  Axes axes;
+  for (int axis = 0; axis + 1 < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
+void check_vector(const OpInfo& info, const Tensor& t, Index channels, const char* what) {
+  require(!t.defined() || (t.shape() == Shape{channels} && is_floating(t.dtype())), info.name,
+          "{} must be a floating vector of {} elements, one for each channel, got {}", what, channels,
+          to_string(t));
+}
+
+void check_batch_norm(const OpInfo& info, const BatchNormTensors& op, const BatchNormTensors::In& in) {
+  require(in.x.defined() && in.x.rank() >= 1 && is_floating(in.x.dtype()), info.name,
+          "x must be floating and channels-last, got {}", to_string(in.x));
+  const Index channels = in.x.size(-1);
+  require(!in.residual.defined() || in.residual.shape() == in.x.shape(), info.name,
+          "residual {} must be like x {}", to_string(in.residual), to_string(in.x));
+  check_vector(info, in.gamma, channels, "gamma");
+  check_vector(info, in.beta, channels, "beta");
+  check_vector(info, op.statistics.mean, channels, "the running mean");
+  check_vector(info, op.statistics.var, channels, "the running variance");
+  check_vector(info, op.statistics.next_mean, channels, "the shadow mean");
+  check_vector(info, op.statistics.next_var, channels, "the shadow variance");
+}
+
+void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
+  check_batch_norm(BatchNormTrain::info, op, in);
+  const Index channels = in.x.size(-1);
+  require(channels == 0 || in.x.numel() / channels > 1, BatchNormTrain::info.name,
+          "{} has {} value(s) per channel, statistics need at least 2; use a larger batch or evaluation mode",
+          to_string(in.x), channels == 0 ? 0 : in.x.numel() / channels);
+  const BatchNormStatistics& s = op.statistics;
+  require((!s.next_mean.defined() || s.mean.defined()) && (!s.next_var.defined() || s.var.defined()),
+          BatchNormTrain::info.name, "shadow statistics need the live ones they continue");
+}
+
+void check_infer(const BatchNormInfer& op, const BatchNormTensors::In& in) {
+  check_batch_norm(BatchNormInfer::info, op, in);
+  require(op.statistics.mean.defined() && op.statistics.var.defined(), BatchNormInfer::info.name,
+          "running statistics are absent; train first, or use the statistics of the batch");
+}
+
+Tensor new_mask(Context& context, const Tensor& x) {
+  return context.empty(Shape{(x.numel() + 7) / 8}, DType::u8);
+}
+
+BatchNormForward forward_arguments(const BatchNormTensors& op, const BatchNormTensors::In& in,
+                                   const Tensor& y) {
+  BatchNormForward args;
+  args.x = in.x;
+  args.residual = in.residual;
+  args.gamma = in.gamma;
+  args.beta = in.beta;
+  args.y = y;
+  args.running_mean = op.statistics.mean;
+  args.running_var = op.statistics.var;
+  args.eps = op.options.eps;
+  args.momentum = op.options.momentum;
+  args.relu = op.options.relu;
+  return args;
+}
+
+// A parameter's gradient goes into its sink, or into fresh memory of the statistics' dtype.
+Destination parameter_destination(const Needs& needs, std::size_t input, const Tensor& statistic) {
+  if (!needs[input]) return {};
+  if (const Destination* sink = needs.sink(input)) return *sink;
+  return {Tensor::empty(statistic.shape(), statistic.options())};
+}
+
+// dy's memory serves one of dresidual and dx where nobody else reads it.
+BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
+                                          const Tensor& dy, const Needs& needs, bool frozen) {
+  if (!dy.defined()) return {};
+  bool dy_is_free = needs.may_overwrite(dy);
+  BatchNormBackward args;
+  args.x = saved.x;
+  args.gamma = saved.gamma;
+  args.mean = saved.mean;
+  args.rstd = saved.rstd;
+  args.mask = saved.mask;
+  args.dy = dy;
+  args.relu = op.options.relu;
+  args.frozen = frozen;
+  if (needs[1]) {
+    if (const Destination* sink = needs.sink(1)) {
+      args.dresidual = sink->tensor;
+      args.accumulate_dresidual = sink->accumulate;
+    } else if (!op.options.relu || dy_is_free) {
+      args.dresidual = dy.detach();
+      dy_is_free = false;
+    } else {
+      args.dresidual = Tensor::empty(dy.shape(), dy.options());
+    }
+  }
+  if (needs[0]) {
+    if (const Destination* sink = needs.sink(0)) {
+      args.dx = sink->tensor;
+      args.accumulate_dx = sink->accumulate;
+    } else if (dy_is_free && dy.dtype() == saved.x.dtype()) {
+      args.dx = dy.detach();
+    } else {
+      args.dx = Tensor::empty(saved.x.shape(), saved.x.options());
+    }
+  }
+  const Destination dgamma = parameter_destination(needs, 2, saved.mean);
+  const Destination dbeta = parameter_destination(needs, 3, saved.mean);
+  args.dgamma = dgamma.tensor;
+  args.accumulate_dgamma = dgamma.accumulate;
+  args.dbeta = dbeta.tensor;
+  args.accumulate_dbeta = dbeta.accumulate;
+  backend_for(dy.device()).batch_norm_backward(args);
+  return {args.dx, args.dresidual, dgamma.tensor, dbeta.tensor};
+}
+
+// act(centred·rstd·gamma + beta + residual) in the dtype the fused op would have returned.
+Tensor composed_tail(const BatchNormTensors& op, const BatchNormTensors::In& in, const Tensor& normal) {
+  Tensor y = in.gamma.defined() ? mul(normal, in.gamma) : normal;
+  if (in.beta.defined()) y = add(y, in.beta);
+  if (in.residual.defined()) y = add(y, in.residual);
+  if (op.options.relu) y = relu(y);
+  return cast(y, in.residual.defined() ? promote(in.x.dtype(), in.residual.dtype()) : in.x.dtype());
+}
+
+// next ← (1-momentum)·running + momentum·batch, outside the tape.
+void write_shadow(const Tensor& running, const Tensor& batch, double momentum, const Tensor& next) {
+  if (!next.defined()) return;
+  const Tensor operands[] = {running, batch.detach()};
+  backend_for(next.device()).pointwise(formula_id<formulas::LerpScalar>(), {momentum}, operands, next);
+}
+
+}  // namespace
+
+BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, const In& in) const {
+  check_train(*this, in);
+  const Index channels = in.x.size(-1);
+  Out out{context.empty(in.x.shape())};
+  saved.x = in.x;
+  saved.gamma = in.gamma;
+  saved.mean = context.empty(Shape{channels}, statistics_dtype(in.x));
+  saved.rstd = context.empty(Shape{channels}, statistics_dtype(in.x));
+  if (options.relu) saved.mask = new_mask(context, in.x);
+  BatchNormForward args = forward_arguments(*this, in, out.y);
+  args.mean = saved.mean;
+  args.rstd = saved.rstd;
+  args.mask = saved.mask;
+  args.next_mean = statistics.next_mean;
+  args.next_var = statistics.next_var;
+  context.backend.batch_norm_train(args);
+  return out;
+}
+
+BatchNormTensors::In BatchNormTrain::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  return batch_norm_gradients(*this, saved, dy.y, needs, /*frozen=*/false);
+}
+
+BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
+  check_train(op, in);
+  const Tensor x = cast(in.x, statistics_dtype(in.x));
+  const Axes axes = all_but_last(x);
+  const Tensor batch_mean = mean(x, axes);
+  const Tensor centred = sub(x, batch_mean);
+  const Tensor batch_var = mean(mul(centred, centred), axes);
+  const auto rows = static_cast<double>(x.numel() / std::max<Index>(1, x.size(-1)));
+  {
+    const NoGrad no_grad;
+    write_shadow(op.statistics.mean, batch_mean, op.options.momentum, op.statistics.next_mean);
+    write_shadow(op.statistics.var, mul(batch_var.detach(), rows / (rows - 1.0)), op.options.momentum,
+                 op.statistics.next_var);
+  }
+  return {composed_tail(op, in, mul(centred, rsqrt(add(batch_var, op.options.eps))))};
+}
+
+BatchNormTensors::Out BatchNormInfer::forward(Context& context, Saved& saved, const In& in) const {
+  check_infer(*this, in);
+  Out out{context.empty(in.x.shape())};
+  BatchNormForward args = forward_arguments(*this, in, out.y);
+  const bool recorded = GradMode::enabled() && (in.x.requires_grad() || in.residual.requires_grad() ||
+                                                in.gamma.requires_grad() || in.beta.requires_grad());
+  if (recorded) {
+    // Copies: the live statistics may move on before backward.
+    const DType dtype = statistics_dtype(in.x);
+    saved.x = in.x;
+    saved.gamma = in.gamma;
+    saved.mean = context.empty(statistics.mean.shape(), dtype);
+    saved.rstd = context.empty(statistics.var.shape(), dtype);
+    context.backend.cast(statistics.mean, saved.mean);
+    context.backend.pointwise(formula_id<formulas::AddScalar>(), {options.eps}, {&statistics.var, 1},
+                              saved.rstd);
+    context.backend.pointwise(formula_id<formulas::Rsqrt>(), {}, {&saved.rstd, 1}, saved.rstd);
+    if (options.relu) args.mask = saved.mask = new_mask(context, in.x);
+  }
+  context.backend.batch_norm_infer(args);
+  return out;
+}
+
+BatchNormTensors::In BatchNormInfer::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  return batch_norm_gradients(*this, saved, dy.y, needs, /*frozen=*/true);
+}
+
+BatchNormTensors::Out BatchNormInfer::composed(const BatchNormInfer& op, const In& in) {
+  check_infer(op, in);
+  const DType dtype = statistics_dtype(in.x);
+  const Tensor centred = sub(cast(in.x, dtype), cast(op.statistics.mean.detach(), dtype));
+  const Tensor rstd = rsqrt(add(cast(op.statistics.var.detach(), dtype), op.options.eps));
+  return {composed_tail(op, in, mul(centred, rstd))};
+}
+
+// ---- layer and group norm
+// -------------------------------------------------------------------------------------
+
+namespace {
+
+struct RowNormBuffers {
+  Tensor dx, dgamma, dbeta;
+};
+
+RowNormBuffers gradient_buffers(const RowNormTensors& op, const RowNormTensors::Saved& saved,
+                                const Tensor& dy, const Needs& needs) {
+  RowNormBuffers buffers;
+  if (needs[0]) {
+    const bool over_dy = needs.may_overwrite(dy) && dy.dtype() == saved.x.dtype();
+    buffers.dx = over_dy ? dy.detach() : Tensor::empty(saved.x.shape(), saved.x.options());
+  }
+  const TensorOptions wide = saved.mean.options();
+  if (needs[1]) buffers.dgamma = Tensor::empty(op.parameter_shape, wide);
+  if (needs[2]) buffers.dbeta = Tensor::empty(op.parameter_shape, wide);
+  return buffers;
+}
+
+// normal·gamma + beta in the dtype the fused op would have returned.
+Tensor scale_and_shift(const RowNormTensors::In& in, const Tensor& normal) {
+  Tensor y = in.gamma.defined() ? mul(normal, in.gamma) : normal;
+  if (in.beta.defined()) y = add(y, in.beta);
+  return cast(y, in.x.dtype());
+}
+
+Tensor normalised(const Tensor& x, const Axes& axes, double eps) {
+  const Tensor centred = sub(x, mean(x, axes, true));
+  return mul(centred, rsqrt(add(mean(mul(centred, centred), axes, true), eps)));
+}
+
+void check_parameter(const OpInfo& info, const Tensor& t, const Shape& shape, const char* what) {
+  require(!t.defined() || (t.shape() == shape && is_floating(t.dtype())), info.name,
+          "{} must be floating and of shape {}, got {}", what, to_string(shape), to_string(t));
+}
+
+void check_x(const OpInfo& info, const Tensor& x, int least_rank) {
+  require(x.defined() && x.rank() >= least_rank && is_floating(x.dtype()), info.name,
+          "x must be floating with at least {} axes, got {}", least_rank, to_string(x));
+}
+
+}  // namespace
+
+RowNormTensors::Out LayerNorm::forward(Context& context, Saved& saved, const In& in) const {
+  const int kept = in.x.rank() - axes;
+  Shape rows;
+  for (int axis = 0; axis < kept; ++axis) rows = rows.inserted(axis, in.x.shape()[axis]);
+  Out out{context.empty(in.x.shape())};
+  saved = {in.x, in.gamma, context.empty(rows, statistics_dtype(in.x)),
+           context.empty(rows, statistics_dtype(in.x))};
+  context.backend.layer_norm(in.x, in.gamma, in.beta, eps, out.y, saved.mean, saved.rstd);
+  return out;
+}
+
+RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined()) return {};
+  const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
+  backend_for(dy.y.device())
+      .layer_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, dy.y, b.dx, b.dgamma, b.dbeta);
+  return {b.dx, b.dgamma, b.dbeta};
+}
+
+RowNormTensors::Out LayerNorm::composed(const LayerNorm& op, const In& in) {
+  Axes last;
+  for (int axis = -op.axes; axis < 0; ++axis) last.push_back(axis);
+  return {scale_and_shift(in, normalised(cast(in.x, statistics_dtype(in.x)), last, op.eps))};
+}
+
+RowNormTensors::Out GroupNorm::forward(Context& context, Saved& saved, const In& in) const {
+  const Shape statistics{in.x.size(0), groups};
+  Out out{context.empty(in.x.shape())};
+  saved = {in.x, in.gamma, context.empty(statistics, statistics_dtype(in.x)),
+           context.empty(statistics, statistics_dtype(in.x))};
+  context.backend.group_norm(in.x, in.gamma, in.beta, groups, eps, out.y, saved.mean, saved.rstd);
+  return out;
+}
+
+RowNormTensors::In GroupNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined()) return {};
+  const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
+  backend_for(dy.y.device())
+      .group_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, groups, dy.y, b.dx, b.dgamma,
+                           b.dbeta);
+  return {b.dx, b.dgamma, b.dbeta};
+}
+
+RowNormTensors::Out GroupNorm::composed(const GroupNorm& op, const In& in) {
+  const Index channels = in.x.size(-1), samples = in.x.size(0);
+  const Index points = in.x.numel() / std::max<Index>(1, samples * channels);
+  const Tensor x =
+      reshape(cast(in.x, statistics_dtype(in.x)), Shape{samples, points, op.groups, channels / op.groups});
+  return {scale_and_shift(in, reshape(normalised(x, {1, 3}, op.eps), in.x.shape()))};
+}
+
+}  // namespace ops
+
+Tensor batch_norm_train(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const BatchNormStatistics& statistics, const BatchNormOptions& options,
+                        const Tensor& residual) {
+  ops::BatchNormTrain op;
+  op.statistics = statistics;
+  op.options = options;
+  return apply(op, {x, residual, gamma, beta}).y;
+}
+
+Tensor batch_norm_infer(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const BatchNormStatistics& statistics, const BatchNormOptions& options,
+                        const Tensor& residual) {
+  ops::BatchNormInfer op;
+  op.statistics = statistics;
+  op.options = options;
+  return apply(op, {x, residual, gamma, beta}).y;
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, int axes, double eps) {
+  ops::check_x(ops::LayerNorm::info, x, 1);
+  require(axes >= 1 && axes <= x.rank(), "layer_norm", "{} has no last {} axes", to_string(x), axes);
+  ops::LayerNorm op;
+  op.eps = eps;
+  op.axes = axes;
+  for (int i = 0; i < axes; ++i)
+    op.parameter_shape = op.parameter_shape.inserted(i, x.shape()[x.rank() - axes + i]);
+  ops::check_parameter(ops::LayerNorm::info, gamma, op.parameter_shape, "gamma");
+  ops::check_parameter(ops::LayerNorm::info, beta, op.parameter_shape, "beta");
+  return apply(op, {x, gamma, beta}).y;
+}
+
+Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps) {
+  ops::check_x(ops::GroupNorm::info, x, 2);
+  require(groups >= 1 && x.size(-1) % groups == 0, "group_norm",
+          "{} groups do not divide the {} channels of {}", groups, x.size(-1), to_string(x));
+  ops::GroupNorm op;
+  op.eps = eps;
+  op.groups = groups;
+  op.parameter_shape = Shape{x.size(-1)};
+  ops::check_parameter(ops::GroupNorm::info, gamma, op.parameter_shape, "gamma");
+  ops::check_parameter(ops::GroupNorm::info, beta, op.parameter_shape, "beta");
+  return apply(op, {x, gamma, beta}).y;
+}
+
+}  // namespace tandem

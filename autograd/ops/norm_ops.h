@@ -1,0 +1,74 @@
+// The op structs behind norm.h. All are fused; inside a HigherOrder scope `composed` runs instead.
+#pragma once
+
+#include "autograd/ops/norm.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct BatchNormTensors {
+  struct In {
+    Tensor x, residual, gamma, beta;
+  };
+  struct Saved {
+    Tensor x, gamma, mean, rstd, mask;
+  };
+  struct Out {
+    Tensor y;
+  };
+  BatchNormStatistics statistics;
+  BatchNormOptions options;
+};
+
+// With the statistics of the batch; writes the shadow of the running statistics.
+struct BatchNormTrain : BatchNormTensors {
+  static constexpr OpInfo info{"batch_norm_train", CastRule::neutral, {data, data, keep, keep}};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const BatchNormTrain& op, const In& in);
+};
+
+// With the running statistics, which are constants to backward.
+struct BatchNormInfer : BatchNormTensors {
+  static constexpr OpInfo info{"batch_norm_infer", CastRule::neutral, {data, data, keep, keep}};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const BatchNormInfer& op, const In& in);
+};
+
+struct RowNormTensors {
+  struct In {
+    Tensor x, gamma, beta;
+  };
+  struct Saved {
+    Tensor x, gamma, mean, rstd;
+  };
+  struct Out {
+    Tensor y;
+  };
+  double eps = 1e-5;
+  Shape parameter_shape;
+};
+
+struct LayerNorm : RowNormTensors {
+  static constexpr OpInfo info{"layer_norm", CastRule::fp32, {data, keep, keep}};
+  int axes = 1;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const LayerNorm& op, const In& in);
+};
+
+struct GroupNorm : RowNormTensors {
+  static constexpr OpInfo info{"group_norm", CastRule::fp32, {data, keep, keep}};
+  Index groups = 1;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const GroupNorm& op, const In& in);
+};
+
+}  // namespace ops
+
+using NormOps = TypeList<ops::BatchNormTrain, ops::BatchNormInfer, ops::LayerNorm, ops::GroupNorm>;
+
+}  // namespace tandem
