@@ -18,6 +18,7 @@ namespace {
 
 constexpr Index kParallelBytes = Index{1} << 17;  // below this the team costs more than it saves
 constexpr Index kBlockElements = Index{1} << 15;  // of one unit of work
+constexpr Index kTransposed = 64 * 64;            // of one unit of a transposition
 
 struct Axis {
   Index extent = 1, from = 0, to = 0;  // strides in elements
@@ -83,10 +84,12 @@ struct Block {
 template <class Kernel>
 void for_each_block(const Plan& plan, Index bytes, const Kernel& kernel) {
   const Axis row = plan.row(), column = plan.column();
-  const bool square = plan.transposes();
-  const Index block_columns = std::min(column.extent, square ? Index{64} : kBlockElements);
-  const Index block_rows =
-      std::min(row.extent, square ? Index{64} : std::max<Index>(1, kBlockElements / block_columns));
+  Index block_columns = std::min(column.extent, kBlockElements);
+  Index block_rows = std::min(row.extent, std::max<Index>(1, kBlockElements / block_columns));
+  if (plan.transposes()) {  // square, as far as the extents allow
+    block_columns = std::min(column.extent, std::max(kTransposed / row.extent, Index{64}));
+    block_rows = std::min(row.extent, std::max(kTransposed / column.extent, Index{64}));
+  }
   const Index across = (column.extent + block_columns - 1) / block_columns;
   const Index down = (row.extent + block_rows - 1) / block_rows;
   Index units = across * down;
