@@ -80,10 +80,10 @@ struct UpdateRule {
 //   rmsprop          1: mean of squares, 2: mean of gradients (centered), 3: momentum
 //   adagrad          1: sum of squares
 struct UpdateBuffers {
-  Tensor master, gradient;
-  Tensor working;  // 16-bit copy of the master written in the same pass, or absent
-  Tensor moment1, moment2, moment3;
-  Tensor counts;  // i64, one per parameter: how many updates it has had, for bias corrections
+  Tensor master{}, gradient{};
+  Tensor working{};  // 16-bit copy of the master written in the same pass, or absent
+  Tensor moment1{}, moment2{}, moment3{};
+  Tensor counts{};  // i64, one per parameter: how many updates it has had, for bias corrections
 };
 
 // An exponential moving average. With warm-up the decay of applied step t (from 1) is at most (1+t)/(10+t).

@@ -12,12 +12,12 @@
 namespace tandem::optim {
 
 struct AdamOptions {
-  std::optional<double> lr;  // 1e-3 when neither this nor a schedule is given
+  std::optional<double> lr{};  // 1e-3 when neither this nor a schedule is given
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool amsgrad = false;
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups{};
 };
 
 class Adam : public Optimizer {

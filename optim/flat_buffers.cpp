@@ -15,10 +15,10 @@ FlatBuffers::FlatBuffers(const std::vector<Parameter>& parameters) {
     require(p->value().dtype() == DType::f32, "step",
             "parameter {} is {}; masters are f32: build the model in f32, precision is chosen by a policy",
             p->name(), to_string(p->value()));
-    require(slots_.empty() || p->value().device() == slots_[0].parameter.value().device(), "step",
+    const Parameter& first = slots_.empty() ? *p : slots_[0].parameter;
+    require(p->value().device() == first.value().device(), "step",
             "parameter {} is on {}, {} is on {}: one step works on one device", p->name(),
-            to_string(p->value().device()), slots_[0].parameter.name(),
-            to_string(slots_[0].parameter.value().device()));
+            to_string(p->value().device()), first.name(), to_string(first.value().device()));
     slots_.push_back({*p, length_, p->value().numel()});
     length_ += (p->value().numel() + kAlignment - 1) / kAlignment * kAlignment;
   }

@@ -10,12 +10,12 @@
 namespace tandem::optim {
 
 struct LambOptions {
-  std::optional<double> lr;  // 1e-3 when neither this nor a schedule is given
+  std::optional<double> lr{};  // 1e-3 when neither this nor a schedule is given
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-6;
   double weight_decay = 0.0;
   bool adapt_vectors = false;  // trust ratios for biases and normalisation parameters (rank 0 and 1) too
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups{};
 };
 
 class Lamb : public Optimizer {

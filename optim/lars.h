@@ -11,13 +11,13 @@
 namespace tandem::optim {
 
 struct LarsOptions {
-  std::optional<double> lr;  // 0.1 when neither this nor a schedule is given
+  std::optional<double> lr{};  // 0.1 when neither this nor a schedule is given
   double momentum = 0.9;
   double weight_decay = 0.0;
   double trust_coefficient = 1e-3;
   double eps = 0.0;
   bool adapt_vectors = false;  // trust ratios for biases and normalisation parameters (rank 0 and 1) too
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups{};
 };
 
 class Lars : public Optimizer {

@@ -19,15 +19,15 @@ namespace tandem::optim {
 // parameter takes the settings of every group that matches, in order: of two that set the same thing, the
 // later one counts.
 struct ParameterGroup {
-  std::string match;
-  std::optional<double> weight_decay;
-  std::optional<double> lr_factor;  // on the learning rate of the optimizer
-  std::optional<bool> adapt;        // LARS and LAMB: whether the trust ratio applies
+  std::string match{};
+  std::optional<double> weight_decay{};
+  std::optional<double> lr_factor{};  // on the learning rate of the optimizer
+  std::optional<bool> adapt{};        // LARS and LAMB: whether the trust ratio applies
 };
 
 // A moment that a rule keeps for every element.
 struct Moment {
-  std::string name;  // as in the state of a step; "" where the rule does not use this buffer
+  std::string name{};  // as in the state of a step; "" where the rule does not use this buffer
   double initial = 0.0;
 };
 

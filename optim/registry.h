@@ -12,26 +12,26 @@ namespace tandem::optim {
 
 // What a configuration may say; each optimizer takes some of it, and has its own default for the rest.
 struct OptimizerOptions {
-  std::optional<double> lr;
-  std::optional<double> weight_decay;
-  std::optional<double> momentum;
-  std::optional<double> dampening;
-  std::optional<bool> nesterov;
-  std::optional<double> beta1, beta2;
-  std::optional<double> eps;
-  std::optional<bool> amsgrad;
-  std::optional<double> alpha;
-  std::optional<bool> centered;
-  std::optional<double> lr_decay;
-  std::optional<double> initial_accumulator;
-  std::optional<double> trust_coefficient;
-  std::optional<bool> adapt_vectors;
-  std::vector<ParameterGroup> groups;
+  std::optional<double> lr{};
+  std::optional<double> weight_decay{};
+  std::optional<double> momentum{};
+  std::optional<double> dampening{};
+  std::optional<bool> nesterov{};
+  std::optional<double> beta1{}, beta2{};
+  std::optional<double> eps{};
+  std::optional<bool> amsgrad{};
+  std::optional<double> alpha{};
+  std::optional<bool> centered{};
+  std::optional<double> lr_decay{};
+  std::optional<double> initial_accumulator{};
+  std::optional<double> trust_coefficient{};
+  std::optional<bool> adapt_vectors{};
+  std::vector<ParameterGroup> groups{};
 };
 
 struct OptimizerInfo {
-  std::string name;
-  std::string summary;
+  std::string name{};
+  std::string summary{};
   std::vector<std::string>
       options;  // names of members of OptimizerOptions; lr, weight_decay, groups go without saying
 };

@@ -13,13 +13,13 @@
 namespace tandem::optim {
 
 struct RmspropOptions {
-  std::optional<double> lr;  // 1e-2 when neither this nor a schedule is given
-  double alpha = 0.99;       // smoothing of the squares
+  std::optional<double> lr{};  // 1e-2 when neither this nor a schedule is given
+  double alpha = 0.99;         // smoothing of the squares
   double eps = 1e-8;
   double momentum = 0.0;
   double weight_decay = 0.0;
   bool centered = false;
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups{};
 };
 
 class Rmsprop : public Optimizer {

@@ -71,26 +71,26 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape = {}, Warmup wa
 
 // What a configuration may say; each schedule takes some of it (see schedules()).
 struct ScheduleOptions {
-  std::optional<double> lr;
-  std::optional<std::int64_t> steps;
-  std::optional<std::int64_t> warmup_steps;
-  std::optional<double> warmup_start;
-  std::optional<std::int64_t> every;
-  std::optional<double> gamma;
-  std::optional<std::vector<std::int64_t>> milestones;
-  std::optional<double> power;
-  std::optional<double> end_lr;
-  std::optional<double> rise;
-  std::optional<double> div_factor;
-  std::optional<double> final_div_factor;
-  std::optional<bool> linear;
-  std::optional<bool> three_phase;
+  std::optional<double> lr{};
+  std::optional<std::int64_t> steps{};
+  std::optional<std::int64_t> warmup_steps{};
+  std::optional<double> warmup_start{};
+  std::optional<std::int64_t> every{};
+  std::optional<double> gamma{};
+  std::optional<std::vector<std::int64_t>> milestones{};
+  std::optional<double> power{};
+  std::optional<double> end_lr{};
+  std::optional<double> rise{};
+  std::optional<double> div_factor{};
+  std::optional<double> final_div_factor{};
+  std::optional<bool> linear{};
+  std::optional<bool> three_phase{};
 };
 
 struct ScheduleInfo {
-  std::string name;
-  std::string summary;
-  std::vector<std::string> required, optional;  // names of members of ScheduleOptions
+  std::string name{};
+  std::string summary{};
+  std::vector<std::string> required{}, optional{};  // names of members of ScheduleOptions
 };
 
 // All schedules, for listings. Every one requires lr and takes warmup_steps and warmup_start.

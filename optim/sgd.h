@@ -10,12 +10,12 @@
 namespace tandem::optim {
 
 struct SgdOptions {
-  std::optional<double> lr;  // 1e-3 when neither this nor a schedule is given
+  std::optional<double> lr{};  // 1e-3 when neither this nor a schedule is given
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
   bool nesterov = false;  // needs momentum and no dampening
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups{};
 };
 
 class Sgd : public Optimizer {

@@ -40,14 +40,14 @@ struct ScaleOptions {
 };
 
 struct StepOptions {
-  ScaleOptions scaler;
+  ScaleOptions scaler{};
   // The learning rate; without one it is the optimizer's. With one, the first optimizer's lr is either not
   // given or the schedule's peak; further optimizers keep their ratio to the first.
-  std::optional<Schedule> schedule;
-  std::optional<double> clip_norm;   // of the mean gradient, all parameters together
-  std::optional<double> clip_value;  // of every element, after clip_norm
-  int accumulate = 1;                // micro-batches a step has at most
-  std::optional<EmaOptions> ema;
+  std::optional<Schedule> schedule{};
+  std::optional<double> clip_norm{};   // of the mean gradient, all parameters together
+  std::optional<double> clip_value{};  // of every element, after clip_norm
+  int accumulate = 1;                  // micro-batches a step has at most
+  std::optional<EmaOptions> ema{};
   bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
   // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
   // and no norm is reported. clip_norm needs it.
@@ -56,7 +56,7 @@ struct StepOptions {
       1.0;  // the gradients are divided by this too: the number of ranks where `reduce` adds them up
   // Called with the flat gradients before they are checked; parameters without a gradient then take part with
   // zeros.
-  std::function<void(const Tensor& gradients)> reduce;
+  std::function<void(const Tensor& gradients)> reduce{};
 };
 
 struct StepReport {

@@ -102,6 +102,9 @@ std::vector<NamedTensor> Step::state() {
                                        s.learning_rate, s.gradient_norm, static_cast<double>(s.clip_factor)},
                    {5}));
   state.emplace_back(kAccumulation, accumulation_state());
+  for (const nn::Counter& counter : module_.counters())
+    state.emplace_back("counter." + counter.name,
+                       Tensor::from(std::vector<std::int64_t>{*counter.value}, {1}));
   if (micro_batches_ > 0) {
     for (const FlatBuffers::Slot& slot : buffers_.slots()) {
       if (slot.parameter.gradient().defined())
@@ -126,6 +129,12 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   targets.emplace_back(kCounters, counters);
   targets.emplace_back(kValues, values);
   targets.emplace_back(kAccumulation, accumulation);
+  const std::vector<nn::Counter> module_counters = module_.counters();
+  TensorList counted;
+  for (const nn::Counter& counter : module_counters) {
+    counted.push_back(Tensor::empty({1}, {.dtype = DType::i64}));
+    targets.emplace_back("counter." + counter.name, counted.back());
+  }
 
   const auto in_progress = given.find(kAccumulation);
   const bool accumulating = in_progress != given.end() && in_progress->second.defined() &&
@@ -151,6 +160,8 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     backend_for(target.device()).copy_bytes(given.at(name).to(target.device()), target);
     target.storage()->bump_version();
   }
+  for (std::size_t i = 0; i < counted.size(); ++i)
+    *module_counters[i].value = counted[i].data<std::int64_t>()[0];
   for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
   for (const Parameter& parameter : with_gradient) parameter.leaf().mark_written();
   if (!accumulating && statistics_.live.defined()) backend.copy_bytes(statistics_.live, statistics_.next);

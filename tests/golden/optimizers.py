@@ -1,0 +1,127 @@
+"""Writes tests/golden/optimizers.inc: PyTorch's optimizers over ten steps and its learning-rate schedules.
+
+Run with PyTorch 2.11: python tests/golden/optimizers.py > tests/golden/optimizers.inc
+
+Parameters and gradients are formulas that tests/optim/golden_test.cpp repeats: element i of parameter p (weight [2,3],
+p = 0; bias [3], p = 1) starts at sin(1.3 i + p + 0.2); its gradient in step t is (0.5 + p) cos(0.7 i + 1.1 t + p).
+"""
+
+import math
+
+import torch
+from torch.optim import lr_scheduler as ls
+
+torch.set_num_threads(1)
+STEPS = 10
+
+
+def values(function, count):
+    return torch.tensor([function(i) for i in range(count)], dtype=torch.float64).to(torch.float32)
+
+
+def run(make, sparse=False):
+    weight = values(lambda i: math.sin(1.3 * i + 0.2), 6).reshape(2, 3).requires_grad_()
+    bias = values(lambda i: math.sin(1.3 * i + 1.2), 3).requires_grad_()
+    optimizer = make(weight, bias)
+    for t in range(STEPS):
+        weight.grad = values(lambda i: 0.5 * math.cos(0.7 * i + 1.1 * t), 6).reshape(2, 3)
+        bias.grad = values(lambda i: 1.5 * math.cos(0.7 * i + 1.1 * t + 1.0), 3)
+        if sparse and t % 3 != 1:
+            bias.grad = None
+        optimizer.step()
+    return torch.cat([weight.detach().flatten(), bias.detach()]).tolist()
+
+
+def both(kind, **options):
+    return lambda w, b: kind([w, b], foreach=False, **options)
+
+
+def grouped(kind, bias, **options):
+    return lambda w, b: kind([{"params": [w]}, {"params": [b], **bias}], foreach=False, **options)
+
+
+O = torch.optim
+OPTIMIZERS = {
+    "sgd": run(both(O.SGD, lr=0.1)),
+    "sgd_weight_decay": run(both(O.SGD, lr=0.1, weight_decay=0.05)),
+    "sgd_momentum": run(both(O.SGD, lr=0.1, momentum=0.9, weight_decay=0.01)),
+    "sgd_dampening": run(both(O.SGD, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.01)),
+    "sgd_dampening_sparse": run(both(O.SGD, lr=0.1, momentum=0.9, dampening=0.3), sparse=True),
+    "sgd_nesterov": run(both(O.SGD, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)),
+    "sgd_groups": run(grouped(O.SGD, {"weight_decay": 0.0, "lr": 0.02}, lr=0.1, momentum=0.9, weight_decay=0.05)),
+    "adam": run(both(O.Adam, lr=0.05)),
+    "adam_options": run(both(O.Adam, lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)),
+    "adam_amsgrad": run(both(O.Adam, lr=0.05, betas=(0.8, 0.7), amsgrad=True)),
+    "adam_sparse": run(both(O.Adam, lr=0.05), sparse=True),
+    "adamw": run(both(O.AdamW, lr=0.05)),
+    "adamw_options": run(both(O.AdamW, lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.3)),
+    "adamw_amsgrad": run(both(O.AdamW, lr=0.05, betas=(0.8, 0.7), amsgrad=True)),
+    "rmsprop": run(both(O.RMSprop, lr=0.02)),
+    "rmsprop_options": run(both(O.RMSprop, lr=0.02, alpha=0.9, eps=1e-4, weight_decay=0.1)),
+    "rmsprop_momentum": run(both(O.RMSprop, lr=0.02, alpha=0.9, momentum=0.8)),
+    "rmsprop_centered": run(both(O.RMSprop, lr=0.02, alpha=0.9, eps=1e-2, centered=True)),
+    "rmsprop_centered_momentum": run(both(O.RMSprop, lr=0.02, alpha=0.9, eps=1e-2, centered=True, momentum=0.8)),
+    "adagrad": run(both(O.Adagrad, lr=0.1)),
+    "adagrad_options": run(
+        both(O.Adagrad, lr=0.1, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3)
+    ),
+}
+
+
+def rates(make, count=30):
+    optimizer = O.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
+    schedule = make(optimizer)
+    result = []
+    for i in range(count):
+        result.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if i + 1 < count:
+            schedule.step()
+    return result
+
+
+def warm(main, steps=5, start=0.2):
+    def make(o):
+        first = ls.LinearLR(o, start_factor=start, total_iters=steps)
+        return ls.SequentialLR(o, [first, main(o)], milestones=[steps])
+
+    return make
+
+
+SCHEDULES = {
+    "constant": rates(lambda o: ls.ConstantLR(o, factor=1.0)),
+    "constant_warmup": rates(lambda o: ls.LinearLR(o, start_factor=0.2, total_iters=5)),
+    "step": rates(lambda o: ls.StepLR(o, 7, gamma=0.5)),
+    "multi_step": rates(lambda o: ls.MultiStepLR(o, [4, 11, 20], gamma=0.1)),
+    "multi_step_warmup": rates(
+        lambda o: ls.ChainedScheduler(
+            [ls.LinearLR(o, start_factor=0.2, total_iters=6), ls.MultiStepLR(o, [4, 11, 20], gamma=0.1)]
+        )
+    ),
+    "exponential": rates(lambda o: ls.ExponentialLR(o, 0.9)),
+    "polynomial": rates(lambda o: ls.PolynomialLR(o, total_iters=25, power=2.0)),
+    "cosine": rates(lambda o: ls.CosineAnnealingLR(o, 29, eta_min=0.01)),
+    "cosine_warmup": rates(warm(lambda o: ls.CosineAnnealingLR(o, 25))),
+    "one_cycle": rates(lambda o: ls.OneCycleLR(o, 0.4, total_steps=30)),
+    "one_cycle_linear": rates(
+        lambda o: ls.OneCycleLR(
+            o, 0.4, total_steps=30, pct_start=0.4, anneal_strategy="linear", div_factor=10, final_div_factor=100
+        )
+    ),
+    "one_cycle_three_phase": rates(lambda o: ls.OneCycleLR(o, 0.4, total_steps=30, three_phase=True)),
+}
+
+
+def emit(name, table, digits):
+    print(f"inline const std::map<std::string, std::vector<double>> {name} = {{")
+    for key, numbers in table.items():
+        print(f'    {{"{key}",')
+        text = ", ".join(f"{x:.{digits}g}" for x in numbers)
+        print(f"     {{{text}}}}},")
+    print("};")
+
+
+print(f"// Written by tests/golden/optimizers.py with PyTorch {torch.__version__.split('+')[0]}.")
+print("// clang-format off")
+emit("kOptimizers", OPTIMIZERS, 9)
+emit("kSchedules", SCHEDULES, 12)
