@@ -58,7 +58,7 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path,
   require(!error, file, "cannot be read: {}", error.message());
   const ArchivePtr handle(archive_read_new());
   ensure(handle != nullptr, "npz", "libarchive gave no reader");
-  archive_read_support_format_zip(handle.get());
+  archive_read_support_format_zip_seekable(handle.get());  // insists on the directory at the end
   require(archive_read_open_filename(handle.get(), path.c_str(), 1U << 17) == ARCHIVE_OK, file,
           "is not a .npz (zip) file: {}", message_of(handle.get()));
   // What all members together may come to.
@@ -156,10 +156,10 @@ ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetIn
       shared.classes = set->info().classes;
       shared.statistics = set->info().statistics;
     }
-    require(split == 0 || set->info().sample_shape == sets[0]->info().sample_shape, where,
+    sets[split] = set;
+    require(set->info().sample_shape == sets[0]->info().sample_shape, where,
             "has samples of shape {}, the training split of {}", to_string(set->info().sample_shape),
             to_string(sets[0]->info().sample_shape));
-    sets[split] = set;
   }
   return {sets[0], sets[1], sets[2]};
 }
