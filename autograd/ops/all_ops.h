@@ -1,0 +1,27 @@
+// Every op of every family, in one list. The tools that show ops and the tests that look for an op without a
+// row walk it; an op that is missing from its family's list does not exist for them.
+#pragma once
+
+#include <vector>
+
+#include "autograd/ops/conv.h"
+#include "autograd/ops/elementwise_ops.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm_ops.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+
+namespace tandem {
+
+using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
+                           LossOps, IndexOps, ShapeOps, RandomOps>;
+
+// Name, cast rule and roles of every op, sorted by name. Throws InternalError when two ops share a name.
+std::vector<const OpInfo*> all_op_infos();
+
+}  // namespace tandem
