@@ -35,24 +35,6 @@ struct DataOptions {
   Index max_bad_samples = 100;
   std::function<void(const std::string&)> report{};  // called with the reason for each sample skipped
 };
-std::filesystem::path path{};  // folder or file; empty: where the data set is usually installed
-Index train_size = 0;          // samples to use, drawn evenly; 0: all (synthetic: 5000)
-Index validation_size =
-    0;                // samples set aside from the training split, or used of the files' own; 0: none, or all
-Index test_size = 0;  // samples to use; 0: all (synthetic: 1000)
-double test_fraction = 0.2;    // of every class, where the files have no test split
-std::uint64_t split_seed = 0;  // draws the splits; the run's own seed does not move them
-Index image_size = 0;          // image_folder: side of the images (0: 224); synthetic: side (0: 32)
-Index channels = 0;            // image_folder: 3 or 1; synthetic: any (0: 3)
-Index classes = 0;    // idx, npy: labels are below it (0: the highest + 1); synthetic: number (0: 10)
-double noise = 0.15;  // synthetic
-std::filesystem::path train_images{}, train_labels{}, test_images{},
-    test_labels{};  // idx: files with other names
-bool skip_bad_samples =
-    false;  // image_folder: take the next image for one that cannot be read, instead of stopping
-Index max_bad_samples = 100;                       // stop when there are more
-std::function<void(const std::string&)> report{};  // called with the reason for each sample skipped
-};
 
 struct Splits {
   DatasetPtr train, test;

@@ -140,8 +140,8 @@ TEST_CASE("data sets open by name, with sizes and splits", "[registry]") {
   }
   const DataOptions options{.name = "synthetic",
                             .train_size = 100,
-                            .validation_size = 30,
                             .test_size = 20,
+                            .validation_size = 30,
                             .image_size = 6,
                             .channels = 1,
                             .classes = 3};
