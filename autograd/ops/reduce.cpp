@@ -101,10 +101,10 @@ Tensor reducing(const Tensor& x, const Axes& axes, bool keep_axes, Op op = {}) {
   op.geometry.x_dtype = x.dtype();
   op.geometry.keep_axes = keep_axes;
   if (axes.empty()) op.geometry.axes = (1u << x.rank()) - 1u;
-  for (int axis : axes) {
-    const std::uint32_t bit = 1u << normalized_axis(axis, x.rank(), Op::info.name);
-    require((op.geometry.axes & bit) == 0, Op::info.name, "axis {} is named twice", axis);
-    op.geometry.axes |= bit;
+  for (int given : axes) {
+    const int axis = normalized_axis(given, x.rank(), Op::info.name);
+    require((op.geometry.axes >> axis & 1u) == 0, Op::info.name, "axis {} is named twice", axis);
+    op.geometry.axes |= 1u << axis;
   }
   return apply(op, {x}).y;
 }
@@ -258,11 +258,12 @@ Reducing::Out Norm::forward(Context& context, Saved& saved, const In& in) const 
   const Reduction reduction = order == NormOrder::one   ? Reduction::sum_of_abs
                               : order == NormOrder::two ? Reduction::sum_of_squares
                                                         : Reduction::max_abs;
-  Out out{reduced(context, reduction, geometry, in.x, context.dtype)};
+  // The sum of squares of 16-bit numbers leaves their range where the norm does not.
+  const bool widen = order == NormOrder::two && is_16bit(context.dtype);
+  Out out{reduced(context, reduction, geometry, in.x, widen ? DType::f32 : context.dtype)};
   if (order == NormOrder::two) {
-    // The sum of squares of 16-bit numbers leaves their range where the norm does not.
-    const Tensor squares =
-        is_16bit(context.dtype) ? reduced(context, reduction, geometry, in.x, DType::f32) : out.y;
+    const Tensor squares = out.y;
+    if (widen) out.y = context.empty(squares.shape());
     context.backend.pointwise(formula_id<formulas::Sqrt>(), {}, {&squares, 1}, out.y);
   }
   saved = {in.x, out.y};

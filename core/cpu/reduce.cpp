@@ -60,17 +60,23 @@ struct ShiftedExp {
 
 template <class Map>
 struct Additive {
-  static constexpr Index kRowsPerFlush = 64;
+  static constexpr Index kRowsPerFlush = 64, kRun = 256;
   template <class T>
   static Wide<T> identity() {
     return 0;
   }
   template <class T>
   static Wide<T> block(const T* x, Index count, T shift) {
-    T sum = 0;
+    // Short runs, so that the partial sums lose less than the result's own rounding.
+    Wide<T> total = 0;
+    for (Index start = 0; start < count; start += kRun) {
+      const Index end = std::min(count, start + kRun);
+      T sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (Index i = 0; i < count; ++i) sum += Map::map(x[i], shift);
-    return sum;
+      for (Index i = start; i < end; ++i) sum += Map::map(x[i], shift);
+      total += sum;
+    }
+    return total;
   }
   template <class T>
   static void column(T* held, const T* x, Index count, const T* shift) {
@@ -96,8 +102,8 @@ struct Product {
   }
   template <class T>
   static Wide<T> block(const T* x, Index count, T) {
+    // In order: lanes of their own would leave the range where neighbours cancel.
     Wide<T> product = 1;
-#pragma omp simd reduction(* : product)
     for (Index i = 0; i < count; ++i) product *= static_cast<Wide<T>>(x[i]);
     return product;
   }
