@@ -79,9 +79,10 @@ TEST_CASE("elementary functions stay within their bounds over all floats") {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const double v = static_cast<double>(samples[i]);
     if (!(std::abs(v) < 1e4)) continue;
-    REQUIRE(std::abs(gelu.data<float>()[i] - v * 0.5 * std::erfc(-v / root)) <=
-            2e-7 * std::max(1.0, std::abs(v)));
+    wrong += !(std::abs(gelu.data<float>()[i] - v * 0.5 * std::erfc(-v / root)) <=
+               2e-7 * std::max(1.0, std::abs(v)));
   }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("pointwise takes any mixture of dtypes") {

@@ -2,6 +2,7 @@
 // and sums that must not lose digits.
 #include <omp.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -39,7 +40,13 @@ std::vector<std::vector<double>> ranges(const Tensor& x, std::uint32_t axes) {
   return groups;
 }
 
-double expected(Reduction op, const std::vector<double>& range) {
+// What every reduction makes of one range.
+struct Expected {
+  std::array<double, 11> values{};
+  double operator[](Reduction op) const { return values[static_cast<std::size_t>(op)]; }
+};
+
+Expected expected(const std::vector<double>& range) {
   long double sum = 0, squares = 0, magnitudes = 0, product = 1;
   double largest = -kInf, smallest = kInf, largest_magnitude = 0;
   std::size_t first_largest = 0, first_smallest = 0;
@@ -54,32 +61,23 @@ double expected(Reduction op, const std::vector<double>& range) {
     largest_magnitude = std::max(largest_magnitude, std::abs(v));
   }
   long double exponentials = 0;
-  for (double v : range) exponentials += std::exp(static_cast<long double>(v) - largest);
-  switch (op) {
-    case Reduction::sum:
-      return static_cast<double>(sum);
-    case Reduction::mean:
-      return static_cast<double>(sum / range.size());
-    case Reduction::prod:
-      return static_cast<double>(product);
-    case Reduction::max:
-      return largest;
-    case Reduction::min:
-      return smallest;
-    case Reduction::argmax:
-      return static_cast<double>(first_largest);
-    case Reduction::argmin:
-      return static_cast<double>(first_smallest);
-    case Reduction::sum_of_squares:
-      return static_cast<double>(squares);
-    case Reduction::sum_of_abs:
-      return static_cast<double>(magnitudes);
-    case Reduction::max_abs:
-      return largest_magnitude;
-    case Reduction::logsumexp:
-      break;
-  }
-  return range.empty() ? -kInf : largest + static_cast<double>(std::log(exponentials));
+  for (double v : range) exponentials += std::exp(v - largest);
+  Expected result;
+  const auto set = [&](Reduction op, long double v) {
+    result.values[static_cast<std::size_t>(op)] = static_cast<double>(v);
+  };
+  set(Reduction::sum, sum);
+  set(Reduction::mean, sum / static_cast<long double>(range.size()));
+  set(Reduction::prod, product);
+  set(Reduction::max, largest);
+  set(Reduction::min, smallest);
+  set(Reduction::argmax, static_cast<long double>(first_largest));
+  set(Reduction::argmin, static_cast<long double>(first_smallest));
+  set(Reduction::sum_of_squares, squares);
+  set(Reduction::sum_of_abs, magnitudes);
+  set(Reduction::max_abs, largest_magnitude);
+  set(Reduction::logsumexp, range.empty() ? -kInf : largest + std::log(exponentials));
+  return result;
 }
 
 constexpr Reduction kArithmetic[] = {Reduction::sum,     Reduction::mean,           Reduction::max,
@@ -88,33 +86,29 @@ constexpr Reduction kArithmetic[] = {Reduction::sum,     Reduction::mean,       
 
 void check(const Shape& shape, std::uint32_t axes, DType dtype) {
   const Tensor x = random_tensor(shape, dtype, 1);
-  const auto groups = ranges(x, axes);
-  const TensorOptions wide{.dtype = dtype == DType::f64 ? DType::f64 : DType::f32};
+  std::vector<Expected> want;
+  for (const auto& range : ranges(x, axes)) want.push_back(expected(range));
+  const double bound = dtype == DType::f64 ? 1e-13 : 1e-6;
   for (const Reduction op : kArithmetic) {
     INFO(to_string(shape) << " over " << axes << ", " << name_of(dtype) << ", reduction "
                           << static_cast<int>(op));
-    const Tensor y = Tensor::full(reduced_shape(shape, axes), 2.0, wide);
-    std::vector<double> values, plus_two;
-    for (const auto& range : groups) {
-      values.push_back(expected(op, range));
-      plus_two.push_back(values.back() + 2.0);
-    }
+    const Tensor y = Tensor::full(reduced_shape(shape, axes), 2.0,
+                                  {.dtype = dtype == DType::f64 ? DType::f64 : DType::f32});
     // Sums of numbers of either sign are measured against what was summed.
-    const auto error = [&](const std::vector<double>& want) {
+    const auto error = [&](double offset) {
       double worst = 0;
       const auto got = y.to_vector<double>();
       for (std::size_t i = 0; i < got.size(); ++i) {
-        const double size =
-            std::sqrt(expected(Reduction::sum_of_squares, groups[i])) + std::abs(want[i]) + 1e-3;
-        worst = std::max(worst, std::abs(got[i] - want[i]) / size);
+        const double value = want[i][op] + offset;
+        const double size = std::sqrt(want[i][Reduction::sum_of_squares]) + std::abs(value) + 1e-3;
+        worst = std::max(worst, std::abs(got[i] - value) / size);
       }
       return worst;
     };
-    const double bound = dtype == DType::f64 ? 1e-13 : 1e-6;
     cpu::backend().reduce(op, x, axes, y, true);
-    REQUIRE(error(plus_two) < bound);
+    REQUIRE(error(2.0) < bound);
     cpu::backend().reduce(op, x, axes, y, false);
-    REQUIRE(error(values) < bound);
+    REQUIRE(error(0.0) < bound);
   }
 }
 
@@ -131,7 +125,7 @@ TEST_CASE("reductions over any axes agree with double precision") {
     check({2, 3, 2, 3, 2, 3}, 0b101010, dtype);
     check({9, 2500}, 2, dtype);
     check({2500, 9}, 1, dtype);
-    check({5, 700, 600}, 2, dtype);
+    check({5, 300, 600}, 2, dtype);
     check({4, 28, 28, 16}, 0b0111, dtype);
     check({4, 28, 28, 16}, 0b1011, dtype);
     check({300, 1, 1030}, 1, dtype);
@@ -184,7 +178,7 @@ TEST_CASE("products have no premature overflow") {
                z = Tensor::empty(Shape{5}, {.dtype = DType::f64});
   cpu::backend().reduce(Reduction::prod, x, 0b101, z, false);
   std::vector<double> want;
-  for (const auto& range : ranges(x, 0b101)) want.push_back(expected(Reduction::prod, range));
+  for (const auto& range : ranges(x, 0b101)) want.push_back(expected(range)[Reduction::prod]);
   REQUIRE(normalised_error(z.to_vector<double>(), want) < 1e-13);
 }
 
@@ -248,7 +242,7 @@ TEST_CASE("positions of extrema are the first ones") {
           const Tensor y = Tensor::empty(shape.with(axis, 1), {.dtype = DType::i64});
           cpu::backend().reduce(op, x, 1u << axis, y, false);
           for (std::size_t i = 0; i < groups.size(); ++i)
-            REQUIRE(static_cast<double>(y.data<std::int64_t>()[i]) == expected(op, groups[i]));
+            REQUIRE(static_cast<double>(y.data<std::int64_t>()[i]) == expected(groups[i])[op]);
         }
       }
     }
