@@ -35,7 +35,7 @@ struct ResNetOptions {
   Index width = 0;                  // channels of the first stage, doubled by each; 0: 64 or 16
   bool zero_init_residual = false;  // the last batch norm of a block starts at 0: the block at the identity
   ResNetShortcut shortcut = ResNetShortcut::projection;
-  std::optional<ResNetStem> stem;  // the family's own unless given
+  std::optional<ResNetStem> stem = {};  // the family's own unless given
 };
 
 // A network by its stages.
