@@ -351,34 +351,20 @@ std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool ac
   return build(pd, {DNNL_ARG_FROM, DNNL_ARG_TO}, where);
 }
 
-namespace {
-
-class PackedTensor final : public StorageAttachment {
- public:
-  explicit PackedTensor(std::size_t bytes) : data(host_allocator().allocate(bytes, MemoryKind::weights)) {}
-  ~PackedTensor() override { host_allocator().deallocate(data); }
-  void* const data;
-  bool filled = false;
-};
-
-}  // namespace
-
 const void* packed(const Tensor& tensor, const Layout* plain, const Layout* wanted) {
   // Tensors at one offset may view the same elements differently, so the plain layout belongs to the key.
-  ensure(plain->id < 1u << 14 && wanted->id < 1u << 14, "oneDNN", "{} layouts of weights", plain->id);
-  const std::uint64_t key = (static_cast<std::uint64_t>(tensor.offset()) / size_of(tensor.dtype())) << 28 ^
-                            static_cast<std::uint64_t>(plain->id) << 14 ^ wanted->id;
-  auto& copy = tensor.storage()->attachment<PackedTensor>(
-      key, [&] { return std::make_unique<PackedTensor>(wanted->bytes); });
-  if (!copy.filled || copy.version != tensor.version()) {
-    static PlanCache<Primitive> reorders;
-    const Primitive& move =
-        reorders.get(PlanKey(plain->id, wanted->id), [&] { return reorder(plain, wanted); });
-    move.run({tensor.raw(), copy.data});
-    copy.version = tensor.version();
-    copy.filled = true;
-  }
-  return copy.data;
+  struct Move {
+    std::uint32_t layout;
+    std::unique_ptr<Primitive> reorder;
+  };
+  static PlanCache<Move> moves;
+  const PlanKey key(0, plain->id, wanted->id);
+  const Move& move = moves.get(key, [&] {
+    return std::make_unique<Move>(Move{layout_id(key), reorder(plain, wanted)});
+  });
+  return derived_copy(tensor, move.layout, wanted->bytes, [&](void* to) {
+    move.reorder->run({tensor.raw(), to});
+  });
 }
 
 }  // namespace tandem::cpu::onednn

@@ -1,10 +1,14 @@
-// Plans: what a kernel resolves once per (op, shapes, dtypes, flags) and reuses in every step.
+// Plans: what a kernel resolves once per (op, shapes, dtypes, flags) and reuses in every step; and copies of
+// weights in the layout a kernel prefers.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+
+#include "core/error.h"
+#include "core/tensor.h"
 
 namespace tandem::cpu {
 
@@ -53,5 +57,36 @@ class PlanCache {
   static constexpr std::size_t kCapacity = 4096;
   std::unordered_map<PlanKey, std::unique_ptr<Plan>, PlanKey::Hash> plans_;
 };
+
+// The number of a layout that weights are copied into; the same key always has the same number.
+std::uint32_t layout_id(const PlanKey& key);
+
+// A block of weights memory that hangs on the storage it was derived from.
+struct DerivedCopy final : StorageAttachment {
+  explicit DerivedCopy(std::size_t bytes) : data(host_allocator().allocate(bytes, MemoryKind::weights)) {}
+  ~DerivedCopy() override { host_allocator().deallocate(data); }
+  DerivedCopy(const DerivedCopy&) = delete;
+  DerivedCopy& operator=(const DerivedCopy&) = delete;
+
+  void* const data;
+  bool filled = false;
+};
+
+// `bytes` of memory that `fill(address)` wrote from `tensor` in layout `layout`. It is filled anew when the
+// version of the storage has moved since, and goes with the storage.
+template <class Fill>
+const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t bytes, Fill&& fill) {
+  ensure(layout < 1u << 24, "packed weights", "{} layouts", layout);
+  const std::uint64_t key =
+      static_cast<std::uint64_t>(tensor.offset() / size_of(tensor.dtype())) << 24 | layout;
+  auto& copy =
+      tensor.storage()->attachment<DerivedCopy>(key, [&] { return std::make_unique<DerivedCopy>(bytes); });
+  if (!copy.filled || copy.version != tensor.version()) {
+    fill(copy.data);
+    copy.version = tensor.version();
+    copy.filled = true;
+  }
+  return copy.data;
+}
 
 }  // namespace tandem::cpu
