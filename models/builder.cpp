@@ -50,13 +50,17 @@ OptionValue option_value(const json& value, const std::string& path) {
   return list;
 }
 
-// Every key but the reserved ones; null means "not given".
+// null means "not given" everywhere.
+bool given(const json& object, const char* key) { return object.contains(key) && !object[key].is_null(); }
+
+// Every key but the reserved ones.
 OptionMap options_of(const json& object, std::initializer_list<std::string_view> reserved,
-                     const std::string& path) {
+                     std::span<const OptionInfo> infos, const std::string& path) {
   OptionMap options;
   for (const auto& [key, value] : object.items()) {
-    if (std::ranges::count(reserved, key) > 0 || value.is_null()) continue;
-    options[key] = option_value(value, path + "." + key);
+    if (std::ranges::count(reserved, key) > 0) continue;
+    if (value.is_null() && std::ranges::count(infos, key, &OptionInfo::name) > 0) continue;
+    options[key] = value.is_null() ? OptionValue(std::string("null")) : option_value(value, path + "." + key);
   }
   return options;
 }
@@ -91,7 +95,7 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
                  .input_names = {},
                  .inputs = {}};
   if (!object.is_object()) fail(path, fmt::format("expected a layer {{\"type\": …}}, got {}", shown(object)));
-  if (!object.contains("type")) fail(path + ".type", "every layer needs a type, such as \"conv2d\"");
+  if (!given(object, "type")) fail(path + ".type", "every layer needs a type, such as \"conv2d\"");
   spec.type_name = text_at(object, "type", path);
   spec.type = find_layer_type(spec.type_name);
   if (!spec.type && spec.type_name != "sequential") {
@@ -100,7 +104,7 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
     fail(path + ".type",
          fmt::format("there is no layer type \"{}\"{}", spec.type_name, suggestion(spec.type_name, known)));
   }
-  if (object.contains("name")) {
+  if (given(object, "name")) {
     spec.name = text_at(object, "name", path);
     if (!valid_name(spec.name))
       fail(path + ".name",
@@ -108,7 +112,7 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
                        "\"input\"",
                        spec.name));
   }
-  if (object.contains("inputs")) {
+  if (given(object, "inputs")) {
     const json& inputs = object["inputs"];
     if (!inputs.is_array() || inputs.empty())
       fail(path + ".inputs", fmt::format("expected a list of names of layers, got {}", shown(inputs)));
@@ -131,7 +135,7 @@ void resolve_inputs(std::vector<LayerSpec>& specs) {
     if (!fresh)
       fail(specs[i].path + ".name", fmt::format("\"{}\" is the name of {} already", specs[i].name,
                                                 specs[static_cast<std::size_t>(at->second)].path));
-    if (specs[i].object->contains("name")) known.push_back(specs[i].name);
+    if (given(*specs[i].object, "name")) known.push_back(specs[i].name);
   }
   by_name["input"] = nn::Graph::kInput;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -252,7 +256,7 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
     return build_layers(*spec.object, xs[0], spec.path, nesting + 1);
   }
   const Options options(spec.path, spec.type->options,
-                        options_of(*spec.object, {"type", "name", "inputs"}, spec.path));
+                        options_of(*spec.object, {"type", "name", "inputs"}, spec.type->options, spec.path));
   std::vector<Shape> shapes;
   for (const Tensor& x : xs) shapes.push_back(x.shape());
   try {
@@ -268,7 +272,7 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
 
 std::vector<LayerSpec> parse_layers(const json& object, const std::string& path, int nesting) {
   if (nesting > kMaxNesting) fail(path, fmt::format("layers nest deeper than {}", kMaxNesting));
-  if (!object.contains("layers") || !object["layers"].is_array() || object["layers"].empty())
+  if (!given(object, "layers") || !object["layers"].is_array() || object["layers"].empty())
     fail(path + ".layers", "expected a list of layers");
   const json& layers = object["layers"];
   if (layers.size() > kMaxLayers)
@@ -281,7 +285,7 @@ std::vector<LayerSpec> parse_layers(const json& object, const std::string& path,
 }
 
 int output_of(const json& object, const std::vector<LayerSpec>& specs, const std::string& path) {
-  if (!object.contains("output")) return static_cast<int>(specs.size()) - 1;
+  if (!given(object, "output")) return static_cast<int>(specs.size()) - 1;
   const std::string& name = text_at(object, "output", path);
   const auto found = std::ranges::find(specs, name, &LayerSpec::name);
   if (found != specs.end()) return static_cast<int>(found - specs.begin());
@@ -328,7 +332,7 @@ Tensor empty_batch(const Shape& sample, DType dtype) {
 
 // "input_shape" where it is given, which must agree with the data.
 DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
-  if (!model.contains("input_shape")) return data;
+  if (!given(model, "input_shape")) return data;
   const std::string at = path + ".input_shape";
   const OptionValue value = option_value(model["input_shape"], at);
   const auto* extents = std::get_if<std::vector<Index>>(&value);
@@ -343,41 +347,48 @@ DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
   return data;
 }
 
+Built build_named(const json& model, const DataInfo& data, const std::string& path) {
+  const std::string& name = text_at(model, "name", path);
+  const ModelInfo* info = find_model(name);
+  const std::span<const OptionInfo> infos = info ? std::span(info->options) : std::span<const OptionInfo>{};
+  Built built;
+  built.module =
+      create(name, options_of(model, {"name", "input_shape", "layers", "output"}, infos, path), data, path);
+  if (data.sample.rank() == 0) return built;
+  try {
+    built.result = dry_run(*built.module, {empty_batch(data.sample, data.dtype)});
+  } catch (const UserError& error) {
+    fail(path, fmt::format("{} does not fit samples of {}: {} (shapes are of an empty batch)", name,
+                           to_string(data.sample), error.what()));
+  }
+  return built;
+}
+
+Built build_listed(const json& model, const DataInfo& data, const std::string& path) {
+  static const std::vector<std::string> known{"layers", "output", "input_shape", "name"};
+  for (const auto& [key, value] : model.items()) {
+    if (std::ranges::count(known, key) == 0) fail(path + "." + key, "unknown key" + suggestion(key, known));
+  }
+  if (data.sample.rank() == 0)
+    fail(path + ".input_shape", "the extents of one sample are needed, such as [28, 28, 1]");
+  return build_layers(model, empty_batch(data.sample, data.dtype), path, 0);
+}
+
 }  // namespace
 
-nn::ModulePtr build(const json& model, const DataInfo& given, const std::string& path) {
+nn::ModulePtr build(const json& model, const DataInfo& known_data, const std::string& path) {
   if (!model.is_object())
     fail(path, fmt::format("expected {{\"name\": …}} or {{\"layers\": […]}}, got {}", shown(model)));
-  if (model.contains("name") == model.contains("layers"))
+  if (given(model, "name") == given(model, "layers"))
     fail(path, "give either \"name\", a registered model, or \"layers\"");
-  const DataInfo data = data_of(model, given, path);
-  Tensor result;
-  nn::ModulePtr built;
-  if (model.contains("name")) {
-    built =
-        create(text_at(model, "name", path), options_of(model, {"name", "input_shape"}, path), data, path);
-    if (data.sample.rank() == 0) return built;
-    try {
-      result = dry_run(*built, {empty_batch(data.sample, data.dtype)});
-    } catch (const UserError& error) {
-      fail(path, fmt::format("{} does not fit samples of {}: {} (shapes are of an empty batch)",
-                             text_at(model, "name", path), to_string(data.sample), error.what()));
-    }
-  } else {
-    static const std::vector<std::string> known{"layers", "output", "input_shape"};
-    for (const auto& [key, value] : model.items()) {
-      if (std::ranges::count(known, key) == 0) fail(path + "." + key, "unknown key" + suggestion(key, known));
-    }
-    if (data.sample.rank() == 0)
-      fail(path + ".input_shape", "the extents of one sample are needed, such as [28, 28, 1]");
-    Built layers = build_layers(model, empty_batch(data.sample, data.dtype), path, 0);
-    built = std::move(layers.module);
-    result = std::move(layers.result);
-  }
-  if (data.classes > 0 && (result.rank() < 2 || result.size(-1) < data.classes))
+  const DataInfo data = data_of(model, known_data, path);
+  const Built built = given(model, "name") ? build_named(model, data, path) : build_listed(model, data, path);
+  const bool fits =
+      !built.result.defined() || (built.result.rank() >= 2 && built.result.size(-1) >= data.classes);
+  if (data.classes > 0 && !fits)
     fail(path, fmt::format("the result of a sample is {}, but the data has {} classes",
-                           to_string(result.shape().without(0)), data.classes));
-  return built;
+                           to_string(built.result.shape().without(0)), data.classes));
+  return built.module;
 }
 
 Shape output_shape(nn::Module& model, const Shape& sample, DType dtype) {

@@ -5,27 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/suggest.h"
+
 namespace tandem::models {
 
 namespace {
-
-// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> two_ago(b.size() + 1), previous(b.size() + 1), row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) previous[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
-      row[j] = std::min({previous[j] + 1, row[j - 1] + 1, previous[j - 1] + cost});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], two_ago[j - 2] + 1);
-    }
-    std::swap(two_ago, previous);
-    std::swap(previous, row);
-  }
-  return previous[b.size()];
-}
 
 bool in_range(double value, const OptionInfo& info) {
   return std::isfinite(value) && value >= info.low && value <= info.high;
@@ -110,25 +94,10 @@ std::string to_string(const OptionValue& value) {
   return std::visit(Text{}, value);
 }
 
-std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates) {
-  const std::size_t limit = std::max<std::size_t>(1, std::min<std::size_t>(name.size(), 9) / 3);
-  std::optional<std::string> best;
-  std::size_t best_distance = limit + 1;
-  if (name.size() > 64) return best;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
-  if (const auto nearest = nearest_name(name, candidates))
-    return fmt::format("; did you mean \"{}\"?", *nearest);
-  return candidates.empty() ? "" : fmt::format("; known are {}", fmt::join(candidates, ", "));
+std::string suggestion(std::string_view name, std::span<const std::string> known) {
+  const std::string near = did_you_mean(name, known);
+  if (!near.empty() || known.empty()) return near;
+  return fmt::format("; known are {}", fmt::join(known, ", "));
 }
 
 Options::Options(std::string path, std::span<const OptionInfo> infos, OptionMap given)

@@ -58,10 +58,8 @@ class OptionError : public UserError {
   std::string path_;
 };
 
-// The nearest of `candidates` by edit distance, transpositions included; absent when none is near.
-std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
-// "; did you mean \"kernel\"?" or the list of what is known.
-std::string suggestion(std::string_view name, std::span<const std::string> candidates);
+// The end of an error message: "; did you mean \"kernel\"?", or what is known when nothing is near.
+std::string suggestion(std::string_view name, std::span<const std::string> known);
 
 // The validated parameters of one model or layer, at `path` in the configuration.
 class Options {
