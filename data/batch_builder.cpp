@@ -53,6 +53,17 @@ BatchBuffer& BufferPool::take() {
     if (buffer->soft_targets.defined()) buffer->soft_targets.storage()->bump_version();
     return *buffer;
   }
+  BatchBuffer& buffer = add();
+  buffer.taken = true;
+  return buffer;
+}
+
+void BufferPool::reserve(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  while (buffers_.size() < count) add();
+}
+
+BatchBuffer& BufferPool::add() {
   auto buffer = std::make_unique<BatchBuffer>();
   const MemoryKind kind = MemoryKind::data;
   buffer->images = Tensor::empty(batched(sample_shape_, batch_size_), {.dtype = DType::f32, .kind = kind});
@@ -61,7 +72,6 @@ BatchBuffer& BufferPool::take() {
   if (soft_classes_ > 0) {
     buffer->soft_targets = Tensor::empty({batch_size_, soft_classes_}, {.dtype = DType::f32, .kind = kind});
   }
-  buffer->taken = true;
   buffers_.push_back(std::move(buffer));
   return *buffers_.back();
 }

@@ -25,11 +25,15 @@ class BufferPool {
   BufferPool(Shape sample_shape, Index batch_size, Index soft_classes)
       : sample_shape_(std::move(sample_shape)), batch_size_(batch_size), soft_classes_(soft_classes) {}
 
+  // Makes buffers until there are `count`.
+  void reserve(std::size_t count);
   // A free buffer, taken; a new one when there is none.
   BatchBuffer& take();
   void give_back(BatchBuffer& buffer);
 
  private:
+  BatchBuffer& add();  // with the mutex held
+
   Shape sample_shape_;
   Index batch_size_, soft_classes_;
   std::mutex mutex_;

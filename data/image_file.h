@@ -21,6 +21,11 @@ Tensor read_image(const std::filesystem::path& path, int channels = 3);
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
 
+// ITU-R BT.601, rounded.
+inline unsigned char luma(unsigned r, unsigned g, unsigned b) {
+  return static_cast<unsigned char>((19595 * r + 38470 * g + 7471 * b + 32768) >> 16);
+}
+
 // One format each; `bytes` start with its signature.
 Tensor decode_jpeg(std::span<const std::byte> bytes, const std::string& name, int channels);
 Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int channels);

@@ -104,10 +104,6 @@ bool read_rows(Decoder& decoder, unsigned char* pixels, std::size_t stride, unsi
 
 unsigned char product(unsigned a, unsigned b) { return static_cast<unsigned char>((a * b + 127) / 255); }
 
-unsigned char luma(unsigned r, unsigned g, unsigned b) {
-  return static_cast<unsigned char>((19595 * r + 38470 * g + 7471 * b + 32768) >> 16);
-}
-
 // Adobe stores the inks inverted.
 void cmyk_to_rgb(const unsigned char* from, unsigned char* to, unsigned pixels, bool inverted) {
   for (unsigned x = 0; x < pixels; ++x, from += 4, to += 3) {

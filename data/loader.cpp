@@ -95,6 +95,10 @@ class Loader::Impl {
     const Index left = dataset_->size() - start.position;
     const Index batches = options_.drop_last ? left / options_.batch_size
                                              : (left + options_.batch_size - 1) / options_.batch_size;
+    // All the memory that can be in use at once, so that none is asked for later: the batches ahead and the
+    // one the caller holds.
+    pool_.reserve(static_cast<std::size_t>(std::min<Index>(options_.threads + options_.prefetch, batches)) +
+                  1);
     prefetcher_.emplace(Prefetcher::Work{
         .batches = batches,
         .threads = static_cast<int>(std::min<Index>(options_.threads, batches)),

@@ -58,7 +58,6 @@ bool read_header(Decoder& decoder, int channels) {
   const png_byte type = png_get_color_type(png, decoder.info);
   const bool grey = type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA;
   if (channels == 3 && grey) png_set_gray_to_rgb(png);
-  if (channels == 1 && !grey) png_set_rgb_to_gray_fixed(png, PNG_ERROR_ACTION_NONE, 29900, 58700);
   png_set_interlace_handling(png);
   png_read_update_info(png, decoder.info);
   return true;
@@ -80,6 +79,14 @@ void lay_over_white(const unsigned char* from, std::int64_t pixels, int channels
   }
 }
 
+Tensor to_grey(const Tensor& image, std::size_t file_bytes, const std::string& name) {
+  const Tensor grey = make_image(image.shape()[0], image.shape()[1], 1, file_bytes, name);
+  const std::uint8_t* from = image.data<std::uint8_t>();
+  std::uint8_t* to = grey.data<std::uint8_t>();
+  for (Index i = 0; i < grey.numel(); ++i, from += 3) to[i] = luma(from[0], from[1], from[2]);
+  return grey;
+}
+
 }  // namespace
 
 Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int channels) {
@@ -94,18 +101,22 @@ Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int
   const std::int64_t height = png_get_image_height(decoder.png, decoder.info);
   const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
   const int stored = png_get_channels(decoder.png, decoder.info);
-  ensure(stored == channels || stored == channels + 1, name, "PNG of {} channels after expansion", stored);
-  const Tensor image = make_image(height, width, channels, bytes.size(), name);
-  const Tensor raw = stored == channels ? image : make_image(height, width, stored, bytes.size(), name);
+  const bool has_alpha = stored == 2 || stored == 4;
+  const int colours = has_alpha ? stored - 1 : stored;
+  ensure(colours == 3 || (colours == 1 && channels == 1), name, "PNG of {} channels after expansion", stored);
+  const Tensor raw = make_image(height, width, stored, bytes.size(), name);
   const auto stride = static_cast<std::size_t>(width * stored);
   ensure(png_get_rowbytes(decoder.png, decoder.info) == stride, name, "PNG rows of unexpected length");
   std::vector<png_bytep> rows(static_cast<std::size_t>(height));
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = raw.data<std::uint8_t>() + y * stride;
   require(read_rows(decoder, rows.data()), name, "cannot be decoded as PNG: {}", decoder.message);
-  if (stored != channels) {
-    lay_over_white(raw.data<std::uint8_t>(), height * width, channels, image.data<std::uint8_t>());
+
+  Tensor image = raw;
+  if (has_alpha) {
+    image = make_image(height, width, colours, bytes.size(), name);
+    lay_over_white(raw.data<std::uint8_t>(), height * width, colours, image.data<std::uint8_t>());
   }
-  return image;
+  return colours == channels ? image : to_grey(image, bytes.size(), name);
 }
 
 }  // namespace tandem::datasets

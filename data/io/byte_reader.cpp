@@ -146,7 +146,7 @@ std::size_t checked_bytes(std::span<const Index> extents, std::size_t element_by
     require(extent >= 0, where, "an extent of {} is negative", extent);
     if (extent == 0) return 0;
     require(bytes <= kMaxArrayBytes / static_cast<std::size_t>(extent), where,
-            "the header describes more than {} bytes", kMaxArrayBytes);
+            "its extents come to more than {} bytes", kMaxArrayBytes);
     bytes *= static_cast<std::size_t>(extent);
   }
   return bytes;

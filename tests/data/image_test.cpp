@@ -73,8 +73,8 @@ TEST_CASE("PNG of every colour type becomes RGB or grey", "[image]") {
         std::vector<int>{255, 0, 1});
   CHECK(values(decode(png_bytes({.width = 2, .color_type = 3}, {2, 1}))) ==
         std::vector<int>{0, 0, 255, 0, 255, 0});
-  CHECK(values(decode(png_bytes({.width = 8, .color_type = 0, .bit_depth = 1}, {0b10100000}), 1)) ==
-        std::vector<int>{255, 0, 255, 0, 0, 0, 0, 0});
+  CHECK(values(decode(png_bytes({.width = 8, .color_type = 0, .bit_depth = 1}, {0b10110001}), 1)) ==
+        std::vector<int>{255, 0, 255, 255, 0, 0, 0, 255});
   // Luma of red, green and blue.
   CHECK(values(decode(png_bytes({.width = 3, .color_type = 2}, {255, 0, 0, 0, 255, 0, 0, 0, 255}), 1)) ==
         std::vector<int>{76, 150, 29});

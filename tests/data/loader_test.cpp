@@ -172,24 +172,22 @@ TEST_CASE("a failing sample throws in place of its batch", "[loader]") {
 
 TEST_CASE("prefetching is bounded and ends cleanly at any moment", "[loader]") {
   const auto counted = std::make_shared<Faulty>(patterns(1000), std::set<Index>{});
-  const auto asked_at_rest = [&] {
-    int before = -1;
-    while (before != counted->asked) {
-      before = counted->asked;
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    }
-    return before;
+  // Waits until that many samples were asked for, then a while longer for any beyond the bound.
+  const auto stops_at = [&](int count) {
+    while (counted->asked < count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return counted->asked == count;
   };
   {
     Loader loader(counted, Pipeline(counted->info()), {.batch_size = 10, .threads = 3, .prefetch = 2});
     CHECK(counted->asked == 0);
     loader.next();
-    CHECK(asked_at_rest() == 60);  // one taken, three threads and two ahead
+    CHECK(stops_at(60));  // one taken, three threads and two ahead
     loader.next();
-    CHECK(asked_at_rest() == 70);
+    CHECK(stops_at(70));
     Loader moved = std::move(loader);
     moved.next();
-    CHECK(asked_at_rest() == 80);
+    CHECK(stops_at(80));
   }
   for (int taken = 0; taken < 20; ++taken) {
     Loader loader(counted, Pipeline(counted->info()), {.batch_size = 7, .threads = 4, .prefetch = 1});
