@@ -31,10 +31,16 @@ bool write_all(int file, std::string_view bytes) {
 }  // namespace
 
 void write_atomically(const std::string& path, std::string_view contents) {
+  write_atomically(path, std::span(&contents, 1));
+}
+
+void write_atomically(const std::string& path, std::span<const std::string_view> parts) {
   const std::string beside = fmt::format("{}.tmp-{}", path, ::getpid());
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) fail(beside, "created");
-  const bool whole = write_all(file, contents) && ::fsync(file) == 0;
+  bool whole = true;
+  for (std::string_view part : parts) whole = whole && write_all(file, part);
+  whole = whole && ::fsync(file) == 0;
   const int reason = errno;
   ::close(file);
   if (!whole || ::rename(beside.c_str(), path.c_str()) != 0) {
