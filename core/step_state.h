@@ -69,8 +69,8 @@ struct UpdateRule {
   bool centered = false;             // RMSprop
   double lr_decay = 0.0;             // Adagrad
   double trust_coefficient = 0.001;  // LARS
-  double clip_value =
-      std::numeric_limits<double>::infinity();  // bound of every element of gradient · gradient_factor
+  // Bound of every element of gradient · gradient_factor.
+  double clip_value = std::numeric_limits<double>::infinity();
 };
 
 // Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:

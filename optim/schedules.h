@@ -23,8 +23,8 @@ namespace tandem::optim {
 // At step t < steps the rate is multiplied by start + (1 - start)·t/steps.
 struct Warmup {
   std::int64_t steps = 0;
-  std::optional<double>
-      start;  // 1/(steps + 1) unless given: equal steps that neither start at zero nor repeat the top
+  // 1/(steps + 1) unless given: equal steps that neither start at zero nor repeat the top.
+  std::optional<double> start{};
 };
 
 class Schedule {

@@ -10,8 +10,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/convert.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/simd.h"
 #include "core/error.h"
 
 namespace tandem::cpu {
@@ -117,11 +117,11 @@ struct Pointers {
   DType working_dtype;
 };
 
-template <class Native>
-void narrow_block(const float* x, void* y, Index first, Index n) {
-  // Eigen's vectorised conversion, to nearest even.
-  Eigen::Map<Eigen::Array<Native, Eigen::Dynamic, 1>>(static_cast<Native*>(y) + first, n) =
-      Eigen::Map<const Eigen::Array<float, Eigen::Dynamic, 1>>(x + first, n).template cast<Native>();
+template <class S>
+void narrow_block(const float* x, S* y, Index n) {
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
+  if (i < n) store_first(y + i, load_first(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
 }
 
 template <class Element>
@@ -148,9 +148,9 @@ void update_block(const UpdateConstants& constants, const Pointers& p, Index fir
   }
   if (p.working == nullptr) return;
   if (p.working_dtype == DType::f16) {
-    narrow_block<Eigen::half>(p.master, p.working, first, n);
+    narrow_block(w, static_cast<Half*>(p.working) + first, n);
   } else {
-    narrow_block<Eigen::bfloat16>(p.master, p.working, first, n);
+    narrow_block(w, static_cast<BFloat16*>(p.working) + first, n);
   }
 }
 
