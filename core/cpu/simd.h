@@ -1,8 +1,8 @@
 // Sixteen floats at a time, with loads from and stores to every floating storage type but f64.
 //
 // One interface over AVX-512, AVX2 with F16C and FMA, and plain C++, chosen at compile time. Conversions
-// round to nearest even, keep 16-bit subnormals (hence no vcvtneps2bf16, which flushes them), and turn every
-// NaN into a quiet one. `bits` arguments and results hold lane i in bit i.
+// round to nearest even, keep 16-bit subnormals, and turn every NaN into a quiet one. `bits` arguments and
+// results hold lane i in bit i.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,12 @@ inline __m512 widen(__m256i bits, BFloat16) {
 }
 inline __m512 widen(__m256i bits, Half) { return _mm512_maskz_cvtph_ps(kAll, bits); }
 inline __m256i narrow(__m512 v, BFloat16) {
+#if defined(__AVX512BF16__)
+  // The instruction flushes subnormals; they are rare enough for a branch.
+  constexpr int kSubnormal = 0x20;
+  if (_mm512_fpclass_ps_mask(v, kSubnormal) == 0) [[likely]]
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
+#endif
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
