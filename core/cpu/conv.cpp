@@ -99,7 +99,7 @@ Tensor matrix_of(const Tensor& filter) { return filter.viewed({filter.size(0), f
 // stride hits. GFLOP/s of one Zen 5 core, own kernel → product: 256→1024@14 203 → 201, 1024→256@14 193 → 216,
 // 1024→512@14 198 → 211, 512→2048@7 190 → 233, 2048→512@7 172 → 223, 1024→2048@14/2 168 → 242; 512→256@28 211
 // → 212.
-constexpr Index kLargePointwise = 256 * 1024;
+constexpr Index kLargePointwise = 128 * 1024;
 
 // The pixels of x under a 1×1 kernel with a stride, gathered.
 Tensor gather_pixels(const Convolution& p, const Tensor& x) {

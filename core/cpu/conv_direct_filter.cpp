@@ -24,7 +24,7 @@ constexpr Index kGroupChannels = 512;
 // Output pixels summed in registers before the gradient in memory is touched. With few, the panels of one
 // tile stay in the first cache; a gradient that has left the second cache wants more.
 constexpr Index kPixels = 224, kManyPixels = 448;
-constexpr Index kLargeGradient = 256 * 1024;
+constexpr Index kLargeGradient = 1024 * 1024;
 // Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
 // divided.
 constexpr Index kPrivateGradient = 192 * 1024;
