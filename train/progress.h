@@ -48,7 +48,7 @@ class Progress {
   Clock::time_point started_ = Clock::now(), last_{};
 };
 
-// "1:05", "2:03:04"
+// "3.2 s", "1:05", "2:03:04"
 std::string duration_text(double seconds);
 // "1.2k", "3.45M"
 std::string count_text(double count);

@@ -14,6 +14,8 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "optim/registry.h"
+#include "train/run_directory.h"
+#include "train/weights.h"
 
 namespace tandem::train {
 
@@ -70,24 +72,26 @@ void prepare_machine(const config::Loaded& loaded) {
 
 datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report) {
   const auto& data = config.data;
-  return datasets::open_dataset({.name = data.name,
-                                 .path = data.path.value_or(""),
-                                 .train_size = data.train_size,
-                                 .validation_size = data.validation_size,
-                                 .test_size = data.test_size,
-                                 .test_fraction = data.test_fraction,
-                                 .split_seed = static_cast<std::uint64_t>(data.split_seed),
-                                 .image_size = data.image_size,
-                                 .channels = data.channels,
-                                 .classes = data.classes,
-                                 .noise = data.noise,
-                                 .train_images = data.train_images.value_or(""),
-                                 .train_labels = data.train_labels.value_or(""),
-                                 .test_images = data.test_images.value_or(""),
-                                 .test_labels = data.test_labels.value_or(""),
-                                 .skip_bad_samples = data.skip_bad_samples,
-                                 .max_bad_samples = data.max_bad_samples,
-                                 .report = std::move(report)});
+  datasets::DataOptions options;
+  options.name = data.name;
+  options.path = data.path.value_or("");
+  options.train_size = data.train_size;
+  options.validation_size = data.validation_size;
+  options.test_size = data.test_size;
+  options.test_fraction = data.test_fraction;
+  options.split_seed = static_cast<std::uint64_t>(data.split_seed);
+  options.image_size = data.image_size;
+  options.channels = data.channels;
+  options.classes = data.classes;
+  options.noise = data.noise;
+  options.train_images = data.train_images.value_or("");
+  options.train_labels = data.train_labels.value_or("");
+  options.test_images = data.test_images.value_or("");
+  options.test_labels = data.test_labels.value_or("");
+  options.skip_bad_samples = data.skip_bad_samples;
+  options.max_bad_samples = data.max_bad_samples;
+  options.report = std::move(report);
+  return datasets::open_dataset(options);
 }
 
 DataDescription describe_data(const datasets::Splits& splits) {
@@ -103,6 +107,22 @@ DataDescription describe_data(const config::Config& config) {
   description.info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
   description.info.classes = data.classes > 0 ? data.classes : 10;
   return description;
+}
+
+namespace {
+
+class Described final : public datasets::Dataset {
+ public:
+  explicit Described(datasets::DatasetInfo info) { info_ = std::move(info); }
+  Index size() const override { return 0; }
+  datasets::Sample get(Index) const override { throw InternalError("data", "a description has no samples"); }
+};
+
+}  // namespace
+
+datasets::Splits without_samples(const DataDescription& description) {
+  const auto dataset = std::make_shared<Described>(description.info);
+  return {.train = dataset, .test = dataset, .validation = {}, .image_size = description.image_size};
 }
 
 std::vector<datasets::TransformSpec> augmentations(const config::Config& config) {
@@ -122,6 +142,25 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
     throw UserError("", fmt::format("{}: {}: {}", config::place_of(loaded.given, error.path()), error.path(),
                                     end == std::string::npos ? what : what.substr(end + 2)));
   }
+}
+
+std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
+  if (!config.init_from) return {};
+  const auto& from = *config.init_from;
+  std::error_code error;
+  std::string path = from.path;
+  if (std::filesystem::is_directory(path, error)) path = RunDirectory::open(path).checkpoint("best");
+  require(std::filesystem::is_regular_file(path, error), "", "init_from.path: {}: no such file", path);
+  const LoadReport report =
+      load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
+  std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
+  if (!from.freeze) return notes;
+  const int frozen = model.freeze(std::regex(*from.freeze));
+  require(frozen > 0, "",
+          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`",
+          *from.freeze);
+  notes.push_back(fmt::format("{} parameters frozen", frozen));
+  return notes;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {

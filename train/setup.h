@@ -32,6 +32,9 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
 DataDescription describe_data(const config::Config& config);
 DataDescription describe_data(const datasets::Splits& splits);
 
+// Splits with the description's facts and no samples, for pipelines.
+datasets::Splits without_samples(const DataDescription& description);
+
 std::vector<datasets::TransformSpec> augmentations(const config::Config& config);
 
 // The model for samples of the given shape; weights are drawn from the seed. Errors name the line of the

@@ -11,6 +11,7 @@
 #include "autograd/ops/shape.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "optim/names.h"
 
 namespace tandem::train {
 
@@ -72,13 +73,7 @@ std::string text_of(const std::vector<std::uint64_t>& extents) {
   return fmt::format("[{}]", fmt::join(extents, ","));
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 5;
-  const auto shown =
-      fmt::join(names.begin(), names.begin() + static_cast<long>(std::min(kShown, names.size())), ", ");
-  return names.size() > kShown ? fmt::format("{} and {} more", shown, names.size() - kShown)
-                               : fmt::format("{}", shown);
-}
+using optim::listed;
 
 std::string listed(const std::vector<Mismatch>& mismatches) {
   std::vector<std::string> texts;

@@ -11,10 +11,8 @@ namespace tandem::config {
 namespace {
 
 std::string number_text(double number) {
-  if (number == std::floor(number) && std::abs(number) < 1e6) return fmt::format("{:.0f}", number);
-  if (number == std::floor(number) && std::abs(number) < 9e15 && std::fmod(number, 1024.0) != 0.0)
-    return fmt::format("{:.0f}", number);
-  return fmt::format("{:g}", number);
+  const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+  return whole ? fmt::format("{:.0f}", number) : fmt::format("{:g}", number);
 }
 
 std::string range_text(const Type& type) {

@@ -1,0 +1,174 @@
+// The training step alone: one synthetic batch that stays on the device.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/backend.h"
+#include "core/cpu/cpu_features.h"
+#include "core/random.h"
+#include "models/builder.h"
+#include "train/commands/commands.h"
+#include "train/phases.h"
+#include "train/progress.h"
+#include "train/setup.h"
+
+namespace tandem::commands {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Linear interpolation between the values of a sorted list.
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+datasets::Batch synthetic_batch(const Shape& sample, Index size, Index classes, std::uint64_t seed) {
+  datasets::Batch batch;
+  batch.images = Tensor::empty(sample.inserted(0, size), {.kind = MemoryKind::data});
+  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
+                                1.0);
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
+  for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(classes));
+  batch.labels = Tensor::from(labels, {size});
+  return batch;
+}
+
+struct Measured {
+  std::vector<double> step_ms;                                           // sorted
+  std::array<std::vector<double>, train::kPhaseNames.size()> phases_ms;  // sorted
+};
+
+class Bench {
+ public:
+  explicit Bench(const config::Loaded& loaded) : config_(loaded.config) {
+    const train::DataDescription data = train::describe_data(config_);
+    const auto pipeline =
+        datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
+    model_ = train::make_model(loaded, data, pipeline.output_shape());
+    task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
+    optimizer_ = train::make_optimizer(config_, *model_);
+    optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
+    step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+                                          std::move(options));
+    const auto seed = static_cast<std::uint64_t>(config_.seed);
+    batch_ = synthetic_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
+  }
+
+  Measured measure(std::int64_t warmup, std::int64_t steps) {
+    for (std::int64_t i = 0; i < warmup; ++i) step();
+    Measured measured;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      phases_.clear();
+      step();
+      measured.step_ms.push_back(1e3 * phases_.total());
+      for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
+        measured.phases_ms[p].push_back(1e3 * phases_.seconds(static_cast<train::Phase>(p)));
+    }
+    std::sort(measured.step_ms.begin(), measured.step_ms.end());
+    for (auto& phase : measured.phases_ms) std::sort(phase.begin(), phase.end());
+    return measured;
+  }
+
+ private:
+  // Each phase ends when the device has done its work.
+  void finish(train::Phase phase) {
+    backend_for({}).synchronize();
+    phases_.finish(phase);
+  }
+
+  void step() {
+    using train::Phase;
+    phases_.start();
+    for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
+      const RandomScope random(static_cast<std::uint64_t>(config_.seed),
+                               static_cast<std::uint32_t>(step_->attempted()),
+                               static_cast<std::uint32_t>(micro));
+      const datasets::Batch batch = batch_;
+      finish(Phase::data);
+      const Tensor output = (*model_)(batch.images);
+      finish(Phase::forward);
+      const Tensor loss = task_->loss(output, batch);
+      finish(Phase::loss);
+      step_->backward(loss, static_cast<double>(batch.size()));
+      finish(Phase::backward);
+    }
+    step_->apply();
+    finish(Phase::update);
+  }
+
+  const config::Config& config_;
+  nn::ModulePtr model_;
+  std::unique_ptr<train::Task> task_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Step> step_;
+  datasets::Batch batch_;
+  train::PhaseTimer phases_;
+};
+
+Json as_json(const config::Loaded& loaded, const Measured& measured) {
+  const auto& config = loaded.config;
+  const MemoryFigures memory = host_allocator().figures();
+  Json kinds = Json::object(), phases = Json::object();
+  for (int kind = 0; kind < kMemoryKindCount; ++kind)
+    kinds[std::string(name_of(static_cast<MemoryKind>(kind)))] =
+        memory.peak_by_kind[static_cast<std::size_t>(kind)];
+  for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
+    phases[train::kPhaseNames[p]] = quantile(measured.phases_ms[p], 0.5);
+  const double median = quantile(measured.step_ms, 0.5);
+  const double items = static_cast<double>(config.data.batch_size * config.accumulate);
+  return {{"config", config.name},
+          {"precision", config.precision.label()},
+          {"device", to_string(Device{})},
+          {"threads", cpu::threads()},
+          {"batch_size", config.data.batch_size},
+          {"items_per_s", 1e3 * items / median},
+          {"step_ms",
+           {{"median", median},
+            {"p10", quantile(measured.step_ms, 0.1)},
+            {"p90", quantile(measured.step_ms, 0.9)}}},
+          {"steps", measured.step_ms.size()},
+          {"peak_memory_bytes", memory.peak},
+          {"memory", kinds},
+          {"phases_ms", phases}};
+}
+
+void print_text(const Json& result) {
+  fmt::print("{}, {}, {}, {} threads, batch {}\n", result["config"].get<std::string>(),
+             result["precision"].get<std::string>(), result["device"].get<std::string>(),
+             result["threads"].get<int>(), result["batch_size"].get<std::int64_t>());
+  const auto& step = result["step_ms"];
+  const double median = step["median"].get<double>();
+  fmt::print("{:<12}{:.1f} items/s\n", "rate", result["items_per_s"].get<double>());
+  fmt::print("{:<12}{:.2f} ms (p10 {:.2f}, p90 {:.2f}, {} steps)\n", "step", median,
+             step["p10"].get<double>(), step["p90"].get<double>(), result["steps"].get<std::int64_t>());
+  for (const auto& [phase, ms] : result["phases_ms"].items())
+    fmt::print("  {:<10}{:.2f} ms, {:.1f} %\n", phase, ms.get<double>(), 100.0 * ms.get<double>() / median);
+  fmt::print("{:<12}{}\n", "peak memory", train::bytes_text(result["peak_memory_bytes"].get<double>()));
+  for (const auto& [kind, bytes] : result["memory"].items()) {
+    if (bytes.get<double>() > 0.0) fmt::print("  {:<12}{}\n", kind, train::bytes_text(bytes.get<double>()));
+  }
+}
+
+}  // namespace
+
+int bench(const BenchArguments& arguments) {
+  const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
+  train::prepare_machine(loaded);
+  Bench bench(loaded);
+  const Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps));
+  if (arguments.json) {
+    fmt::print("{}\n", result.dump());
+  } else {
+    print_text(result);
+  }
+  return 0;
+}
+
+}  // namespace tandem::commands

@@ -1,0 +1,66 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "models/builder.h"
+#include "train/checkpoints.h"
+#include "train/commands/commands.h"
+#include "train/evaluate.h"
+
+namespace tandem::commands {
+
+namespace {
+
+datasets::DatasetPtr split_of(const datasets::Splits& splits, const std::string& name) {
+  if (name == "train") return splits.train;
+  if (name == "test") return splits.test;
+  require(splits.validation != nullptr, "",
+          "there is no validation split; data.validation_size sets one aside");
+  return splits.validation;
+}
+
+}  // namespace
+
+int eval(const EvalArguments& arguments) {
+  const auto run = train::RunDirectory::open(arguments.run);
+  const config::Loaded loaded = config::load(run.config(), arguments.overrides);
+  train::prepare_machine(loaded);
+  const std::string weights = train::weights_path(run, arguments.weights);
+  const auto splits = train::open_data(loaded.config);
+  auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
+  const Shape sample = pipeline.output_shape();
+  datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
+                          {.batch_size = *loaded.config.data.eval_batch_size});
+  const auto model = train::make_model(loaded, train::describe_data(splits), sample);
+  train::load_run_weights(run, arguments.weights, *model);
+  const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
+  const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
+  const train::Metrics metrics = evaluation->metrics();
+  const auto& class_names = splits.train->info().class_names;
+  if (arguments.json) {
+    nlohmann::ordered_json object{{"run", arguments.run},
+                                  {"weights", weights},
+                                  {"split", arguments.split},
+                                  {"samples", loader.samples_per_epoch()},
+                                  {"metrics", nlohmann::ordered_json::object()}};
+    for (const auto& [name, value] : metrics) object["metrics"][name] = value;
+    if (const auto* matrix = evaluation->confusion()) {
+      object["classes"] = class_names;
+      auto rows = nlohmann::ordered_json::array();
+      for (Index row = 0; row < matrix->classes; ++row) {
+        const auto first = matrix->counts.begin() + row * matrix->classes;
+        rows.push_back(std::vector<std::int64_t>(first, first + matrix->classes));
+      }
+      object["confusion"] = rows;
+    }
+    fmt::print("{}\n", object.dump());
+    return 0;
+  }
+  fmt::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
+             train::metrics_text(metrics));
+  if (const auto* matrix = evaluation->confusion()) fmt::print("{}", matrix->csv(class_names));
+  return 0;
+}
+
+}  // namespace tandem::commands

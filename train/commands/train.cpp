@@ -1,0 +1,75 @@
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "train/commands/commands.h"
+#include "train/config/load.h"
+#include "train/resume.h"
+#include "train/trainer.h"
+
+namespace tandem::commands {
+
+namespace {
+
+std::string command_line(const TrainArguments& arguments) {
+  std::string line = "tandem train";
+  if (!arguments.config.empty()) line += " " + arguments.config;
+  for (const std::string& argument : arguments.overrides) line += " " + argument;
+  if (!arguments.resume.empty()) line += " --resume " + arguments.resume;
+  if (arguments.limit_steps) line += fmt::format(" --limit-steps {}", *arguments.limit_steps);
+  if (arguments.overfit_batches) line += fmt::format(" --overfit-batches {}", *arguments.overfit_batches);
+  return line;
+}
+
+void print_result(const train::TrainResult& result, const config::Config& config, const std::string& run) {
+  std::string name = result.split;
+  if (!name.empty()) name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
+  const auto& [metric, value] = result.metrics.front();
+  const auto shown = [](const std::string& key, double number) {
+    return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
+  };
+  fmt::print("{} {}: {}", name, metric, shown(metric, value));
+  if (result.best && result.split != "train")
+    fmt::print(" (best {} {} after epoch {})", config.checkpoint.best,
+               shown(config.checkpoint.best, *result.best), result.best_epoch);
+  fmt::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), run);
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments) {
+  const auto resumed = train::run_to_resume(arguments.config, arguments.resume);
+  require(!resumed || arguments.overrides.empty(), "",
+          "--resume goes on with the configuration of {}; {} cannot change it",
+          resumed ? resumed->path().string() : "",
+          arguments.overrides.empty() ? "" : arguments.overrides.front());
+  config::Loaded loaded = config::load(resumed ? resumed->config() : arguments.config, arguments.overrides);
+  train::prepare_machine(loaded);
+  train::Trainer trainer(loaded, {.limit_steps = arguments.limit_steps,
+                                  .overfit_batches = arguments.overfit_batches,
+                                  .quiet = arguments.quiet,
+                                  .resume = resumed.has_value()});
+  if (arguments.dry_run) {
+    fmt::print("{}", trainer.dry_run());
+    return 0;
+  }
+  const train::StopRequest stop;
+  const auto directory =
+      resumed ? *resumed : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name);
+  const std::string run = directory.path().string();
+  const train::TrainResult result = trainer.run(directory, command_line(arguments), stop);
+  switch (result.status) {
+    case train::TrainStatus::failed:
+      fmt::print(stderr, "tandem: {}\nRun directory: {}\n", result.failure, run);
+      return kExitFailure;
+    case train::TrainStatus::interrupted:
+      fmt::print("Interrupted after step {}. Go on with: tandem train --resume {}\n", result.steps, run);
+      return kExitInterrupted;
+    case train::TrainStatus::completed:
+      break;
+  }
+  print_result(result, loaded.config, run);
+  return 0;
+}
+
+}  // namespace tandem::commands

@@ -1,0 +1,34 @@
+#include "train/evaluate.h"
+
+#include <fmt/core.h>
+
+#include "autograd/modes.h"
+
+namespace tandem::train {
+
+std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader, const Task& task,
+                                     bool confusion, const StopRequest* stop) {
+  const NoGrad no_grad;
+  const bool was_training = model.training();
+  model.eval();
+  auto evaluation = task.evaluation(confusion);
+  loader.seek({});
+  while (auto batch = loader.next()) {
+    evaluation->add(model(batch->images), *batch);
+    if (stop && stop->asked()) {
+      evaluation.reset();
+      break;
+    }
+  }
+  model.train(was_training);
+  return evaluation;
+}
+
+std::string metrics_text(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics)
+    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", name, value);
+  return text;
+}
+
+}  // namespace tandem::train

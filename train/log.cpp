@@ -1,0 +1,35 @@
+#include "train/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+
+#include "core/error.h"
+
+namespace tandem::train {
+
+class Log::Impl {
+ public:
+  explicit Impl(const std::string& path)
+      : logger("run", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false)) {
+    logger.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+    logger.flush_on(spdlog::level::info);
+  }
+  spdlog::logger logger;
+};
+
+Log::Log(const std::string& path) {
+  try {
+    impl_ = std::make_unique<Impl>(path);
+  } catch (const spdlog::spdlog_ex& error) {
+    throw VendorError("", error.what());
+  }
+}
+
+Log::~Log() = default;
+
+// The text is an argument, never a format.
+void Log::info(const std::string& text) { impl_->logger.info("{}", text); }
+void Log::warning(const std::string& text) { impl_->logger.warn("{}", text); }
+void Log::error(const std::string& text) { impl_->logger.error("{}", text); }
+
+}  // namespace tandem::train

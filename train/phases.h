@@ -1,0 +1,40 @@
+// Where the time of a training step goes. A reading costs some tens of nanoseconds; on an asynchronous device
+// a phase is the time of the host unless the caller synchronises first.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+namespace tandem::train {
+
+enum class Phase : std::uint8_t { data, forward, loss, backward, update };
+
+inline constexpr std::array<const char*, 5> kPhaseNames = {"data", "forward", "loss", "backward", "update"};
+
+class PhaseTimer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The next phase starts now.
+  void start() { last_ = Clock::now(); }
+  // What passed since the last start or finish belongs to `phase`.
+  void finish(Phase phase) {
+    const auto now = Clock::now();
+    seconds_[static_cast<std::size_t>(phase)] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  double seconds(Phase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  double total() const {
+    double sum = 0.0;
+    for (const double seconds : seconds_) sum += seconds;
+    return sum;
+  }
+  void clear() { seconds_ = {}; }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+  std::array<double, kPhaseNames.size()> seconds_{};
+};
+
+}  // namespace tandem::train

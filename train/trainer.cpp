@@ -1,0 +1,380 @@
+#include "train/trainer.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "data/decorators.h"
+#include "models/builder.h"
+#include "train/config/load.h"
+#include "train/environment.h"
+#include "train/evaluate.h"
+#include "train/files.h"
+
+namespace tandem::train {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A loss that is no number; carries the sentence for the user.
+struct Diverged {
+  std::string what;
+};
+
+datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
+  std::iota(indices.begin(), indices.end(), 0U);
+  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
+}
+
+}  // namespace
+
+const char* name_of(TrainStatus status) {
+  constexpr const char* names[] = {"completed", "interrupted", "failed"};
+  return names[static_cast<int>(status)];
+}
+
+// What exists only while a run goes on.
+struct Trainer::Session {
+  Session(const RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
+          const DataDescription& data)
+      : directory(directory_),
+        stop(stop_),
+        metrics(directory_.metrics()),
+        log(directory_.log()),
+        checkpoints(directory_, config.checkpoint.keep, data) {}
+
+  void say(const std::string& text) {
+    if (progress) progress->line(text);
+    log.info(text);
+  }
+
+  const RunDirectory& directory;
+  const StopRequest& stop;
+  MetricsFile metrics;
+  Log log;
+  Checkpoints checkpoints;
+  std::unique_ptr<Progress> progress;  // absent when quiet
+  RunState state;
+  TrainResult result;
+  std::deque<Pending> pending;
+  optim::StepReport report;
+  Clock::time_point started = Clock::now();
+  double step_seconds = 0.0;  // smoothed
+  double epoch_loss = 0.0, epoch_samples = 0.0;
+  double epoch_seconds = 0.0;
+};
+
+Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
+    : loaded_(loaded), config_(loaded.config), options_(options) {
+  splits_ = open_data(config_);
+  data_ = describe_data(splits_);
+  make_loaders();
+  model_ = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
+  notes_ = initialise_from(config_, *model_);
+  task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
+  optimizer_ = make_optimizer(config_, *model_);
+  const std::int64_t per_epoch = steps_per_epoch();
+  step_ = std::make_unique<optim::Step>(
+      *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+      step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::make_loaders() {
+  const auto& data = config_.data;
+  const auto specs =
+      options_.overfit_batches ? std::vector<datasets::TransformSpec>{} : augmentations(config_);
+  datasets::DatasetPtr training = splits_.train;
+  datasets::DatasetPtr held_out = splits_.validation ? splits_.validation : splits_.test;
+  eval_split_ = splits_.validation ? "validation" : "test";
+  if (options_.overfit_batches) {
+    training = held_out = first_samples(training, *options_.overfit_batches * data.batch_size);
+    eval_split_ = "train";
+  }
+  train_loader_ = std::make_unique<datasets::Loader>(
+      training, datasets::training_pipeline(splits_, specs),
+      datasets::LoaderOptions{.batch_size = data.batch_size,
+                              .shuffle = data.shuffle && !options_.overfit_batches,
+                              .drop_last = data.drop_last && training->size() >= data.batch_size,
+                              .threads = static_cast<int>(data.workers),
+                              .prefetch = static_cast<int>(data.prefetch),
+                              .seed = static_cast<std::uint64_t>(config_.seed)});
+  const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
+    return std::make_unique<datasets::Loader>(dataset, datasets::evaluation_pipeline(splits_, specs),
+                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size});
+  };
+  eval_loader_ = evaluating(held_out);
+  if (eval_split_ == "validation") test_loader_ = evaluating(splits_.test);
+}
+
+std::int64_t Trainer::steps_per_epoch() const {
+  const std::int64_t batches = train_loader_->batches_per_epoch();
+  return (batches + config_.accumulate - 1) / config_.accumulate;
+}
+
+bool Trainer::limit_reached() const {
+  return options_.limit_steps && step_->attempted() >= *options_.limit_steps;
+}
+
+std::string Trainer::dry_run() {
+  const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
+  const auto batch = train_loader_->next();
+  const double loss = task_->loss((*model_)(batch->images), *batch).item();
+  step_->clear();
+  std::string text = fmt::format("{}: {} training, {} {} samples, {} classes\n", data_.info.name,
+                                 train_loader_->samples_per_epoch(), eval_loader_->samples_per_epoch(),
+                                 eval_split_, data_.info.classes);
+  text += fmt::format("model: {} parameters, {} trained\n", model_->parameter_count(),
+                      model_->parameter_count(true));
+  for (const std::string& note : notes_) text += note + "\n";
+  text += fmt::format("batch: {} → loss {:.4f}\n", to_string(batch->images.shape()), loss);
+  text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
+                      config_.precision.label(), to_string(Device{}));
+  return text;
+}
+
+TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
+                         const StopRequest& stop) {
+  Session session(directory, stop, config_, data_);
+  config::Json found = environment();
+  found["command_line"] = command_line;
+  found["seed"] = config_.seed;
+  write_atomically(directory.environment(), found.dump(2) + "\n");
+  if (!options_.resume) write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
+  if (!options_.quiet) session.progress = std::make_unique<Progress>();
+  session.log.info(command_line);
+  for (const std::string& note : notes_) session.say(note);
+  if (options_.resume) {
+    session.state = session.checkpoints.load_state(*model_, *step_);
+    train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch - 1), session.state.position});
+    session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
+  }
+  session.metrics.write(
+      StartEvent{model_->parameter_count(), config_.precision.label(), to_string(Device{})});
+
+  const auto end = [&] {
+    const optim::StepReport report = step_->synchronize();
+    session.result.steps = report.attempted;
+    session.result.best = session.state.best;
+    session.result.best_epoch = session.state.best_epoch;
+    session.result.wall_s = since(session.started);
+    session.metrics.write(EndEvent{name_of(session.result.status), report.attempted, report.applied,
+                                   report.skipped, session.result.wall_s, host_allocator().figures().peak,
+                                   session.result.metrics});
+    if (session.progress) session.progress->finish();
+  };
+  try {
+    train(session);
+  } catch (const Diverged& diverged) {
+    session.result.status = TrainStatus::failed;
+    session.result.failure = diverged.what;
+    session.log.error(diverged.what);
+  } catch (const std::exception& error) {
+    session.result.status = TrainStatus::failed;
+    session.log.error(error.what());
+    end();
+    throw;
+  }
+  end();
+  session.log.info(name_of(session.result.status));
+  return session.result;
+}
+
+TrainResult Trainer::train(Session& session) {
+  RunState& state = session.state;
+  while (state.epoch <= config_.epochs && !limit_reached()) {
+    const bool whole = train_epoch(session);
+    const bool last = !whole || state.epoch == config_.epochs || limit_reached();
+    if (session.stop.asked() || !evaluate_and_save(session, whole, last)) {
+      interrupt(session);
+      return session.result;
+    }
+    if (!whole) break;
+    ++state.epoch;
+    state.position = 0;
+  }
+  if (session.result.metrics.empty())
+    evaluate_and_save(session, true, true);  // there was nothing left to train
+  if (test_loader_) test_best(session);
+  return session.result;
+}
+
+// From state.position on. Returns whether the epoch came to its end.
+bool Trainer::train_epoch(Session& session) {
+  const auto started = Clock::now();
+  session.epoch_loss = session.epoch_samples = 0.0;
+  model_->train();
+  const Index batches = train_loader_->batches_per_epoch();
+  Index served = session.state.position / train_loader_->options().batch_size;
+  auto step_started = Clock::now();
+  Pending pending;
+  phases_.start();
+  while (served < batches) {
+    auto batch = train_loader_->next();
+    phases_.finish(Phase::data);
+    micro_batch(*batch, pending);
+    batch.reset();  // its memory may serve the next one
+    ++served;
+    if (!step_->ready() && served < batches) continue;
+    pending.seconds = since(step_started);
+    step_started = Clock::now();
+    end_step(session, std::move(pending));
+    pending = {};
+    if (session.stop.asked() || limit_reached()) break;
+  }
+  read_outcomes(session, step_->synchronize());
+  session.state.position = train_loader_->state().position;
+  session.epoch_seconds = since(started);
+  session.result.train_s += session.epoch_seconds;
+  if (served < batches) return false;
+  train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch), 0});
+  return true;
+}
+
+void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
+  const RandomScope random(static_cast<std::uint64_t>(config_.seed),
+                           static_cast<std::uint32_t>(step_->attempted()),
+                           static_cast<std::uint32_t>(step_->micro_batches()));
+  phases_.start();
+  const Tensor output = (*model_)(batch.images);
+  phases_.finish(Phase::forward);
+  const Tensor loss = task_->loss(output, batch);
+  phases_.finish(Phase::loss);
+  step_->backward(loss, static_cast<double>(batch.size()));
+  phases_.finish(Phase::backward);
+  pending.losses.push_back(loss.detach());
+  pending.samples.push_back(static_cast<double>(batch.size()));
+}
+
+void Trainer::end_step(Session& session, Pending pending) {
+  step_->apply();
+  phases_.finish(Phase::update);
+  pending.attempted = step_->attempted();
+  session.pending.push_back(std::move(pending));
+  read_outcomes(session, step_->last_report());
+}
+
+// The outcome of a step is read when it has arrived, at most one step late.
+void Trainer::read_outcomes(Session& session, const optim::StepReport& report) {
+  while (!session.pending.empty() && session.pending.front().attempted <= report.attempted) {
+    log_step(session, session.pending.front(), report);
+    session.pending.pop_front();
+  }
+}
+
+void Trainer::log_step(Session& session, const Pending& pending, const optim::StepReport& report) {
+  double loss = 0.0, samples = 0.0;
+  for (std::size_t i = 0; i < pending.losses.size(); ++i) {
+    loss += pending.losses[i].item() * pending.samples[i];
+    samples += pending.samples[i];
+  }
+  session.epoch_loss += loss;
+  session.epoch_samples += samples;
+  loss /= samples;
+  session.step_seconds =
+      session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
+  const bool diverged = !std::isfinite(loss);
+  if (pending.attempted % config_.log_every == 0 || diverged)
+    session.metrics.write(StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
+                                    report.learning_rate, report.loss_scale, report.skipped,
+                                    report.gradient_norm, samples / pending.seconds});
+  if (diverged && config_.on_divergence == "stop")
+    throw Diverged{fmt::format(
+        "step {} (epoch {}): the loss is {}, at a learning rate of {:g}; try a lower optimizer.lr, "
+        "schedule.warmup_steps or clip_norm, or go on regardless with on_divergence=continue",
+        pending.attempted, session.state.epoch, loss, report.learning_rate)};
+  if (!session.progress) return;
+  const std::int64_t per_epoch = steps_per_epoch();
+  session.progress->update({.epoch = session.state.epoch,
+                            .epochs = config_.epochs,
+                            .step = (pending.attempted - 1) % per_epoch + 1,
+                            .steps = per_epoch,
+                            .total_step = pending.attempted,
+                            .total_steps = per_epoch * config_.epochs,
+                            .loss = loss,
+                            .lr = report.learning_rate,
+                            .items_per_s = samples / session.step_seconds});
+}
+
+// Returns false when a stop was asked for before the evaluation had ended.
+bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
+  const auto due = [&](std::int64_t every) {
+    return last || (every > 0 && session.state.epoch % every == 0);
+  };
+  const std::int64_t epoch = session.state.epoch, step = step_->attempted();
+  // The averages are what is evaluated and saved, where there are any.
+  std::optional<optim::Ema::Scope> averaged;
+  if (step_->ema()) averaged.emplace(*step_->ema());
+  if (due(config_.eval.every_epochs)) {
+    if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
+    const std::string& key = config_.checkpoint.best;
+    const double value = metric(session.result.metrics, key);
+    const bool greater = task_->greater_is_better(key);
+    if (!session.state.best || (greater ? value > *session.state.best : value < *session.state.best)) {
+      session.state.best = value;
+      session.state.best_epoch = epoch;
+      session.metrics.write_checkpoint(step, session.checkpoints.save_best(*model_, epoch, step));
+    }
+  }
+  if (!due(config_.checkpoint.every_epochs)) return true;
+  session.metrics.write_checkpoint(step, config_.checkpoint.keep > 0
+                                             ? session.checkpoints.save_epoch(*model_, epoch, step)
+                                             : session.checkpoints.save_last(*model_, epoch, step));
+  averaged.reset();
+  RunState next = session.state;
+  if (whole) {
+    ++next.epoch;
+    next.position = 0;
+  }
+  session.checkpoints.save_state(*model_, *step_, next);
+  return true;
+}
+
+// Returns false when a stop was asked for on the way.
+bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std::string& split,
+                           bool confusion) {
+  const auto evaluation = evaluate(*model_, loader, *task_, confusion, &session.stop);
+  if (!evaluation) return false;
+  session.result.metrics = evaluation->metrics();
+  session.result.split = split;
+  session.metrics.write(EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
+  if (const ConfusionMatrix* matrix = evaluation->confusion())
+    write_atomically(session.directory.path() / "confusion.csv", matrix->csv(data_.info.class_names));
+  std::string training;
+  if (session.epoch_samples > 0.0)
+    training = fmt::format("training loss {:.4f}  ", session.epoch_loss / session.epoch_samples);
+  session.say(fmt::format(
+      "epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs, training, split,
+      metrics_text(session.result.metrics),
+      count_text(session.epoch_seconds > 0.0 ? session.epoch_samples / session.epoch_seconds : 0.0),
+      duration_text(since(session.started))));
+  return true;
+}
+
+// With a validation split, the test split is looked at once, with the weights that validation chose.
+void Trainer::test_best(Session& session) {
+  load_run_weights(session.directory, "best", *model_);
+  session.epoch_samples = 0.0;
+  evaluate_now(session, *test_loader_, "test", config_.eval.confusion);
+}
+
+// An epoch that was trained but not evaluated is evaluated first when the run goes on.
+void Trainer::interrupt(Session& session) {
+  session.result.status = TrainStatus::interrupted;
+  session.checkpoints.save_state(*model_, *step_, session.state);
+  std::optional<optim::Ema::Scope> averaged;
+  if (step_->ema()) averaged.emplace(*step_->ema());
+  session.metrics.write_checkpoint(
+      step_->attempted(), session.checkpoints.save_last(*model_, session.state.epoch, step_->attempted()));
+}
+
+}  // namespace tandem::train

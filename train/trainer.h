@@ -1,0 +1,102 @@
+// Trainer: the loop over epochs and batches of one run.
+//
+// Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
+// bit by its configuration, and goes on after an interruption as if there had been none.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/loader.h"
+#include "train/checkpoints.h"
+#include "train/log.h"
+#include "train/metrics.h"
+#include "train/phases.h"
+#include "train/progress.h"
+#include "train/run_directory.h"
+#include "train/setup.h"
+#include "train/signals.h"
+#include "train/task.h"
+
+namespace tandem::train {
+
+struct TrainerOptions {
+  std::optional<std::int64_t> limit_steps;  // stop after so many steps, counted over the whole run
+  std::optional<std::int64_t>
+      overfit_batches;  // train and evaluate on the first batches only, without augmentation
+  bool quiet = false;
+  bool resume = false;  // `directory` holds a run to go on with
+};
+
+enum class TrainStatus { completed, interrupted, failed };
+
+// "completed", …: as metrics.jsonl says it.
+const char* name_of(TrainStatus status);
+
+struct TrainResult {
+  TrainStatus status = TrainStatus::completed;
+  std::string failure;         // one line, when it failed
+  std::string split;           // of `metrics`
+  Metrics metrics;             // of the last evaluation
+  std::optional<double> best;  // of checkpoint.best
+  std::int64_t best_epoch = 0;
+  std::int64_t steps = 0;
+  double wall_s = 0.0, train_s = 0.0;
+};
+
+class Trainer {
+ public:
+  // Opens the data and builds everything; throws UserError for what does not fit.
+  Trainer(const config::Loaded& loaded, TrainerOptions options);
+  ~Trainer();
+
+  // A forward pass and a loss on the first batch; returns what was built and found, for people.
+  std::string dry_run();
+
+  // Trains into `directory`. Failures of training itself are in the result; errors of files and memory are
+  // thrown after the end event was written.
+  TrainResult run(const RunDirectory& directory, const std::string& command_line, const StopRequest& stop);
+
+ private:
+  struct Session;
+  // A step whose outcome has not been read yet.
+  struct Pending {
+    std::int64_t attempted = 0;
+    TensorList losses;
+    std::vector<double> samples;
+    double seconds = 0.0;
+  };
+
+  void make_loaders();
+  TrainResult train(Session& session);
+  bool train_epoch(Session& session);
+  void micro_batch(const datasets::Batch& batch, Pending& pending);
+  void end_step(Session& session, Pending pending);
+  void read_outcomes(Session& session, const optim::StepReport& report);
+  void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
+  bool evaluate_and_save(Session& session, bool whole, bool last);
+  bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
+  void test_best(Session& session);
+  void interrupt(Session& session);
+  std::int64_t steps_per_epoch() const;
+  bool limit_reached() const;
+
+  const config::Loaded& loaded_;
+  const config::Config& config_;
+  TrainerOptions options_;
+  datasets::Splits splits_;
+  DataDescription data_;
+  std::string eval_split_;
+  std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
+  nn::ModulePtr model_;
+  std::vector<std::string> notes_;  // of initialisation
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Step> step_;
+  PhaseTimer phases_;
+};
+
+}  // namespace tandem::train
