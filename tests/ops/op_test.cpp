@@ -3,14 +3,7 @@
 #include <set>
 
 #include "autograd/apply.h"
-#if __has_include("autograd/ops/all_ops.h")
 #include "autograd/ops/all_ops.h"
-#else
-#include <vector>
-namespace tandem {
-inline std::vector<const OpInfo*> all_op_infos() { return {}; }
-}  // namespace tandem
-#endif
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 
