@@ -7,6 +7,7 @@
 
 #include "core/convert.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/simd.h"
 #include "core/error.h"
 
 namespace tandem::cpu {
@@ -63,12 +64,12 @@ void for_each_chunk(Index channels, const Body& body) {
 }
 
 template <class T>
-void load(const T* from, Index count, ComputeType<T>* to) {
+void read(const T* from, Index count, ComputeType<T>* to) {
   for (Index i = 0; i < count; ++i) to[i] = convert<ComputeType<T>>(from[i]);
 }
 
 template <class T>
-void store(const ComputeType<T>* from, Index count, T* to) {
+void write(const ComputeType<T>* from, Index count, T* to) {
   for (Index i = 0; i < count; ++i) to[i] = convert<T>(from[i]);
 }
 
@@ -94,12 +95,12 @@ void max_forward(const Geometry& g, const Pool2dOptions& o, const T* x, T* y, Wh
           return static_cast<std::int32_t>((iy - oy * o.stride[0] + o.padding[0]) * o.kernel[1] + ix -
                                            ox * o.stride[1] + o.padding[1]);
         };
-        load(at(ys.first, xs.first), count, best);
+        read(at(ys.first, xs.first), count, best);
         std::fill_n(position, count, position_of(ys.first, xs.first));
         for (Index iy = ys.first; iy < ys.last; ++iy) {
           for (Index ix = xs.first; ix < xs.last; ++ix) {
             const std::int32_t here = position_of(iy, ix);
-            load(at(iy, ix), count, value);
+            read(at(iy, ix), count, value);
             for (Index i = 0; i < count; ++i) {
               const bool take = value[i] > best[i] || value[i] != value[i];
               best[i] = take ? value[i] : best[i];
@@ -107,7 +108,7 @@ void max_forward(const Geometry& g, const Pool2dOptions& o, const T* x, T* y, Wh
             }
           }
         }
-        store(best, count, y + out + c);
+        write(best, count, y + out + c);
         for (Index i = 0; i < count; ++i) where[out + c + i] = static_cast<Where>(position[i]);
       });
     }
@@ -154,6 +155,116 @@ void max_select(const Geometry& g, const Pool2dOptions& o, const T* x, const Whe
     }
   });
 }
+
+#if defined(TANDEM_SIMD_AVX512)
+
+// The usual case: positions in a byte, channels a multiple of 16, f32 arithmetic; up to 64 channels in
+// registers.
+template <class T>
+inline constexpr bool has_vectors_v = !std::is_same_v<T, double>;
+
+template <int V, class T>
+void max_window(const Geometry& g, const Pool2dOptions& o, const T* x, Range ys, Range xs, Index top,
+                Index left, T* y, std::uint8_t* where) {
+  __m512 best[V];
+  __m128i position[V];
+  const auto first = static_cast<char>((ys.first - top) * o.kernel[1] + xs.first - left);
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    best[v] = load(x + (ys.first * g.width + xs.first) * g.channels + v * kLanes).v;
+    position[v] = _mm_set1_epi8(first);
+  }
+  for (Index iy = ys.first; iy < ys.last; ++iy) {
+    for (Index ix = xs.first; ix < xs.last; ++ix) {
+      const __m128i here = _mm_set1_epi8(static_cast<char>((iy - top) * o.kernel[1] + ix - left));
+      const T* from = x + (iy * g.width + ix) * g.channels;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const __m512 value = load(from + v * kLanes).v;
+        const __mmask16 take = static_cast<__mmask16>(_mm512_cmp_ps_mask(value, best[v], _CMP_GT_OQ) |
+                                                      _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
+        best[v] = _mm512_mask_mov_ps(best[v], take, value);
+        position[v] = _mm_mask_mov_epi8(position[v], take, here);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    store(y + v * kLanes, Vec{best[v]});
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(where + v * kLanes), position[v]);
+  }
+}
+
+template <class T>
+void max_forward_vectors(const Geometry& g, const Pool2dOptions& o, const T* x, T* y, std::uint8_t* where) {
+  for_each_row(g.batch * g.out_height, [&](Index row) {
+    const Index oy = row % g.out_height;
+    const T* image = x + row / g.out_height * g.height * g.width * g.channels;
+    const Range ys = window(oy, o.kernel[0], o.stride[0], o.padding[0], g.height);
+    for (Index ox = 0; ox < g.out_width; ++ox) {
+      const Range xs = window(ox, o.kernel[1], o.stride[1], o.padding[1], g.width);
+      const Index top = oy * o.stride[0] - o.padding[0], left = ox * o.stride[1] - o.padding[1];
+      const Index out = (row * g.out_width + ox) * g.channels;
+      Index c = 0;
+      for (; c + 4 * kLanes <= g.channels; c += 4 * kLanes)
+        max_window<4>(g, o, image + c, ys, xs, top, left, y + out + c, where + out + c);
+      for (; c < g.channels; c += kLanes)
+        max_window<1>(g, o, image + c, ys, xs, top, left, y + out + c, where + out + c);
+    }
+  });
+}
+
+template <int V, class T, class U>
+void max_gather(const Geometry& g, const Pool2dOptions& o, const U* dy, const std::uint8_t* where, Range ys,
+                Range xs, Index iy, Index ix, T* dx) {
+  __m512 sum[V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) sum[v] = _mm512_setzero_ps();
+  for (Index oy = ys.first; oy < ys.last; ++oy) {
+    for (Index ox = xs.first; ox < xs.last; ++ox) {
+      const Index at = (oy * g.out_width + ox) * g.channels;
+      const __m128i here = _mm_set1_epi8(static_cast<char>(
+          (iy - oy * o.stride[0] + o.padding[0]) * o.kernel[1] + ix - ox * o.stride[1] + o.padding[1]));
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const __m128i position = _mm_loadu_si128(reinterpret_cast<const __m128i*>(where + at + v * kLanes));
+        sum[v] = _mm512_mask_add_ps(sum[v], _mm_cmpeq_epi8_mask(position, here), sum[v],
+                                    load(dy + at + v * kLanes).v);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) store(dx + v * kLanes, Vec{sum[v]});
+}
+
+template <class T, class U>
+void max_backward_vectors(const Geometry& g, const Pool2dOptions& o, const U* dy, const std::uint8_t* where,
+                          T* dx) {
+  for_each_row(g.batch * g.height, [&](Index row) {
+    const Index iy = row % g.height, image = row / g.height * g.out_height * g.out_width * g.channels;
+    const Range ys = covering(iy, o.kernel[0], o.stride[0], o.padding[0], g.out_height);
+    for (Index ix = 0; ix < g.width; ++ix) {
+      const Range xs = covering(ix, o.kernel[1], o.stride[1], o.padding[1], g.out_width);
+      T* to = dx + (row * g.width + ix) * g.channels;
+      Index c = 0;
+      for (; c + 4 * kLanes <= g.channels; c += 4 * kLanes)
+        max_gather<4>(g, o, dy + image + c, where + image + c, ys, xs, iy, ix, to + c);
+      for (; c < g.channels; c += kLanes)
+        max_gather<1>(g, o, dy + image + c, where + image + c, ys, xs, iy, ix, to + c);
+    }
+  });
+}
+
+#else
+
+template <class T>
+inline constexpr bool has_vectors_v = false;
+template <class T>
+void max_forward_vectors(const Geometry&, const Pool2dOptions&, const T*, T*, std::uint8_t*) {}
+template <class T, class U>
+void max_backward_vectors(const Geometry&, const Pool2dOptions&, const U*, const std::uint8_t*, T*) {}
+
+#endif
 
 // Calls visit(pointer to the positions) with their integer type.
 template <class Visit>
@@ -281,6 +392,10 @@ void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& wher
   const Geometry g = geometry_of(x, y);
   visit_floating(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if constexpr (has_vectors_v<T>) {
+      if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
+        return max_forward_vectors(g, options, x.data<T>(), y.data<T>(), where.data<std::uint8_t>());
+    }
     visit_where(where,
                 [&](auto* positions) { max_forward(g, options, x.data<T>(), y.data<T>(), positions); });
   });
@@ -291,6 +406,11 @@ void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, cons
   if (dx.numel() == 0) return;
   const Geometry g = geometry_of(dx, dy);
   visit_two(dx, dy, [&](auto* to, auto* from) {
+    if constexpr (has_vectors_v<std::remove_reference_t<decltype(*to)>> &&
+                  has_vectors_v<std::remove_reference_t<decltype(*from)>>) {
+      if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
+        return max_backward_vectors(g, options, from, where.data<std::uint8_t>(), to);
+    }
     visit_where(where, [&](auto* positions) { max_backward(g, options, from, positions, to); });
   });
 }

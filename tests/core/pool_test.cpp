@@ -181,13 +181,26 @@ TEST_CASE("adaptive average pooling and its gradient agree with loops", "[pool]"
 
 TEST_CASE("max pooling lets NaN through and sees no padding", "[pool]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Tensor x = Tensor::from({-1.0f, nan, -3.0f, -4.0f}, {1, 2, 2, 1});
-  const Tensor y = Tensor::empty({1, 2, 2, 1}), where = Tensor::empty({1, 2, 2, 1}, {.dtype = DType::u8});
-  cpu::backend().max_pool2d(x, y, where, {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}});
-  const auto values = y.to_vector<float>();
-  CHECK(values[0] == -1.0f);  // not the zero of the padding
-  CHECK(std::isnan(values[1]));
-  CHECK(values[2] == -3.0f);
-  CHECK(values[3] == -4.0f);
-  CHECK(where.to_vector<int>() == std::vector<int>{3, 2, 1, 0});
+  for (const std::size_t channels : {1, 16, 80}) {
+    std::vector<float> image;
+    for (const float value : {-1.0f, nan, -3.0f, -4.0f}) image.insert(image.end(), channels, value);
+    const Index c = static_cast<Index>(channels);
+    const Tensor x = Tensor::from(image, {1, 2, 2, c});
+    const Tensor y = Tensor::empty({1, 2, 2, c}), where = Tensor::empty({1, 2, 2, c}, {.dtype = DType::u8});
+    cpu::backend().max_pool2d(x, y, where, {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}});
+    const auto values = y.to_vector<float>();
+    const auto positions = where.to_vector<int>();
+    for (std::size_t i = 0; i < channels; ++i) {
+      CHECK(values[i] == -1.0f);  // not the zero of the padding
+      CHECK(std::isnan(values[channels + i]));
+      CHECK(values[2 * channels + i] == -3.0f);
+      CHECK(values[3 * channels + i] == -4.0f);
+      for (std::size_t k = 0; k < 4; ++k) CHECK(positions[k * channels + i] == 3 - static_cast<int>(k));
+    }
+    // A NaN inside a larger window wins wherever it stands.
+    const Tensor one = Tensor::empty({1, 1, 1, c}), at = Tensor::empty({1, 1, 1, c}, {.dtype = DType::u8});
+    cpu::backend().max_pool2d(x, one, at, {});
+    CHECK(std::isnan(one.to_vector<float>()[channels - 1]));
+    CHECK(at.to_vector<int>()[channels - 1] == 1);
+  }
 }
