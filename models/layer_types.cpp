@@ -22,9 +22,7 @@ OptionInfo size_option(std::string name, std::string help, bool required = true)
           .fallback = {},
           .required = required,
           .low = 1,
-          .high = kMaxExtent,
-          .choices = {},
-          .word = {}};
+          .high = kMaxExtent};
 }
 
 OptionInfo pair_option(std::string name, std::string help, std::optional<OptionValue> fallback,
@@ -35,9 +33,7 @@ OptionInfo pair_option(std::string name, std::string help, std::optional<OptionV
           .fallback = fallback,
           .required = false,
           .low = low,
-          .high = kMaxExtent,
-          .choices = {},
-          .word = {}};
+          .high = kMaxExtent};
 }
 
 OptionInfo required_pair(std::string name, std::string help) {
@@ -47,12 +43,7 @@ OptionInfo required_pair(std::string name, std::string help) {
 }
 
 OptionInfo flag(std::string name, std::string help, bool fallback) {
-  return {.name = std::move(name),
-          .type = Type::boolean,
-          .help = std::move(help),
-          .fallback = fallback,
-          .choices = {},
-          .word = {}};
+  return {.name = std::move(name), .type = Type::boolean, .help = std::move(help), .fallback = fallback};
 }
 
 OptionInfo real(std::string name, std::string help, double fallback, double low, double high) {
@@ -62,9 +53,7 @@ OptionInfo real(std::string name, std::string help, double fallback, double low,
           .fallback = fallback,
           .required = false,
           .low = low,
-          .high = high,
-          .choices = {},
-          .word = {}};
+          .high = high};
 }
 
 OptionInfo choice(std::string name, std::string help, std::string fallback,
@@ -73,8 +62,7 @@ OptionInfo choice(std::string name, std::string help, std::string fallback,
           .type = Type::text,
           .help = std::move(help),
           .fallback = std::move(fallback),
-          .choices = std::move(choices),
-          .word = {}};
+          .choices = std::move(choices)};
 }
 
 OptionInfo axis_option() {
@@ -84,9 +72,7 @@ OptionInfo axis_option() {
           .fallback = Index{-1},
           .required = false,
           .low = -kMaxRank,
-          .high = kMaxRank - 1,
-          .choices = {},
-          .word = {}};
+          .high = kMaxRank - 1};
 }
 
 OptionInfo eps_option() { return real("eps", "added to the variance", 1e-5, 1e-30, 1.0); }
@@ -329,9 +315,7 @@ std::vector<LayerType> shape_layers() {
          .fallback = {},
          .required = true,
          .low = -1,
-         .high = kMaxExtent,
-         .choices = {},
-         .word = {}}},
+         .high = kMaxExtent}},
        [](const Options& o, Inputs) -> ModulePtr {
          return std::make_shared<nn::Reshape>(o.integers("shape"));
        }},

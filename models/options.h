@@ -38,13 +38,13 @@ std::string to_string(const OptionValue& value);
 struct OptionInfo {
   std::string name;
   OptionType type = OptionType::integer;
-  std::string help;
-  std::optional<OptionValue> fallback;  // the default; absent: required or inferred, see `required`
+  std::string help = {};
+  std::optional<OptionValue> fallback = {};  // the default; absent: required or inferred, see `required`
   bool required = false;
   double low = -std::numeric_limits<double>::infinity();  // range of the number, or of each number of a list
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // of a text; empty: any
-  std::string word;                  // a text that is accepted besides the type, such as "same"
+  std::vector<std::string> choices = {};  // of a text; empty: any
+  std::string word = {};                  // a text that is accepted besides the type, such as "same"
 };
 
 // A wrong key or value at a place of the configuration, such as model.layers[3].kernel.

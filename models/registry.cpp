@@ -22,18 +22,11 @@ OptionInfo count_option(std::string name, std::string help, std::optional<Option
           .fallback = std::move(fallback),
           .required = false,
           .low = 1,
-          .high = kMaxExtent,
-          .choices = {},
-          .word = {}};
+          .high = kMaxExtent};
 }
 
 OptionInfo flag(std::string name, std::string help) {
-  return {.name = std::move(name),
-          .type = Type::boolean,
-          .help = std::move(help),
-          .fallback = false,
-          .choices = {},
-          .word = {}};
+  return {.name = std::move(name), .type = Type::boolean, .help = std::move(help), .fallback = false};
 }
 
 OptionInfo choice(std::string name, std::string help, std::optional<OptionValue> fallback,
@@ -42,8 +35,7 @@ OptionInfo choice(std::string name, std::string help, std::optional<OptionValue>
           .type = Type::text,
           .help = std::move(help),
           .fallback = std::move(fallback),
-          .choices = std::move(choices),
-          .word = {}};
+          .choices = std::move(choices)};
 }
 
 OptionInfo in_channels_option() {
@@ -116,9 +108,7 @@ ModelInfo mlp_info() {
             .fallback = std::vector<Index>{128},
             .required = false,
             .low = 1,
-            .high = kMaxExtent,
-            .choices = {},
-            .word = {}},
+            .high = kMaxExtent},
            num_classes_option(),
            choice("activation", "after each hidden layer", "relu", activation_names()),
            flag("batch_norm", "normalises before each activation"),
@@ -128,9 +118,7 @@ ModelInfo mlp_info() {
             .fallback = 0.0,
             .required = false,
             .low = 0.0,
-            .high = 0.999999,
-            .choices = {},
-            .word = {}}},
+            .high = 0.999999}},
           make_mlp};
 }
 

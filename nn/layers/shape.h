@@ -45,8 +45,8 @@ class Reshape final : public Module {
 };
 
 struct UpsampleOptions {
-  std::optional<std::array<Index, 2>> size;    // height, width: either this
-  std::optional<std::array<double, 2>> scale;  // or factors, the result rounded down
+  std::optional<std::array<Index, 2>> size = {};    // height, width: either this
+  std::optional<std::array<double, 2>> scale = {};  // or factors, the result rounded down
   ResizeMode mode = ResizeMode::nearest;
   bool align_corners = false;  // bilinear only
 };

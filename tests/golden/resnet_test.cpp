@@ -1,0 +1,178 @@
+// Residual networks against PyTorch in FP64: logits, every gradient, running statistics, ten losses; then the
+// same ten steps again, bit for bit. tests/golden/resnet.py makes the values; weights and images come from
+// the same hash here.
+#include "models/resnet.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "autograd/ops/loss.h"
+#include "optim/sgd.h"
+#include "optim/step.h"
+#include "train/safetensors.h"
+#include "train/weights.h"
+
+namespace tandem {
+
+namespace {
+
+constexpr int kSteps = 10;
+
+// PyTorch's own FP32 is this far from its FP64 on these networks (the files' metadata): logits 4e-6,
+// gradients 1.5e-5, losses 1e-6 for four steps and 2e-3 of a loss that has fallen eightyfold after ten, as
+// rounding differences grow with each update. The bounds leave room for another order of summation.
+constexpr double kLogits = 2e-5;
+constexpr double kGradient = 1e-4;
+constexpr double kStatistic = 1e-5;
+constexpr double kFirstLosses = 1e-5;  // relative, three steps
+constexpr double kLaterLosses = 2e-3;  // of the first loss
+
+std::vector<std::uint32_t> hashed(const std::string& stream, Index count) {
+  std::uint32_t base = 2166136261u;  // FNV-1a
+  for (char c : stream) base = (base ^ static_cast<unsigned char>(c)) * 16777619u;
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::uint32_t x = static_cast<std::uint32_t>(i) + base;  // lowbias32
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    words[i] = x ^ x >> 16;
+  }
+  return words;
+}
+
+Tensor signed_unit(const std::string& stream, const Shape& shape) {
+  std::vector<float> values;
+  for (std::uint32_t word : hashed(stream, shape.numel()))
+    values.push_back(static_cast<float>(word >> 8) * 0x1p-23f - 1);
+  return Tensor::from(values, shape);
+}
+
+void set_initial(nn::Module& model) {
+  for (const Parameter& parameter : model.parameters()) {
+    const Shape shape = train::file_shape(parameter.value().shape(), parameter.layout());
+    const Tensor initial = signed_unit(parameter.name(), shape);
+    float* values = initial.data<float>();
+    const auto fan_in = static_cast<double>(shape.product(1, shape.rank()));
+    const auto bound = static_cast<float>(std::sqrt(6.0 / fan_in));
+    const bool gamma = shape.rank() == 1 && parameter.name().ends_with("weight");
+    for (Index i = 0; i < initial.numel(); ++i) {
+      values[i] = shape.rank() > 1 ? bound * values[i] : 0.25f * values[i] + (gamma ? 1.0f : 0.0f);
+    }
+    const Tensor here = train::from_file_layout(initial, parameter.layout());
+    backend_for(Device{}).copy_bytes(here, parameter.value());
+    parameter.value().storage()->bump_version();
+  }
+}
+
+double normalised_error(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0.0, reference = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    reference += b[i] * b[i];
+  }
+  return std::sqrt(difference / reference);
+}
+
+void check_gradient(const Parameter& parameter, const safetensors::File& golden) {
+  INFO(parameter.name());
+  REQUIRE(parameter.gradient().defined());
+  const auto gradient = train::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
+  double squares = 0.0;
+  for (double g : gradient) squares += g * g;
+  const double norm = golden.read("gradient_norm/" + parameter.name()).item();
+  CHECK(std::sqrt(squares) == Approx(norm).epsilon(kGradient));
+  const auto expected = golden.read("gradient/" + parameter.name()).to_vector<double>();
+  const std::size_t stride = std::max<std::size_t>(1, gradient.size() / 64);
+  std::vector<double> sampled;
+  for (std::size_t i = 0; i < gradient.size() && sampled.size() < 64; i += stride)
+    sampled.push_back(gradient[i]);
+  CHECK(normalised_error(sampled, expected) < kGradient);
+}
+
+struct Run {
+  std::vector<double> losses;
+  std::vector<std::vector<float>> weights;
+};
+
+// Trains ten steps; compares the first with `golden` when one is given.
+Run train_steps(nn::Module& model, const Shape& images, const std::string& stream,
+                const safetensors::File* golden) {
+  set_initial(model);
+  optim::Sgd optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4});
+  optim::Step step(model, {&optimizer});
+  const Tensor x = signed_unit("images" + stream, images);
+  std::vector<std::int64_t> classes;
+  for (std::uint32_t word : hashed("labels" + stream, images[0])) classes.push_back(word % 10);
+  const Tensor labels = Tensor::from(classes, {images[0]});
+  Run run;
+  for (int i = 0; i < kSteps; ++i) {
+    const Tensor logits = model(x);
+    const Tensor loss = cross_entropy(logits, labels);
+    run.losses.push_back(loss.item());
+    step.backward(loss);
+    if (golden && i == 0) {
+      CHECK(normalised_error(logits.to_vector<double>(), golden->read("logits").to_vector<double>()) <
+            kLogits);
+      for (const Parameter& parameter : model.parameters()) check_gradient(parameter, *golden);
+    }
+    step.apply();
+    if (golden && i == 0) {
+      for (const nn::Statistic& statistic : model.statistics()) {
+        INFO(statistic.name);
+        const auto expected = golden->read("statistic/" + statistic.name).to_vector<double>();
+        CHECK(normalised_error(statistic.live.to_vector<double>(), expected) < kStatistic);
+      }
+    }
+  }
+  for (const Parameter& parameter : model.parameters())
+    run.weights.push_back(parameter.value().to_vector<float>());
+  for (const nn::Statistic& statistic : model.statistics())
+    run.weights.push_back(statistic.live.to_vector<float>());
+  return run;
+}
+
+void check_golden(const std::string& name, const Shape& images, const std::function<nn::ModulePtr()>& make) {
+  const safetensors::File golden(TANDEM_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
+  const std::string stream = golden.metadata().at("stream");
+  const auto model = make();
+  const Run run = train_steps(*model, images, stream, &golden);
+  const auto losses = golden.read("losses").to_vector<double>();
+  REQUIRE(losses.size() == kSteps);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    INFO("step " << i);
+    CHECK(std::abs(run.losses[i] - losses[i]) <
+          (i < 3 ? kFirstLosses * losses[i] : kLaterLosses * losses[0]));
+  }
+  // Every tensor of the file was looked at.
+  std::size_t checked = 2;
+  checked += 2 * model->parameters().size() + model->statistics().size();
+  CHECK(golden.entries().size() == checked);
+
+  const auto again = make();
+  const Run replay = train_steps(*again, images, stream, nullptr);
+  CHECK(replay.losses == run.losses);
+  CHECK(replay.weights == run.weights);
+}
+
+}  // namespace
+
+TEST_CASE("ResNet-20 agrees with PyTorch and with itself") {
+  check_golden("resnet20", {4, 28, 28, 1},
+               [] { return models::resnet(20, {.in_channels = 1, .num_classes = 10}); });
+}
+
+TEST_CASE("a narrow ResNet-18 agrees with PyTorch and with itself") {
+  check_golden("basic", {4, 64, 64, 3}, [] { return models::resnet(18, {.num_classes = 10, .width = 8}); });
+}
+
+TEST_CASE("bottleneck blocks agree with PyTorch and with themselves") {
+  check_golden("bottleneck", {4, 64, 64, 3}, [] {
+    return std::make_shared<models::ResNet>(models::ResNetLayout{.blocks = {2, 1, 1, 1}, .bottleneck = true},
+                                            models::ResNetOptions{.num_classes = 10, .width = 8});
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,276 @@
+// Models from JSON: the same as those written in C++, inferred shapes, and every error at its place.
+#include "models/builder.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "autograd/engine.h"
+#include "autograd/modes.h"
+#include "autograd/ops/reduce.h"
+#include "core/random.h"
+#include "models/layer_types.h"
+#include "models/resnet.h"
+#include "nn/layers.h"
+
+namespace tandem::models {
+
+namespace {
+
+using nlohmann::json;
+
+const DataInfo kImages{.sample = {28, 28, 1}, .dtype = DType::f32, .classes = 10};
+
+nn::ModulePtr built(const char* text, const DataInfo& data = kImages) {
+  return build(json::parse(text), data);
+}
+
+// The place and the message of the error that `text` must give.
+std::string error_of(const char* text, const DataInfo& data = kImages) {
+  try {
+    built(text, data);
+  } catch (const OptionError& error) {
+    CHECK(std::string(error.what()).starts_with("[" + error.path() + "] "));
+    return error.what();
+  }
+  return "no error";
+}
+
+void check_error(const char* text, std::initializer_list<const char*> parts, const DataInfo& data = kImages) {
+  const std::string message = error_of(text, data);
+  for (const char* part : parts) {
+    INFO(message);
+    CHECK(message.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a list of layers is a sequence whose channels are inferred") {
+  const auto model = built(R"({"layers": [
+    {"type": "conv2d", "out_channels": 8, "kernel": 3, "padding": "same", "bias": false},
+    {"type": "batch_norm", "relu": true, "name": "bn"},
+    {"type": "max_pool2d", "kernel": 2},
+    {"type": "conv2d", "out_channels": 16, "kernel": [3, 5], "stride": [1, 2], "padding": [1, 2], "groups": 2},
+    {"type": "flatten"},
+    {"type": "dropout", "p": 0.25},
+    {"type": "linear", "out_features": 10, "init": "kaiming_uniform"}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{10});
+  CHECK(model->find("0")->describe() == "Conv2d(1 → 8, 3×3, padding 1, no bias)");
+  CHECK(model->find("3")->describe() == "Conv2d(8 → 16, 3×5, stride 1×2, padding 1×2, 2 groups)");
+  CHECK(model->find("6")->describe() == "Linear(1568 → 10)");
+  CHECK(model->find("bn") != nullptr);
+  CHECK(model->training());
+  CHECK(std::dynamic_pointer_cast<nn::Sequential>(model) != nullptr);
+  backward(sum((*model)(Tensor::zeros({3, 28, 28, 1}))));
+}
+
+TEST_CASE("a graph of named layers computes what it says") {
+  const char* text = R"({"layers": [
+    {"type": "concat", "name": "both", "inputs": ["left", "right", "input"]},
+    {"type": "relu", "name": "left", "inputs": ["input"]},
+    {"type": "tanh", "name": "right", "inputs": ["left"]},
+    {"type": "add", "name": "sum", "inputs": ["left", "right", "input"]},
+    {"type": "sigmoid", "name": "unused_branch"},
+    {"type": "concat", "inputs": ["both", "unused_branch"]}], "output": "5x"})";
+  check_error(text, {"[model.output]", "5x"}, {.sample = {4}});
+  json graph = json::parse(text);
+  graph.erase("output");
+  const auto model = build(graph, {.sample = {4}});
+  const Tensor x = Tensor::from({-1, 0.5, 2, -3}, {1, 4});
+  const NoGrad no_grad;
+  const auto y = (*model)(x).to_vector<double>();
+  REQUIRE(y.size() == 16);
+  CHECK(y[1] == 0.5);
+  CHECK(y[5] == Approx(std::tanh(0.5)));
+  CHECK(y[11] == -3.0);
+  CHECK(y[13] == Approx(1.0 / (1.0 + std::exp(-(0.5 + std::tanh(0.5) + 0.5)))));
+}
+
+TEST_CASE("batch norm takes a residual as its second input") {
+  const auto model = built(R"({"layers": [
+    {"type": "conv2d", "name": "branch", "out_channels": 1, "kernel": 3, "padding": "same"},
+    {"type": "batch_norm", "inputs": ["branch", "input"], "relu": true},
+    {"type": "flatten"}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{784});
+}
+
+TEST_CASE("layers nest and blocks repeat") {
+  const auto model = built(R"({"layers": [
+    {"type": "sequential", "name": "stem", "layers": [
+      {"type": "conv2d", "out_channels": 4, "kernel": 3}, {"type": "relu"}]},
+    {"type": "basic_block", "channels": 8, "stride": 2},
+    {"type": "bottleneck", "channels": 4},
+    {"type": "global_avg_pool2d"}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{16});
+  CHECK(model->find("stem.0") != nullptr);
+  CHECK(model->find("1.downsample.0") != nullptr);
+}
+
+TEST_CASE("every layer type can be built, runs forward and backward") {
+  // The options without which a type cannot be, and the input it takes.
+  const std::map<std::string, std::pair<const char*, Shape>> samples{
+      {"linear", {R"({"out_features": 3})", {6}}},
+      {"conv2d", {R"({"out_channels": 3, "kernel": 3})", {8, 8, 2}}},
+      {"conv1d", {R"({"out_channels": 3, "kernel": 3, "padding": "same"})", {8, 2}}},
+      {"conv_transpose2d", {R"({"out_channels": 3, "kernel": 2, "stride": 2})", {4, 4, 2}}},
+      {"embedding", {R"({"count": 5, "dim": 3})", {6}}},
+      {"group_norm", {R"({"groups": 2})", {4, 4, 4}}},
+      {"layer_norm", {R"({"axes": 2})", {4, 4, 4}}},
+      {"max_pool2d", {R"({"kernel": 3, "stride": 2, "padding": 1})", {8, 8, 2}}},
+      {"avg_pool2d", {R"({"kernel": 2, "count_include_pad": false})", {8, 8, 2}}},
+      {"adaptive_avg_pool2d", {R"({"size": [2, 3]})", {7, 8, 2}}},
+      {"reshape", {R"({"shape": [4, -1]})", {8, 8, 2}}},
+      {"upsample", {R"({"scale": 2, "mode": "bilinear"})", {4, 4, 2}}},
+      {"prelu", {R"({"per_channel": true})", {4, 4, 2}}},
+      {"basic_block", {R"({"channels": 4, "stride": 2})", {8, 8, 2}}},
+      {"bottleneck", {R"({"channels": 4})", {8, 8, 2}}}};
+  for (const LayerType& type : layer_types()) {
+    INFO(type.name);
+    const auto sample = samples.find(type.name);
+    json layer = sample == samples.end() ? json::object() : json::parse(sample->second.first);
+    const Shape shape = sample == samples.end() ? Shape{4, 4, 2} : sample->second.second;
+    layer["type"] = type.name;
+    for (int i = 0; i < type.min_inputs && type.min_inputs > 1; ++i) layer["inputs"].push_back("input");
+    const DType dtype = type.name == "embedding" ? DType::i64 : DType::f32;
+    const auto model = build({{"layers", {layer}}}, {.sample = shape, .dtype = dtype});
+    const RandomScope random(1, 0, 0);
+    const Tensor values = Tensor::full(shape.inserted(0, 2), 0.5);
+    const Tensor x =
+        dtype == DType::i64 ? Tensor::zeros(shape.inserted(0, 2), {.dtype = dtype}) : leaf(values);
+    const Tensor y = (*model)(x);
+    CHECK(y.shape().without(0) == output_shape(*model, shape, dtype));
+    if (type.name != "identity") backward(sum(y));
+    for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().defined());
+  }
+}
+
+TEST_CASE("registered models take options and what is known of the data") {
+  const auto model = built(R"({"name": "resnet20", "width": 4})");
+  CHECK(model->find("fc")->describe() == "Linear(16 → 10)");
+  CHECK(model->find("conv1")->describe() == "Conv2d(1 → 4, 3×3, padding 1, no bias)");
+  CHECK(built(R"({"name": "resnet20", "num_classes": 100})")->find("fc")->describe() == "Linear(64 → 100)");
+  const auto mlp = built(
+      R"({"name": "mlp", "hidden": [32, 16], "activation": "tanh", "batch_norm": true, "dropout": 0.5})");
+  CHECK(output_shape(*mlp, {28, 28, 1}) == Shape{10});
+  CHECK(mlp->find("fc1")->describe() == "Linear(784 → 32)");
+  CHECK(mlp->find("activation2")->describe() == "Tanh");
+  CHECK(built(R"({"name": "mlp", "hidden": []})")->parameter_count() == 7850);
+  const auto lenet = built(R"({"name": "lenet5"})");
+  CHECK(lenet->parameter_count() == 61'706);
+  CHECK(build(json{{"name", "lenet5"}}, {.sample = {32, 32, 3}})->find("fc1")->describe() ==
+        "Linear(400 → 120)");
+  for (const ModelInfo& info : registry()) CHECK_FALSE(info.help.empty());
+}
+
+TEST_CASE("a model built twice under one seed is the same") {
+  const auto weights = [] {
+    const RandomScope scope(9, 0, 0);
+    const auto model = built(R"({"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 10}]})");
+    return model->parameters()[0].value().to_vector<float>();
+  };
+  CHECK(weights() == weights());
+}
+
+TEST_CASE("wrong keys and values name their place and what was expected") {
+  check_error(R"({"name": "resnet21"})", {"[model.name]", "did you mean", "resnet2"});
+  check_error(R"({"name": "resnet20", "num_clases": 10})",
+              {"[model.num_clases]", "did you mean \"num_classes\""});
+  check_error(R"({"name": "resnet20", "num_classes": 5})", {"[model.num_classes]", "5", "10 classes"});
+  check_error(R"({"name": "resnet20", "in_channels": 3})", {"[model.in_channels]", "3", "1"});
+  check_error(R"({"name": "resnet20", "num_classes": "ten"})",
+              {"[model.num_classes]", "an integer", "\"ten\""});
+  check_error(R"({"name": "resnet20", "num_classes": 0})", {"[model.num_classes]", "[1, 16777216]"});
+  check_error(R"({"name": "resnet20", "shortcut": "none"})", {"[model.shortcut]", "projection, padding"});
+  check_error(R"({"name": "resnet20", "surprise": null})", {"[model.surprise]", "unknown key"});
+  check_error(R"({"name": "mlp", "hidden": [32, 0]})", {"[model.hidden]", "a list of integers"});
+  check_error(R"({"name": "mlp", "hidden": [32, "a"]})", {"[model.hidden[1]]"});
+  check_error(R"({"name": "resnet20", "layers": [{"type": "relu"}]})", {"[model]", "either"});
+  check_error(R"({})", {"[model]", "either"});
+  check_error(R"([])", {"[model]"});
+  check_error(R"({"name": 3})", {"[model.name]", "expected a text, got 3"});
+  check_error(R"({"layers": [{"type": "conv3d"}]})", {"[model.layers[0].type]", "did you mean \"conv"});
+  check_error(R"({"layers": [{"typ": "relu"}]})", {"[model.layers[0].type]"});
+  check_error(R"({"layers": ["relu"]})", {"[model.layers[0]]"});
+  check_error(R"({"layers": []})", {"[model.layers]"});
+  check_error(R"({"layers": [{"type": "relu"}], "outputs": 3})",
+              {"[model.outputs]", "did you mean \"output\""});
+  check_error(R"({"layers": [{"type": "relu"}, {"type": "conv2d", "out_channels": 4, "kernal": 3}]})",
+              {"[model.layers[1].kernal]", "did you mean \"kernel\""});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4}]})",
+              {"[model.layers[0].kernel]", "required"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": [3, 3, 3]}]})",
+              {"[model.layers[0].kernel]", "[height, width]", "[3,3,3]"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 3.5}]})",
+              {"[model.layers[0].kernel]"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 4, "padding": "same"}]})",
+              {"[model.layers[0].padding]", "odd"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 3, "in_channels": 2}]})",
+              {"[model.layers[0].in_channels]", "2", "the input has 1"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 1e30, "kernel": 3}]})",
+              {"[model.layers[0].out_channels]"});
+  check_error(R"({"layers": [{"type": "dropout", "p": 1}]})", {"[model.layers[0].p]"});
+  check_error(R"({"layers": [{"type": "relu", "name": "a b"}]})", {"[model.layers[0].name]"});
+  check_error(R"({"layers": [{"type": "relu", "name": "input"}]})", {"[model.layers[0].name]"});
+}
+
+TEST_CASE("layers that do not fit are errors at their place") {
+  check_error(
+      R"({"layers": [{"type": "max_pool2d", "kernel": 2}, {"type": "conv2d", "out_channels": 4, "kernel": 30}]})",
+      {"[model.layers[1]]", "conv2d"});
+  check_error(R"({"layers": [{"type": "flatten"}, {"type": "max_pool2d", "kernel": 2}]})",
+              {"[model.layers[1]]"});
+  check_error(R"({"layers": [{"type": "group_norm", "groups": 2}]})", {"[model.layers[0]]", "2 groups"});
+  check_error(R"({"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 5}]})",
+              {"[model]", "10 classes"});
+  check_error(R"({"layers": [{"type": "relu"}]})", {"[model.input_shape]"}, {});
+  check_error(R"({"name": "resnet20", "input_shape": [0, 3]})", {"[model.input_shape]"}, {});
+  check_error(R"({"layers": [{"type": "relu"}], "input_shape": [32, 32, 3]})",
+              {"[model.input_shape]", "[28,28,1]"});
+  check_error(R"({"name": "lenet5"})", {"[model]"}, {.sample = {4, 4, 1}});
+  CHECK(output_shape(*built(R"({"layers": [{"type": "relu"}], "input_shape": [5], "output": null})", {}),
+                     {5}) == Shape{5});
+}
+
+TEST_CASE("cycles, unknown inputs and unused layers are errors") {
+  check_error(R"({"layers": [
+      {"type": "add", "name": "a", "inputs": ["input", "c"]}, {"type": "relu", "name": "b"},
+      {"type": "relu", "name": "c"}]})",
+              {"cycle", "a → b → c → a"});
+  check_error(R"({"layers": [{"type": "add", "name": "a", "inputs": ["a", "input"]}]})", {"cycle", "a → a"});
+  check_error(
+      R"({"layers": [{"type": "relu", "name": "first"}, {"type": "add", "inputs": ["frist", "input"]}]})",
+      {"[model.layers[1].inputs[0]]", "did you mean \"first\""});
+  check_error(R"({"layers": [{"type": "relu", "name": "a"}, {"type": "relu", "name": "dead"},
+                             {"type": "relu", "inputs": ["a"]}]})",
+              {"[model.layers[1]]", "dead", "not used"});
+  check_error(R"({"layers": [{"type": "relu", "name": "a"}, {"type": "relu", "name": "a"}]})",
+              {"[model.layers[1].name]", "model.layers[0]"});
+  check_error(R"({"layers": [{"type": "add", "inputs": ["input"]}]})",
+              {"[model.layers[0].inputs]", "2 to 64"});
+  check_error(R"({"layers": [{"type": "relu", "inputs": ["input", "input"]}]})",
+              {"[model.layers[0].inputs]"});
+  check_error(R"({"layers": [{"type": "add"}]})", {"[model.layers[0].inputs]"});
+  check_error(R"({"layers": [{"type": "relu", "inputs": []}]})", {"[model.layers[0].inputs]"});
+  check_error(R"({"layers": [{"type": "relu", "inputs": [3]}]})", {"[model.layers[0].inputs[0]]"});
+}
+
+TEST_CASE("layers nest to a limit") {
+  json layer{{"type", "relu"}};
+  for (int i = 0; i < 40; ++i) layer = {{"type", "sequential"}, {"layers", {layer}}};
+  CHECK_THROWS_WITH(build({{"layers", {layer}}}, kImages), Catch::Contains("nest deeper"));
+}
+
+TEST_CASE("options describe themselves consistently") {
+  for (const LayerType& type : layer_types()) {
+    CHECK_FALSE(type.help.empty());
+    for (const OptionInfo& info : type.options) {
+      INFO(type.name << "." << info.name);
+      CHECK_FALSE(info.help.empty());
+      CHECK_FALSE((info.required && info.fallback));
+      CHECK(info.choices.empty() == (info.type != OptionType::text));
+    }
+  }
+  CHECK_THROWS_AS(new_activation("conv2d"), UserError);
+}
+
+}  // namespace tandem::models

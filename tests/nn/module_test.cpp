@@ -1,0 +1,167 @@
+// The module tree: names, sharing, modes, freezing, statistics, observers.
+#include "nn/module.h"
+
+#include <catch2/catch.hpp>
+
+#include "autograd/engine.h"
+#include "autograd/modes.h"
+#include "autograd/ops/reduce.h"
+#include "core/error.h"
+#include "nn/layers.h"
+
+namespace tandem::nn {
+
+namespace {
+
+std::vector<std::string> names_of(const Module& module) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : module.parameters()) names.push_back(parameter.name());
+  return names;
+}
+
+std::shared_ptr<Sequential> small_net() {
+  auto block = std::make_shared<Sequential>();
+  block->add("conv", std::make_shared<Conv2d>(3, 4, 3, ConvOptions{.bias = false}));
+  block->add("bn", std::make_shared<BatchNorm>(4, BatchNormLayerOptions{.relu = true}));
+  auto net = std::make_shared<Sequential>();
+  net->add("stem", block).add(std::make_shared<GlobalAvgPool2d>()).add("fc", std::make_shared<Linear>(4, 2));
+  return net;
+}
+
+Tensor ramp(const Shape& shape) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17) / 8.0f - 1.0f;
+  return Tensor::from(values, shape);
+}
+
+}  // namespace
+
+TEST_CASE("names are dotted paths in order of registration") {
+  const auto net = small_net();
+  CHECK(names_of(*net) == std::vector<std::string>{"stem.conv.weight", "stem.bn.weight", "stem.bn.bias",
+                                                   "fc.weight", "fc.bias"});
+  std::vector<std::string> statistics;
+  for (const Statistic& s : net->statistics()) statistics.push_back(s.name);
+  CHECK(statistics == std::vector<std::string>{"stem.bn.running_mean", "stem.bn.running_var"});
+  CHECK(net->counters().at(0).name == "stem.bn.num_batches_tracked");
+  std::vector<std::string> paths;
+  net->visit([&](const std::string& path, Module&) { paths.push_back(path); });
+  CHECK(paths == std::vector<std::string>{"", "stem", "stem.conv", "stem.bn", "1", "fc"});
+  CHECK(net->find("stem.bn")->describe() == "BatchNorm(4, relu)");
+  CHECK(net->find("nowhere") == nullptr);
+  CHECK(net->parameter_count() == 4 * 27 + 8 + 10);
+}
+
+TEST_CASE("a shared parameter counts once and gathers gradients from all its uses") {
+  auto first = std::make_shared<Linear>(3, 3, LinearOptions{.bias = false});
+  auto tied = std::make_shared<Linear>(first->weight());
+  Sequential net{first, tied};
+  CHECK(names_of(net) == std::vector<std::string>{"0.weight"});
+  CHECK(net.parameter_count() == 9);
+  CHECK(net.parameter_paths().size() == 2);
+  const Tensor x = ramp({2, 3});
+  backward(sum(net(x)));
+  const auto both = first->weight().gradient().to_vector<double>();
+  net.clear_gradients();
+  CHECK_FALSE(first->weight().gradient().defined());
+  // The same function with two parameters of equal value: the gradients add up.
+  Linear a{Parameter(first->weight().value().clone())}, b{Parameter(first->weight().value().clone())};
+  backward(sum(b(a(x))));
+  const auto ga = a.weight().gradient().to_vector<double>();
+  const auto gb = b.weight().gradient().to_vector<double>();
+  for (std::size_t i = 0; i < both.size(); ++i) CHECK(both[i] == Approx(ga[i] + gb[i]).margin(1e-5));
+
+  Sequential twice;
+  twice.add("a", first).add("b", first);  // a shared module
+  CHECK(names_of(twice) == std::vector<std::string>{"a.weight"});
+}
+
+TEST_CASE("training and evaluation reach every child; a scope restores each module's own mode") {
+  const auto net = small_net();
+  Module& bn = *net->find("stem.bn");
+  CHECK(bn.training());
+  net->eval();
+  CHECK_FALSE(bn.training());
+  net->train();
+  bn.eval();
+  {
+    const ModeScope scope(*net, true);
+    CHECK(bn.training());
+  }
+  CHECK_FALSE(bn.training());
+  CHECK(net->training());
+}
+
+TEST_CASE("frozen parameters get no gradient and the others do") {
+  const auto net = small_net();
+  CHECK(net->freeze(std::regex("^stem")) == 3);
+  CHECK(net->freeze(std::regex("nothing")) == 0);
+  CHECK(net->parameter_count(true) == 10);
+  backward(sum((*net)(ramp({2, 5, 5, 3}))));
+  for (const Parameter& parameter : net->parameters())
+    CHECK(parameter.gradient().defined() == (parameter.name().substr(0, 2) == "fc"));
+  CHECK(net->freeze(std::regex("conv"), false) == 1);
+  CHECK(net->parameter_count(true) == 10 + 108);
+}
+
+TEST_CASE("statistics move to the shadow in training and become live when committed") {
+  BatchNorm bn(2, {.momentum = 0.5});
+  const Tensor x = Tensor::from({1, 10, 3, 30}, {2, 2});  // means 2, 20; unbiased variances 2, 200
+  const auto values = [&](bool live) {
+    std::vector<double> all;
+    for (const Statistic& s : bn.statistics()) {
+      for (double v : (live ? s.live : s.next).to_vector<double>()) all.push_back(v);
+    }
+    return all;
+  };
+  bn(x);
+  CHECK(values(true) == std::vector<double>{0, 0, 1, 1});
+  CHECK(values(false) == std::vector<double>{1, 10, 1.5, 100.5});
+  bn.commit_statistics(false);
+  CHECK(values(false) == std::vector<double>{0, 0, 1, 1});
+  bn(x);
+  bn(x);  // a second micro-batch continues from the first
+  CHECK(values(false) == std::vector<double>{1.5, 15, 1.75, 150.25});
+  bn.commit_statistics();
+  CHECK(values(true) == std::vector<double>{1.5, 15, 1.75, 150.25});
+  CHECK(*bn.counters()[0].value == 3);
+
+  const StatisticBuffers buffers = bn.flatten_statistics();
+  CHECK(buffers.live.to_vector<double>() == std::vector<double>{1.5, 15, 1.75, 150.25});
+  bn(x);
+  CHECK(buffers.next.to_vector<double>() == std::vector<double>{1.75, 17.5, 1.875, 175.125});
+  bn.eval();
+  const NoGrad no_grad;
+  const auto y = bn(x).to_vector<double>();
+  CHECK(y[0] == Approx((1 - 1.5) / std::sqrt(1.75 + 1e-5)));
+  CHECK(y[3] == Approx((30 - 15) / std::sqrt(150.25 + 1e-5)));
+  CHECK(values(false) == std::vector<double>{1.75, 17.5, 1.875, 175.125});  // evaluation writes nothing
+}
+
+TEST_CASE("modules of one input refuse several, with their description") {
+  Linear layer(2, 3);
+  const Tensor x = ramp({1, 2});
+  CHECK_THROWS_WITH(layer(TensorList{x, x}), Catch::Contains("Linear(2 → 3)") && Catch::Contains("got 2"));
+  CHECK_THROWS_AS(Add()(x), UserError);
+}
+
+TEST_CASE("module observers see every call, parents around children") {
+  struct Log final : ModuleObserver {
+    std::vector<std::string> lines;
+    void enter(Module& m) override { lines.push_back(fmt::format("+{}", m.describe())); }
+    void leave(Module& m, const Tensor& y) override {
+      lines.push_back(fmt::format("-{}{}", m.describe(), to_string(y.shape())));
+    }
+  } log;
+  Sequential net{std::make_shared<Linear>(2, 3), std::make_shared<Relu>()};
+  {
+    const ModuleObserverScope scope(log);
+    net(ramp({4, 2}));
+  }
+  net(ramp({4, 2}));
+  CHECK(log.lines == std::vector<std::string>{"+Sequential(2 layers)", "+Linear(2 → 3)",
+                                              "-Linear(2 → 3)[4,3]", "+Relu", "-Relu[4,3]",
+                                              "-Sequential(2 layers)[4,3]"});
+}
+
+}  // namespace tandem::nn
