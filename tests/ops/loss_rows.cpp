@@ -1,2 +1,299 @@
-#include "tests/ops/row.h"
-tandem::test::Rows tandem::test::loss_rows() { return {}; }
+// Rows of autograd/ops/loss.h. tests/autograd/loss_test.cpp compares options with PyTorch's values.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "autograd/ops/loss.h"
+#include "tests/ops/harness.h"
+#include "tests/support/tensors.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+constexpr Index kClasses = 5;
+constexpr Index kIgnored = 2;
+
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor targets(std::vector<std::int64_t> values) {
+  const auto count = static_cast<Index>(values.size());
+  return Tensor::from(values, {count});
+}
+
+Array folded(const Array& each, Reduce reduce, double divisor) {
+  if (reduce == Reduce::none) return each;
+  double total = 0.0;
+  for (const double v : each.values) total += v;
+  return Array({}, {reduce == Reduce::mean ? total / divisor : total});
+}
+
+const char* name_of(Reduce reduce) {
+  return reduce == Reduce::none ? "none" : reduce == Reduce::mean ? "mean" : "sum";
+}
+
+constexpr Reduce kReductions[] = {Reduce::mean, Reduce::none, Reduce::sum};
+
+// ---- losses of classes
+
+std::vector<double> class_weights() { return {0.5, 1.0, 2.0, 0.25, 1.5}; }
+
+// log softmax of row r.
+std::vector<double> log_probabilities(const Array& logits, std::size_t r) {
+  const auto classes = static_cast<std::size_t>(logits.shape.at(-1));
+  const auto first = logits.values.begin() + static_cast<std::ptrdiff_t>(r * classes);
+  std::vector<double> row(first, first + static_cast<std::ptrdiff_t>(classes));
+  double total = 0.0;
+  for (const double v : row) total += std::exp(v);
+  for (double& v : row) v -= std::log(total);
+  return row;
+}
+
+struct ClassWay {
+  const char* name;
+  double smoothing = 0.0;
+  bool weighted = false, ignoring = false;
+};
+
+// logs(r): the log-probabilities of row r. PyTorch's definition, smoothing included.
+template <class Logs>
+Array class_loss(const Array& x, const Array& target, const ClassWay& way, Reduce reduce, Logs&& logs) {
+  const auto classes = static_cast<double>(x.shape.at(-1));
+  Array each(target.shape);
+  double divisor = 0.0;
+  for (std::size_t r = 0; r < each.values.size(); ++r) {
+    const auto t = static_cast<std::size_t>(target.values[r]);
+    if (way.ignoring && t == kIgnored) continue;
+    const std::vector<double> row = logs(r);
+    const auto weight = [&](std::size_t c) { return way.weighted ? class_weights()[c] : 1.0; };
+    double smooth = 0.0;
+    for (std::size_t c = 0; c < row.size(); ++c) smooth -= weight(c) * row[c];
+    each.values[r] = -(1 - way.smoothing) * weight(t) * row[t] + way.smoothing / classes * smooth;
+    divisor += weight(t);
+  }
+  return folded(each, reduce, divisor == 0.0 ? 1.0 : divisor);
+}
+
+CrossEntropyLossOptions options_of(const ClassWay& way, Reduce reduce, const Tensor& like) {
+  CrossEntropyLossOptions options{.label_smoothing = way.smoothing, .reduce = reduce};
+  if (way.ignoring) options.ignore_index = kIgnored;
+  if (way.weighted)
+    options.class_weights = tensor_of(class_weights(), {kClasses},
+                                      like.defined() && like.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  return options;
+}
+
+Rows class_rows() {
+  const ClassWay ways[] = {{"plain"},
+                           {"smoothed", 0.1},
+                           {"weighted", 0, true},
+                           {"ignoring", 0, false, true},
+                           {"all options", 0.2, true, true}};
+  const std::vector<Shapes> cases = {
+      {{6, kClasses}, {6}}, {{1, kClasses}, {1}}, {{0, kClasses}, {0}}, {{2, 3, kClasses}, {2, 3}}};
+  Rows rows;
+  for (const ClassWay& way : ways) {
+    for (const Reduce reduce : kReductions) {
+      const std::string variant = std::string(way.name) + ", " + name_of(reduce);
+      rows.push_back(
+          {.op = "cross_entropy",
+           .variant = variant,
+           .run =
+               [=](const TensorList& x) { return cross_entropy(x[0], x[1], options_of(way, reduce, x[0])); },
+           .oracle =
+               [=](const Arrays& x) {
+                 return class_loss(x[0], x[1], way, reduce,
+                                   [&](std::size_t r) { return log_probabilities(x[0], r); });
+               },
+           .cases = cases,
+           .draws = {{.low = -3, .high = 3}, index_below(kClasses)},
+           .result = Result::wide});
+      if (!way.weighted && !way.ignoring) rows.back().cases.push_back({{67, 301}, {67}});
+      if (way.smoothing != 0.0) continue;
+      rows.push_back(
+          {.op = "nll_loss",
+           .variant = variant,
+           .run = [=](const TensorList& x) { return nll_loss(x[0], x[1], options_of(way, reduce, x[0])); },
+           .oracle =
+               [=](const Arrays& x) {
+                 const auto logs = [&](std::size_t r) {
+                   const auto first = x[0].values.begin() + static_cast<std::ptrdiff_t>(r * kClasses);
+                   return std::vector<double>(first, first + kClasses);
+                 };
+                 return class_loss(x[0], x[1], way, reduce, logs);
+               },
+           .cases = cases,
+           .draws = {{.low = -4, .high = -0.1}, index_below(kClasses)},
+           .result = Result::wide});
+    }
+  }
+  rows[0].refusals = {{"[cross_entropy] target 5 in row 1 lies outside [0,5)",
+                       CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
+                      {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
+                       CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
+                      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
+                       CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
+                      {"[cross_entropy] label smoothing 1 lies outside [0,1)",
+                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
+                      {"[cross_entropy] class weights must be floating [5], got f32[4]",
+                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.class_weights = zeros({4})}))},
+                      {"[cross_entropy] classes must be i64 or i32, got u8[1]",
+                       CALL(cross_entropy(zeros({1, 5}), Tensor::zeros({1}, {.dtype = DType::u8})))},
+                      {"[cross_entropy] logits f32[1,5] need as many probabilities, the target is f32[1,4]",
+                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 4})))},
+                      {"[cross_entropy] ignore_index 3 has no meaning for probabilities",
+                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 5}), {.ignore_index = 3}))}};
+  rows[1].refusals = {
+      {"[nll_loss] target 7 in row 0 lies outside [0,5)", CALL(nll_loss(zeros({1, 5}), targets({7})))},
+      {"[nll_loss] label smoothing 0.1 is for cross_entropy",
+       CALL(nll_loss(zeros({1, 5}), targets({0}), {.label_smoothing = 0.1}))}};
+  return rows;
+}
+
+Rows soft_rows() {
+  const ClassWay ways[] = {{"plain"}, {"smoothed", 0.1}, {"weighted", 0.1, true}};
+  Rows rows;
+  for (const ClassWay& way : ways) {
+    for (const Reduce reduce : kReductions) {
+      rows.push_back(
+          {.op = "soft_cross_entropy",
+           .variant = std::string(way.name) + ", " + name_of(reduce),
+           .run =
+               [=](const TensorList& x) { return cross_entropy(x[0], x[1], options_of(way, reduce, x[0])); },
+           .oracle =
+               [=](const Arrays& x) {
+                 Array each(x[0].shape.without(x[0].shape.rank() - 1));
+                 for (std::size_t r = 0; r < each.values.size(); ++r) {
+                   const std::vector<double> row = log_probabilities(x[0], r);
+                   for (std::size_t c = 0; c < row.size(); ++c) {
+                     const double t =
+                         (1 - way.smoothing) * x[1].values[r * kClasses + c] + way.smoothing / kClasses;
+                     each.values[r] -= t * row[c] * (way.weighted ? class_weights()[c] : 1.0);
+                   }
+                 }
+                 return folded(each, reduce, static_cast<double>(each.values.size()));
+               },
+           .cases = {{{4, kClasses}, {4, kClasses}}, {{2, 3, kClasses}, {2, 3, kClasses}}},
+           .draws = {{.low = -3, .high = 3}, {.low = 0, .high = 0.4}},
+           .result = Result::wide});
+    }
+  }
+  return rows;
+}
+
+// ---- losses of corresponding elements
+
+using Pair = double (*)(double, double);
+using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduce);
+
+Rows pairs(const char* op, const char* name, Loss loss, Pair oracle, std::vector<Draw> draws) {
+  Rows rows;
+  for (const Reduce reduce : kReductions) {
+    rows.push_back(
+        {.op = op,
+         .variant = std::string(name) + (*name ? ", " : "") + name_of(reduce),
+         .run = [=](const TensorList& x) { return loss(x[0], x[1], reduce); },
+         .oracle =
+             [=](const Arrays& x) {
+               return folded(each(oracle)(x), reduce, static_cast<double>(x[0].values.size()));
+             },
+         .cases = {{{3, 4}, {3, 4}}, {{1}, {1}}, {{}, {}}, {{2, 2, 3}, {2, 2, 3}}, {{67, 301}, {67, 301}}},
+         .draws = draws,
+         .result = Result::wide,
+         .normalised = reduce != Reduce::none});
+    if (reduce != Reduce::mean) rows.back().cases.push_back({{0, 4}, {0, 4}});
+  }
+  const std::string place = std::string("[") + op + "] ";
+  rows[0].refusals = {{place + "the target must have the shape of f32[2,3], it is f32[3]",
+                       [=] {
+                         loss(zeros({2, 3}), zeros({3}), Reduce::mean);
+                       }},
+                      {place + "expects a floating tensor, got i64[2]",
+                       [=] { loss(Tensor::zeros({2}, {.dtype = DType::i64}), zeros({2}), Reduce::mean); }}};
+  return rows;
+}
+
+double binary_entropy(double x, double t) {
+  return -(t * std::log(1 / (1 + std::exp(-x))) + (1 - t) * std::log(1 / (1 + std::exp(x))));
+}
+double huber_of(double d, double delta) {
+  return std::abs(d) < delta ? 0.5 * d * d : delta * (std::abs(d) - 0.5 * delta);
+}
+double focal_of(double x, double t, double alpha, double gamma) {
+  const double p = 1 / (1 + std::exp(-x)), q = p * (1 - t) + (1 - p) * t;
+  return (alpha < 0 ? 1.0 : alpha * t + (1 - alpha) * (1 - t)) * std::pow(q, gamma) * binary_entropy(x, t);
+}
+
+// x and target apart by an interval that keeps them off the kinks at distance 0, 0.5 and 1.
+const std::vector<Draw> kNear{{.low = 1.05, .high = 1.2}, {.low = 0.8, .high = 0.95}};
+const std::vector<Draw> kBetween{{.low = 1.6, .high = 1.7}, {.low = 0.8, .high = 0.95}};
+const std::vector<Draw> kFar{{.low = -2.5, .high = -1.5}, {.low = 0.0, .high = 0.5}};
+
+Rows pair_rows() {
+  const std::vector<Draw> any{{}}, logits{{.low = -4, .high = 4}, {.low = 0, .high = 1}};
+  Rows rows;
+  const auto append = [&](Rows more) {
+    for (Row& row : more) rows.push_back(std::move(row));
+  };
+  append(pairs(
+      "mse_loss", "", mse_loss, [](double x, double t) { return (x - t) * (x - t); }, any));
+  append(pairs(
+      "l1_loss", "", l1_loss, [](double x, double t) { return std::abs(x - t); }, kNear));
+  const Loss smooth = [](const Tensor& x, const Tensor& t, Reduce r) { return smooth_l1_loss(x, t, 0.5, r); };
+  const Loss sharp = [](const Tensor& x, const Tensor& t, Reduce r) { return smooth_l1_loss(x, t, 0.0, r); };
+  const Loss huber = [](const Tensor& x, const Tensor& t, Reduce r) { return huber_loss(x, t, 0.5, r); };
+  const Pair smooth_of = [](double x, double t) { return huber_of(x - t, 0.5) / 0.5; };
+  const Pair huber_half = [](double x, double t) { return huber_of(x - t, 0.5); };
+  append(pairs("smooth_l1_loss", "within", smooth, smooth_of, kNear));
+  append(pairs("smooth_l1_loss", "just beyond", smooth, smooth_of, kBetween));
+  append(pairs("smooth_l1_loss", "beyond", smooth, smooth_of, kFar));
+  append(pairs(
+      "smooth_l1_loss", "beta 0", sharp, [](double x, double t) { return std::abs(x - t); }, kFar));
+  append(pairs("huber_loss", "within", huber, huber_half, kNear));
+  append(pairs("huber_loss", "just beyond", huber, huber_half, kBetween));
+  append(pairs("huber_loss", "beyond", huber, huber_half, kFar));
+  append(pairs("bce_with_logits", "", bce_with_logits, binary_entropy, logits));
+  append(pairs("bce_loss", "", bce_loss,
+               [](double x, double t) { return -(t * std::log(x) + (1 - t) * std::log(1 - x)); },
+               {{.low = 0.1, .high = 0.9}, {.low = 0, .high = 1}}));
+  append(pairs("kl_div", "", kl_div, [](double x, double t) { return t * (std::log(t) - x); },
+               {{.low = -3, .high = -0.1}, {.low = 0.1, .high = 1}}));
+  const Loss balanced = [](const Tensor& x, const Tensor& t, Reduce r) {
+    return focal_loss(x, t, 0.25, 2.0, r);
+  };
+  const Loss unbalanced = [](const Tensor& x, const Tensor& t, Reduce r) {
+    return focal_loss(x, t, -1.0, 1.5, r);
+  };
+  const Loss flat = [](const Tensor& x, const Tensor& t, Reduce r) { return focal_loss(x, t, 0.5, 0.0, r); };
+  append(pairs(
+      "focal_loss", "", balanced, [](double x, double t) { return focal_of(x, t, 0.25, 2.0); }, logits));
+  append(pairs(
+      "focal_loss", "no balance", unbalanced, [](double x, double t) { return focal_of(x, t, -1, 1.5); },
+      logits));
+  append(pairs(
+      "focal_loss", "gamma 0", flat, [](double x, double t) { return focal_of(x, t, 0.5, 0); }, logits));
+  const auto refuse = [&](const char* op, Refusal refusal) {
+    for (Row& row : rows) {
+      if (row.op != std::string(op)) continue;
+      row.refusals.push_back(std::move(refusal));
+      return;
+    }
+  };
+  refuse("smooth_l1_loss",
+         {"[smooth_l1_loss] beta -1 is negative", CALL(smooth_l1_loss(zeros({1}), zeros({1}), -1.0))});
+  refuse("huber_loss",
+         {"[huber_loss] delta 0 is not positive", CALL(huber_loss(zeros({1}), zeros({1}), 0.0))});
+  refuse("focal_loss", {"[focal_loss] alpha 2 exceeds 1", CALL(focal_loss(zeros({1}), zeros({1}), 2.0))});
+  refuse("focal_loss",
+         {"[focal_loss] gamma -1 is negative", CALL(focal_loss(zeros({1}), zeros({1}), 0.25, -1.0))});
+  return rows;
+}
+
+}  // namespace
+
+Rows tandem::test::loss_rows() {
+  Rows rows;
+  for (Rows (*part)() : {class_rows, soft_rows, pair_rows}) {
+    for (Row& row : part()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
