@@ -138,6 +138,8 @@ Tensor index_select(const Tensor& x, const Tensor& index, int axis) {
 }
 
 IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) const {
+  require(in.src.defined(), info.name, "the source is absent");
+  require_index(in.index, info.name);
   saved.index = in.index;
   const Destination y = zeroed(context, shape, dtype);
   context.backend.index_add(in.src, in.index, axis, y.tensor, skip);
