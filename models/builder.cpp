@@ -351,17 +351,18 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const std::string& name = text_at(model, "name", path);
   const ModelInfo* info = find_model(name);
   const std::span<const OptionInfo> infos = info ? std::span(info->options) : std::span<const OptionInfo>{};
-  Built built;
-  built.module =
-      create(name, options_of(model, {"name", "input_shape", "layers", "output"}, infos, path), data, path);
-  if (data.sample.rank() == 0) return built;
+  const OptionMap options = options_of(model, {"name", "input_shape", "layers", "output"}, infos, path);
   try {
-    built.result = dry_run(*built.module, {empty_batch(data.sample, data.dtype)});
+    Built built{create(name, options, data, path), {}};
+    if (data.sample.rank() > 0) built.result = dry_run(*built.module, {empty_batch(data.sample, data.dtype)});
+    return built;
+  } catch (const OptionError&) {
+    throw;
   } catch (const UserError& error) {
+    if (data.sample.rank() == 0) fail(path, fmt::format("{}: {}", name, error.what()));
     fail(path, fmt::format("{} does not fit samples of {}: {} (shapes are of an empty batch)", name,
                            to_string(data.sample), error.what()));
   }
-  return built;
 }
 
 Built build_listed(const json& model, const DataInfo& data, const std::string& path) {

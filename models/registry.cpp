@@ -77,7 +77,6 @@ ModelInfo resnet_info(int depth, bool cifar) {
                                  (bottleneck ? "bottlenecks" : "basic blocks");
   OptionInfo shortcut =
       choice("shortcut", "how shapes are matched between stages", "projection", {"projection", "padding"});
-  if (bottleneck) shortcut.choices = {"projection"};
   return {"resnet" + std::to_string(depth),
           std::move(help),
           {in_channels_option(), num_classes_option(),

@@ -116,6 +116,13 @@ class ResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+def chosen(name, count):
+    """Which entries of a gradient are stored: all of a small one, else a hashed choice."""
+    if count <= SAMPLES:
+        return torch.arange(count)
+    return torch.from_numpy((hashed("entries of " + name, SAMPLES) % np.uint32(count)).astype(np.int64))
+
+
 def images_of(stream, batch, image):
     # Hashed channels last, as they lie in Tandem's memory.
     x = torch.from_numpy(signed_unit(f"images{stream}", batch * math.prod(image)).reshape(batch, *image))
@@ -156,7 +163,7 @@ def train(make, stream, batch, image, dtype):
             for name, parameter in model.named_parameters():
                 gradient = parameter.grad.detach().double().flatten()
                 values["gradient_norm/" + name] = gradient.norm()
-                values["gradient/" + name] = gradient[::max(1, gradient.numel() // SAMPLES)][:SAMPLES].clone()
+                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
             for name, buffer in model.named_buffers():
                 if buffer.dtype.is_floating_point:
                     values["statistic/" + name] = buffer.detach().double().clone()

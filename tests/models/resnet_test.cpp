@@ -127,7 +127,7 @@ TEST_CASE("depths of neither family are refused") {
                     Catch::Contains("[resnet]") && Catch::Contains("19") && Catch::Contains("20"));
   CHECK_THROWS_AS(resnet(2), UserError);
   CHECK_NOTHROW(resnet(14));
-  CHECK_THROWS_AS(resnet(50, {.shortcut = ResNetShortcut::padding, .stem = {}}), UserError);
+  CHECK_THROWS_AS(Shortcut(nullptr, 4, 2, 1), UserError);
 }
 
 }  // namespace tandem::models
