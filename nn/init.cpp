@@ -1,4 +1,5 @@
-// GCC 12 takes undefined vector halves in its own AVX-512 headers for uninitialised variables (GCC PR 105593).
+// GCC 12 takes undefined vector halves in its own AVX-512 headers for uninitialised variables (GCC PR
+// 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #include "nn/init.h"
