@@ -78,6 +78,17 @@ TEST_CASE("a gradient shared by two inputs is not written over", "[accumulation]
   CHECK(gradient_of(b).to_vector<double>() == Doubles{2, 2});
 }
 
+TEST_CASE("a shared gradient is no sink", "[accumulation]") {
+  const Tensor a = leaf(Tensor::from({1, 2}, {2})), b = leaf(Tensor::from({3, 4}, {2}));
+  const Tensor k = Tensor::from({5, 7}, {2});
+  const Tensor middle_a = scale(a, 1.0), middle_b = scale(b, 1.0);
+  const Tensor product =
+      sinking_product(middle_a, k);  // runs backward after the sum gave both the same tensor
+  backward(sum(add(product, add(middle_a, middle_b))));
+  CHECK(gradient_of(a).to_vector<double>() == Doubles{6, 8});
+  CHECK(gradient_of(b).to_vector<double>() == Doubles{1, 1});
+}
+
 TEST_CASE("move_into keeps the value and the shape", "[accumulation]") {
   const FlatParameter flat;
   CHECK(flat.values.to_vector<double>() == Doubles{0, 2, 3, 0});

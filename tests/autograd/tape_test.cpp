@@ -104,6 +104,16 @@ TEST_CASE("output gradients must fit their outputs", "[tape]") {
   CHECK(gradient_of(x).to_vector<double>() == std::vector<double>{6, 8});
 }
 
+TEST_CASE("taped output gradients leave no tape on the result without create_graph", "[tape]") {
+  const Tensor x = leaf(Tensor::from({1, 2}, {2})), v = leaf(Tensor::from({3, 4}, {2}));
+  const Tensor y = add(x, 1.0);
+  CHECK_FALSE(gradients(std::span(&y, 1), std::span(&v, 1), std::span(&x, 1), {.retain_graph = true})[0]
+                  .requires_grad());
+  backward(std::span(&y, 1), std::span(&v, 1));
+  CHECK_FALSE(gradient_of(x).requires_grad());
+  CHECK(gradient_of(x).to_vector<double>() == std::vector<double>{3, 4});
+}
+
 TEST_CASE("a graph runs backward once unless it is retained", "[tape]") {
   const Tensor x = leaf(number(3));
   const Tensor y = mul(x, x);

@@ -36,7 +36,10 @@ Index elements_of(const Shapes& shapes) {
 
 std::string describe(const Row& row, const Shapes& shapes, DType dtype) {
   std::string text = to_string(row) + " in " + std::string(name_of(dtype)) + " on";
-  for (const Shape& shape : shapes) text += " " + to_string(shape);
+  for (const Shape& shape : shapes) {
+    text += ' ';
+    text += to_string(shape);
+  }
   return text;
 }
 
