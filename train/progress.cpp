@@ -60,6 +60,7 @@ Progress::Progress(std::FILE* out, bool terminal, bool colour)
 Progress::~Progress() { finish(); }
 
 void Progress::update(const ProgressState& state) {
+  if (first_step_ < 0) first_step_ = state.total_step - 1;
   const auto now = Clock::now();
   if (now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery))) return;
   last_ = now;
@@ -75,9 +76,10 @@ void Progress::update(const ProgressState& state) {
 
 std::string Progress::rendered(const ProgressState& state) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
-  const double left = state.total_step > 0 ? elapsed / static_cast<double>(state.total_step) *
-                                                 static_cast<double>(state.total_steps - state.total_step)
-                                           : NAN;
+  // The first update may come in the middle of a run that goes on.
+  const double left = elapsed /
+                      static_cast<double>(std::max<std::int64_t>(state.total_step - first_step_, 1)) *
+                      static_cast<double>(state.total_steps - state.total_step);
   const std::string head = fmt::format("epoch {}/{}", state.epoch, state.epochs);
   const std::string tail =
       fmt::format("{}/{}  loss {:.4f}  lr {:.4g}  {} items/s  {} left", state.step, state.steps, state.loss,

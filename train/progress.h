@@ -45,6 +45,7 @@ class Progress {
   std::FILE* out_;
   bool terminal_, colour_;
   bool drawn_ = false;
+  std::int64_t first_step_ = -1;  // steps that were done before the first update
   Clock::time_point started_ = Clock::now(), last_{};
 };
 

@@ -1,9 +1,8 @@
 // Reading, laying over, overriding and resolving configurations.
-#include "train/config/load.h"
-
 #include "tests/train/support.h"
 #include "train/config/compose.h"
 #include "train/config/describe.h"
+#include "train/config/load.h"
 #include "train/config/reader.h"
 
 using namespace tandem;
@@ -33,7 +32,8 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
   const TemporaryDirectory directory;
   const std::string path = directory.write("config.json", text);
   std::string error = user_error_of([&] { load(path, overrides); });
-  if (error.starts_with(directory.path().string())) error = error.substr(directory.path().string().size() + 1);
+  if (error.starts_with(directory.path().string()))
+    error = error.substr(directory.path().string().size() + 1);
   return error;
 }
 
@@ -86,11 +86,13 @@ TEST_CASE("depth and size have limits", "[config]") {
 }
 
 TEST_CASE("an unknown key is named with line, place and the nearest one", "[config]") {
-  CHECK(error_of("{\n \"model\": \"mlp\",\n \"data\": {\"name\": \"digits\",\n  \"batchsize\": 3}}") ==
-        "config.json:4: data.batchsize: unknown key; did you mean data.batch_size? (integer in [1, 1048576])");
+  CHECK(
+      error_of("{\n \"model\": \"mlp\",\n \"data\": {\"name\": \"digits\",\n  \"batchsize\": 3}}") ==
+      "config.json:4: data.batchsize: unknown key; did you mean data.batch_size? (integer in [1, 1048576])");
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "batch_size": 3})"),
              Contains("config.json:1: batch_size: unknown key; did you mean data.batch_size?"));
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "zzzzzzzz": 3})"), Contains("unknown key; known here: name, task"));
+  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "zzzzzzzz": 3})"),
+             Contains("unknown key; known here: name, task"));
   CHECK_THAT(error_of(kSmall, {"optimizer.momentom=0.9"}),
              Contains("command line: optimizer.momentom: unknown key; did you mean optimizer.momentum?"));
   CHECK_THAT(error_of(R"({"model": {"name": "mlp", "hiden": [3]}, "data": "digits"})"),
@@ -104,32 +106,40 @@ TEST_CASE("types, ranges, choices and missing keys", "[config]") {
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "epochs": -1})"), Contains("expected integer"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"momentum": 1.0}})"),
              Contains("expected number in [0, 1), or \"auto\", got 1.0"));
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": "adm"})"), Contains("did you mean \"adam\"?"));
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": "amp_fp61"})"), Contains("did you mean \"amp_fp16\"?"));
+  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": "adm"})"),
+             Contains("did you mean \"adam\"?"));
+  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": "amp_fp61"})"),
+             Contains("did you mean \"amp_fp16\"?"));
   CHECK_THAT(error_of(R"({"data": "digits"})"), Contains("model: required"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": {"batch_size": 3}})"), Contains("data.name: required"));
   CHECK_THAT(error_of(R"({"model": {}, "data": "digits"})"), Contains("model: needs a name"));
   CHECK_THAT(error_of(R"([1])"), Contains("expected an object"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"groups": [{"match": "("}]}})"),
              Contains("optimizer.groups.0.match: \"(\" is no regular expression"));
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": {"name": "digits", "augment": [{"name": "cutout", "sise": 3}]}})"),
-             Contains("data.augment.0.sise: unknown key; did you mean data.augment.0.size?"));
+  CHECK_THAT(
+      error_of(R"({"model": "mlp", "data": {"name": "digits", "augment": [{"name": "cutout", "sise": 3}]}})"),
+      Contains("data.augment.0.sise: unknown key; did you mean data.augment.0.size?"));
 }
 
 TEST_CASE("a key of another variant is an error unless a lower layer gave it", "[config]") {
-  const std::string sgd = R"({"model": "mlp", "data": "digits", "optimizer": {"name": "sgd", "momentum": 0.9, "lr": 0.5}})";
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"name": "adam", "momentum": 0.9}})"),
-             Contains("optimizer.momentum: no key of \"adam\""));
+  const std::string sgd =
+      R"({"model": "mlp", "data": "digits", "optimizer": {"name": "sgd", "momentum": 0.9, "lr": 0.5}})";
+  CHECK_THAT(
+      error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"name": "adam", "momentum": 0.9}})"),
+      Contains("optimizer.momentum: no key of \"adam\""));
   const Loaded adam = loaded(sgd, {"optimizer.name=adam"});
   CHECK(adam.config.optimizer.name == "adam");
   CHECK(adam.config.optimizer.lr == 0.5);
-  CHECK_THAT(error_of(sgd, {"optimizer.name=adam", "optimizer.momentum=0.5"}), Contains("no key of \"adam\""));
+  CHECK_THAT(error_of(sgd, {"optimizer.name=adam", "optimizer.momentum=0.5"}),
+             Contains("no key of \"adam\""));
 }
 
 TEST_CASE("overrides set, append and remove", "[config]") {
-  const std::string text = R"({"model": {"name": "mlp", "hidden": [64, 32]}, "data": {"name": "digits", "batch_size": 16}})";
-  const Loaded result = loaded(text, {"data.batch_size=8", "model.hidden.1=7", "+model.hidden=5", "+data.augment=horizontal_flip",
-                                      "optimizer.groups=[{\"match\": \"bias\", \"weight_decay\": 0}]", "name=3 words", "clip_norm=2"});
+  const std::string text =
+      R"({"model": {"name": "mlp", "hidden": [64, 32]}, "data": {"name": "digits", "batch_size": 16}})";
+  const Loaded result = loaded(
+      text, {"data.batch_size=8", "model.hidden.1=7", "+model.hidden=5", "+data.augment=horizontal_flip",
+             "optimizer.groups=[{\"match\": \"bias\", \"weight_decay\": 0}]", "name=3 words", "clip_norm=2"});
   CHECK(result.config.data.batch_size == 8);
   CHECK(result.config.model.spec["hidden"] == Json({64, 7, 5}));
   CHECK(result.config.data.augment.at(0).spec.name == "horizontal_flip");
@@ -143,7 +153,8 @@ TEST_CASE("overrides set, append and remove", "[config]") {
   CHECK_THAT(error_of(text, {"model.hidden.2=1"}), Contains("model.hidden has 2 items; there is no item 2"));
   CHECK_THAT(error_of(text, {"model.hidden.x=1"}), Contains("is no index"));
   CHECK_THAT(error_of(text, {"~data.workers"}), Contains("there is no data.workers to remove"));
-  CHECK_THAT(error_of(text, {"data.batch_size.x=1"}), Contains("data.batch_size is 16, which has no key \"x\""));
+  CHECK_THAT(error_of(text, {"data.batch_size.x=1"}),
+             Contains("data.batch_size is 16, which has no key \"x\""));
   CHECK_THAT(error_of(text, {"nonsense"}), Contains("an override is path.to.key=value"));
   CHECK_THAT(error_of(text, {"=3"}), Contains("an override is"));
   CHECK_THAT(error_of(text, {"data..x=3"}), Contains("an override is"));
@@ -154,9 +165,14 @@ TEST_CASE("overrides set, append and remove", "[config]") {
 
 TEST_CASE("bases lie below, cycles are found", "[config]") {
   const TemporaryDirectory directory;
-  directory.write("ground.json", R"({"model": {"name": "mlp", "hidden": [9]}, "data": "digits", "epochs": 3, "seed": 4})");
-  directory.write("middle/middle.json", R"({"base": "../ground.json", "epochs": 5, "optimizer": {"name": "sgd", "momentum": 0.5}})");
-  const std::string top = directory.write("top.json", "{\"base\": \"middle/middle.json\",\n\"model\": {\"hidden\": [1]}, \"optimizer\": {\"name\": \"adam\"}}");
+  directory.write("ground.json",
+                  R"({"model": {"name": "mlp", "hidden": [9]}, "data": "digits", "epochs": 3, "seed": 4})");
+  directory.write(
+      "middle/middle.json",
+      R"({"base": "../ground.json", "epochs": 5, "optimizer": {"name": "sgd", "momentum": 0.5}})");
+  const std::string top = directory.write("top.json",
+                                          "{\"base\": \"middle/middle.json\",\n\"model\": {\"hidden\": [1]}, "
+                                          "\"optimizer\": {\"name\": \"adam\"}}");
   const Loaded result = load(top);
   CHECK(result.config.epochs == 5);
   CHECK(result.config.seed == 4);
@@ -203,16 +219,19 @@ TEST_CASE("precision is parsed in all its forms", "[config]") {
   };
   CHECK(precision("\"fp32\"").is_fp32());
   CHECK(precision("\"amp_fp16\"").label() == "amp_fp16");
-  const PrecisionConfig given = precision(R"({"level": "O2", "dtype": "fp16", "scaler": {"static": 64}, "on_skip": "retry",
+  const PrecisionConfig given =
+      precision(R"({"level": "O2", "dtype": "fp16", "scaler": {"static": 64}, "on_skip": "retry",
       "wgrad": "lower", "lists": {"deny": ["softmax"]}, "layers": {"layer1\\..*": "fp32"}})");
   CHECK(given.level == "O2");
   CHECK(given.scaler.static_scale == 64.0);
   CHECK(given.lists.deny == std::vector<std::string>{"softmax"});
   CHECK(given.layers.at(0).second == "fp32");
   CHECK(precision(R"({"scaler": "none", "level": "O1"})").scaler.mode == "none");
-  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": {"level": "O9"}})"), Contains("one of O0, O1, O2, O3"));
+  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": {"level": "O9"}})"),
+             Contains("one of O0, O1, O2, O3"));
 }
 
 TEST_CASE("the committed page of keys is current", "[config]") {
-  CHECK(testing::read_text(std::string(TANDEM_SOURCE_DIR) + "/docs/configuration.md") == keys_as_markdown(Config::schema()));
+  CHECK(testing::read_text(std::string(TANDEM_SOURCE_DIR) + "/docs/configuration.md") ==
+        keys_as_markdown(Config::schema()));
 }

@@ -20,27 +20,38 @@ namespace {
 const Schema& root() { return Config::schema(); }
 
 // Values of every JSON type; those that a type accepts are skipped by the caller.
-const std::vector<Json> kSamples = {nullptr, true, -7, 3, 1e300, -1e300, "no such word", Json::array({"x"}), Json{{"x", 1}}};
+const std::vector<Json> kSamples = {
+    nullptr, true, -7, 3, 1e300, -1e300, "no such word", Json::array({"x"}), Json{{"x", 1}}};
 
 bool accepts(const Type& type, const Json& json) {
   using Kind = Type::Kind;
+  if (type.kind == Kind::any) return true;
   if (json.is_null()) return type.nullable;
   const auto in_range = [&](double x) {
     return !(type.min && (x < *type.min || (type.open_min && x == *type.min))) &&
            !(type.max && (x > *type.max || (type.open_max && x == *type.max)));
   };
   switch (type.kind) {
-    case Kind::boolean: return json.is_boolean();
-    case Kind::integer: return json.is_number() && json.get<double>() == std::floor(json.get<double>()) &&
-                               std::abs(json.get<double>()) < 0x1p53 && in_range(json.get<double>());
-    case Kind::number: return json.is_number() && in_range(json.get<double>());
-    case Kind::numbers: return json.is_number() && (!type.whole || json.is_number_integer()) && in_range(json.get<double>());
-    case Kind::string: return json.is_string() && type.choices.empty();
-    case Kind::list: return json.is_array() && accepts(*type.item, json[0]);
-    case Kind::map: return json.is_object() && accepts(*type.item, json.begin().value());
-    case Kind::object: return json.is_string() && !type.schema->short_key.empty() &&
-                              accepts(type.schema->find(type.schema->short_key)->type, json);
-    case Kind::any: return true;
+    case Kind::boolean:
+      return json.is_boolean();
+    case Kind::integer:
+      return json.is_number() && json.get<double>() == std::floor(json.get<double>()) &&
+             std::abs(json.get<double>()) < 0x1p53 && in_range(json.get<double>());
+    case Kind::number:
+      return json.is_number() && in_range(json.get<double>());
+    case Kind::numbers:
+      return json.is_number() && (!type.whole || json.is_number_integer()) && in_range(json.get<double>());
+    case Kind::string:
+      return json.is_string() && type.choices.empty();
+    case Kind::list:
+      return json.is_array() && accepts(*type.item, json[0]);
+    case Kind::map:
+      return json.is_object() && accepts(*type.item, json.begin().value());
+    case Kind::object:
+      return json.is_string() && !type.schema->short_key.empty() &&
+             accepts(type.schema->find(type.schema->short_key)->type, json);
+    case Kind::any:
+      break;
   }
   return true;
 }
@@ -76,7 +87,8 @@ int check_negatives(const Schema& schema, std::set<const Schema*>& seen) {
       Value object = from_json(object_with(schema, key, sample), {});
       const auto problems = validate(schema, object);
       INFO(key.name << " = " << sample.dump());
-      CHECK(std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.path.starts_with(key.name); }));
+      CHECK(std::any_of(problems.begin(), problems.end(),
+                        [&](const Problem& problem) { return problem.path.starts_with(key.name); }));
       ++checked;
     }
     Type type = key.type;
@@ -85,7 +97,8 @@ int check_negatives(const Schema& schema, std::set<const Schema*>& seen) {
   }
   Value unknown = from_json(Json{{"qqqq", 1}}, {});
   const auto problems = validate(schema, unknown);
-  CHECK(std::any_of(problems.begin(), problems.end(), [](const Problem& problem) { return problem.path == "qqqq"; }));
+  CHECK(std::any_of(problems.begin(), problems.end(),
+                    [](const Problem& problem) { return problem.path == "qqqq"; }));
   return checked;
 }
 
@@ -97,10 +110,17 @@ std::string mutated(const Json& original, std::mt19937& random) {
     for (std::size_t i = 0; i <= below(3); ++i) {
       const std::size_t at = below(text.size());
       switch (random() % 4) {
-        case 0: text.erase(at, 1 + below(4)); break;
-        case 1: text.insert(at, 1, static_cast<char>(random() % 256)); break;
-        case 2: text[at] = static_cast<char>(random() % 256); break;
-        default: text.insert(at, text.substr(below(text.size()), 1 + below(30)));
+        case 0:
+          text.erase(at, 1 + below(4));
+          break;
+        case 1:
+          text.insert(at, 1, static_cast<char>(random() % 256));
+          break;
+        case 2:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        default:
+          text.insert(at, text.substr(below(text.size()), 1 + below(30)));
       }
     }
     return text;
@@ -161,7 +181,8 @@ TEST_CASE("defaults pass their own types", "[schema]") {
 }
 
 TEST_CASE("the keys of optimizers and schedules are those of the library", "[schema]") {
-  const auto keys_of = [](const Schema& schema, const std::string& name, const std::set<std::string>& common) {
+  const auto keys_of = [](const Schema& schema, const std::string& name,
+                          const std::set<std::string>& common) {
     std::set<std::string> keys;
     for (const Key& key : schema.keys)
       if (key.belongs_to(name) && !common.count(key.name)) keys.insert(key.name);
@@ -218,5 +239,6 @@ TEST_CASE("the JSON Schema has every key", "[schema]") {
   CHECK(schema["properties"]["data"].dump().find("batch_size") != std::string::npos);
   CHECK(schema["additionalProperties"] == false);
   for (const Key& key : root().keys) CHECK(schema["properties"].contains(key.name));
-  for (const auto& [path, key] : list_keys(root())) CHECK(keys_as_text(root()).find(path) != std::string::npos);
+  for (const auto& [path, key] : list_keys(root()))
+    CHECK(keys_as_text(root()).find(path) != std::string::npos);
 }

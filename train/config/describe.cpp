@@ -51,7 +51,7 @@ Json plain_schema(const Type& type) {
       one.kind = Type::Kind::number;
       if (type.whole) one.kind = Type::Kind::integer;
       const Json number = plain_schema(one);
-      const Json list{{"type", "array"}, {"items", number}, {"minItems", 1}, {"maxItems", type.max_count}};
+      const Json list{{"type", "array"}, {"items", number}, {"maxItems", type.max_count}};
       json["anyOf"] = Json::array({number, list});
       break;
     }
@@ -154,20 +154,20 @@ std::string keys_as_markdown(const Schema& schema) {
       "appends an item\n"
       "and `~path.to.key` removes a key. `tandem show CONFIG` prints the result with the origin of every "
       "value.\n";
-  std::string section = "-";
-  for (const auto& [path, key] : list_keys(schema)) {
-    const std::size_t dot = path.find('.');
-    const bool has_keys = key->type.kind == Type::Kind::object && dot == std::string::npos;
-    const std::string of = dot == std::string::npos ? (has_keys ? path : "") : path.substr(0, dot);
-    if (of != section && !(of.empty() && section == "")) {
-      section = of;
-      text += fmt::format("\n## {}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n",
-                          of.empty() ? "The run" : fmt::format("`{}`", of));
+  const auto add_table = [&](const std::string& title, const std::string& section) {
+    text += fmt::format("\n## {}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n", title);
+    for (const auto& [path, key] : list_keys(schema)) {
+      const std::size_t dot = path.find('.');
+      if (section.empty() ? dot != std::string::npos : path.substr(0, dot) != section) continue;
+      const std::string value = default_text(*key);
+      text += fmt::format("| `{}` | {} | {} | {} |\n", path, escaped(type_text(*key)),
+                          value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
+                          escaped(key->help));
     }
-    const std::string value = default_text(*key);
-    text += fmt::format("| `{}` | {} | {} | {} |\n", path, escaped(type_text(*key)),
-                        value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
-                        escaped(key->help));
+  };
+  add_table("The run", "");
+  for (const Key& key : schema.keys) {
+    if (key.type.kind == Type::Kind::object) add_table(fmt::format("`{}`", key.name), key.name);
   }
   return text;
 }

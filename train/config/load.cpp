@@ -30,24 +30,38 @@ Composed compose(const std::string& config, const std::vector<std::string>& over
   return composed;
 }
 
-// The origin of the nearest written value at or above a dotted path.
-Origin origin_at(const Value& root, const std::string& path) {
-  const Value* at = &root;
-  std::size_t start = 0;
-  while (start <= path.size()) {
-    const std::size_t dot = std::min(path.find('.', start), path.size());
-    const std::string word = path.substr(start, dot - start);
-    const Value* next = at->find(word);
-    if (!next && at->is(Value::Kind::list) && !word.empty() &&
-        std::all_of(word.begin(), word.end(), ::isdigit)) {
+struct Found {
+  const Value* value;  // the nearest written one at or above the path
+  std::string rest;    // what of the path lies below it; empty: the value itself was written
+};
+
+Found find_value(const Value& root, const std::string& path) {
+  Found found{&root, path};
+  while (!found.rest.empty()) {
+    const std::size_t dot = std::min(found.rest.find('.'), found.rest.size());
+    const std::string word = found.rest.substr(0, dot);
+    const Value* next = found.value->find(word);
+    if (!next && found.value->is(Value::Kind::list) && word.size() < 9 &&
+        std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
       const std::size_t index = std::stoul(word);
-      if (index < at->items.size()) next = &at->items[index];
+      if (index < found.value->items.size()) next = &found.value->items[index];
     }
     if (!next) break;
-    at = next;
-    start = dot + 1;
+    found.value = next;
+    found.rest = dot < found.rest.size() ? found.rest.substr(dot + 1) : "";
   }
-  return at->origin;
+  return found;
+}
+
+Origin origin_at(const Value& root, const std::string& path) { return find_value(root, path).value->origin; }
+
+// Where the value of a key comes from: the default when neither it nor a short form of its object was
+// written.
+std::string origin_of_key(const Value& root, const std::string& path) {
+  const Found found = find_value(root, path);
+  const bool short_form =
+      found.value->is(Value::Kind::string) && (found.rest == "name" || found.rest == "path");
+  return found.rest.empty() || short_form ? found.value->origin.place() : Origin{}.place();
 }
 
 // Rules that join several keys, or that a type cannot say.
@@ -131,7 +145,7 @@ void list_values(const Json& json, const Value& root, const std::string& path,
     return;
   }
   rows.push_back({fmt::format("{} = {}", path, json.dump(-1, ' ', false, Json::error_handler_t::replace)),
-                  origin_at(root, path).place()});
+                  origin_of_key(root, path)});
 }
 
 }  // namespace

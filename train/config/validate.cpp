@@ -32,7 +32,7 @@ bool matches_kind(const Type& type, const Value& value) {
     case Type::Kind::number:
       return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
     case Type::Kind::numbers:
-      if (value.is(Value::Kind::list)) return value.items.size() >= 1 && value.items.size() <= type.max_count;
+      if (value.is(Value::Kind::list)) return value.items.size() <= type.max_count;
       return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
     case Type::Kind::string:
       return value.is(Value::Kind::string);
@@ -221,8 +221,9 @@ void list_into(const Type& type, const std::string& path, std::vector<ListedKey>
   if (type.kind == Type::Kind::map) list_into(*type.item, path + ".*", keys);
   if (type.kind != Type::Kind::object) return;
   for (const Key& key : type.schema->keys) {
-    keys.push_back({joined(path, key.name), &key});
-    list_into(key.type, keys.back().path, keys);
+    const std::string own = joined(path, key.name);
+    keys.push_back({own, &key});
+    list_into(key.type, own, keys);
   }
 }
 

@@ -1,0 +1,157 @@
+// Help, listings, configurations and mistakes.
+#include "tests/program/support.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+
+namespace {
+
+// A mistake of the user: exit code 2, nothing on stdout, one line on stderr.
+void check_mistake(const Outcome& outcome, const std::string& text) {
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(line_count(outcome.err) == 1);
+  CHECK_THAT(outcome.err, Contains(text));
+}
+
+}  // namespace
+
+TEST_CASE("help and version go to stdout", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome help = tandem_in(directory, {"--help"});
+  CHECK(help.exit_code == 0);
+  CHECK(help.err.empty());
+  for (const char* command :
+       {"train", "eval", "predict", "bench", "validate", "show", "summary", "cp", "ls", "env"}) {
+    CHECK_THAT(help.out, Contains(command));
+    const Outcome own = tandem_in(directory, {command, "--help"});
+    CHECK(own.exit_code == 0);
+    CHECK(own.err.empty());
+    CHECK_THAT(own.out, Contains(command));
+  }
+  CHECK(tandem_in(directory, {}).out == help.out);
+  const Outcome version = tandem_in(directory, {"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK_THAT(version.out, Catch::Matches("tandem [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_CASE("mistakes are one line on stderr and exit code 2", "[program]") {
+  const TemporaryDirectory directory;
+  check_mistake(tandem_in(directory, {"trian"}), "unknown command \"trian\"; did you mean \"train\"?");
+  check_mistake(tandem_in(directory, {"train"}), "a configuration is missing");
+  check_mistake(tandem_in(directory, {"train", "nowhere.json"}), "nowhere.json: no such file");
+  check_mistake(tandem_in(directory, {"train", "digits_mpl"}), "did you mean digits_mlp?");
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "--limit-steps", "none"}), "limit-steps");
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "--frobnicate"}), "frobnicate");
+  check_mistake(tandem_in(directory, {"ls", "everything"}), "everything");
+  check_mistake(tandem_in(directory, {"eval", "nowhere"}), "nowhere: no such run directory");
+  check_mistake(tandem_in(directory, {"cp", "digits_mlp"}), "file");
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "precision=amp_bf16"}), "FP32 only");
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "model.hidden=[64]", "model.in_features=63"}),
+                "model.in_features");
+  check_mistake(tandem_in(directory, {"train", "--resume", "nowhere"}), "nowhere: no such run directory");
+}
+
+TEST_CASE("a wrong key is found before any data is read", "[program]") {
+  const TemporaryDirectory directory;
+  const std::string config =
+      directory.write("config.json",
+                      "{\n  \"model\": \"mlp\",\n  \"data\": {\n    \"name\": \"fashion_mnist\",\n"
+                      "    \"path\": \"/no/such/folder\",\n    \"batchsize\": 3\n  }\n}\n");
+  check_mistake(tandem_in(directory, {"train", "config.json"}),
+                "config.json:6: data.batchsize: unknown key; did you mean data.batch_size?");
+  directory.write("twice.json", "{\n  \"model\": \"mlp\",\n  \"model\": \"mlp\"\n}\n");
+  check_mistake(tandem_in(directory, {"train", "twice.json"}), "twice.json:3: model: duplicate key");
+  check_mistake(tandem_in(directory, {"validate", "config.json", "~data.batchsize", "epochs=ten"}), "epochs");
+}
+
+TEST_CASE("missing data names the package and the file", "[program]") {
+  const TemporaryDirectory directory;
+  check_mistake(tandem_in(directory, {"train", "fashion_mlp", "data.path=/no/such/folder"}),
+                "dataset-fashion-mnist");
+  CHECK_FALSE(std::filesystem::exists(directory.path() / "runs"));
+}
+
+TEST_CASE("everything can be listed", "[program]") {
+  const TemporaryDirectory directory;
+  const std::map<std::string, std::string> expected = {
+      {"models", "resnet20"},     {"datasets", "fashion_mnist"}, {"optimizers", "adamw"},
+      {"schedules", "one_cycle"}, {"ops", "batch_norm"},         {"presets", "amp_bf16"},
+      {"configs", "digits_mlp"},  {"keys", "data.batch_size"}};
+  for (const auto& [what, entry] : expected) {
+    const Outcome outcome = tandem_in(directory, {"ls", what});
+    INFO(what);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err.empty());
+    CHECK_THAT(outcome.out, Contains(entry));
+  }
+  const auto schema = nlohmann::json::parse(tandem_in(directory, {"ls", "keys", "--json-schema"}).out);
+  CHECK(schema["properties"].contains("optimizer"));
+  CHECK(tandem_in(directory, {"ls", "keys", "--markdown"}).out ==
+        read_text(std::string(TANDEM_SOURCE_DIR) + "/docs/configuration.md"));
+}
+
+TEST_CASE("configurations are shown, validated and copied", "[program]") {
+  const TemporaryDirectory directory;
+  CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}).exit_code == 0);
+  CHECK(read_text(directory.path() / "mine.json") ==
+        read_text(std::string(TANDEM_SOURCE_DIR) + "/configs/digits_mlp.json"));
+  check_mistake(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}), "exists");
+  CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json", "--force"}).exit_code == 0);
+
+  CHECK(tandem_in(directory, {"validate", "mine.json"}).exit_code == 0);
+  const Outcome invalid = tandem_in(directory, {"validate", "mine.json", "epochs=ten", "sed=1"});
+  CHECK(invalid.exit_code == 2);
+  CHECK(line_count(invalid.err) == 2);
+
+  const Outcome shown = tandem_in(directory, {"show", "mine.json", "seed=7"});
+  CHECK(shown.exit_code == 0);
+  CHECK_THAT(shown.out, Catch::Matches("[^]*seed = 7 +command line[^]*"));
+  CHECK_THAT(shown.out, Catch::Matches("[^]*optimizer.lr = 0.003 +mine.json:5[^]*"));
+  CHECK_THAT(shown.out, Catch::Matches("[^]*accumulate = 1 +default[^]*"));
+  const auto json = nlohmann::json::parse(tandem_in(directory, {"show", "mine.json", "--json"}).out);
+  CHECK(json["optimizer"]["name"] == "adam");
+}
+
+TEST_CASE("the summary counts parameters", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome = tandem_in(directory, {"summary", "resnet20_synthetic"});
+  CHECK(outcome.exit_code == 0);
+  for (const char* text : {"272186", "FLOP", "optimizer", "saved for backward"})
+    CHECK_THAT(outcome.out, Contains(text));
+}
+
+TEST_CASE("the environment is reported", "[program]") {
+  const TemporaryDirectory directory;
+  CHECK_THAT(tandem_in(directory, {"env"}).out, Contains("AMX"));
+  const auto json = nlohmann::json::parse(tandem_in(directory, {"env", "--json"}).out);
+  for (const char* field :
+       {"version", "build", "compiler", "libraries", "cpu", "amx", "threads", "memory_bytes", "devices"})
+    CHECK(json.contains(field));
+}
+
+TEST_CASE("bench prints exactly the promised object", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome =
+      tandem_in(directory, {"bench", "digits_mlp", "--json", "--steps", "4", "--warmup", "1"});
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(line_count(outcome.out) == 1);
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  std::vector<std::string> fields;
+  for (const auto& [key, value] : json.items()) fields.push_back(key);
+  CHECK(fields == std::vector<std::string>{"config", "precision", "device", "threads", "batch_size",
+                                           "items_per_s", "step_ms", "steps", "peak_memory_bytes", "memory",
+                                           "phases_ms"});
+  CHECK(json["steps"] == 4);
+  CHECK(json["batch_size"] == 32);
+  CHECK(json["items_per_s"].get<double>() > 0.0);
+  CHECK(json["step_ms"]["p10"] <= json["step_ms"]["median"]);
+  CHECK(json["step_ms"]["median"] <= json["step_ms"]["p90"]);
+  for (const char* phase : {"data", "forward", "loss", "backward", "update"})
+    CHECK(json["phases_ms"].contains(phase));
+  for (const char* kind :
+       {"weights", "masters", "gradients", "optimizer", "activations", "workspace", "data"})
+    CHECK(json["memory"].contains(kind));
+  CHECK_THAT(tandem_in(directory, {"bench", "digits_mlp", "--steps", "2"}).out, Contains("peak memory"));
+}

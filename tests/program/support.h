@@ -1,0 +1,46 @@
+// Drives the built program as a user would: arguments in; exit code, stdout and stderr out.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/train/support.h"
+
+namespace tandem::testing {
+
+struct Outcome {
+  int exit_code = -1;  // 128 + n for a process ended by signal n
+  std::string out, err;
+};
+
+struct Launch {
+  std::vector<std::string> arguments;
+  std::string directory;                                // working directory
+  std::map<std::string, std::string> environment = {};  // on top of the test's own
+  // Called again and again while the program runs; returns a signal to send, or 0.
+  std::function<int()> watch = {};
+};
+
+Outcome launch(const Launch& launch);
+
+// The program in a directory of the test.
+inline Outcome tandem_in(const TemporaryDirectory& directory, std::vector<std::string> arguments) {
+  return launch({.arguments = std::move(arguments), .directory = directory.path().string()});
+}
+
+inline std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+inline std::size_t line_count(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace tandem::testing

@@ -1,0 +1,296 @@
+// Training on the digits that come with Tandem, and what a run leaves behind.
+#include <png.h>
+
+#include <csignal>
+#include <set>
+
+#include "tests/program/support.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+// Trains the small network into `run`; throws away the progress.
+Outcome train(const TemporaryDirectory& directory, const std::string& run,
+              std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=" + run};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return tandem_in(directory, arguments);
+}
+
+std::string weights(const TemporaryDirectory& directory, const std::string& run) {
+  return read_text(directory.path() / run / "checkpoints" / "last.safetensors");
+}
+
+json end_of(const TemporaryDirectory& directory, const std::string& run) {
+  const auto lines = json_lines(directory.path() / run / "metrics.jsonl");
+  REQUIRE_FALSE(lines.empty());
+  return lines.back();
+}
+
+// The first digit of the data set that comes with Tandem is drawn anew, at twice its size.
+void write_zero(const std::string& path) {
+  std::vector<png_byte> pixels(16 * 16, 0);
+  for (int y = 0; y < 16; ++y) {
+    for (int x = 0; x < 16; ++x) {
+      const double dx = (x - 7.5) / 4.2, dy = (y - 7.5) / 6.6, r = dx * dx + dy * dy;
+      if (r > 0.35 && r < 1.25) pixels[static_cast<std::size_t>(16 * y + x)] = 240;
+    }
+  }
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = image.height = 16;
+  image.format = PNG_FORMAT_GRAY;
+  REQUIRE(png_image_write_to_file(&image, path.c_str(), 0, pixels.data(), 0, nullptr));
+}
+
+}  // namespace
+
+TEST_CASE("a run learns, and leaves what was promised", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome = train(directory, "run");
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, Contains("Test accuracy: 9"));
+  CHECK_THAT(outcome.out, Contains("Run directory: run\n"));
+
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run"))
+    files.insert(entry.path().filename());
+  CHECK(files ==
+        std::set<std::string>{"checkpoints", "config.json", "environment.json", "log.txt", "metrics.jsonl"});
+  std::set<std::string> saved;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run/checkpoints"))
+    saved.insert(entry.path().filename());
+  CHECK(saved == std::set<std::string>{"best.safetensors", "epoch-19.safetensors", "epoch-20.safetensors",
+                                       "last.safetensors", "state.safetensors"});
+
+  const std::map<std::string, std::set<std::string>> fields = {
+      {"start", {"event", "time", "version", "parameters", "precision", "device"}},
+      {"step",
+       {"event", "step", "applied", "epoch", "loss", "lr", "loss_scale", "skipped", "grad_norm",
+        "items_per_s"}},
+      {"eval", {"event", "step", "epoch", "split", "metrics"}},
+      {"checkpoint", {"event", "step", "path"}},
+      {"end", {"event", "status", "steps", "applied", "skipped", "wall_s", "peak_memory_bytes", "metrics"}}};
+  std::map<std::string, int> counts;
+  for (const json& line : json_lines(directory.path() / "run/metrics.jsonl")) {
+    std::set<std::string> own;
+    for (const auto& [key, value] : line.items()) own.insert(key);
+    INFO(line.dump());
+    CHECK(own == fields.at(line["event"]));
+    ++counts[line["event"]];
+  }
+  CHECK(counts["start"] == 1);
+  CHECK(counts["step"] == 900);
+  CHECK(counts["eval"] == 20);
+  CHECK(counts["end"] == 1);
+
+  const json end = end_of(directory, "run");
+  CHECK(end["status"] == "completed");
+  CHECK(end["metrics"]["accuracy"] > 0.93);
+  const auto environment = json::parse(read_text(directory.path() / "run/environment.json"));
+  CHECK(environment["seed"] == 1);
+  CHECK(environment["command_line"] == "tandem train digits_mlp run_dir=run");
+
+  SECTION("eval gives the figures of the training") {
+    const Outcome eval = tandem_in(directory, {"eval", "run", "--weights", "last", "--json", "--confusion"});
+    REQUIRE(eval.exit_code == 0);
+    const auto result = json::parse(eval.out);
+    CHECK(result["metrics"] == end["metrics"]);
+    long total = 0, right = 0;
+    for (std::size_t i = 0; i < 10; ++i) {
+      for (std::size_t j = 0; j < 10; ++j) total += result["confusion"][i][j].get<long>();
+      right += result["confusion"][i][i].get<long>();
+    }
+    CHECK(total == result["samples"]);
+    CHECK(static_cast<double>(right) / static_cast<double>(total) ==
+          Approx(result["metrics"]["accuracy"].get<double>()));
+    CHECK(tandem_in(directory, {"eval", "run", "--split", "train"}).exit_code == 0);
+    CHECK(tandem_in(directory, {"eval", "run", "--weights", "epoch-3"}).exit_code == 2);
+    CHECK(tandem_in(directory, {"eval", "run", "--split", "validation"}).exit_code == 2);
+  }
+  SECTION("predict classifies images and arrays") {
+    write_zero(directory.path() / "zero.png");
+    const Outcome predicted = tandem_in(directory, {"predict", "run", "zero.png", "--json", "--top", "3"});
+    INFO(predicted.err);
+    REQUIRE(predicted.exit_code == 0);
+    const auto line = json::parse(predicted.out);
+    CHECK(line["input"] == "zero.png");
+    REQUIRE(line["predictions"].size() == 3);
+    CHECK(line["predictions"][0]["class"] == 0);
+    CHECK(line["predictions"][0]["probability"] >= line["predictions"][1]["probability"]);
+    CHECK_THAT(tandem_in(directory, {"predict", "run", "zero.png"}).out, Contains("zero.png  0"));
+
+    // Two samples of 8×8 bytes, version 1.0 of the format.
+    std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 8, 8), }";
+    header += std::string(118 - header.size() - 1, ' ') + "\n";
+    directory.write("two.npy",
+                    std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + std::string(128, '\x10'));
+    const Outcome array = tandem_in(directory, {"predict", "run", "two.npy", "--json"});
+    INFO(array.err);
+    REQUIRE(array.exit_code == 0);
+    CHECK(line_count(array.out) == 2);
+    CHECK_THAT(array.out, Contains("two.npy[1]"));
+    CHECK(tandem_in(directory, {"predict", "run", "none.png"}).exit_code == 2);
+    directory.write("damaged.png", "\x89PNG but not really");
+    CHECK(tandem_in(directory, {"predict", "run", "damaged.png"}).exit_code == 2);
+  }
+  SECTION("the resolved configuration reruns as it is") {
+    const Outcome again = tandem_in(directory, {"train", "run/config.json"});
+    REQUIRE(again.exit_code == 0);
+    CHECK_THAT(again.out, Contains("Run directory: run-2\n"));
+    CHECK(weights(directory, "run-2") == weights(directory, "run"));
+    CHECK(read_text(directory.path() / "run-2/config.json") ==
+          read_text(directory.path() / "run/config.json"));
+  }
+  SECTION("weights start another run") {
+    const Outcome tuned =
+        train(directory, "tuned",
+              {"init_from={\"path\": \"run\", \"freeze\": \"fc1\"}", "epochs=1", "optimizer.lr=0.0001"});
+    INFO(tuned.err);
+    REQUIRE(tuned.exit_code == 0);
+    CHECK_THAT(tuned.err, Contains("parameters frozen"));
+    CHECK(end_of(directory, "tuned")["metrics"]["accuracy"] > 0.93);
+    const Outcome other = train(directory, "other", {"init_from=run", "model.hidden=[32]"});
+    CHECK(other.exit_code == 2);
+    CHECK(train(directory, "loose",
+                {"init_from={\"path\": \"run\", \"strict\": false}", "model.hidden=[32]", "epochs=1"})
+              .exit_code == 0);
+    CHECK(train(directory, "none", {"init_from={\"path\": \"run\", \"freeze\": \"qqq\"}"}).exit_code == 2);
+  }
+}
+
+TEST_CASE("one seed, one result; loader threads do not matter", "[program]") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> augmented{"epochs=3", "+data.augment=random_crop", "model.dropout=0.1"};
+  const auto with = [&](const char* run, const char* more) {
+    std::vector<std::string> arguments = augmented;
+    arguments.emplace_back(more);
+    REQUIRE(train(directory, run, arguments).exit_code == 0);
+    return weights(directory, run);
+  };
+  const std::string first = with("first", "data.workers=0");
+  CHECK(with("second", "data.workers=0") == first);
+  CHECK(with("one", "data.workers=1") == first);
+  CHECK(with("four", "data.workers=4") == first);
+  CHECK(with("other", "seed=2") != first);
+  const std::string two = with("two", "threads=2");
+  CHECK(with("two again", "threads=2") == two);
+}
+
+TEST_CASE("a second run gets a directory of its own", "[program]") {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 3; ++i)
+    REQUIRE(tandem_in(directory, {"train", "digits_mlp", "epochs=1", "run_dir=runs/{name}"}).exit_code == 0);
+  for (const char* run : {"runs/digits_mlp", "runs/digits_mlp-2", "runs/digits_mlp-3"})
+    CHECK(end_of(directory, run)["status"] == "completed");
+  CHECK(tandem_in(directory, {"train", "digits_mlp", "run_dir=runs/{nme}"}).exit_code == 2);
+}
+
+TEST_CASE("an interrupted run saves itself and goes on bit for bit", "[program]") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> longer{"epochs=60", "accumulate=2", "ema={\"decay\": 0.99}",
+                                        "model.dropout=0.1"};
+  REQUIRE(train(directory, "whole", longer).exit_code == 0);
+
+  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=cut"};
+  arguments.insert(arguments.end(), longer.begin(), longer.end());
+  bool sent = false;
+  const auto metrics = directory.path() / "cut" / "metrics.jsonl";
+  const Outcome cut = launch({.arguments = arguments, .directory = directory.path().string(), .watch = [&] {
+                                std::error_code error;
+                                if (sent || std::filesystem::file_size(metrics, error) < 20000 || error)
+                                  return 0;
+                                sent = true;
+                                return SIGINT;
+                              }});
+  INFO(cut.err);
+  REQUIRE(cut.exit_code == 75);
+  CHECK_THAT(cut.out, Contains("tandem train --resume cut"));
+  CHECK(end_of(directory, "cut")["status"] == "interrupted");
+
+  CHECK(tandem_in(directory, {"train", "--resume", "cut", "epochs=3"}).exit_code == 2);
+  const Outcome rest = tandem_in(directory, {"train", "--resume", "cut"});
+  INFO(rest.err);
+  REQUIRE(rest.exit_code == 0);
+  CHECK(weights(directory, "cut") == weights(directory, "whole"));
+  CHECK(end_of(directory, "cut")["metrics"] == end_of(directory, "whole")["metrics"]);
+  CHECK(tandem_in(directory, {"train", "--resume", "cut"}).exit_code == 2);
+}
+
+TEST_CASE("two interrupts end the program at once", "[program]") {
+  const TemporaryDirectory directory;
+  const auto metrics = directory.path() / "run" / "metrics.jsonl";
+  // A step takes long enough for the second signal to come within it.
+  const Outcome outcome =
+      launch({.arguments = {"train", "digits_mlp", "run_dir=run", "epochs=1000", "model.hidden=[4096,4096]",
+                            "data.batch_size=1024"},
+              .directory = directory.path().string(),
+              .watch = [&] {
+                std::error_code error;
+                return std::filesystem::file_size(metrics, error) > 100 && !error ? SIGINT : 0;
+              }});
+  CHECK(outcome.exit_code == 130);
+}
+
+TEST_CASE("a diverged loss stops the run, unless told otherwise", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome stopped = train(directory, "run", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}"});
+  CHECK(stopped.exit_code == 1);
+  CHECK_THAT(stopped.err, Contains("the loss is "));
+  CHECK_THAT(stopped.err, Contains("step "));
+  CHECK(end_of(directory, "run")["status"] == "failed");
+  const Outcome going = train(
+      directory, "on", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue", "epochs=1"});
+  CHECK(going.exit_code == 0);
+}
+
+TEST_CASE("dry runs, limits and a few batches", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome dry = train(directory, "run", {"--dry-run"});
+  CHECK(dry.exit_code == 0);
+  CHECK_THAT(dry.out, Contains("4810 parameters"));
+  CHECK_FALSE(std::filesystem::exists(directory.path() / "run"));
+
+  REQUIRE(train(directory, "limited", {"--limit-steps", "7"}).exit_code == 0);
+  CHECK(end_of(directory, "limited")["steps"] == 7);
+  REQUIRE(train(directory, "few", {"--overfit-batches", "2", "epochs=60", "optimizer.lr=0.01"}).exit_code ==
+          0);
+  CHECK(end_of(directory, "few")["steps"] == 120);
+  CHECK(end_of(directory, "few")["metrics"]["accuracy"] == 1.0);
+}
+
+TEST_CASE("validation chooses the weights that are tested", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome = train(directory, "run",
+                                {"data.validation_size=300", "eval.confusion=true",
+                                 "loss.label_smoothing=0.1", "clip_norm=1", "epochs=8"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  std::set<std::string> splits;
+  for (const json& line : json_lines(directory.path() / "run/metrics.jsonl"))
+    if (line["event"] == "eval") splits.insert(line["split"]);
+  CHECK(splits == std::set<std::string>{"test", "validation"});
+  CHECK(line_count(read_text(directory.path() / "run/confusion.csv")) == 11);
+  const auto best = json::parse(tandem_in(directory, {"eval", "run", "--weights", "best", "--json"}).out);
+  CHECK(best["metrics"] == end_of(directory, "run")["metrics"]);
+}
+
+TEST_CASE("convolutional networks and networks written as layers learn", "[program]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, {"train", "digits_lenet", "run_dir=lenet", "epochs=5"}).exit_code == 0);
+  CHECK(end_of(directory, "lenet")["metrics"]["accuracy"] > 0.9);
+  const std::string layers =
+      R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "padding": "same"}, {"type": "relu"},
+         {"type": "flatten"}, {"type": "linear", "out_features": 10}]})";
+  REQUIRE(train(directory, "layers", {layers, "epochs=5"}).exit_code == 0);
+  CHECK(end_of(directory, "layers")["metrics"]["accuracy"] > 0.9);
+  const Outcome wrong =
+      train(directory, "wrong", {R"(model={"layers": [{"type": "linear", "out_featurs": 10}]})"});
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err,
+             Contains("model.layers.0.out_featurs: unknown key; did you mean model.layers.0.out_features?"));
+}

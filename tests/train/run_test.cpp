@@ -1,0 +1,159 @@
+// Run directories, metrics, files and progress.
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/train/support.h"
+#include "train/files.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_directory.h"
+#include "train/tasks/classification.h"
+
+using namespace tandem;
+using namespace tandem::train;
+using Catch::Contains;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::user_error_of;
+
+TEST_CASE("a run directory is never shared", "[run]") {
+  const TemporaryDirectory directory;
+  const std::string pattern = (directory.path() / "runs/{name}").string();
+  CHECK(RunDirectory::create(pattern, "a").path().filename() == "a");
+  CHECK(RunDirectory::create(pattern, "a").path().filename() == "a-2");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { RunDirectory::create(pattern, "a"); });
+  for (auto& thread : threads) thread.join();
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "runs"))
+    names.insert(entry.path().filename());
+  CHECK(names == std::set<std::string>{"a", "a-2", "a-3", "a-4", "a-5", "a-6"});
+  CHECK_THAT(RunDirectory::create((directory.path() / "{time}").string(), "a").path().filename().string(),
+             Catch::Matches("[0-9]{8}-[0-9]{6}"));
+  CHECK_THAT(user_error_of([&] { RunDirectory::create("{nam}", "a"); }), Contains("unknown {nam}"));
+  CHECK_THAT(user_error_of([&] { RunDirectory::open(directory.path()); }), Contains("no config.json"));
+}
+
+TEST_CASE("files are replaced as a whole", "[run]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "file";
+  write_atomically(path, "one");
+  write_atomically(path, "two");
+  CHECK(read_text(path) == "two");
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
+  CHECK_THROWS_AS(write_atomically((directory.path() / "none/file").string(), "x"), VendorError);
+}
+
+TEST_CASE("metrics are whole lines at once, with null for what is no number", "[run]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "metrics.jsonl";
+  MetricsFile file(path);
+  file.write(StepEvent{.step = 3, .loss = std::nan(""), .lr = 0.1});
+  const auto line = nlohmann::json::parse(read_text(path));
+  CHECK(line["event"] == "step");
+  CHECK(line["loss"].is_null());
+  CHECK(line["lr"] == 0.1);
+  CHECK_THAT(utc_now(), Catch::Matches("[0-9-]{10}T[0-9:]{8}Z"));
+  const Metrics metrics{{"accuracy", 0.5}};
+  CHECK(metric(metrics, "accuracy") == 0.5);
+  CHECK_THAT(user_error_of([&] { metric(metrics, "mAP"); }), Contains("the task has accuracy"));
+}
+
+TEST_CASE("durations, counts and sizes are short", "[run]") {
+  CHECK(duration_text(3.21) == "3.2 s");
+  CHECK(duration_text(65) == "1:05");
+  CHECK(duration_text(7384) == "2:03:04");
+  CHECK(count_text(999) == "999");
+  CHECK(count_text(12345) == "12.3k");
+  CHECK(count_text(25557032) == "25.56M");
+  CHECK(bytes_text(512) == "512 B");
+  CHECK(bytes_text(1536) == "1.5 KiB");
+}
+
+TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
+  const auto shown = [](bool terminal, bool colour) {
+    std::FILE* file = std::tmpfile();
+    {
+      Progress progress(file, terminal, colour);
+      progress.update({.epoch = 2,
+                       .epochs = 3,
+                       .step = 5,
+                       .steps = 10,
+                       .total_step = 15,
+                       .total_steps = 30,
+                       .loss = 0.5});
+      progress.line("a line");
+    }
+    std::rewind(file);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    return text;
+  };
+  const std::string plain = shown(false, false);
+  CHECK(plain == "a line\n");  // the first state comes too early for a line of its own
+  const std::string bar = shown(true, false);
+  CHECK_THAT(bar, Contains("epoch 2/3"));
+  CHECK_THAT(bar, Contains("left"));
+  CHECK(bar.find("\x1b[32m") == std::string::npos);
+  CHECK_THAT(shown(true, true), Contains("\x1b[32m"));
+}
+
+namespace {
+
+datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
+  datasets::Batch batch;
+  batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("evaluation weighs samples, not batches", "[task]") {
+  const Classification task({}, 3);
+  auto evaluation = task.evaluation(true);
+  evaluation->add(Tensor::from({5, 0, 0, 0, 5, 0, 0, 0, 5}, {3, 3}), batch_of({0, 1, 2}));
+  evaluation->add(Tensor::from({5, 0, 0}, {1, 3}), batch_of({2}));
+  const Metrics metrics = evaluation->metrics();
+  CHECK(metric(metrics, "accuracy") == 0.75);
+  const double right = std::log(std::exp(5.0) + 2.0) - 5.0, wrong = std::log(std::exp(5.0) + 2.0);
+  CHECK(metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
+  CHECK(evaluation->confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
+  CHECK(evaluation->confusion()->csv({"a", "b,c", "d\"e"}) ==
+        "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
+}
+
+TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
+  const Classification task({}, 7);
+  auto evaluation = task.evaluation(false);
+  const float nan = std::nanf("");
+  evaluation->add(Tensor::from({7, 6, 5, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 7}),
+                  batch_of({4, 5, 0}));
+  CHECK(metric(evaluation->metrics(), "accuracy") == Approx(1.0 / 3));
+  CHECK(metric(evaluation->metrics(), "top5") == Approx(2.0 / 3));
+  auto broken = task.evaluation(false);
+  broken->add(Tensor::full({1, 7}, nan), batch_of({0}));
+  CHECK(metric(broken->metrics(), "accuracy") == 0.0);
+  CHECK(metric(broken->metrics(), "top5") == 0.0);
+}
+
+TEST_CASE("losses by name agree with their definitions", "[task]") {
+  const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
+  const auto loss = [&](config::LossConfig config) {
+    return Classification(config, 2).loss(logits, batch_of({0, 1})).item();
+  };
+  CHECK(loss({.name = "mse"}) == Approx((1 + 1 + 0.25 + 0) / 4));
+  const double row0 = std::log1p(std::exp(-3.0)), row1 = std::log1p(std::exp(-0.5));
+  CHECK(loss({.name = "cross_entropy"}) == Approx((row0 + row1) / 2));
+  CHECK(loss({.name = "cross_entropy", .class_weights = std::vector<double>{1, 3}}) ==
+        Approx((row0 + 3 * row1) / 4));
+  const double bce = std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-1.0)) + std::log1p(std::exp(0.5)) +
+                     std::log1p(std::exp(-1.0));
+  CHECK(loss({.name = "bce_with_logits"}) == Approx(bce / 4));
+  CHECK(loss({.name = "focal", .alpha = -1, .gamma = 0}) == Approx(bce / 4));
+  CHECK_THAT(user_error_of([&] {
+               loss({.class_weights = std::vector<double>{1, 2, 3}});
+             }),
+             Contains("class_weights"));
+}
