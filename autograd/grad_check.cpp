@@ -52,7 +52,7 @@ void check_dtypes(const TensorList& tensors, const char* what) {
 
 // d outputs·weights / d inputs, one entry per input; zeros where an output does not depend on it.
 std::vector<Values> analytic_gradients(const TensorList& outputs, const TensorList& weights,
-                                       const TensorList& inputs) {
+                                       const TensorList& inputs, bool create_graph) {
   TensorList recorded, seeds, wanted;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined() || !outputs[i].requires_grad()) continue;
@@ -62,8 +62,9 @@ std::vector<Values> analytic_gradients(const TensorList& outputs, const TensorLi
   for (const Tensor& input : inputs) {
     if (input.requires_grad()) wanted.push_back(input);
   }
-  const TensorList found =
-      recorded.empty() || wanted.empty() ? TensorList(wanted.size()) : gradients(recorded, seeds, wanted);
+  const TensorList found = recorded.empty() || wanted.empty()
+                               ? TensorList(wanted.size())
+                               : gradients(recorded, seeds, wanted, {.create_graph = create_graph});
   std::vector<Values> result;
   std::size_t next = 0;
   for (const Tensor& input : inputs) {
@@ -80,8 +81,10 @@ std::vector<Values> analytic_gradients(const TensorList& outputs, const TensorLi
 
 class Checker {
  public:
-  Checker(const ListFunction& function, const TensorList& inputs, const GradCheckOptions& options)
-      : function_(function), inputs_(inputs), options_(options) {}
+  // `create_graph`: check the gradient that backward computes when it is taped itself.
+  Checker(const ListFunction& function, const TensorList& inputs, const GradCheckOptions& options,
+          bool create_graph = false)
+      : function_(function), inputs_(inputs), options_(options), create_graph_(create_graph) {}
 
   GradCheckReport run() {
     const TensorList leaves = leaves_of(inputs_);
@@ -96,7 +99,7 @@ class Checker {
     if (values_of(outputs) != values_of(function_(leaves_of(inputs_))) && !has_nan(outputs)) {
       return {.passed = false, .note = "the function gives different values for the same inputs"};
     }
-    const auto analytic = analytic_gradients(outputs, weights, leaves);
+    const auto analytic = analytic_gradients(outputs, weights, leaves, create_graph_);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (leaves[i].requires_grad()) check_input(i, analytic[i]);
     }
@@ -162,6 +165,7 @@ class Checker {
   const ListFunction& function_;
   const TensorList& inputs_;
   const GradCheckOptions& options_;
+  const bool create_graph_;
   std::vector<Values> weights_;
   GradCheckReport report_;
   double worst_ = 0.0;
@@ -209,6 +213,13 @@ GradCheckReport grad_grad_check(const DifferentiableFunction& function, const Te
   check_dtypes(inputs, "input");
   const GradMode recording(true);
   const HigherOrder differentiable;
+  // A wrong taped gradient may be differentiated consistently: it is held against the function first.
+  const ListFunction once = [&](const TensorList& xs) { return TensorList{function(xs)}; };
+  GradCheckReport first = Checker(once, inputs, options, /*create_graph=*/true).run();
+  if (!first.passed) {
+    first.note = "the first gradient under create_graph" + (first.note.empty() ? "" : ": " + first.note);
+    return first;
+  }
   const Tensor output = function(inputs);
   TensorList extended = inputs;
   extended.push_back(random_like(output.shape(), output.device(), options.seed, /*call=*/1u << 16));

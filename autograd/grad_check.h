@@ -43,8 +43,8 @@ std::string to_string(const GradCheckReport& report);
 GradCheckReport grad_check(const DifferentiableFunction& function, const TensorList& inputs,
                            const GradCheckOptions& options = {});
 
-// The same for the gradient of the gradient, with respect to the inputs and the output gradient. Runs inside
-// a HigherOrder scope.
+// The same for the first gradient as create_graph computes it, and then for the gradient of that gradient
+// with respect to the inputs and the output gradient. Runs inside a HigherOrder scope.
 GradCheckReport grad_grad_check(const DifferentiableFunction& function, const TensorList& inputs,
                                 const GradCheckOptions& options = {});
 

@@ -16,10 +16,11 @@ Tensor point(const Shape& shape, std::uint64_t seed = 1) {
   return random_tensor(shape, DType::f64, seed, 0.5, 1.5);
 }
 
-// y = x² whose gradient is off by `error` at one element, and whose second derivative is wrong if `second`.
+// y = x² whose gradient is off by `error` at one element, whose second derivative is wrong if `second`, and
+// whose first one is wrong under create_graph only if `taped`.
 struct BrokenSquare {
   double error = 0.0;
-  bool second = false;
+  bool second = false, taped = false;
   static constexpr OpInfo info{"test_broken_square", CastRule::neutral};
   struct In {
     Tensor x;
@@ -34,7 +35,8 @@ struct BrokenSquare {
     saved.x = in.x;
     return {mul(in.x.detach(), in.x.detach())};
   }
-  In backward(const Saved& saved, const Out& dy, const Needs&) const {
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+    if (taped && needs.create_graph()) return {mul(mul(saved.x, 2.1), dy.y)};
     std::vector<double> wrong(static_cast<std::size_t>(saved.x.numel()), 0.0);
     wrong.back() = error;
     const Tensor x = second ? saved.x.detach() : saved.x;
@@ -72,6 +74,14 @@ TEST_CASE("a wrong second derivative is found although the first is right", "[gr
   const auto f = [](const TensorList& xs) { return apply(BrokenSquare{.second = true}, {xs[0]}).y; };
   CHECK(grad_check(f, {point({3})}).passed);
   CHECK_FALSE(grad_grad_check(f, {point({3})}).passed);
+}
+
+TEST_CASE("a first gradient that is wrong under create_graph only is found", "[grad_check]") {
+  const auto f = [](const TensorList& xs) { return apply(BrokenSquare{.taped = true}, {xs[0]}).y; };
+  CHECK(grad_check(f, {point({3})}).passed);
+  const GradCheckReport report = grad_grad_check(f, {point({3})});
+  CHECK_FALSE(report.passed);
+  CHECK_THAT(to_string(report), Catch::Contains("the first gradient under create_graph: input 0"));
 }
 
 TEST_CASE("a gradient of NaN fails", "[grad_check]") {

@@ -192,6 +192,11 @@ void check_forward(const Row& row, DType dtype) {
     REQUIRE(y.shape() == expected.shape);
     compare(y.to_vector<double>(), expected.values, y.dtype(), row);
     CHECK(same_bits(row.run(inputs).to_vector<double>(), y.to_vector<double>()));
+    if (dtype == DType::f64) {
+      INFO("as a composition of differentiable ops");
+      const HigherOrder composed;
+      compare(row.run(inputs).to_vector<double>(), expected.values, y.dtype(), row);
+    }
     const Arrays after = arrays_of(inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i) CHECK(same_bits(after[i].values, before[i].values));
   }
