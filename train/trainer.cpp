@@ -214,7 +214,8 @@ bool Trainer::train_epoch(Session& session) {
   session.epoch_loss = session.epoch_samples = 0.0;
   model_->train();
   const Index batches = train_loader_->batches_per_epoch();
-  Index served = session.state.position / train_loader_->options().batch_size;
+  const Index batch_size = train_loader_->options().batch_size;
+  Index served = (session.state.position + batch_size - 1) / batch_size;
   auto step_started = Clock::now();
   Pending pending;
   phases_.start();

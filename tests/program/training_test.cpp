@@ -190,35 +190,72 @@ TEST_CASE("a second run gets a directory of its own", "[program]") {
   CHECK(tandem_in(directory, {"train", "digits_mlp", "run_dir=runs/{nme}"}).exit_code == 2);
 }
 
-TEST_CASE("an interrupted run saves itself and goes on bit for bit", "[program]") {
-  const TemporaryDirectory directory;
-  const std::vector<std::string> longer{"epochs=60", "accumulate=2", "ema={\"decay\": 0.99}",
-                                        "model.dropout=0.1"};
-  REQUIRE(train(directory, "whole", longer).exit_code == 0);
+namespace {
 
-  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=cut"};
-  arguments.insert(arguments.end(), longer.begin(), longer.end());
+// Runs `arguments` and interrupts it when `run` has written `bytes` more metrics.
+Outcome interrupted(const TemporaryDirectory& directory, const std::string& run,
+                    std::vector<std::string> arguments, std::size_t bytes) {
+  const auto metrics = directory.path() / run / "metrics.jsonl";
+  std::error_code error;
+  const auto size = [&] {
+    const auto now = std::filesystem::file_size(metrics, error);
+    return error ? std::size_t{0} : static_cast<std::size_t>(now);
+  };
+  const std::size_t before = size();
   bool sent = false;
-  const auto metrics = directory.path() / "cut" / "metrics.jsonl";
-  const Outcome cut = launch({.arguments = arguments, .directory = directory.path().string(), .watch = [&] {
-                                std::error_code error;
-                                if (sent || std::filesystem::file_size(metrics, error) < 20000 || error)
-                                  return 0;
-                                sent = true;
-                                return SIGINT;
-                              }});
-  INFO(cut.err);
-  REQUIRE(cut.exit_code == 75);
-  CHECK_THAT(cut.out, Contains("tandem train --resume cut"));
-  CHECK(end_of(directory, "cut")["status"] == "interrupted");
+  return launch({.arguments = std::move(arguments), .directory = directory.path().string(), .watch = [&] {
+                   if (sent || size() < before + bytes) return 0;
+                   sent = true;
+                   return SIGINT;
+                 }});
+}
 
-  CHECK(tandem_in(directory, {"train", "--resume", "cut", "epochs=3"}).exit_code == 2);
-  const Outcome rest = tandem_in(directory, {"train", "--resume", "cut"});
-  INFO(rest.err);
-  REQUIRE(rest.exit_code == 0);
+// Interrupts a run again and again, and expects what a run that nobody interrupts gives.
+void check_resume(const std::vector<std::string>& settings, std::size_t bytes) {
+  const TemporaryDirectory directory;
+  REQUIRE(train(directory, "whole", settings).exit_code == 0);
+  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=cut"};
+  arguments.insert(arguments.end(), settings.begin(), settings.end());
+  int cuts = 0;
+  for (Outcome outcome = interrupted(directory, "cut", arguments, bytes); outcome.exit_code != 0; ++cuts) {
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 75);
+    CHECK_THAT(outcome.out, Contains("tandem train --resume cut"));
+    CHECK(end_of(directory, "cut")["status"] == "interrupted");
+    CHECK(tandem_in(directory, {"train", "--resume", "cut", "epochs=3"}).exit_code == 2);
+    outcome = interrupted(directory, "cut", {"train", "--resume", "cut"}, bytes);
+  }
+  CHECK(cuts > 0);
   CHECK(weights(directory, "cut") == weights(directory, "whole"));
+  CHECK(end_of(directory, "cut")["status"] == "completed");
   CHECK(end_of(directory, "cut")["metrics"] == end_of(directory, "whole")["metrics"]);
   CHECK(tandem_in(directory, {"train", "--resume", "cut"}).exit_code == 2);
+}
+
+}  // namespace
+
+TEST_CASE("an interrupted run saves itself and goes on bit for bit", "[program]") {
+  check_resume({"epochs=60", "accumulate=2", "ema={\"decay\": 0.99}", "model.dropout=0.1"}, 40000);
+}
+
+TEST_CASE("a run that is interrupted at the end of an epoch evaluates it when it goes on", "[program]") {
+  check_resume({"epochs=200", "data.batch_size=2000"}, 20000);  // one step an epoch
+}
+
+TEST_CASE("--resume auto finds the newest unfinished run", "[program]") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> start{"train", "digits_mlp", "--resume", "auto"};
+  REQUIRE(tandem_in(directory, start).exit_code == 0);  // none yet: a new one
+  const auto run = *std::filesystem::directory_iterator(directory.path() / "runs");
+  const std::string name = "runs/" + run.path().filename().string();
+  CHECK(end_of(directory, name)["status"] == "completed");
+  REQUIRE(tandem_in(directory, start).exit_code == 0);  // a completed one is not gone on with
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path() / "runs"), {}) == 2);
+  std::ofstream(directory.path() / name / "metrics.jsonl", std::ios::app)
+      << "{\"event\":\"end\",\"status\":\"interrupted\"}\n";
+  const Outcome resumed = tandem_in(directory, start);
+  CHECK(resumed.exit_code == 0);
+  CHECK_THAT(resumed.out, Contains("Run directory: " + name));
 }
 
 TEST_CASE("two interrupts end the program at once", "[program]") {
