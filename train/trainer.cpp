@@ -185,6 +185,11 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     throw;
   }
   end();
+  std::string times;
+  for (std::size_t p = 0; p < kPhaseNames.size(); ++p)
+    times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kPhaseNames[p],
+                         phases_.seconds(static_cast<Phase>(p)));
+  session.log.info("time of the steps: " + times);
   session.log.info(name_of(session.result.status));
   return session.result;
 }

@@ -96,7 +96,7 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   CHECK(environment["command_line"] == "tandem train digits_mlp run_dir=run");
 
   SECTION("eval gives the figures of the training") {
-    const Outcome eval = tandem_in(directory, {"eval", "run", "--weights", "last", "--json", "--confusion"});
+    const Outcome eval = tandem_in(directory, {"eval", "run", "--json", "--confusion"});
     REQUIRE(eval.exit_code == 0);
     const auto result = json::parse(eval.out);
     CHECK(result["metrics"] == end["metrics"]);
@@ -312,7 +312,7 @@ TEST_CASE("validation chooses the weights that are tested", "[program]") {
     if (line["event"] == "eval") splits.insert(line["split"]);
   CHECK(splits == std::set<std::string>{"test", "validation"});
   CHECK(line_count(read_text(directory.path() / "run/confusion.csv")) == 11);
-  const auto best = json::parse(tandem_in(directory, {"eval", "run", "--weights", "best", "--json"}).out);
+  const auto best = json::parse(tandem_in(directory, {"eval", "run", "--json"}).out);
   CHECK(best["metrics"] == end_of(directory, "run")["metrics"]);
 }
 

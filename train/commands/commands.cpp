@@ -74,10 +74,10 @@ class Program {
     sub->add_option("overrides", arguments.overrides, kOverrides);
   }
 
-  static void add_run(CLI::App* sub, RunArguments& arguments) {
+  static void add_run(CLI::App* sub, RunArguments& arguments, const std::string& standard) {
     sub->add_option("run", arguments.run, "run directory")->required();
-    sub->add_option("--weights", arguments.weights, "best, last, epoch-N, or a .safetensors file")
-        ->capture_default_str();
+    sub->add_option("--weights", arguments.weights,
+                    "best, last, epoch-N, or a .safetensors file; by default " + standard);
   }
 
   void add_train() {
@@ -99,7 +99,7 @@ class Program {
 
   void add_eval() {
     CLI::App* sub = command<EvalArguments>("eval", "evaluate the saved weights of a run", eval_, &eval);
-    add_run(sub, eval_);
+    add_run(sub, eval_, "those of the run's last figures");
     sub->add_option("overrides", eval_.overrides, kOverrides);
     sub->add_option("--split", eval_.split, "the samples to evaluate on")
         ->check(CLI::IsMember({"test", "validation", "train"}))
@@ -110,7 +110,7 @@ class Program {
 
   void add_predict() {
     CLI::App* sub = command<PredictArguments>("predict", "classify images with a run", predict_, &predict);
-    add_run(sub, predict_);
+    add_run(sub, predict_, "best");
     sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG) or arrays (.npy)")->required();
     sub->add_option("--top", predict_.top, "how many classes to print for each image")
         ->check(CLI::Range(1, 1 << 20))

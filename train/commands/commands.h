@@ -26,7 +26,7 @@ struct TrainArguments : ConfigArguments {
 
 struct RunArguments {
   std::string run;
-  std::string weights = "best";  // best, last, epoch-N or a file
+  std::string weights;  // best, last, epoch-N or a file; empty: the command's own choice
   std::vector<std::string> overrides;
 };
 

@@ -26,14 +26,19 @@ int eval(const EvalArguments& arguments) {
   const auto run = train::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
-  const std::string weights = train::weights_path(run, arguments.weights);
+  if (!arguments.weights.empty()) train::weights_path(run, arguments.weights);  // before the data is read
   const auto splits = train::open_data(loaded.config);
+  // A run with a validation split ends with the test of its best weights, another one with that of its last.
+  const std::string which = !arguments.weights.empty() ? arguments.weights
+                            : splits.validation        ? "best"
+                                                       : "last";
+  const std::string weights = train::weights_path(run, which);
   auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
   const Shape sample = pipeline.output_shape();
   datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
                           {.batch_size = *loaded.config.data.eval_batch_size});
   const auto model = train::make_model(loaded, train::describe_data(splits), sample);
-  train::load_run_weights(run, arguments.weights, *model);
+  train::load_run_weights(run, which, *model);
   const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
   const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
   const train::Metrics metrics = evaluation->metrics();

@@ -121,10 +121,11 @@ int predict(const PredictArguments& arguments) {
   const auto run = train::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
-  const train::DataDescription data = train::saved_data(train::weights_path(run, arguments.weights));
+  const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
+  const train::DataDescription data = train::saved_data(train::weights_path(run, which));
   const Preparation preparation(data, train::augmentations(loaded.config));
   const auto model = train::make_model(loaded, data, preparation.output_shape());
-  train::load_run_weights(run, arguments.weights, *model);
+  train::load_run_weights(run, which, *model);
   model->eval();
 
   std::vector<Input> inputs;

@@ -11,6 +11,8 @@ namespace tandem::config {
 
 namespace {
 
+constexpr std::size_t kAllOwners = 1000;
+
 std::string escaped(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
   return text;
@@ -26,10 +28,18 @@ std::string padded(const std::string& text, std::size_t to) {
   return text + std::string(to > width(text) ? to - width(text) : 0, ' ');
 }
 
-std::string type_text(const Key& key) {
-  std::string text = key.type.text();
-  if (!key.only_for.empty()) text += fmt::format(" ({} only)", fmt::join(key.only_for, ", "));
-  return text;
+// Which variants have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has no name.
+std::string owners_text(const Key& key, std::size_t most) {
+  std::vector<std::string> owners;
+  for (const std::string& owner : key.only_for) {
+    if (!owner.empty()) owners.push_back(owner);
+  }
+  if (owners.empty()) return "";
+  const std::size_t shown = owners.size() > most ? most - 1 : owners.size();
+  const std::string names =
+      fmt::format("{}", fmt::join(owners.begin(), owners.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown == owners.size() ? fmt::format(" ({} only)", names)
+                                : fmt::format(" ({} and {} more only)", names, owners.size() - shown);
 }
 
 Json object_schema(const Schema& schema);
@@ -87,9 +97,7 @@ Json object_schema(const Schema& schema) {
   Json properties = Json::object(), required = Json::array();
   for (const Key& key : schema.keys) {
     Json json = type_schema(key.type);
-    json["description"] = key.only_for.empty()
-                              ? key.help
-                              : fmt::format("{} ({} only)", key.help, fmt::join(key.only_for, ", "));
+    json["description"] = key.help + owners_text(key, kAllOwners);
     if (key.required) {
       required.push_back(key.name);
     } else if (key.type.kind != Type::Kind::object) {
@@ -127,19 +135,12 @@ std::string default_text(const Key& key) {
 }
 
 std::string keys_as_text(const Schema& schema) {
-  std::vector<std::array<std::string, 4>> rows;
-  for (const auto& [path, key] : list_keys(schema))
-    rows.push_back({path, type_text(*key), default_text(*key), key->help});
-  std::array<std::size_t, 3> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], std::min<std::size_t>(width(row[i]), 44));
-  }
+  constexpr std::size_t kPathWidth = 36, kDefaultWidth = 16, kOwners = 4;
   std::string text;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < widths.size(); ++i) text += padded(row[i], widths[i]) + "  ";
-    text += row[3] + "\n";
-  }
+  for (const auto& [path, key] : list_keys(schema))
+    text += fmt::format("{}{}{}: {}{}\n", padded(path, kPathWidth),
+                        padded(default_text(*key) + " ", kDefaultWidth), key->help, key->type.text(),
+                        owners_text(*key, kOwners));
   return text;
 }
 
@@ -160,7 +161,8 @@ std::string keys_as_markdown(const Schema& schema) {
       const std::size_t dot = path.find('.');
       if (section.empty() ? dot != std::string::npos : path.substr(0, dot) != section) continue;
       const std::string value = default_text(*key);
-      text += fmt::format("| `{}` | {} | {} | {} |\n", path, escaped(type_text(*key)),
+      text += fmt::format("| `{}` | {} | {} | {} |\n", path,
+                          escaped(key->type.text() + owners_text(*key, kAllOwners)),
                           value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
                           escaped(key->help));
     }

@@ -32,8 +32,9 @@ std::string object_text(const Schema& schema) {
   std::vector<std::string> words;
   for (const auto& [name, object] : schema.presets) words.push_back(name);
   if (words.empty() && !schema.short_key.empty()) {
-    const Key* key = schema.find(schema.short_key);
-    return fmt::format("object, or its {} alone ({})", schema.short_key, key->type.text());
+    Type type = schema.find(schema.short_key)->type;
+    type.nullable = false;
+    return fmt::format("object, or its {} alone ({})", schema.short_key, type.text());
   }
   return words.empty() ? "object" : fmt::format("one of {}, or object", fmt::join(words, ", "));
 }

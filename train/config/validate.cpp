@@ -202,7 +202,9 @@ class Validator {
   static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
     std::vector<std::string> owners, own;
     for (const Key& key : schema.keys) {
-      if (key.name == member) owners.insert(owners.end(), key.only_for.begin(), key.only_for.end());
+      for (const std::string& owner : key.only_for) {
+        if (key.name == member) owners.push_back(owner.empty() ? "one without a name" : owner);
+      }
       if (key.belongs_to(name)) own.push_back(key.name);
     }
     return fmt::format("no key of \"{}\", which has {}; it belongs to {}", printable(name),

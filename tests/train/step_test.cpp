@@ -1,0 +1,101 @@
+// A training step as the Trainer and `tandem bench` run it.
+#include "autograd/modes.h"
+#include "core/backend.h"
+#include "core/random.h"
+#include "models/builder.h"
+#include "tests/train/support.h"
+#include "train/setup.h"
+#include "train/weights.h"
+
+using namespace tandem;
+
+namespace {
+
+struct Setup {
+  explicit Setup(const std::vector<std::string>& overrides)
+      : loaded(config::load("resnet20_synthetic", overrides)) {
+    const train::DataDescription data = train::describe_data(loaded.config);
+    model = train::make_model(loaded, data, data.info.sample_shape);
+    task = train::make_task(loaded.config, models::output_shape(*model, data.info.sample_shape));
+    optimizer = train::make_optimizer(loaded.config, *model);
+    step = std::make_unique<optim::Step>(
+        *model, std::vector<optim::Optimizer*>{optimizer.get()},
+        train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 10)));
+    batch.images = Tensor::empty(data.info.sample_shape.inserted(0, loaded.config.data.batch_size));
+    backend_for({}).random_normal({.seed = 3}, batch.images, 0.0, 1.0);
+    std::vector<std::int64_t> labels;
+    for (Index i = 0; i < loaded.config.data.batch_size; ++i) labels.push_back(i % 10);
+    batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
+  }
+
+  double run() {
+    const RandomScope random(1, static_cast<std::uint32_t>(step->attempted()), 0);
+    const Tensor loss = task->loss((*model)(batch.images), batch);
+    step->backward(loss, static_cast<double>(batch.size()));
+    step->apply();
+    return loss.item();
+  }
+
+  config::Loaded loaded;
+  nn::ModulePtr model;
+  std::unique_ptr<train::Task> task;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Step> step;
+  datasets::Batch batch;
+};
+
+}  // namespace
+
+TEST_CASE("after the first step nothing is requested from the system", "[step]") {
+  Setup setup({"data.batch_size=16", "ema={}", "clip_norm=1"});
+  setup.run();
+  const std::uint64_t requests = host_allocator().figures().system_requests;
+  for (int i = 0; i < 4; ++i) setup.run();
+  CHECK(host_allocator().figures().system_requests == requests);
+}
+
+TEST_CASE("every optimizer and schedule trains from a configuration", "[step]") {
+  for (const char* optimizer : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}) {
+    for (const char* schedule : {"constant", "cosine", "one_cycle"}) {
+      if (std::string(schedule) != "constant" && std::string(optimizer) != "adam") continue;
+      INFO(optimizer << " " << schedule);
+      Setup setup({"data.batch_size=10", "model.width=4", "data.image_size=8",
+                   std::string("optimizer={\"name\": \"") + optimizer + "\"}",
+                   std::string("schedule.name=") + schedule});
+      const double first = setup.run();
+      double last = first;
+      for (int i = 0; i < 15; ++i) last = setup.run();
+      CHECK(last < first);
+    }
+  }
+  for (const char* schedule : {R"({"name": "step", "every": 3, "unit": "steps"})",
+                               R"({"name": "multi_step", "milestones": [0.2, 0.5]})",
+                               R"({"name": "exponential", "every": 1, "warmup_steps": 2})",
+                               R"({"name": "polynomial", "power": 2})"}) {
+    INFO(schedule);
+    const auto config = config::load("resnet20_synthetic", {std::string("schedule=") + schedule}).config;
+    const optim::Schedule rate = train::make_schedule(config, 10, 10);
+    CHECK(rate(9) < *config.optimizer.lr);
+    CHECK(rate.peak() == *config.optimizer.lr);
+  }
+  CHECK_THAT(testing::user_error_of([] {
+               train::make_schedule(config::load("resnet20_synthetic", {"schedule.warmup_steps=10"}).config,
+                                    10, 10);
+             }),
+             Catch::Contains("warm-up"));
+}
+
+TEST_CASE("a description of the data survives the way through metadata", "[step]") {
+  train::DataDescription data;
+  data.info = {
+      .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
+  data.info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
+  data.image_size = 64;
+  const train::DataDescription back =
+      train::data_description(config::Json::parse(train::to_json(data).dump()));
+  CHECK(back.info.sample_shape == data.info.sample_shape);
+  CHECK(back.info.class_names == data.info.class_names);
+  CHECK(back.info.statistics.mean == data.info.statistics.mean);
+  CHECK(back.image_size == 64);
+  CHECK_THROWS_AS(train::data_description(config::Json{{"name", 3}}), UserError);
+}
