@@ -85,7 +85,7 @@ Rows embedding_rows() {
              return dx;
            },
        .cases = {{{7, 3}, {7}}, {{2, 3, 3}, {2, 3}}},
-       .draws = {{}, {.low = 1, .high = 3, .whole = true, .dtype = DType::i64}}}};
+       .draws = {{}, {.low = 2, .high = 3, .whole = true, .dtype = DType::i64}}}};
 }
 
 Rows selecting_rows() {
