@@ -31,7 +31,7 @@ bool has_state(const fs::path& run) {
          fs::is_regular_file(run / "checkpoints" / "state.safetensors", error);
 }
 
-// Runs of the same name lie where run_dir puts them: the directories that begin with what stands before
+// Runs of one configuration lie where run_dir puts them: the directories that begin with what stands before
 // {time}.
 std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
   std::string pattern = config.run_dir;
@@ -40,6 +40,7 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
   const fs::path start = pattern.substr(0, pattern.find("{time}"));
   const fs::path folder = start.has_parent_path() ? start.parent_path() : fs::path(".");
   const std::string prefix = start.filename().string();
+  const config::Json wanted = config::resolved(config);
   std::optional<RunDirectory> newest;
   fs::file_time_type newest_time;
   std::error_code error;
@@ -48,7 +49,8 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
     const auto time = fs::last_write_time(entry.path() / "checkpoints" / "state.safetensors", error);
     if (error || (newest && time <= newest_time)) continue;
     RunDirectory run = RunDirectory::open(entry.path().string());
-    if (last_status(run) == "completed") continue;
+    std::ifstream saved(run.config());
+    if (config::Json::parse(saved, nullptr, false) != wanted || last_status(run) == "completed") continue;
     newest = std::move(run);
     newest_time = time;
   }
@@ -57,11 +59,13 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
 
 }  // namespace
 
-std::optional<RunDirectory> run_to_resume(const std::string& config, const std::string& resume) {
+std::optional<RunDirectory> run_to_resume(const std::string& config,
+                                          const std::vector<std::string>& overrides,
+                                          const std::string& resume) {
   require(!config.empty() || (!resume.empty() && resume != "auto"), "",
           "train: a configuration is missing; shipped ones are listed by `tandem ls configs`");
   if (resume.empty()) return {};
-  if (resume == "auto") return newest_unfinished(config::load(config).config);
+  if (resume == "auto") return newest_unfinished(config::load(config, overrides).config);
   require(config.empty(), "", "train: --resume {} goes on with the run's own configuration; leave out {}",
           resume, config);
   RunDirectory run = RunDirectory::open(resume);

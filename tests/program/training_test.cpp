@@ -244,7 +244,7 @@ TEST_CASE("a run that is interrupted at the end of an epoch evaluates it when it
 
 TEST_CASE("--resume auto finds the newest unfinished run", "[program]") {
   const TemporaryDirectory directory;
-  const std::vector<std::string> start{"train", "digits_mlp", "--resume", "auto"};
+  const std::vector<std::string> start{"train", "digits_mlp", "epochs=2", "--resume", "auto"};
   REQUIRE(tandem_in(directory, start).exit_code == 0);  // none yet: a new one
   const auto run = *std::filesystem::directory_iterator(directory.path() / "runs");
   const std::string name = "runs/" + run.path().filename().string();
@@ -253,6 +253,9 @@ TEST_CASE("--resume auto finds the newest unfinished run", "[program]") {
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path() / "runs"), {}) == 2);
   std::ofstream(directory.path() / name / "metrics.jsonl", std::ios::app)
       << "{\"event\":\"end\",\"status\":\"interrupted\"}\n";
+  const Outcome other = tandem_in(directory, {"train", "digits_mlp", "epochs=3", "--resume", "auto"});
+  CHECK(other.exit_code == 0);  // another configuration is another run
+  CHECK(other.out.find("Run directory: " + name + "\n") == std::string::npos);
   const Outcome resumed = tandem_in(directory, start);
   CHECK(resumed.exit_code == 0);
   CHECK_THAT(resumed.out, Contains("Run directory: " + name));

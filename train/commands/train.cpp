@@ -38,12 +38,9 @@ void print_result(const train::TrainResult& result, const config::Config& config
 }  // namespace
 
 int train(const TrainArguments& arguments) {
-  const auto resumed = train::run_to_resume(arguments.config, arguments.resume);
-  require(!resumed || arguments.overrides.empty(), "",
-          "--resume goes on with the configuration of {}; {} cannot change it",
-          resumed ? resumed->path().string() : "",
-          arguments.overrides.empty() ? "" : arguments.overrides.front());
-  config::Loaded loaded = config::load(resumed ? resumed->config() : arguments.config, arguments.overrides);
+  const auto resumed = train::run_to_resume(arguments.config, arguments.overrides, arguments.resume);
+  config::Loaded loaded =
+      resumed ? config::load(resumed->config()) : config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   train::Trainer trainer(loaded, {.limit_steps = arguments.limit_steps,
                                   .overfit_batches = arguments.overfit_batches,
