@@ -81,7 +81,7 @@ void move_block(const X* x, Y* y, Index count) {
   if constexpr (std::is_same_v<X, Y>) {
     if (count == 1) {
       *y = *x;
-    } else {
+    } else if (count > 0) {
       std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(X));
     }
   } else if constexpr (std::is_same_v<X, double> || std::is_same_v<Y, double>) {

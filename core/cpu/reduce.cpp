@@ -60,21 +60,29 @@ struct ShiftedExp {
 
 template <class Map>
 struct Additive {
-  static constexpr Index kRowsPerFlush = 64, kRun = 256;
+  static constexpr Index kRowsPerFlush = 64, kRun = 256, kLanes = 16;
   template <class T>
   static Wide<T> identity() {
     return 0;
   }
   template <class T>
   static Wide<T> block(const T* x, Index count, T shift) {
-    // Short runs, so that the partial sums lose less than the result's own rounding.
+    // Short runs in lanes of their own, so that the partial sums lose less than the result's own rounding;
+    // the lanes are spelled out, for the bits must not depend on what the compiler vectorises.
     Wide<T> total = 0;
     for (Index start = 0; start < count; start += kRun) {
       const Index end = std::min(count, start + kRun);
-      T sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (Index i = start; i < end; ++i) sum += Map::map(x[i], shift);
-      total += sum;
+      T lanes[kLanes] = {};
+      Index i = start;
+      for (; i + kLanes <= end; i += kLanes) {
+#pragma omp simd
+        for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += Map::map(x[i + lane], shift);
+      }
+      for (Index lane = 0; i < end; ++i, ++lane) lanes[lane] += Map::map(x[i], shift);
+      for (Index width = kLanes / 2; width > 0; width /= 2) {
+        for (Index lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+      }
+      total += lanes[0];
     }
     return total;
   }

@@ -112,10 +112,9 @@ TANDEM_HD float log(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
   // x = m·2^e with m in [√½, √2).
-  const auto bits = std::bit_cast<std::int32_t>(scaled);
-  const std::int32_t offset = bits - 0x3f3504f3;
-  const std::int32_t e = offset >> 23;
-  const float m = std::bit_cast<float>(bits - (e << 23)) - 1.0f;
+  const auto bits = std::bit_cast<std::uint32_t>(scaled);
+  const std::int32_t e = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
+  const float m = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(e) << 23)) - 1.0f;
   const float exponent = static_cast<float>(e - (subnormal ? 23 : 0));
   float p = 7.0376836292e-2f;
   p = std::fma(p, m, -1.1514610310e-1f);
