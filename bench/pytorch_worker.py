@@ -114,7 +114,7 @@ def main():
             for _ in range(int(command[1])):
                 loss = step()
             seconds = time.perf_counter() - start
-            print(json.dumps({"seconds": seconds, "loss": float(loss)}), flush=True)
+            print(json.dumps({"seconds": seconds, "loss": loss.item()}), flush=True)
         elif command[0] == "memory":
             print(json.dumps({"peak": resident("VmHWM") - baseline}), flush=True)
         else:
