@@ -22,8 +22,8 @@ DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
     if (!input.defined()) continue;
-    require(input.device() == device, info.name, "inputs live on different devices: {} and {}", to_string(device),
-            to_string(input.device()));
+    require(input.device() == device, info.name, "inputs live on different devices: {} and {}",
+            to_string(device), to_string(input.device()));
     const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
     if (role == Role::data) common = promote(common, input.dtype());
   }
@@ -33,7 +33,8 @@ DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs) {
 
 void check_version(const OpInfo& info, const Tensor& saved, std::uint64_t version) {
   require(saved.version() == version, info.name,
-          "{} saved for backward was written in place since (version {} then, {} now); run backward before the update",
+          "{} saved for backward was written in place since (version {} then, {} now); run backward before "
+          "the update",
           to_string(saved), version, saved.version());
 }
 
@@ -43,8 +44,9 @@ void fail_released(const OpInfo& info) {
 }
 
 void fail_fused(const OpInfo& info) {
-  throw UserError(info.name,
-                  "this fused op has no second derivative; build the graph inside a tandem::HigherOrder scope");
+  throw UserError(
+      info.name,
+      "this fused op has no second derivative; build the graph inside a tandem::HigherOrder scope");
 }
 
 }  // namespace tandem::detail

@@ -40,7 +40,8 @@ class OpNode final : public Node {
     }
     outputs.reserve(out.size());
     for (const Tensor& output : out) {
-      outputs.push_back(output.defined() ? OutputMeta{output.shape(), output.dtype(), output.device()} : OutputMeta{});
+      outputs.push_back(output.defined() ? OutputMeta{output.shape(), output.dtype(), output.device()}
+                                         : OutputMeta{});
     }
     for (const Tensor& tensor : tensors_of(saved_)) {
       Kept kept;
@@ -91,7 +92,8 @@ class OpNode final : public Node {
     typename Op::Saved copy = saved_;
     const auto tensors = tensors_of(copy);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (kept_[i].output >= 0) tensors[i].set_edge({Ref<RefCounted>(this), static_cast<std::uint32_t>(kept_[i].output)});
+      if (kept_[i].output >= 0)
+        tensors[i].set_edge({Ref<RefCounted>(this), static_cast<std::uint32_t>(kept_[i].output)});
     }
     return copy;
   }
@@ -114,12 +116,12 @@ typename Op::Out apply(const Op& op, typename Op::In in, const Destination* sink
   const bool observed = ObserverScope::innermost() != nullptr;
   if (observed) notify([&](OpObserver& o) { o.before_forward(Op::info, inputs); });
 
-  const DType dtype = detail::prepare_inputs(Op::info, inputs);                          // precision
+  const DType dtype = detail::prepare_inputs(Op::info, inputs);  // precision
   Context context(backend_for(detail::device_of(Op::info, inputs)), dtype, sink);
   typename Op::Saved saved;
-  typename Op::Out out = op.forward(context, saved, in);                                 // compute
+  typename Op::Out out = op.forward(context, saved, in);  // compute
   const std::span<Tensor> outputs = tensors_of(out);
-  if (GradMode::enabled() && detail::any_requires_grad(inputs)) {                        // record
+  if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
     Ref<Node> node(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].defined() && is_floating(outputs[i].dtype()))

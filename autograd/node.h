@@ -1,8 +1,8 @@
 // A node of the tape: what one op must remember for backward, and where the gradients of its inputs go.
 //
-// Edges point from a node to the producers of its inputs, so a tensor keeps alive exactly the part of the tape its
-// gradient needs. Nodes are created in execution order; a producer's sequence number is lower than its consumers'.
-// Destruction is iterative however long the chain is.
+// Edges point from a node to the producers of its inputs, so a tensor keeps alive exactly the part of the
+// tape its gradient needs. Nodes are created in execution order; a producer's sequence number is lower than
+// its consumers'. Destruction is iterative however long the chain is.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,15 @@ class Node : public RefCounted {
   Node();
 
   virtual const OpInfo& info() const = 0;
-  // Computes the input gradients from the output gradients; both in the order of the op's members. `saved` is kept.
-  virtual void backward(std::span<Tensor> output_gradients, std::span<Tensor> input_gradients, const Needs& needs) = 0;
+  // Computes the input gradients from the output gradients; both in the order of the op's members. `saved` is
+  // kept.
+  virtual void backward(std::span<Tensor> output_gradients, std::span<Tensor> input_gradients,
+                        const Needs& needs) = 0;
   // Frees what was saved; a second backward is then an error.
   virtual void release_saved() = 0;
 
   std::uint64_t sequence() const { return sequence_; }
-  std::vector<GradientEdge> inputs;   // an empty edge: no gradient wanted
+  std::vector<GradientEdge> inputs;  // an empty edge: no gradient wanted
   std::vector<OutputMeta> outputs;
 
  protected:
@@ -45,7 +47,7 @@ class Node : public RefCounted {
     std::uint64_t number = 0;
     std::uint32_t dependencies = 0;  // consumers in this run that have not delivered yet
     bool needed = false;
-    std::vector<Tensor> gradients;   // one per output
+    std::vector<Tensor> gradients;  // one per output
   };
   Run run_;
   std::uint64_t sequence_;

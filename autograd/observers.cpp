@@ -11,7 +11,9 @@ PrecisionScope::PrecisionScope(PrecisionPolicy* policy) : outer_(active_policy) 
 PrecisionScope::~PrecisionScope() { active_policy = outer_; }
 PrecisionPolicy* PrecisionScope::active() { return active_policy; }
 
-ObserverScope::ObserverScope(OpObserver& o) : observer(o), outer(innermost_observer) { innermost_observer = this; }
+ObserverScope::ObserverScope(OpObserver& o) : observer(o), outer(innermost_observer) {
+  innermost_observer = this;
+}
 ObserverScope::~ObserverScope() { innermost_observer = outer; }
 const ObserverScope* ObserverScope::innermost() { return innermost_observer; }
 

@@ -12,8 +12,8 @@ namespace tandem {
 class PrecisionPolicy {
  public:
   virtual ~PrecisionPolicy() = default;
-  // May replace `data` inputs by taped casts. Returns the floating dtype of the op's result; `common` is the widest
-  // floating dtype among the `data` inputs as they came.
+  // May replace `data` inputs by taped casts. Returns the floating dtype of the op's result; `common` is the
+  // widest floating dtype among the `data` inputs as they came.
   virtual DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) = 0;
 };
 
@@ -34,7 +34,8 @@ class OpObserver {
  public:
   virtual ~OpObserver() = default;
   virtual void before_forward(const OpInfo&, std::span<const Tensor> /*inputs*/) {}
-  virtual void after_forward(const OpInfo&, std::span<const Tensor> /*inputs*/, std::span<const Tensor> /*outputs*/) {}
+  virtual void after_forward(const OpInfo&, std::span<const Tensor> /*inputs*/,
+                             std::span<const Tensor> /*outputs*/) {}
   virtual void before_backward(const OpInfo&, std::span<const Tensor> /*output gradients*/) {}
   virtual void after_backward(const OpInfo&, std::span<const Tensor> /*input gradients*/) {}
 };
@@ -55,7 +56,8 @@ class ObserverScope {
 
 template <class Call>
 void notify(Call&& call) {
-  for (const ObserverScope* scope = ObserverScope::innermost(); scope; scope = scope->outer) call(scope->observer);
+  for (const ObserverScope* scope = ObserverScope::innermost(); scope; scope = scope->outer)
+    call(scope->observer);
 }
 
 }  // namespace tandem

@@ -10,13 +10,13 @@
 //     static Out composed(const Relu&, const In&);                    // optional: fused ops only
 //   };
 //
-// In, Saved and Out consist of Tensors only, or of a single TensorList. An absent input is an empty Tensor; an absent
-// gradient in `dy` means zero. A gradient that backward leaves absent is zero; it must have the shape of its input,
-// and the engine rounds it to the input's dtype.
+// In, Saved and Out consist of Tensors only, or of a single TensorList. An absent input is an empty Tensor;
+// an absent gradient in `dy` means zero. A gradient that backward leaves absent is zero; it must have the
+// shape of its input, and the engine rounds it to the input's dtype.
 //
-// `backward` runs without a tape normally and with one under create_graph, so rules written with public ops can be
-// differentiated again. A fused op whose backward calls the backend directly also gives `composed`, the same
-// function made of public ops; inside a HigherOrder scope `apply` runs that instead.
+// `backward` runs without a tape normally and with one under create_graph, so rules written with public ops
+// can be differentiated again. A fused op whose backward calls the backend directly also gives `composed`,
+// the same function made of public ops; inside a HigherOrder scope `apply` runs that instead.
 #pragma once
 
 #include <array>
@@ -70,8 +70,8 @@ class Context {
       : backend(device_backend), dtype(result), sink_(sink) {}
 
   Backend& backend;
-  // The floating dtype of the op's result as the precision rule decides it: by default the dtype common to the
-  // `data` inputs.
+  // The floating dtype of the op's result as the precision rule decides it: by default the dtype common to
+  // the `data` inputs.
   const DType dtype;
 
   Tensor empty(const Shape& shape) const { return empty(shape, dtype); }
@@ -80,7 +80,8 @@ class Context {
   }
   // The caller's sink where it fits, else fresh memory. An op that asks for this honours `accumulate`.
   Destination destination(const Shape& shape, DType of) const {
-    if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of && sink_->tensor.numel() == shape.numel())
+    if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of &&
+        sink_->tensor.numel() == shape.numel())
       return {sink_->tensor.viewed(shape), sink_->accumulate};
     return {empty(shape, of), false};
   }
@@ -108,7 +109,9 @@ class Needs {
   }
   bool create_graph() const { return create_graph_; }
   // Nobody else holds this gradient: a kernel may write its result over it.
-  bool may_overwrite(const Tensor& dy) const { return !create_graph_ && dy.defined() && dy.storage()->use_count() == 1; }
+  bool may_overwrite(const Tensor& dy) const {
+    return !create_graph_ && dy.defined() && dy.storage()->use_count() == 1;
+  }
 
  private:
   std::span<const Input> inputs_;

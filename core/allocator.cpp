@@ -14,11 +14,11 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t kSmallBlock = std::size_t{1} << 20;       // requests below share small segments
+constexpr std::size_t kSmallBlock = std::size_t{1} << 20;  // requests below share small segments
 constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
-constexpr std::size_t kLargeSegment = std::size_t{32} << 20;    // smallest segment of the large pool
-constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;   // one huge page
-constexpr std::size_t kSmallestSplit = 4096;                    // a smaller rest of a large block stays with it
+constexpr std::size_t kLargeSegment = std::size_t{32} << 20;   // smallest segment of the large pool
+constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;  // one huge page
+constexpr std::size_t kSmallestSplit = 4096;  // a smaller rest of a large block stays with it
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -141,9 +141,10 @@ class CachingAllocator::Impl {
     if (!base) {
       throw VendorError(
           "allocator",
-          fmt::format("{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved; a smaller "
-                      "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
-                      source_->name(), size, figures_.live, figures_.reserved));
+          fmt::format(
+              "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved; a smaller "
+              "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
+              source_->name(), size, figures_.live, figures_.reserved));
     }
     segments_.emplace(base, got);
     figures_.reserved += got;
@@ -223,7 +224,8 @@ namespace {
 class HostMemory final : public MemorySource {
  public:
   void* acquire(std::size_t bytes) override {
-    void* segment = mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* segment =
+        mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (segment == MAP_FAILED) return nullptr;
     // Keep the part that is aligned to a huge page.
     auto address = reinterpret_cast<std::uintptr_t>(segment);

@@ -1,8 +1,8 @@
 // The one caching allocator, over host and device memory alike.
 //
-// Memory comes from the system in segments and is handed out as blocks: best fit, split when the rest is worth
-// keeping, merged with free neighbours when returned. Segments are kept until `trim`. With fixed shapes a
-// training step after the first asks the system for nothing.
+// Memory comes from the system in segments and is handed out as blocks: best fit, split when the rest is
+// worth keeping, merged with free neighbours when returned. Segments are kept until `trim`. With fixed shapes
+// a training step after the first asks the system for nothing.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ inline constexpr int kMemoryKindCount = 7;
 std::string_view name_of(MemoryKind kind);
 
 struct MemoryFigures {
-  std::size_t live = 0;                                // bytes in blocks handed out
-  std::size_t peak = 0;                                // highest `live` since the last reset_peak
-  std::size_t reserved = 0;                            // bytes obtained from the system
-  std::size_t peak_reserved = 0;                       // highest `reserved` since the last reset_peak
-  std::uint64_t system_requests = 0;                   // how often the system was asked for memory, ever
+  std::size_t live = 0;               // bytes in blocks handed out
+  std::size_t peak = 0;               // highest `live` since the last reset_peak
+  std::size_t reserved = 0;           // bytes obtained from the system
+  std::size_t peak_reserved = 0;      // highest `reserved` since the last reset_peak
+  std::uint64_t system_requests = 0;  // how often the system was asked for memory, ever
   std::array<std::size_t, kMemoryKindCount> live_by_kind{};
   std::array<std::size_t, kMemoryKindCount> peak_by_kind{};  // live_by_kind at the moment of `peak`
 };
@@ -47,8 +47,8 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // At least `bytes` bytes aligned to kAlignment; nullptr for 0 bytes. Thread-safe. Throws VendorError with the
-  // bytes asked for, the bytes in use and advice when the system refuses even after a trim.
+  // At least `bytes` bytes aligned to kAlignment; nullptr for 0 bytes. Thread-safe. Throws VendorError with
+  // the bytes asked for, the bytes in use and advice when the system refuses even after a trim.
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* block) noexcept;
 

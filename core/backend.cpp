@@ -6,8 +6,8 @@
 namespace tandem {
 
 Backend& backend_for(Device device) {
-  require(device.type == DeviceType::cpu, "device", "{} is not available: this build has the CPU backend only",
-          to_string(device));
+  require(device.type == DeviceType::cpu, "device",
+          "{} is not available: this build has the CPU backend only", to_string(device));
   return cpu::backend();
 }
 

@@ -1,13 +1,16 @@
 // Backend: what a device can compute. One implementation per device, its kernels grouped by family.
 //
 // Contract of every kernel
-//  - Tensors are dense, on this backend's device, and allocated by the caller; outputs never overlap inputs unless
+//  - Tensors are dense, on this backend's device, and allocated by the caller; outputs never overlap inputs
+//  unless
 //    the kernel says so. Shapes and dtypes have been checked by the op in autograd/ops.
-//  - Floating storage may be f64, f32, f16 or bf16, mixed freely among inputs and outputs: arithmetic is in f32 (f64
-//    when any floating input is f64) and rounded once on store. Reductions, statistics and norms accumulate in f32
-//    or wider, in an order that is fixed for a given thread count.
+//  - Floating storage may be f64, f32, f16 or bf16, mixed freely among inputs and outputs: arithmetic is in
+//  f32 (f64
+//    when any floating input is f64) and rounded once on store. Reductions, statistics and norms accumulate
+//    in f32 or wider, in an order that is fixed for a given thread count.
 //  - `accumulate` adds to what the output holds, in the arithmetic type: y ← y + result.
-//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits. Errors of the device's
+//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits. Errors of the
+//  device's
 //    libraries arrive as VendorError.
 //  - Empty tensors are legal everywhere.
 #pragma once
@@ -26,7 +29,8 @@
 
 namespace tandem {
 
-// ---- elementwise ----------------------------------------------------------------------------------------------
+// ---- elementwise
+// ----------------------------------------------------------------------------------------------
 
 // Names a formula of core/kernels/formulas.h by its position in the list of formulas there.
 enum class FormulaId : std::uint16_t {};
@@ -34,9 +38,11 @@ enum class FormulaId : std::uint16_t {};
 // The constants of a formula, such as a negative slope or the bounds of a clamp.
 using Scalars = std::array<double, 4>;
 
-// ---- shape ----------------------------------------------------------------------------------------------------
+// ---- shape
+// ----------------------------------------------------------------------------------------------------
 
-// Element (i0, i1, …) lies at offset + Σ ik·stride[k], in elements. Strides may be 0 (broadcast) or negative (flip).
+// Element (i0, i1, …) lies at offset + Σ ik·stride[k], in elements. Strides may be 0 (broadcast) or negative
+// (flip).
 struct StridedView {
   Index offset = 0;
   std::array<Index, kMaxRank> strides{};
@@ -44,15 +50,29 @@ struct StridedView {
 
 enum class ResizeMode : std::uint8_t { nearest, bilinear };
 
-// ---- reduce ---------------------------------------------------------------------------------------------------
+// ---- reduce
+// ---------------------------------------------------------------------------------------------------
 
-enum class Reduction : std::uint8_t { sum, mean, prod, max, min, argmax, argmin, sum_of_squares, sum_of_abs, max_abs, logsumexp };
+enum class Reduction : std::uint8_t {
+  sum,
+  mean,
+  prod,
+  max,
+  min,
+  argmax,
+  argmin,
+  sum_of_squares,
+  sum_of_abs,
+  max_abs,
+  logsumexp
+};
 
-// ---- conv and pool: images [N,H,W,C], filters [O,KH,KW,I/groups] ------------------------------------------------
+// ---- conv and pool: images [N,H,W,C], filters [O,KH,KW,I/groups]
+// ------------------------------------------------
 
 struct Conv2dOptions {
-  std::array<Index, 2> stride{1, 1};    // height, width
-  std::array<Index, 2> padding{0, 0};   // on both sides
+  std::array<Index, 2> stride{1, 1};   // height, width
+  std::array<Index, 2> padding{0, 0};  // on both sides
   std::array<Index, 2> dilation{1, 1};
   Index groups = 1;
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
@@ -66,17 +86,19 @@ struct Pool2dOptions {
   friend bool operator==(const Pool2dOptions&, const Pool2dOptions&) = default;
 };
 
-// ---- norm -----------------------------------------------------------------------------------------------------
+// ---- norm
+// -----------------------------------------------------------------------------------------------------
 
-// y = act(norm(x)·gamma + beta + residual) over all axes but the last; act is relu or the identity. Statistics and
-// parameters are f32 (f64 for f64 x). Absent tensors: residual (none), gamma (ones), beta (zeros).
+// y = act(norm(x)·gamma + beta + residual) over all axes but the last; act is relu or the identity.
+// Statistics and parameters are f32 (f64 for f64 x). Absent tensors: residual (none), gamma (ones), beta
+// (zeros).
 struct BatchNormForward {
   Tensor x, residual, gamma, beta;  // [.., C], [.., C], [C], [C]
   Tensor y;                         // [.., C]
   Tensor mean, rstd;                // [C], written
-  Tensor mask;                      // u8, one bit an element (padded up to whole bytes), written when relu; bit set: passes
-  Tensor running_mean, running_var; // [C] or absent; read
-  Tensor next_mean, next_var;       // [C] or absent; (1-momentum)·running + momentum·batch, variance unbiased
+  Tensor mask;  // u8, one bit an element (padded up to whole bytes), written when relu; bit set: passes
+  Tensor running_mean, running_var;  // [C] or absent; read
+  Tensor next_mean, next_var;  // [C] or absent; (1-momentum)·running + momentum·batch, variance unbiased
   double eps = 1e-5, momentum = 0.1;
   bool relu = false;
 };
@@ -88,18 +110,21 @@ struct BatchNormBackward {
   Tensor dresidual;                   // [.., C] or absent: the masked dy; may be dy itself
   Tensor dgamma, dbeta;               // [C] f32 or absent
   bool relu = false;
-  bool frozen = false;                // the statistics were constants: dx = gamma·rstd·(masked dy)
-  bool accumulate_dx = false, accumulate_dresidual = false, accumulate_dgamma = false, accumulate_dbeta = false;
+  bool frozen = false;  // the statistics were constants: dx = gamma·rstd·(masked dy)
+  bool accumulate_dx = false, accumulate_dresidual = false, accumulate_dgamma = false,
+       accumulate_dbeta = false;
 };
 
-// ---- softmax and cross entropy ---------------------------------------------------------------------------------
+// ---- softmax and cross entropy
+// ---------------------------------------------------------------------------------
 
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;
   std::optional<Index> ignore_index;
 };
 
-// ---- The interface ---------------------------------------------------------------------------------------------
+// ---- The interface
+// ---------------------------------------------------------------------------------------------
 
 class Backend {
  public:
@@ -116,14 +141,14 @@ class Backend {
   virtual void copy_bytes(const Tensor& x, const Tensor& y) = 0;
   // Any dtype to any dtype, same shape.
   virtual void cast(const Tensor& x, const Tensor& y, bool accumulate = false) = 0;
-  // y[i] = formula(inputs[0][i], …) with NumPy broadcasting of the inputs to y's shape. y may be an input of its
-  // shape and dtype.
-  virtual void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
-                         bool accumulate = false) = 0;
+  // y[i] = formula(inputs[0][i], …) with NumPy broadcasting of the inputs to y's shape. y may be an input of
+  // its shape and dtype.
+  virtual void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
+                         const Tensor& y, bool accumulate = false) = 0;
 
   // ---- shape
-  // y[to(i)] = x[from(i)] for every i in `extents`; the positions to(i) are distinct. Same dtype on both sides, except
-  // that an accumulating copy may mix floating ones.
+  // y[to(i)] = x[from(i)] for every i in `extents`; the positions to(i) are distinct. Same dtype on both
+  // sides, except that an accumulating copy may mix floating ones.
   virtual void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
                             const Shape& extents, bool accumulate = false) = 0;
   // x [N,H,W,C] to y [N,H',W',C].
@@ -132,13 +157,15 @@ class Backend {
 
   // ---- reduce
   // Over the axes whose bit is set in `axes`; y has the remaining elements in order (extent-1 axes are fine).
-  // argmax and argmin write i64, need exactly one axis, and take the first of equals; NaN counts as largest for both.
-  virtual void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate = false) = 0;
+  // argmax and argmin write i64, need exactly one axis, and take the first of equals; NaN counts as largest
+  // for both.
+  virtual void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y,
+                      bool accumulate = false) = 0;
   virtual void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) = 0;
 
   // ---- matmul
-  // c[…,M,N] = op(a)·op(b) (+ bias[N]); a and b are [M,K] and [K,N] after their transposition and may carry leading
-  // batch axes that are equal or absent.
+  // c[…,M,N] = op(a)·op(b) (+ bias[N]); a and b are [M,K] and [K,N] after their transposition and may carry
+  // leading batch axes that are equal or absent.
   struct MatmulOptions {
     bool transpose_a = false, transpose_b = false;
     bool accumulate = false;
@@ -155,9 +182,10 @@ class Backend {
                                       const Conv2dOptions& options, bool accumulate = false) = 0;
 
   // ---- pool
-  // `where` [N,H',W',C]: position in the window of the maximum (kh·KW + kw), u8 when the window has at most 256
-  // positions, else i32. NaN counts as largest; windows over padding see only real elements.
-  virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where, const Pool2dOptions& options) = 0;
+  // `where` [N,H',W',C]: position in the window of the maximum (kh·KW + kw), u8 when the window has at most
+  // 256 positions, else i32. NaN counts as largest; windows over padding see only real elements.
+  virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
+                          const Pool2dOptions& options) = 0;
   virtual void max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
                                    const Pool2dOptions& options) = 0;
   // y = the elements of x that `where` chose; the adjoint of the line above, for second derivatives.
@@ -174,47 +202,53 @@ class Backend {
   // Uses args.running_mean and running_var as the statistics; writes y and, where given, the mask.
   virtual void batch_norm_infer(const BatchNormForward& args) = 0;
   virtual void batch_norm_backward(const BatchNormBackward& args) = 0;
-  // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32 (f64).
-  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                          const Tensor& mean, const Tensor& rstd) = 0;
+  // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32
+  // (f64).
+  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
   // dgamma and dbeta may be absent, dx may be absent or dy itself; in group_norm_backward too.
-  virtual void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                                   const Tensor& dy, const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) = 0;
+  virtual void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
   // x [N, …, C]; mean, rstd [N, groups].
   virtual void group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
                           const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
-  virtual void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                                   Index groups, const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                                   const Tensor& dbeta) = 0;
+  virtual void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
 
   // ---- softmax
   virtual void softmax(const Tensor& x, int axis, bool log, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) = 0;
-  // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss [N],
-  // row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum of exponentials),
-  // all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to NaN: the op's caller checks on the host.
+  // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss
+  // [N], row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum
+  // of exponentials), all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to
+  // NaN: the op's caller checks on the host.
   virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                              const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
                              const Tensor& lse) = 0;
   // dlogits[n,c] = dloss[n] · d loss[n] / d logits[n,c]. dlogits may be the logits themselves.
-  virtual void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
-                                      const CrossEntropyOptions& options, const Tensor& lse, const Tensor& dloss,
-                                      const Tensor& dlogits) = 0;
+  virtual void cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                      const Tensor& class_weights, const CrossEntropyOptions& options,
+                                      const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) = 0;
 
-  // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device can tell
-  // without waiting, and otherwise raises the device's error at the next synchronisation.
+  // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device
+  // can tell without waiting, and otherwise raises the device's error at the next synchronisation.
   virtual void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) = 0;
   // y starts as given; adds src at the positions of `index` along `axis`, in a fixed order.
   virtual void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) = 0;
-  // index (K elements of any shape) picks slices of x along `axis`; y has extent K there. `op` is named by errors.
+  // index (K elements of any shape) picks slices of x along `axis`; y has extent K there. `op` is named by
+  // errors.
   virtual void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
                             const char* op = "index_select") = 0;
-  // y starts as given; adds slice k of src to slice index[k] of y, in the order of k, unless index[k] is `skip`.
+  // y starts as given; adds slice k of src to slice index[k] of y, in the order of k, unless index[k] is
+  // `skip`.
   virtual void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
                          std::optional<Index> skip = std::nullopt) = 0;
   virtual void one_hot(const Tensor& index, const Tensor& y) = 0;
   // values and indices (i64) of the k first along `axis` in sorted order; stable; NaN counts as largest.
-  virtual void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values, const Tensor& indices) = 0;
+  virtual void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
+                    const Tensor& indices) = 0;
 
   // ---- random: element i uses word i%4 of Philox block i/4
   virtual void random_uniform(const RandomKey& key, const Tensor& y, double low, double high) = 0;
@@ -223,17 +257,18 @@ class Backend {
   virtual void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) = 0;
 
   // ---- update: flat f32 buffers and one StepState in device memory; see core/step_state.h
-  // Adds to the state the sum of squares (f64) of gradient/(scale·divisor) over all ranges, and how many of these
-  // quotients are not finite. f32 (or f64, for loops without flat buffers).
+  // Adds to the state the sum of squares (f64) of gradient/(scale·divisor) over all ranges, and how many of
+  // these quotients are not finite. f32 (or f64, for loops without flat buffers).
   virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor,
                                const Tensor& state) = 0;
-  // One thread: sets skip, scale, learning rate, clip factor and counters for this step. lr_table is f64 [1+n]: the
-  // count of applied steps its first entry is for, then learning rates; the last one holds beyond the end.
+  // One thread: sets skip, scale, learning rate, clip factor and counters for this step. lr_table is f64
+  // [1+n]: the count of applied steps its first entry is for, then learning rates; the last one holds beyond
+  // the end.
   virtual void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) = 0;
-  // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip. The
-  // gaps between ranges are not touched. The result does not depend on the number of threads.
-  virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
-                      const Tensor& state) = 0;
+  // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip.
+  // The gaps between ranges are not touched. The result does not depend on the number of threads.
+  virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
+                      const UpdateBuffers& buffers, const Tensor& state) = 0;
   // Equal dtype and size: source → target when the step was applied, target → source when it was skipped.
   virtual void commit(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
   // average ← decay·average + (1-decay)·value (both f32) when the step was applied.
@@ -241,8 +276,8 @@ class Backend {
                               const Tensor& state) = 0;
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
-  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached; 0
-  // is reached from the start.
+  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached;
+  // 0 is reached from the start.
   virtual std::uint64_t mark() = 0;
   virtual bool reached(std::uint64_t mark) = 0;
   virtual void wait_for(std::uint64_t mark) = 0;

@@ -1,7 +1,7 @@
 // Element types of tensors.
 //
-// 16-bit types are storage only: arithmetic happens in `ComputeType` (float for 16- and 32-bit storage, double for
-// f64) and is rounded once, to nearest even, on store. core/convert.h converts.
+// 16-bit types are storage only: arithmetic happens in `ComputeType` (float for 16- and 32-bit storage,
+// double for f64) and is rounded once, to nearest even, on store. core/convert.h converts.
 #pragma once
 
 #include <cstddef>
@@ -64,8 +64,8 @@ constexpr DType dtype_of() {
 template <class T>
 using ComputeType = std::conditional_t<
     std::is_same_v<T, double>, double,
-    std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
-                       std::int64_t>>;
+    std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>,
+                       float, std::int64_t>>;
 
 template <class T>
 struct TypeTag {
@@ -76,14 +76,22 @@ struct TypeTag {
 template <class Visitor>
 decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
   switch (dtype) {
-    case DType::f64: return visit(TypeTag<double>{});
-    case DType::f32: return visit(TypeTag<float>{});
-    case DType::f16: return visit(TypeTag<Half>{});
-    case DType::bf16: return visit(TypeTag<BFloat16>{});
-    case DType::i64: return visit(TypeTag<std::int64_t>{});
-    case DType::i32: return visit(TypeTag<std::int32_t>{});
-    case DType::u8: return visit(TypeTag<std::uint8_t>{});
-    case DType::boolean: break;
+    case DType::f64:
+      return visit(TypeTag<double>{});
+    case DType::f32:
+      return visit(TypeTag<float>{});
+    case DType::f16:
+      return visit(TypeTag<Half>{});
+    case DType::bf16:
+      return visit(TypeTag<BFloat16>{});
+    case DType::i64:
+      return visit(TypeTag<std::int64_t>{});
+    case DType::i32:
+      return visit(TypeTag<std::int32_t>{});
+    case DType::u8:
+      return visit(TypeTag<std::uint8_t>{});
+    case DType::boolean:
+      break;
   }
   return visit(TypeTag<bool>{});
 }
@@ -94,11 +102,16 @@ decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
 template <class Visitor>
 decltype(auto) visit_floating(DType dtype, Visitor&& visit) {
   switch (dtype) {
-    case DType::f64: return visit(TypeTag<double>{});
-    case DType::f32: return visit(TypeTag<float>{});
-    case DType::f16: return visit(TypeTag<Half>{});
-    case DType::bf16: return visit(TypeTag<BFloat16>{});
-    default: fail_not_floating(dtype);
+    case DType::f64:
+      return visit(TypeTag<double>{});
+    case DType::f32:
+      return visit(TypeTag<float>{});
+    case DType::f16:
+      return visit(TypeTag<Half>{});
+    case DType::bf16:
+      return visit(TypeTag<BFloat16>{});
+    default:
+      fail_not_floating(dtype);
   }
 }
 

@@ -68,7 +68,8 @@ namespace {
 thread_local RandomKey current;
 }
 
-RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch) : outer_(current) {
+RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch)
+    : outer_(current) {
   require(micro_batch < 4096, "random", "at most 4096 micro-batches per step, got index {}", micro_batch);
   current = {.seed = seed, .step = step, .micro_batch = micro_batch};
 }

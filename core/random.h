@@ -43,7 +43,7 @@ class RandomStream {
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
   // Uniform in [0, bound) without bias (Lemire's multiplication with rejection); bound > 0.
   std::uint32_t below(std::uint32_t bound);
-  double normal();  // mean 0, variance 1 (Box–Muller)
+  double normal();             // mean 0, variance 1 (Box–Muller)
   double gamma(double shape);  // shape > 0, scale 1 (Marsaglia and Tsang 2000)
   double beta(double a, double b);
 
@@ -66,8 +66,8 @@ class RandomScope {
   RandomKey outer_;
 };
 
-// The key of the next random op on this thread; advances the call counter. Outside a RandomScope the seed is 0,
-// the step 0, and calls are counted from the start of the thread.
+// The key of the next random op on this thread; advances the call counter. Outside a RandomScope the seed is
+// 0, the step 0, and calls are counted from the start of the thread.
 RandomKey next_random_key(RandomPurpose purpose);
 
 }  // namespace tandem

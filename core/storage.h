@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-// What a backend derives from a storage and keeps with it, such as weights packed for one convolution. Dropped
-// with the storage; the backend compares `version` with the storage's before it trusts the contents.
+// What a backend derives from a storage and keeps with it, such as weights packed for one convolution.
+// Dropped with the storage; the backend compares `version` with the storage's before it trusts the contents.
 struct StorageAttachment {
   virtual ~StorageAttachment() = default;
   std::uint64_t version = 0;
