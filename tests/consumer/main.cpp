@@ -3,10 +3,6 @@
 
 #include <cstdio>
 
-#include "models/mlp.h"
-#include "optim/sgd.h"
-#include "optim/step.h"
-
 int main() {
   const tandem::RandomScope random(/*seed=*/7, /*step=*/0, /*micro_batch=*/0);
   auto model = tandem::models::mlp({.in_features = 16, .hidden = {32}, .num_classes = 4});
