@@ -1,8 +1,11 @@
-// Conversion of single elements between storage types, by Eigen's half and bfloat16.
+// Conversion of single elements between storage types, by Eigen's half and bfloat16. Defined for every value:
+// floating to integral truncates towards zero and saturates at the range of the integer, NaN gives 0; a wider
+// integer to a narrower one keeps the low bits; anything but zero, NaN included, is true.
 #pragma once
 
 #include <Eigen/Core>
 #include <cmath>
+#include <limits>
 
 #include "core/dtype.h"
 
@@ -37,8 +40,21 @@ inline float round_to_odd(std::int64_t value) {
   return value < 0 ? -rounded : rounded;
 }
 
-// Rounds to nearest even where To is narrower; floating to integral truncates towards zero; anything non-zero
-// is true.
+// Selects, no branches, and no cast of a value out of range: loops over this vectorise.
+template <class To, class From>
+To saturated(From value) {
+  constexpr To kLowest = std::numeric_limits<To>::min(), kHighest = std::numeric_limits<To>::max();
+  // Powers of two (or 0), exact in any floating type; kAbove is the first value that is too large.
+  constexpr From kLow = static_cast<From>(kLowest);
+  constexpr From kAbove =
+      From(2) * static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1));
+  const bool inside = value >= kLow && value < kAbove;
+  const To outside = value >= kAbove ? kHighest : value < kLow ? kLowest : To(0);
+  const To truncated = static_cast<To>(inside ? value : From(0));
+  return inside ? truncated : outside;
+}
+
+// Rounds to nearest even where To is a narrower floating type.
 template <class To, class From>
 To convert(From value) {
   constexpr bool kTo16 = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
@@ -59,6 +75,8 @@ To convert(From value) {
     return result;
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return saturated<To>(value);
   } else {
     return static_cast<To>(value);
   }

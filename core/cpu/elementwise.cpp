@@ -72,14 +72,7 @@ const Entry<T>& entry_of(FormulaId id) {
 template <class T>
 formulas::Constants<T> constants_of(const Scalars& scalars) {
   formulas::Constants<T> c;
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (std::is_integral_v<T>) {
-      constexpr double limit = 9.2233720368547748e18;  // the largest double below 2^63
-      c.value[i] = static_cast<T>(std::isnan(scalars[i]) ? 0.0 : std::clamp(scalars[i], -limit, limit));
-    } else {
-      c.value[i] = static_cast<T>(scalars[i]);
-    }
-  }
+  for (int i = 0; i < 4; ++i) c.value[i] = convert<T>(scalars[i]);
   return c;
 }
 

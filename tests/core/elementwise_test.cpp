@@ -221,6 +221,73 @@ TEST_CASE("casts go from any dtype to any dtype") {
   }
 }
 
+// What a cast from floating to integral means, in arithmetic that holds every integer and every float
+// exactly.
+template <class D>
+D saturated_exactly(long double value) {
+  if (std::isnan(value)) return 0;
+  if (value <= static_cast<long double>(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
+  if (value >= static_cast<long double>(std::numeric_limits<D>::max())) return std::numeric_limits<D>::max();
+  return static_cast<D>(value);
+}
+
+// Every number of a 16-bit type; of a wider one all magnitudes, and the neighbours of each limit of an
+// integer type.
+template <class S>
+std::vector<S> floats_of_all_sizes() {
+  std::vector<S> all;
+  if constexpr (sizeof(S) == 2) {
+    for (int bits = 0; bits < 65536; ++bits) all.push_back({static_cast<std::uint16_t>(bits)});
+  } else {
+    const S infinity = std::numeric_limits<S>::infinity();
+    for (const S limit : {S(0), S(1), S(255), S(256), S(0x1p31), S(0x1p32), S(0x1p63), S(0x1p64)}) {
+      for (const S v : {limit, std::nextafter(limit, infinity), std::nextafter(limit, -infinity),
+                        limit + S(0.5), limit - S(0.5), limit - S(1)}) {
+        all.push_back(v);
+        all.push_back(-v);
+      }
+    }
+    all.insert(all.end(), {infinity, -infinity, std::numeric_limits<S>::quiet_NaN(),
+                           -std::numeric_limits<S>::quiet_NaN(), std::numeric_limits<S>::max(),
+                           std::numeric_limits<S>::lowest(), std::numeric_limits<S>::denorm_min()});
+    for (int exponent = -10; exponent < 70; ++exponent) {
+      for (const double digits : {1.0, 1.1, 1.5, 1.9999}) {
+        all.push_back(static_cast<S>(std::ldexp(digits, exponent)));
+        all.push_back(static_cast<S>(-std::ldexp(digits, exponent)));
+      }
+    }
+  }
+  return all;
+}
+
+TEMPLATE_TEST_CASE("floating to integral truncates, saturates, and makes NaN 0", "", double, float, Half,
+                   BFloat16) {
+  const std::vector<TestType> values = floats_of_all_sizes<TestType>();
+  const Shape shape{static_cast<Index>(values.size())};
+  const Tensor x = Tensor::empty(shape, {.dtype = dtype_of<TestType>()});
+  std::copy(values.begin(), values.end(), x.data<TestType>());
+  const auto check = [&]<class D>(TypeTag<D>) {
+    INFO("to " << name_of(dtype_of<D>()));
+    const Tensor y = Tensor::empty(shape, {.dtype = dtype_of<D>()}),
+                 sum = Tensor::zeros(shape, {.dtype = dtype_of<D>()});
+    cpu::backend().cast(x, y, false);
+    cpu::backend().cast(x, sum, true);
+    Index singles = 0, blocks = 0, sums = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const D expected = saturated_exactly<D>(static_cast<long double>(convert<double>(values[i])));
+      singles += convert<D>(values[i]) != expected;
+      blocks += y.data<D>()[i] != expected;
+      sums += sum.data<D>()[i] != expected;
+    }
+    CHECK(singles == 0);
+    CHECK(blocks == 0);
+    CHECK(sums == 0);
+  };
+  check(TypeTag<std::int64_t>{});
+  check(TypeTag<std::int32_t>{});
+  check(TypeTag<std::uint8_t>{});
+}
+
 TEST_CASE("blocks of 16-bit numbers round as single ones do") {
   // Every 16-bit pattern widened, and floats around every rounding boundary narrowed.
   std::vector<float> floats;
@@ -275,6 +342,12 @@ TEST_CASE("fill converts its value") {
     REQUIRE(std::all_of(values.begin(), values.end(), [](double v) { return v == 1.0; }));
   }
   REQUIRE(Tensor::full(Shape{2}, 65520.0, {.dtype = DType::f16}).to_vector<float>()[0] == kInf);
+  const auto filled = [](double value, DType dtype) {
+    return Tensor::full(Shape{1}, value, {.dtype = dtype}).item();
+  };
+  REQUIRE(filled(300.0, DType::u8) == 255.0);
+  REQUIRE(filled(-kInf, DType::i32) == -0x1p31);
+  REQUIRE(filled(kNan, DType::i64) == 0.0);
 }
 
 }  // namespace
