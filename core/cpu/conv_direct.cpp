@@ -6,12 +6,9 @@
 #include <cstring>
 #include <vector>
 
+#include "core/cpu/conv_tiles.h"
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/plan.h"
-
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 namespace tandem::cpu {
 
@@ -21,95 +18,6 @@ using onednn::Pass;
 #ifdef __AVX512F__
 
 namespace {
-
-constexpr int kLanes = 16;
-
-// One row of P output pixels by OV·16 output channels. Pixel p reads its inputs at in + p·PX. A tap is an
-// offset from `in`; under each of `blocks` input panels every tap contributes `run` products, whose weights
-// follow one another.
-template <int P, int OV, int PX>
-void tile(const float* in, std::span<const Index> taps, Index blocks, Index block_stride, Index run,
-          const float* weights, const float* bias, bool accumulate, float* out, Index out_step) {
-  __m512 sum[P][OV];
-#pragma GCC unroll 32
-  for (int p = 0; p < P; ++p) {
-#pragma GCC unroll 4
-    for (int v = 0; v < OV; ++v) {
-      sum[p][v] = bias ? _mm512_loadu_ps(bias + v * kLanes) : _mm512_setzero_ps();
-      if (accumulate) sum[p][v] = _mm512_loadu_ps(out + p * out_step + v * kLanes);
-    }
-  }
-  for (Index block = 0; block < blocks; ++block, in += block_stride) {
-    for (const Index tap : taps) {
-      const float* x = in + tap;
-#pragma GCC unroll 1
-      for (Index c = 0; c < run; ++c, ++x, weights += OV * kLanes) {
-        __m512 w[OV];
-#pragma GCC unroll 4
-        for (int v = 0; v < OV; ++v) w[v] = _mm512_load_ps(weights + v * kLanes);
-#pragma GCC unroll 32
-        for (int p = 0; p < P; ++p) {
-          const __m512 value = _mm512_set1_ps(x[p * PX]);
-#pragma GCC unroll 4
-          for (int v = 0; v < OV; ++v) sum[p][v] = _mm512_fmadd_ps(value, w[v], sum[p][v]);
-        }
-      }
-    }
-  }
-#pragma GCC unroll 32
-  for (int p = 0; p < P; ++p) {
-#pragma GCC unroll 4
-    for (int v = 0; v < OV; ++v) _mm512_storeu_ps(out + p * out_step + v * kLanes, sum[p][v]);
-  }
-}
-
-using Tile = void (*)(const float*, std::span<const Index>, Index, Index, Index, const float*, const float*,
-                      bool, float*, Index);
-
-// Widths of tiles, widest first: the sums of a tile and its weights fill the registers.
-template <int OV>
-inline constexpr std::array<int, 6> kWidths = OV == 4   ? std::array{7, 4, 2, 1, 0, 0}
-                                              : OV == 2 ? std::array{14, 7, 4, 2, 1, 0}
-                                                        : std::array{28, 14, 7, 4, 2, 1};
-
-struct TileSet {
-  std::array<int, 6> widths{};
-  std::array<Tile, 6> tiles{};
-};
-
-template <int OV, int PX>
-TileSet tile_set() {
-  TileSet set{kWidths<OV>, {}};
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((set.tiles[I] = kWidths<OV>[I] ? &tile<std::max(kWidths<OV>[I], 1), OV, PX> : nullptr), ...);
-  }
-  (std::make_index_sequence<6>());
-  return set;
-}
-
-template <int OV>
-TileSet tile_set(Index pixel_step) {
-  switch (pixel_step) {
-    case 16:
-      return tile_set<OV, 16>();
-    case 32:
-      return tile_set<OV, 32>();
-    case 6:
-      return tile_set<OV, 6>();
-    case 3:
-      return tile_set<OV, 3>();
-    case 1:
-      return tile_set<OV, 1>();
-    default:
-      return {};
-  }
-}
-
-TileSet tile_set(Index vectors, Index pixel_step) {
-  return vectors == 4   ? tile_set<4>(pixel_step)
-         : vectors == 2 ? tile_set<2>(pixel_step)
-                        : tile_set<1>(pixel_step);
-}
 
 // The output pixels (first + i·step) along both axes that share their taps: all of them in forward; in
 // input_gradient one class for each remainder by the stride.
@@ -358,6 +266,7 @@ bool forward_suits(Pass pass, const Convolution& p) {
 
 std::unique_ptr<DirectConvolution> direct_convolution(Pass pass, const Convolution& p) {
   if (p.dtype != DType::f32 || p.result != DType::f32) return nullptr;
+  if (auto winograd = detail::winograd_convolution(pass, p)) return winograd;
   if (pass == Pass::filter_gradient) return detail::direct_filter_gradient(p);
   return forward_suits(pass, p) ? std::make_unique<DirectForward>(pass, p) : nullptr;
 }

@@ -53,6 +53,8 @@ class Prefetch {
 };
 
 std::unique_ptr<DirectConvolution> direct_filter_gradient(const onednn::Convolution& problem);
+std::unique_ptr<DirectConvolution> winograd_convolution(onednn::Pass pass,
+                                                        const onednn::Convolution& problem);
 }  // namespace detail
 
 }  // namespace tandem::cpu

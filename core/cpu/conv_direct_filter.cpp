@@ -3,11 +3,8 @@
 #include <algorithm>
 
 #include "core/cpu/conv_direct.h"
+#include "core/cpu/conv_tiles.h"
 #include "core/cpu/cpu_features.h"
-
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 namespace tandem::cpu {
 
@@ -17,7 +14,6 @@ using onednn::Convolution;
 
 namespace {
 
-constexpr int kLanes = 16;
 // Floats of both panels together: they, and a block of the gradient, share the second cache (1 MiB).
 constexpr Index kPanelFloats = 176 * 1024;
 constexpr Index kGroupChannels = 512;
@@ -28,53 +24,6 @@ constexpr Index kLargeGradient = 1024 * 1024;
 // Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
 // divided.
 constexpr Index kPrivateGradient = 192 * 1024;
-
-// The pixels that a tile sums over: `units` of `rows` of `width`.
-struct Pixels {
-  Index units, rows, width;
-  Index x_unit, x_row, x_step;  // distances in the input panel
-  Index y_unit, y_row;          // and in the output panel, where pixels are 16 apart
-};
-
-// sum[o][v] = Σ over pixels of dy[o] · x[v·16 + lane], into gradient rows `row_step` apart.
-template <int OB, int CV>
-void tile(const Pixels& n, const float* x, Index x_block, const float* dy, float* gradient, Index row_step,
-          std::uint32_t lanes, bool accumulate) {
-  __m512 sum[OB][CV];
-#pragma GCC unroll 16
-  for (int o = 0; o < OB; ++o) {
-#pragma GCC unroll 2
-    for (int v = 0; v < CV; ++v) sum[o][v] = _mm512_setzero_ps();
-  }
-  for (Index unit = 0; unit < n.units; ++unit) {
-    for (Index row = 0; row < n.rows; ++row) {
-      const float* from = x + unit * n.x_unit + row * n.x_row;
-      const float* with = dy + unit * n.y_unit + row * n.y_row;
-#pragma GCC unroll 1
-      for (Index i = 0; i < n.width; ++i, from += n.x_step, with += kLanes) {
-        __m512 values[CV];
-#pragma GCC unroll 2
-        for (int v = 0; v < CV; ++v) values[v] = _mm512_loadu_ps(from + v * x_block);
-#pragma GCC unroll 16
-        for (int o = 0; o < OB; ++o) {
-          const __m512 factor = _mm512_set1_ps(with[o]);
-#pragma GCC unroll 2
-          for (int v = 0; v < CV; ++v) sum[o][v] = _mm512_fmadd_ps(factor, values[v], sum[o][v]);
-        }
-      }
-    }
-  }
-#pragma GCC unroll 16
-  for (int o = 0; o < OB; ++o) {
-#pragma GCC unroll 2
-    for (int v = 0; v < CV; ++v) {
-      const auto mask = static_cast<__mmask16>(lanes >> (v * kLanes));
-      float* to = gradient + o * row_step + v * kLanes;
-      const __m512 before = accumulate ? _mm512_maskz_loadu_ps(mask, to) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(sum[o][v], before));
-    }
-  }
-}
 
 // Half-open ranges.
 struct Range {
@@ -339,9 +288,9 @@ class DirectFilterGradient final : public DirectConvolution {
             ahead.x.advance();
             ahead.dy.advance();
             if (pair) {
-              tile<8, 2>(pixels, x, x_block, dy + half * kLanes / 2, to, row_step, lanes, add);
+              gradient_tile<8, 2>(pixels, x, x_block, dy + half * kLanes / 2, to, row_step, lanes, add);
             } else {
-              tile<16, 1>(pixels, x, x_block, dy, to, row_step, lanes, add);
+              gradient_tile<16, 1>(pixels, x, x_block, dy, to, row_step, lanes, add);
             }
           }
         }
