@@ -202,9 +202,33 @@ struct GroupGeometry {
   Index group_of(Index channel) const { return channel / per_group(); }
 };
 
+// Some groups of one sample: `width` channels from `channel` on, in elements from `base` on.
+struct GroupRun {
+  Index sample, group, groups, channel, width, base;
+};
+
 GroupGeometry geometry_of(const Tensor& x, Index groups) {
   const Index samples = x.size(0), channels = x.size(-1);
   return {samples, x.numel() / (samples * channels), channels, groups};
+}
+
+// Runs body(thread, run) on a team. A thread takes whole samples where each gets one, else groups.
+template <class Body>
+void over_groups(const GroupGeometry& s, Index elements, Body&& body) {
+  const Index parts = s.samples < team_size(elements) ? s.groups : 1, unit = s.groups / parts;
+  over_ranges(s.samples * parts, elements, [&](int thread, Range range) {
+    for (Index at = range.first; at < range.last;) {
+      const Index sample = at / parts, part = at % parts, count = std::min(range.last - at, parts - part);
+      const Index channel = part * unit * s.per_group();
+      body(thread, GroupRun{.sample = sample,
+                            .group = part * unit,
+                            .groups = count * unit,
+                            .channel = channel,
+                            .width = count * unit * s.per_group(),
+                            .base = sample * s.points * s.channels + channel});
+      at += count;
+    }
+  });
 }
 
 // Calls row(values…, point) over the points of one sample and sums held columns into f64 now and then.
@@ -234,56 +258,54 @@ void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
   const int threads = team_size(x.numel());
   const Tensor narrow = workspace<T>(6 * channels * threads);
   const Tensor wide = workspace<double>(2 * channels * threads);
-  over_ranges(s.samples, x.numel(), [&](int thread, Range range) {
+  over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
+    const Index width = run.width;
     T* in_buffer = narrow.data<T>() + 6 * channels * thread;
     T *out_buffer = in_buffer + channels, *held = out_buffer + channels;
     T *centre = held + channels, *scale = centre + channels, *offset = scale + channels;
     double *sums = wide.data<double>() + 2 * channels * thread, *by_group = sums + channels;
-    for (Index sample = range.first; sample < range.last; ++sample) {
-      const Index base = sample * s.points * channels;
-      const auto row = [&](Index point) { return fetch(x, base + point * channels, channels, in_buffer); };
-      const auto total_by_group = [&] {
-        std::fill_n(by_group, groups, 0.0);
-        for (Index c = 0; c < channels; ++c) by_group[s.group_of(c)] += sums[c];
-      };
-      // Differences from the first element of the group keep the digits of a large mean.
-      const T* start = row(0);
-      for (Index c = 0; c < channels; ++c) centre[c] = start[s.group_of(c) * s.per_group()];
-      column_sums(s, held, sums, channels, [&](Index point) {
-        const T* in = row(point);
-        for (Index c = 0; c < channels; ++c) held[c] += in[c] - centre[c];
-      });
-      total_by_group();
-      for (Index c = 0; c < channels; ++c) {
-        const double m = static_cast<double>(centre[c]) + by_group[s.group_of(c)] / s.count();
-        centre[c] = static_cast<T>(m);
-        offset[c] = static_cast<T>(m - static_cast<double>(centre[c]));
-        if (c % s.per_group() == 0)
-          store_block(&m, mean.raw(), mean.dtype(), sample * groups + s.group_of(c), 1);
+    const T *run_gamma = g + run.channel, *run_beta = b + run.channel;
+    const Index first_group = run.sample * groups + run.group;
+    const auto row = [&](Index point) { return fetch(x, run.base + point * channels, width, in_buffer); };
+    const auto total_by_group = [&] {
+      std::fill_n(by_group, run.groups, 0.0);
+      for (Index c = 0; c < width; ++c) by_group[s.group_of(c)] += sums[c];
+    };
+    // Differences from the first element of the group keep the digits of a large mean.
+    const T* start = row(0);
+    for (Index c = 0; c < width; ++c) centre[c] = start[s.group_of(c) * s.per_group()];
+    column_sums(s, held, sums, width, [&](Index point) {
+      const T* in = row(point);
+      for (Index c = 0; c < width; ++c) held[c] += in[c] - centre[c];
+    });
+    total_by_group();
+    for (Index c = 0; c < width; ++c) {
+      const double m = static_cast<double>(centre[c]) + by_group[s.group_of(c)] / s.count();
+      centre[c] = static_cast<T>(m);
+      offset[c] = static_cast<T>(m - static_cast<double>(centre[c]));
+      if (c % s.per_group() == 0) store_block(&m, mean.raw(), mean.dtype(), first_group + s.group_of(c), 1);
+    }
+    column_sums(s, held, sums, width, [&](Index point) {
+      const T* in = row(point);
+      for (Index c = 0; c < width; ++c) {
+        const T d = (in[c] - centre[c]) - offset[c];
+        held[c] += d * d;
       }
-      column_sums(s, held, sums, channels, [&](Index point) {
-        const T* in = row(point);
-        for (Index c = 0; c < channels; ++c) {
-          const T d = (in[c] - centre[c]) - offset[c];
-          held[c] += d * d;
-        }
-      });
-      total_by_group();
-      for (Index c = 0; c < channels; ++c) {
-        const double r = 1.0 / std::sqrt(by_group[s.group_of(c)] / s.count() + eps);
-        if (c % s.per_group() == 0)
-          store_block(&r, rstd.raw(), rstd.dtype(), sample * groups + s.group_of(c), 1);
-        scale[c] = static_cast<T>(r * static_cast<double>(g[c]));
-        offset[c] = static_cast<T>(static_cast<double>(b[c]) -
-                                   static_cast<double>(offset[c]) * r * static_cast<double>(g[c]));
-      }
-      for (Index point = 0; point < s.points; ++point) {
-        const T* in = row(point);
-        T* out = place(y, base + point * channels, out_buffer);
+    });
+    total_by_group();
+    for (Index c = 0; c < width; ++c) {
+      const double r = 1.0 / std::sqrt(by_group[s.group_of(c)] / s.count() + eps);
+      if (c % s.per_group() == 0) store_block(&r, rstd.raw(), rstd.dtype(), first_group + s.group_of(c), 1);
+      const double slope = r * static_cast<double>(run_gamma[c]);
+      scale[c] = static_cast<T>(slope);
+      offset[c] = static_cast<T>(static_cast<double>(run_beta[c]) - static_cast<double>(offset[c]) * slope);
+    }
+    for (Index point = 0; point < s.points; ++point) {
+      const T* in = row(point);
+      T* out = place(y, run.base + point * channels, out_buffer);
 #pragma omp simd
-        for (Index c = 0; c < channels; ++c) out[c] = (in[c] - centre[c]) * scale[c] + offset[c];
-        put(out, y, base + point * channels, channels);
-      }
+      for (Index c = 0; c < width; ++c) out[c] = (in[c] - centre[c]) * scale[c] + offset[c];
+      put(out, y, run.base + point * channels, width);
     }
   });
 }
@@ -300,52 +322,55 @@ void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
   const Tensor narrow = workspace<T>(8 * channels * threads);
   const Tensor wide = workspace<double>(4 * channels * threads);
   const ParameterGradients<T> gradients(channels, threads);
-  over_ranges(s.samples, x.numel(), [&](int thread, Range range) {
+  over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
+    const Index width = run.width;
     T* in_buffer = narrow.data<T>() + 8 * channels * thread;
     T *dy_buffer = in_buffer + channels, *out_buffer = dy_buffer + channels, *held = out_buffer + channels;
     T *centre = held + 2 * channels, *slope = centre + channels, *offset = slope + channels;
     double *sums = wide.data<double>() + 4 * channels * thread, *group_sums = sums + 2 * channels;
-    for (Index sample = range.first; sample < range.last; ++sample) {
-      const Index base = sample * s.points * channels;
-      for (Index c = 0; c < channels; ++c)
-        load_block(mean.raw(), mean.dtype(), sample * groups + s.group_of(c), centre + c, 1);
-      // Per channel: Σ dy·(x-mean), Σ dy.
-      column_sums(s, held, sums, 2 * channels, [&](Index point) {
-        const T* in = fetch(x, base + point * channels, channels, in_buffer);
-        const T* d = fetch(dy, base + point * channels, channels, dy_buffer);
-        for (Index c = 0; c < channels; ++c) {
-          held[c] += d[c] * (in[c] - centre[c]);
-          held[channels + c] += d[c];
-        }
-      });
-      std::fill_n(group_sums, 2 * groups, 0.0);
-      double* parameter_sums = gradients.wide(thread);
-      for (Index c = 0; c < channels; ++c) {
-        double r;
-        load_block(rstd.raw(), rstd.dtype(), sample * groups + s.group_of(c), &r, 1);
-        parameter_sums[c] += sums[c] * r;
-        parameter_sums[channels + c] += sums[channels + c];
-        group_sums[s.group_of(c)] += static_cast<double>(g[c]) * sums[c] * r;
-        group_sums[groups + s.group_of(c)] += static_cast<double>(g[c]) * sums[channels + c];
+    const T* run_gamma = g + run.channel;
+    const Index first_group = run.sample * groups + run.group;
+    const auto rstd_of = [&](Index c) {
+      double r;
+      load_block(rstd.raw(), rstd.dtype(), first_group + s.group_of(c), &r, 1);
+      return r;
+    };
+    for (Index c = 0; c < width; ++c)
+      load_block(mean.raw(), mean.dtype(), first_group + s.group_of(c), centre + c, 1);
+    // Per channel: Σ dy·(x-mean), Σ dy.
+    column_sums(s, held, sums, 2 * width, [&](Index point) {
+      const T* in = fetch(x, run.base + point * channels, width, in_buffer);
+      const T* d = fetch(dy, run.base + point * channels, width, dy_buffer);
+      for (Index c = 0; c < width; ++c) {
+        held[c] += d[c] * (in[c] - centre[c]);
+        held[width + c] += d[c];
       }
-      if (!dx.defined()) continue;
-      for (Index c = 0; c < channels; ++c) {
-        double r;
-        load_block(rstd.raw(), rstd.dtype(), sample * groups + s.group_of(c), &r, 1);
-        held[c] = static_cast<T>(r * static_cast<double>(g[c]));
-        slope[c] = static_cast<T>(-r * r * group_sums[s.group_of(c)] / s.count());
-        offset[c] = static_cast<T>(-r * group_sums[groups + s.group_of(c)] / s.count());
-      }
-      for (Index point = 0; point < s.points; ++point) {
-        const Index first = base + point * channels;
-        const T* in = fetch(x, first, channels, in_buffer);
-        const T* d = fetch(dy, first, channels, dy_buffer);
-        T* out = place(dx, first, out_buffer);
+    });
+    std::fill_n(group_sums, 2 * run.groups, 0.0);
+    double* parameter_sums = gradients.wide(thread) + run.channel;
+    for (Index c = 0; c < width; ++c) {
+      const double r = rstd_of(c), factor = static_cast<double>(run_gamma[c]);
+      parameter_sums[c] += sums[c] * r;
+      parameter_sums[channels + c] += sums[width + c];
+      group_sums[s.group_of(c)] += factor * sums[c] * r;
+      group_sums[run.groups + s.group_of(c)] += factor * sums[width + c];
+    }
+    if (!dx.defined()) return;
+    for (Index c = 0; c < width; ++c) {
+      const double r = rstd_of(c);
+      held[c] = static_cast<T>(r * static_cast<double>(run_gamma[c]));
+      slope[c] = static_cast<T>(-r * r * group_sums[s.group_of(c)] / s.count());
+      offset[c] = static_cast<T>(-r * group_sums[run.groups + s.group_of(c)] / s.count());
+    }
+    for (Index point = 0; point < s.points; ++point) {
+      const Index start = run.base + point * channels;
+      const T* in = fetch(x, start, width, in_buffer);
+      const T* d = fetch(dy, start, width, dy_buffer);
+      T* out = place(dx, start, out_buffer);
 #pragma omp simd
-        for (Index c = 0; c < channels; ++c)
-          out[c] = d[c] * held[c] + ((in[c] - centre[c]) * slope[c] + offset[c]);
-        put(out, dx, first, channels);
-      }
+      for (Index c = 0; c < width; ++c)
+        out[c] = d[c] * held[c] + ((in[c] - centre[c]) * slope[c] + offset[c]);
+      put(out, dx, start, width);
     }
   });
   gradients.write(dgamma, dbeta);

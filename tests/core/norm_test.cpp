@@ -1,5 +1,7 @@
 // Batch, layer and group norm against loops in double precision: every storage dtype, any number of channels,
 // mixed dtypes, gradients that add, and statistics that do not cancel.
+#include <omp.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/core/kernel_testing.h"
@@ -336,7 +338,7 @@ TEST_CASE("group norm agrees with double precision") {
   };
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     for (const Sizes s : {Sizes{1, 9, 6, 3}, Sizes{4, 100, 32, 8}, Sizes{3, 130, 10, 1}, Sizes{2, 50, 12, 12},
-                          Sizes{5, 300, 64, 32}}) {
+                          Sizes{5, 300, 64, 32}, Sizes{1, 700, 60, 12}, Sizes{1, 700, 60, 1}}) {
       INFO(name_of(dtype) << " " << s.samples << "x" << s.points << "x" << s.channels << " in " << s.groups);
       const Shape shape{s.samples, s.points, s.channels};
       const Tensor x = random_tensor(shape, dtype, 1), dy = random_tensor(shape, dtype, 2);
@@ -356,6 +358,39 @@ TEST_CASE("group norm agrees with double precision") {
         g.parameter.push_back(channel);
       }
       check_groups(g, x, gamma, beta, dy, y, mean, rstd, dx, dgamma, dbeta);
+    }
+  }
+}
+
+TEST_CASE("group norm is the same on any team, with fewer samples than threads too") {
+  const int threads = omp_get_max_threads();
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Index samples : {1, 2, 3, 5}) {
+      const Shape shape{samples, 600, 60};
+      const Tensor x = random_tensor(shape, dtype, 1), dy = random_tensor(shape, dtype, 2);
+      const Tensor gamma = per_channel(60, dtype, 3, 1.0), beta = per_channel(60, dtype, 4, 0.0);
+      const auto on = [&](int team) {
+        omp_set_num_threads(team);
+        const Tensor y = Tensor::empty(shape, x.options()), dx = Tensor::empty(shape, x.options());
+        const Tensor mean = Tensor::empty(Shape{samples, 12}, gamma.options());
+        const Tensor rstd = Tensor::empty(Shape{samples, 12}, gamma.options());
+        const Tensor dgamma = Tensor::empty(Shape{60}, gamma.options());
+        const Tensor dbeta = Tensor::empty(Shape{60}, gamma.options());
+        cpu::backend().group_norm(x, gamma, beta, 12, kEps, y, mean, rstd);
+        cpu::backend().group_norm_backward(x, gamma, mean, rstd, 12, dy, dx, dgamma, dbeta);
+        omp_set_num_threads(threads);
+        std::vector<std::vector<double>> values;
+        for (const Tensor& t : {y, mean, rstd, dx, dgamma, dbeta}) values.push_back(t.to_vector<double>());
+        return values;
+      };
+      const auto alone = on(1);
+      for (const int team : {2, 3, 4, 7}) {
+        INFO(name_of(dtype) << ", " << samples << " samples, " << team << " threads");
+        const auto together = on(team);
+        for (std::size_t i = 0; i < 4; ++i) CHECK(together[i] == alone[i]);
+        // Sums over samples: their order is that of the threads.
+        for (std::size_t i = 4; i < 6; ++i) CHECK(normalised_error(together[i], alone[i]) < 1e-6);
+      }
     }
   }
 }
