@@ -102,7 +102,7 @@ class StatisticsGuard {
  public:
   explicit StatisticsGuard(nn::Module& model) : model_(model), mode_(model, true) {
     for (const nn::Statistic& statistic : model.statistics()) saved_.push_back(statistic.next.clone());
-    for (const nn::Counter& counter : model.counters()) counts_.push_back(*counter.value);
+    for (const nn::Counter& counter : model.counters()) counts_.push_back(*counter.next);
   }
   ~StatisticsGuard() {
     const auto statistics = model_.statistics();
@@ -111,7 +111,7 @@ class StatisticsGuard {
       statistics[i].next.storage()->bump_version();
     }
     const auto counters = model_.counters();
-    for (std::size_t i = 0; i < counts_.size(); ++i) *counters[i].value = counts_[i];
+    for (std::size_t i = 0; i < counts_.size(); ++i) *counters[i].next = counts_[i];
   }
   StatisticsGuard(const StatisticsGuard&) = delete;
   StatisticsGuard& operator=(const StatisticsGuard&) = delete;

@@ -93,7 +93,7 @@ std::vector<Counter> Module::counters() {
   std::set<const Module*> seen;
   visit([&](const std::string& path, Module& module) {
     if (!seen.insert(&module).second) return;
-    for (auto& [name, value] : module.counters_) all.push_back({joined(path, name), &value});
+    for (OwnCounter& own : module.counters_) all.push_back({joined(path, own.name), &own.live, &own.next});
   });
   return all;
 }
@@ -132,6 +132,8 @@ void Module::commit_statistics(bool applied) {
     backend_for(target.device()).copy_bytes(source, target);
     target.storage()->bump_version();
   }
+  for (const Counter& counter : counters())
+    *(applied ? counter.live : counter.next) = *(applied ? counter.next : counter.live);
 }
 
 StatisticBuffers Module::flatten_statistics(Device device) {
@@ -163,9 +165,9 @@ void Module::check_new_name(const std::string& name) const {
   ensure(!name.empty() && name.find('.') == std::string::npos, "module", "\"{}\" is no name for a member",
          name);
   const auto same = [&](const auto& member) { return member.first == name; };
+  const auto named = [&](const auto& member) { return member.name == name; };
   const bool taken = std::ranges::any_of(parameters_, same) || std::ranges::any_of(children_, same) ||
-                     std::ranges::any_of(counters_, same) ||
-                     std::ranges::any_of(statistics_, [&](const Statistic& s) { return s.name == name; });
+                     std::ranges::any_of(counters_, named) || std::ranges::any_of(statistics_, named);
   ensure(!taken, "module", "\"{}\" is registered twice", name);
 }
 
@@ -184,7 +186,7 @@ const Statistic& Module::add_statistic(std::string name, Tensor live) {
 
 std::int64_t& Module::add_counter(std::string name) {
   check_new_name(name);
-  return counters_.emplace_back(std::move(name), 0).second;
+  return counters_.emplace_back(OwnCounter{std::move(name)}).next;
 }
 
 void Module::register_child(std::string name, std::shared_ptr<Module> child) {

@@ -27,9 +27,10 @@ struct Statistic {
 };
 
 // A count kept on the host for the files that want it ("bn1.num_batches_tracked"); nothing computes with it.
+// Training advances `next`, and the end of the step treats it like a statistic.
 struct Counter {
   std::string name;
-  std::int64_t* value;  // valid as long as the module
+  std::int64_t *live, *next;  // valid as long as the module
 };
 
 // All statistics of a tree as two flat f32 buffers, so that one commit serves them all.
@@ -110,7 +111,7 @@ class Module {
 
   void clear_gradients();
 
-  // For loops without optim::Step: makes what training wrote live, or takes it back.
+  // For loops without optim::Step: makes what training wrote live, counters included, or takes it back.
   void commit_statistics(bool applied = true);
   // Moves every statistic into ranges of two new flat buffers on `device`, in the order of statistics().
   // Values are kept; tensors that statistics() returned before name the old memory.
@@ -138,6 +139,7 @@ class Module {
   // Registers running statistics that start at `live`, which is copied for `next`. The reference stays valid
   // and follows flatten_statistics.
   const Statistic& add_statistic(std::string name, Tensor live);
+  // Registers a counter that starts at 0, and gives what training advances: its `next`.
   std::int64_t& add_counter(std::string name);
   template <class M>
   std::shared_ptr<M> add_child(std::string name, std::shared_ptr<M> child) {
@@ -147,6 +149,11 @@ class Module {
 
  private:
   friend class ModeScope;
+  struct OwnCounter {
+    std::string name;
+    std::int64_t live = 0, next = 0;
+  };
+
   void register_child(std::string name, std::shared_ptr<Module> child);
   void check_new_name(const std::string& name) const;
   void notify_enter();
@@ -154,7 +161,7 @@ class Module {
 
   std::vector<std::pair<std::string, Parameter>> parameters_;
   std::deque<Statistic> statistics_;  // stable addresses
-  std::deque<std::pair<std::string, std::int64_t>> counters_;
+  std::deque<OwnCounter> counters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
 };

@@ -32,6 +32,8 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
     : options_(std::move(options)), module_(module), buffers_(module.parameters()) {
   check_options();
   statistics_ = module.flatten_statistics(buffers_.device());
+  counters_ = module.counters();
+  for (auto& waiting : waiting_) waiting.resize(counters_.size());
   assign_parameters(module, optimizers);
   resolve_schedule();
   allocate_moments();
@@ -211,6 +213,8 @@ void Step::clear() {
     backend_for(buffers_.device()).copy_bytes(statistics_.live, statistics_.next);
     statistics_.next.storage()->bump_version();
   }
+  synchronize();
+  for (const nn::Counter& counter : counters_) *counter.next = *counter.live;
   micro_batches_ = 0;
 }
 
@@ -275,14 +279,44 @@ void Step::apply() {
   record();
 }
 
+// Lets what the step's forward added to the counters wait for its outcome.
+void Step::count_batches() {
+  const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);
+  if (settled_ < attempted_ - 2) {
+    backend_for(buffers_.device()).wait_for(marks_[slot]);  // two steps old
+    settle_counters();
+  }
+  const bool earlier = settled_ < attempted_ - 1;
+  for (std::size_t i = 0; i < counters_.size(); ++i)
+    waiting_[slot][i] = *counters_[i].next - *counters_[i].live - (earlier ? waiting_[1 - slot][i] : 0);
+}
+
+// Takes the outcomes that have arrived into the counters.
+void Step::settle_counters() {
+  for (; settled_ < attempted_; ++settled_) {
+    const std::size_t slot = static_cast<std::size_t>((settled_ + 1) % 2);
+    if (!backend_for(buffers_.device()).reached(marks_[slot])) return;
+    const bool skipped = report(slot).skip;
+    for (std::size_t i = 0; i < counters_.size(); ++i) {
+      if (skipped) {
+        *counters_[i].next -= waiting_[slot][i];
+      } else {
+        *counters_[i].live += waiting_[slot][i];
+      }
+    }
+  }
+}
+
 // Closes the step on the host: sends the report, and lets the gradients and what was derived from the masters
 // expire.
 void Step::record() {
   Backend& backend = backend_for(buffers_.device());
   ++attempted_;
+  count_batches();
   const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);
   backend.copy_bytes(state_, reports_[slot]);
   marks_[slot] = backend.mark();
+  settle_counters();
   for (const FlatBuffers::Slot& s : buffers_.slots()) s.parameter.leaf().clear_gradient();
   micro_batches_ = 0;
   if (backend.reached(marks_[slot]) && report(slot).skip) return;  // known to have changed nothing
@@ -314,14 +348,16 @@ StepReport Step::report(std::size_t slot) const {
 StepReport Step::last_report() {
   Backend& backend = backend_for(buffers_.device());
   const std::size_t last = static_cast<std::size_t>(attempted_ % 2);
-  if (backend.reached(marks_[last])) return report(last);
-  backend.wait_for(marks_[1 - last]);
-  return report(1 - last);
+  const bool arrived = backend.reached(marks_[last]);
+  if (!arrived) backend.wait_for(marks_[1 - last]);
+  settle_counters();
+  return report(arrived ? last : 1 - last);
 }
 
 StepReport Step::synchronize() {
   const std::size_t last = static_cast<std::size_t>(attempted_ % 2);
   backend_for(buffers_.device()).wait_for(marks_[last]);
+  settle_counters();
   return report(last);
 }
 

@@ -4,8 +4,8 @@
 //   step.apply();          // reduce → check and norm → decide → update → commit
 //
 // A step is applied or skipped as a whole, and the device decides (core/step_state.h). A skipped step leaves
-// bit for bit as they were: masters, moments, update counts, running statistics, averages, schedule,
-// `applied`. What advances all the same: `attempted`, `skipped`, the loss scale and its counters.
+// bit for bit as they were: masters, moments, update counts, running statistics and their counters, averages,
+// schedule, `applied`. What advances all the same: `attempted`, `skipped`, the loss scale and its counters.
 //
 // The host never waits in a step: it reads the outcome as a StepReport when it has arrived, at most one step
 // late. Nothing is requested from the system after the first step.
@@ -132,6 +132,8 @@ class Step {
   Tensor seed_for(const Tensor& loss, double weight) const;
   void collect_ranges();
   void fill_table();
+  void count_batches();
+  void settle_counters();
   void record();
   StepReport report(std::size_t slot) const;
   StepState host_state();
@@ -142,6 +144,11 @@ class Step {
   nn::Module& module_;
   FlatBuffers buffers_;
   nn::StatisticBuffers statistics_;
+  // The host learns a step's outcome late, so what its forward added to each counter waits here, of even and
+  // odd steps: next = live + what waits + what the current step has added.
+  std::vector<nn::Counter> counters_;
+  std::array<std::vector<std::int64_t>, 2> waiting_;
+  std::int64_t settled_ = 0;  // attempted steps whose outcome the counters have
   std::vector<Group> groups_;
   std::optional<Schedule> schedule_;
   std::array<Tensor, 3> moments_;

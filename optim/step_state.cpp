@@ -102,9 +102,10 @@ std::vector<NamedTensor> Step::state() {
                                        s.learning_rate, s.gradient_norm, static_cast<double>(s.clip_factor)},
                    {5}));
   state.emplace_back(kAccumulation, accumulation_state());
-  for (const nn::Counter& counter : module_.counters())
-    state.emplace_back("counter." + counter.name,
-                       Tensor::from(std::vector<std::int64_t>{*counter.value}, {1}));
+  const auto add_count = [&](const std::string& name, std::int64_t count) {
+    state.emplace_back(name, Tensor::from(std::vector<std::int64_t>{count}, {1}));
+  };
+  for (const nn::Counter& counter : counters_) add_count("counter." + counter.name, *counter.live);
   if (micro_batches_ > 0) {
     for (const FlatBuffers::Slot& slot : buffers_.slots()) {
       if (slot.parameter.gradient().defined())
@@ -112,6 +113,7 @@ std::vector<NamedTensor> Step::state() {
     }
     for (const nn::Statistic& statistic : module_.statistics())
       state.emplace_back("next_statistic." + statistic.name, statistic.next.detach());
+    for (const nn::Counter& counter : counters_) add_count("next_counter." + counter.name, *counter.next);
   }
   return state;
 }
@@ -129,12 +131,12 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   targets.emplace_back(kCounters, counters);
   targets.emplace_back(kValues, values);
   targets.emplace_back(kAccumulation, accumulation);
-  const std::vector<nn::Counter> module_counters = module_.counters();
-  TensorList counted;
-  for (const nn::Counter& counter : module_counters) {
-    counted.push_back(Tensor::empty({1}, {.dtype = DType::i64}));
-    targets.emplace_back("counter." + counter.name, counted.back());
-  }
+  std::vector<std::pair<std::int64_t*, Tensor>> counts;
+  const auto expect_count = [&](const std::string& name, std::int64_t* count) {
+    counts.emplace_back(count, Tensor::empty({1}, {.dtype = DType::i64}));
+    targets.emplace_back(name, counts.back().second);
+  };
+  for (const nn::Counter& counter : counters_) expect_count("counter." + counter.name, counter.live);
 
   const auto in_progress = given.find(kAccumulation);
   const bool accumulating = in_progress != given.end() && in_progress->second.defined() &&
@@ -149,6 +151,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     }
     for (const nn::Statistic& statistic : module_.statistics())
       targets.emplace_back("next_statistic." + statistic.name, statistic.next.detach());
+    for (const nn::Counter& counter : counters_) expect_count("next_counter." + counter.name, counter.next);
   }
   check_fit(given, targets);
   const double micro_batches = given.at(kAccumulation).to_vector<double>()[0];
@@ -160,8 +163,10 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     backend_for(target.device()).copy_bytes(given.at(name).to(target.device()), target);
     target.storage()->bump_version();
   }
-  for (std::size_t i = 0; i < counted.size(); ++i)
-    *module_counters[i].value = counted[i].data<std::int64_t>()[0];
+  for (const auto& [count, tensor] : counts) *count = tensor.data<std::int64_t>()[0];
+  if (!accumulating) {
+    for (const nn::Counter& counter : counters_) *counter.next = *counter.live;
+  }
   for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
   for (const Parameter& parameter : with_gradient) parameter.leaf().mark_written();
   if (!accumulating && statistics_.live.defined()) backend.copy_bytes(statistics_.live, statistics_.next);
@@ -187,7 +192,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   for (const Tensor& report : reports_) std::memcpy(report.raw(), &loaded, sizeof(loaded));
   backend.copy_bytes(reports_[0], state_);
   marks_ = {backend.mark(), backend.mark()};
-  attempted_ = loaded.attempted;
+  attempted_ = settled_ = loaded.attempted;
   table_end_ = attempted_;  // the table is filled anew
 }
 

@@ -91,19 +91,16 @@ void Checkpoints::prune() const {
   for (std::size_t i = static_cast<std::size_t>(keep_); i < files.size(); ++i) fs::remove(files[i], error);
 }
 
-void Checkpoints::save_state(nn::Module& model, optim::Step& step, const RunState& state) {
+void Checkpoints::save_state(optim::Step& step, const RunState& state) {
   config::Json json{{"version", version()},
                     {"epoch", state.epoch},
                     {"position", state.position},
                     {"best_epoch", state.best_epoch}};
   json["best"] = state.best ? config::Json(*state.best) : config::Json();
-  auto counters = config::Json::object();
-  for (const nn::Counter& counter : model.counters()) counters[counter.name] = *counter.value;
-  json["counters"] = std::move(counters);
   safetensors::write(directory_.checkpoint("state"), step.state(), {{kStateKey, json.dump()}});
 }
 
-RunState Checkpoints::load_state(nn::Module& model, optim::Step& step) {
+RunState Checkpoints::load_state(optim::Step& step) {
   const safetensors::File file(directory_.checkpoint("state"));
   const config::Json json = json_in(file, kStateKey);
   RunState state;
@@ -112,7 +109,6 @@ RunState Checkpoints::load_state(nn::Module& model, optim::Step& step) {
     state.position = json.at("position");
     state.best_epoch = json.at("best_epoch");
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
-    for (const nn::Counter& counter : model.counters()) *counter.value = json.at("counters").at(counter.name);
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
   }

@@ -34,9 +34,9 @@ class Checkpoints {
   std::string save_last(nn::Module& model, std::int64_t epoch, std::int64_t step);
   std::string save_best(nn::Module& model, std::int64_t epoch, std::int64_t step);
 
-  void save_state(nn::Module& model, optim::Step& step, const RunState& state);
+  void save_state(optim::Step& step, const RunState& state);
   // Throws UserError when there is none, or it belongs to another model.
-  RunState load_state(nn::Module& model, optim::Step& step);
+  RunState load_state(optim::Step& step);
 
  private:
   void save(const std::string& path, nn::Module& model, std::int64_t epoch, std::int64_t step) const;

@@ -91,19 +91,20 @@ Trainer::~Trainer() = default;
 
 void Trainer::make_loaders() {
   const auto& data = config_.data;
-  const auto specs =
-      options_.overfit_batches ? std::vector<datasets::TransformSpec>{} : augmentations(config_);
+  const bool few = data.overfit_batches > 0;
+  const auto augment = augmentations(config_);
+  const auto specs = few ? datasets::evaluation_transforms(augment) : augment;
   datasets::DatasetPtr training = splits_.train;
   datasets::DatasetPtr held_out = splits_.validation ? splits_.validation : splits_.test;
   eval_split_ = splits_.validation ? "validation" : "test";
-  if (options_.overfit_batches) {
-    training = held_out = first_samples(training, *options_.overfit_batches * data.batch_size);
+  if (few) {
+    training = held_out = first_samples(training, data.overfit_batches * data.batch_size);
     eval_split_ = "train";
   }
   train_loader_ = std::make_unique<datasets::Loader>(
       training, datasets::training_pipeline(splits_, specs),
       datasets::LoaderOptions{.batch_size = data.batch_size,
-                              .shuffle = data.shuffle && !options_.overfit_batches,
+                              .shuffle = data.shuffle && !few,
                               .drop_last = data.drop_last && training->size() >= data.batch_size,
                               .threads = static_cast<int>(data.workers),
                               .prefetch = static_cast<int>(data.prefetch),
@@ -154,7 +155,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   session.log.info(command_line);
   for (const std::string& note : notes_) session.say(note);
   if (options_.resume) {
-    session.state = session.checkpoints.load_state(*model_, *step_);
+    session.state = session.checkpoints.load_state(*step_);
     train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch - 1), session.state.position});
     session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
   }
@@ -341,7 +342,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     ++next.epoch;
     next.position = 0;
   }
-  session.checkpoints.save_state(*model_, *step_, next);
+  session.checkpoints.save_state(*step_, next);
   return true;
 }
 
@@ -376,7 +377,7 @@ void Trainer::test_best(Session& session) {
 // An epoch that was trained but not evaluated is evaluated first when the run goes on.
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
-  session.checkpoints.save_state(*model_, *step_, session.state);
+  session.checkpoints.save_state(*step_, session.state);
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
   session.metrics.write_checkpoint(

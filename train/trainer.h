@@ -25,8 +25,6 @@ namespace tandem::train {
 
 struct TrainerOptions {
   std::optional<std::int64_t> limit_steps;  // stop after so many steps, counted over the whole run
-  std::optional<std::int64_t>
-      overfit_batches;  // train and evaluate on the first batches only, without augmentation
   bool quiet = false;
   bool resume = false;  // `directory` holds a run to go on with
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "autograd/modes.h"
@@ -43,7 +44,7 @@ struct Target {
   Tensor value;  // in the layout here
   Tensor next;   // of a statistic
   ParameterLayout layout = ParameterLayout::plain;
-  std::int64_t* counter = nullptr;
+  std::optional<nn::Counter> counter{};
   const Leaf* parameter = nullptr;
 
   Shape shape() const { return counter ? Shape{} : file_shape(value.shape(), layout); }
@@ -60,7 +61,7 @@ std::vector<Target> targets_of(nn::Module& module) {
   for (const nn::Statistic& statistic : module.statistics())
     targets.push_back({.name = statistic.name, .value = statistic.live, .next = statistic.next});
   for (const nn::Counter& counter : module.counters())
-    targets.push_back({.name = counter.name, .value = {}, .next = {}, .counter = counter.value});
+    targets.push_back({.name = counter.name, .value = {}, .next = {}, .counter = counter});
   return targets;
 }
 
@@ -98,7 +99,7 @@ void assign(const Tensor& host, const Tensor& target) {
 
 void load_into(Target& target, const Tensor& read) {
   if (target.counter) {
-    *target.counter = read.to_vector<std::int64_t>()[0];
+    *target.counter->live = *target.counter->next = read.to_vector<std::int64_t>()[0];
     return;
   }
   const Tensor value = from_file_layout(read, target.layout);
@@ -180,7 +181,7 @@ std::vector<safetensors::NamedTensor> weights_of(nn::Module& module) {
   for (const nn::Statistic& statistic : module.statistics())
     weights.emplace_back(statistic.name, statistic.live);
   for (const nn::Counter& counter : module.counters())
-    weights.emplace_back(counter.name, Tensor::from(std::vector<std::int64_t>{*counter.value}, Shape{}));
+    weights.emplace_back(counter.name, Tensor::from(std::vector<std::int64_t>{*counter.live}, Shape{}));
   return weights;
 }
 

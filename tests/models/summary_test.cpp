@@ -54,7 +54,7 @@ TEST_CASE("a summary leaves the model as it was") {
   const auto before = statistics();
   summarise(*model, {8, 8, 1});
   CHECK(statistics() == before);
-  CHECK(*model->counters()[0].value == 0);
+  CHECK(*model->counters()[0].next == 0);
   CHECK(model->training());
   CHECK_FALSE(model->find("layer1")->training());
 }

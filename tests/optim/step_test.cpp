@@ -142,6 +142,7 @@ TEST_CASE("clipping by norm and by value", "[optim]") {
 TEST_CASE("a skipped step restores everything and advances what it must", "[optim]") {
   const auto toy = weight_and_bias();
   const nn::Statistic& running = toy->add_running("mean", {1.0f, 2.0f});
+  std::int64_t& batches = toy->add_count("batches");
   optim::Adam adam(toy->parameters(), {.weight_decay = 0.1, .amsgrad = true});
   optim::Step step(
       *toy, {&adam},
@@ -150,6 +151,7 @@ TEST_CASE("a skipped step restores everything and advances what it must", "[opti
        .ema = optim::EmaOptions{.decay = 0.9}});
   const auto good = [&](int t) {
     running.next.data<float>()[0] += 1.0f;
+    ++batches;
     step.backward(golden_loss(*toy, t));
     step.apply();
     return step.last_report();
@@ -159,7 +161,9 @@ TEST_CASE("a skipped step restores everything and advances what it must", "[opti
   const auto before = snapshot(step);
   const std::uint64_t version = step.buffers().masters().version();
 
+  CHECK(*toy->counters()[0].live == 2);
   running.next.data<float>()[0] = kInf;
+  ++batches;
   Values g = golden_gradient(0, 6, 2);
   g[5] = std::numeric_limits<float>::quiet_NaN();
   step.backward(add(product((*toy)[0], g), product((*toy)[1], golden_gradient(1, 3, 2))));
@@ -175,6 +179,8 @@ TEST_CASE("a skipped step restores everything and advances what it must", "[opti
   CHECK(report.next_loss_scale == 512.0);
   CHECK(step.buffers().masters().version() == version);
   CHECK(values_of(running.next) == values_of(running.live));
+  CHECK(batches == 2);
+  CHECK(*toy->counters()[0].live == 2);
   const auto after = snapshot(step);
   REQUIRE(after.size() == before.size());
   int counters = 0;
@@ -197,6 +203,10 @@ TEST_CASE("a skipped step restores everything and advances what it must", "[opti
   report = good(4);
   CHECK(report.loss_scale == 512.0);
   CHECK(report.next_loss_scale == 1024.0);  // three clean ones
+  CHECK(*toy->counters()[0].live == 5);
+  ++batches;
+  step.clear();
+  CHECK(batches == 5);
   const auto clean_toy = weight_and_bias();
   optim::Adam clean_adam(clean_toy->parameters(), {.weight_decay = 0.1, .amsgrad = true});
   optim::Step clean(*clean_toy, {&clean_adam}, {.schedule = optim::exponential(0.1, 0.5)});
@@ -318,6 +328,7 @@ TEST_CASE("a saved state goes on bit for bit, inside an accumulation too", "[opt
   struct Run {
     std::shared_ptr<Toy> toy = weight_and_bias();
     const nn::Statistic& running = toy->add_running("mean", {1.0f, -1.0f});
+    std::int64_t& batches = toy->add_count("batches");
     optim::Lamb lamb{toy->parameters(), {.weight_decay = 0.1}};
     optim::Step step{
         *toy,
@@ -330,6 +341,7 @@ TEST_CASE("a saved state goes on bit for bit, inside an accumulation too", "[opt
     // Micro-batch n of the run; every third ends a step, the one at 10 overflows.
     void micro(int n) {
       running.next.data<float>()[1] += static_cast<float>(n);
+      ++batches;
       Tensor loss = golden_loss(*toy, n, n % 3 != 0);
       if (n == 10) loss = mul(loss, 1e38);
       step.backward(loss, 1.0 + n % 3);
@@ -339,6 +351,7 @@ TEST_CASE("a saved state goes on bit for bit, inside an accumulation too", "[opt
   Run straight;
   for (int n = 0; n < 20; ++n) straight.micro(n);
   CHECK(straight.step.synchronize().skipped == 1);
+  CHECK(*straight.toy->counters()[0].live == 15);  // six steps, one of them skipped
   const auto expected = snapshot(straight.step);
   for (const int stop : {0, 1, 6, 7, 8, 11, 12, 19}) {
     CAPTURE(stop);

@@ -35,6 +35,7 @@ class Toy : public nn::Module {
   const nn::Statistic& add_running(const std::string& name, const Values& values) {
     return add_statistic(name, Tensor::from(values, {static_cast<Index>(values.size())}));
   }
+  std::int64_t& add_count(const std::string& name) { return add_counter(name); }
   Parameter& operator[](std::size_t i) { return members_[i]; }
 
   Tensor forward(const Tensor& x) override { return x; }

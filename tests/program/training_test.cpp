@@ -238,6 +238,13 @@ TEST_CASE("an interrupted run saves itself and goes on bit for bit", "[program]"
   check_resume({"epochs=60", "accumulate=2", "ema={\"decay\": 0.99}", "model.dropout=0.1"}, 40000);
 }
 
+TEST_CASE("a run on a few batches goes on with those", "[program]") {
+  check_resume({"--overfit-batches", "3", "epochs=800", "data.batch_size=32"}, 40000);
+  const TemporaryDirectory directory;
+  CHECK_THAT(tandem_in(directory, {"train", "--resume", "cut", "--overfit-batches", "2"}).err,
+             Contains("leave out --overfit-batches"));
+}
+
 TEST_CASE("a run that is interrupted at the end of an epoch evaluates it when it goes on", "[program]") {
   check_resume({"epochs=200", "data.batch_size=2000"}, 20000);  // one step an epoch
 }
@@ -301,6 +308,12 @@ TEST_CASE("dry runs, limits and a few batches", "[program]") {
           0);
   CHECK(end_of(directory, "few")["steps"] == 120);
   CHECK(end_of(directory, "few")["metrics"]["accuracy"] == 1.0);
+  // Only what is random in the augmentation is left out.
+  const Outcome resized = train(directory, "resized",
+                                {"--dry-run", "--overfit-batches", "1",
+                                 R"(data.augment=[{"name": "resize", "size": 16}, "horizontal_flip"])"});
+  CHECK_THAT(resized.out, Contains(",16,16,1]"));
+  CHECK(json::parse(read_text(directory.path() / "few/config.json"))["data"]["overfit_batches"] == 2);
 }
 
 TEST_CASE("validation chooses the weights that are tested", "[program]") {

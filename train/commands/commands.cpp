@@ -91,7 +91,7 @@ class Program {
         ->check(CLI::Range(1, 1 << 30))
         ->type_name("N");
     sub->add_option("--overfit-batches", train_.overfit_batches,
-                    "train and evaluate on the first N batches only")
+                    "train and evaluate on the first N batches only; sets data.overfit_batches")
         ->check(CLI::Range(1, 1 << 30))
         ->type_name("N");
     sub->add_flag("-q,--quiet", train_.quiet, "print only the result");

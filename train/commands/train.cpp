@@ -38,14 +38,21 @@ void print_result(const train::TrainResult& result, const config::Config& config
 }  // namespace
 
 int train(const TrainArguments& arguments) {
-  const auto resumed = train::run_to_resume(arguments.config, arguments.overrides, arguments.resume);
+  // A short form of an override: it is part of the configuration, and so of a run that is gone on with.
+  std::vector<std::string> overrides = arguments.overrides;
+  if (arguments.overfit_batches) {
+    require(!arguments.config.empty() || arguments.resume.empty(), "",
+            "train: --resume {} goes on with the run's own configuration; leave out --overfit-batches",
+            arguments.resume);
+    overrides.push_back(fmt::format("data.overfit_batches={}", *arguments.overfit_batches));
+  }
+  const auto resumed = train::run_to_resume(arguments.config, overrides, arguments.resume);
   config::Loaded loaded =
-      resumed ? config::load(resumed->config()) : config::load(arguments.config, arguments.overrides);
+      resumed ? config::load(resumed->config()) : config::load(arguments.config, overrides);
   train::prepare_machine(loaded);
-  train::Trainer trainer(loaded, {.limit_steps = arguments.limit_steps,
-                                  .overfit_batches = arguments.overfit_batches,
-                                  .quiet = arguments.quiet,
-                                  .resume = resumed.has_value()});
+  train::Trainer trainer(
+      loaded,
+      {.limit_steps = arguments.limit_steps, .quiet = arguments.quiet, .resume = resumed.has_value()});
   if (arguments.dry_run) {
     fmt::print("{}", trainer.dry_run());
     return 0;

@@ -26,6 +26,7 @@ struct DataConfig {
   std::vector<TransformConfig> augment;
   std::int64_t workers = 0, prefetch = 2;
   bool shuffle = true, drop_last = false;
+  std::int64_t overfit_batches = 0;
   std::int64_t train_size = 0, validation_size = 0, test_size = 0;
   double test_fraction = 0.2;
   std::int64_t split_seed = 0;

@@ -97,6 +97,10 @@ const Schema& DataConfig::schema() {
           .key("prefetch", &DataConfig::prefetch, "batches that workers keep ready", {.min = 0, .max = 1024})
           .key("shuffle", &DataConfig::shuffle, "a new order in every epoch")
           .key("drop_last", &DataConfig::drop_last, "leave out a last training batch that is not full")
+          .key("overfit_batches", &DataConfig::overfit_batches,
+               "train and evaluate on the first so many training batches only, in order and without "
+               "augmentation; 0: off",
+               {.min = 0, .max = 1073741824})
           .key("train_size", &DataConfig::train_size, "training samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
           .key("validation_size", &DataConfig::validation_size,
