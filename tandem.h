@@ -1,6 +1,7 @@
 // Everything a program that trains needs: tensors and ops, layers and models, optimizers, data, weights.
 #pragma once
 
+#include "amp/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
 #include "autograd/modes.h"

@@ -1,5 +1,7 @@
 #include "autograd/leaf.h"
 
+#include <memory>
+
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
 
@@ -83,8 +85,86 @@ Leaf& leaf_behind(const Tensor& tensor) {
 Tensor gradient_of(const Tensor& leaf) { return leaf_behind(leaf).gradient(); }
 void clear_gradient_of(const Tensor& leaf) { leaf_behind(leaf).clear_gradient(); }
 
+// ---- Working copies
+
+namespace {
+
+// Hangs on the storage of a parameter's master, one for each parameter there: its presence says that a range
+// is a parameter.
+struct WorkingCopies final : StorageAttachment {
+  struct Copy {
+    Tensor tensor;  // absent until it is asked for
+    std::uint64_t version = 0;
+    bool filled = false;
+  };
+  Copy f16, bf16;
+
+  Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
+};
+
+// The layout part of the key is one that no packed copy has (core/cpu/plan.h).
+constexpr std::uint64_t kWorkingCopyLayout = 0xffffff;
+
+std::uint64_t working_copy_key(const Tensor& master) {
+  return static_cast<std::uint64_t>(master.offset() / size_of(master.dtype())) << 24 | kWorkingCopyLayout;
+}
+
+WorkingCopies& working_copies_of(const Tensor& master) {
+  return master.storage()->attachment<WorkingCopies>(working_copy_key(master),
+                                                     [] { return std::make_unique<WorkingCopies>(); });
+}
+
+// Renews every copy of the masters on one storage: copies may share a storage too, whose version must not
+// move while some of them are saved for backward.
+void renew_working_copies(const Tensor& any_master, DType dtype) {
+  const Ref<Storage>& storage = any_master.storage();
+  const std::uint64_t version = storage->version();
+  Storage* bumped = nullptr;
+  storage->for_each_attachment([&](std::uint64_t key, StorageAttachment& attachment) {
+    if ((key & kWorkingCopyLayout) != kWorkingCopyLayout) return;
+    WorkingCopies::Copy& copy = static_cast<WorkingCopies&>(attachment).of(dtype);
+    if (!copy.tensor.defined() || (copy.filled && copy.version == version)) return;
+    const Tensor master = Tensor::over(storage, (key >> 24) * sizeof(float), copy.tensor.shape(), DType::f32);
+    backend_for(master.device()).cast(master, copy.tensor);
+    Storage* const target = copy.tensor.storage().get();
+    if (target != bumped) target->bump_version();
+    bumped = target;
+    copy.version = version;
+    copy.filled = true;
+  });
+}
+
+}  // namespace
+
+Tensor working_copy(const Tensor& tensor, DType dtype) {
+  ensure(is_16bit(dtype), "parameter", "a working copy is 16-bit, not {}", name_of(dtype));
+  if (tensor.dtype() != DType::f32) return {};
+  auto* copies = tensor.storage()->find_attachment<WorkingCopies>(working_copy_key(tensor));
+  if (!copies) return {};
+  WorkingCopies::Copy& copy = copies->of(dtype);
+  if (!copy.tensor.defined())
+    copy.tensor = Tensor::empty(tensor.shape(), {dtype, tensor.device(), MemoryKind::weights});
+  if (copy.tensor.numel() != tensor.numel()) return {};
+  if (!copy.filled || copy.version != tensor.version()) renew_working_copies(tensor, dtype);
+  Tensor result = copy.tensor.viewed(tensor.shape());
+  result.set_edge(tensor.edge());
+  return result;
+}
+
+void set_working_copy(const Parameter& parameter, const Tensor& buffer) {
+  ensure(is_16bit(buffer.dtype()) && buffer.numel() == parameter.value().numel(), "parameter",
+         "{} is no working copy of {}", to_string(buffer), to_string(parameter.value()));
+  working_copies_of(parameter.value()).of(buffer.dtype()) = {buffer, 0, false};
+}
+
+void mark_working_copy_current(const Parameter& parameter, DType dtype) {
+  WorkingCopies::Copy& copy = working_copies_of(parameter.value()).of(dtype);
+  if (copy.filled) copy.version = parameter.value().version();
+}
+
 Parameter::Parameter(const Tensor& initial, ParameterLayout layout) : state_(make_ref<State>(initial)) {
   state_->value = initial.detach();
+  if (initial.dtype() == DType::f32) working_copies_of(state_->value);
   state_->layout = layout;
 }
 
@@ -102,6 +182,7 @@ void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buf
   backend_for(value.device()).copy_bytes(state_->value, value);
   value.storage()->bump_version();
   state_->value = value;
+  if (value.dtype() == DType::f32) working_copies_of(value);
   state_->set_gradient_buffer(gradient_buffer.viewed(shape));
 }
 

@@ -102,4 +102,14 @@ class Parameter {
   Ref<State> state_;
 };
 
+// The 16-bit copy of the parameter whose master `tensor` names, with the same gradient edge: the gradient of
+// the copy is the master's. It is made at the first use and renewed when the master's storage has been
+// written since. Absent when `tensor` is not a whole parameter. Used by the one thread that drives the
+// device.
+Tensor working_copy(const Tensor& tensor, DType dtype);
+// Keeps the copy in `buffer` from now on, for a writer of the master that writes the copy in the same pass
+// and says so with mark_working_copy_current.
+void set_working_copy(const Parameter& parameter, const Tensor& buffer);
+void mark_working_copy_current(const Parameter& parameter, DType dtype);
+
 }  // namespace tandem

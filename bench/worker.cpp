@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "amp/autocast.h"
 #include "core/cpu/cpu_features.h"
 #include "models/resnet.h"
 #include "optim/sgd.h"
@@ -43,11 +44,12 @@ std::size_t resident(const std::string& field) {
 
 class Trainer {
  public:
-  explicit Trainer(const Workload& workload)
+  Trainer(const Workload& workload, const amp::Precision& precision)
       : model_(models::resnet(workload.depth,
                               {.in_channels = workload.images[3], .num_classes = workload.classes})),
         optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}),
-        step_(*model_, {&optimizer_}),
+        precision_(precision),
+        step_(*model_, {&optimizer_}, options_of(precision)),
         images_(Tensor::empty(workload.images)) {
     backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
     std::vector<std::int64_t> labels(static_cast<std::size_t>(workload.images[0]));
@@ -58,10 +60,15 @@ class Trainer {
 
   float step() {
     const auto start = Clock::now();
-    const Tensor logits = (*model_)(images_);
-    const auto forward = Clock::now();
-    Tensor loss = cross_entropy(logits, labels_);
-    const auto with_loss = Clock::now();
+    Tensor loss;
+    Clock::time_point forward, with_loss;
+    {
+      const amp::Autocast autocast(precision_);
+      const Tensor logits = (*model_)(images_);
+      forward = Clock::now();
+      loss = cross_entropy(logits, labels_);
+      with_loss = Clock::now();
+    }
     step_.backward(loss);
     const auto backward = Clock::now();
     step_.apply();
@@ -88,24 +95,33 @@ class Trainer {
   }
 
  private:
+  static optim::StepOptions options_of(const amp::Precision& precision) {
+    optim::StepOptions options;
+    if (!precision.lowers()) return options;
+    options.working = precision.dtype;
+    if (precision.dtype == DType::f16)
+      options.scaler = {.initial = 65536.0, .growth_factor = 2.0, .backoff_factor = 0.5};
+    return options;
+  }
   static double ms(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
   }
 
   std::shared_ptr<models::ResNet> model_;
   optim::Sgd optimizer_;
+  amp::Plan precision_;
   optim::Step step_;
   Tensor images_, labels_;
   std::map<std::string, double> phases_;
   int steps_ = 0;
 };
 
-int serve(const std::string& name, int threads) {
+int serve(const std::string& name, const amp::Precision& precision, int threads) {
   cpu::set_threads(threads);
   const std::size_t baseline = resident("VmRSS:");
   std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
   const Workload& workload = kWorkloads.at(name);
-  Trainer trainer(workload);
+  Trainer trainer(workload, precision);
   std::printf("{\"ready\": true, \"items\": %ld}\n", static_cast<long>(workload.images[0]));
   std::fflush(stdout);
   bool first = true;
@@ -137,12 +153,15 @@ int serve(const std::string& name, int threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 || !kWorkloads.contains(argv[1]) || std::string(argv[2]) != "fp32") {
-    std::fprintf(stderr, "usage: bench_worker resnet20|resnet50 fp32 THREADS\n");
+  const std::map<std::string, amp::Precision> precisions{{"fp32", amp::Precision::fp32()},
+                                                         {"amp_bf16", amp::Precision::amp_bf16()},
+                                                         {"amp_fp16", amp::Precision::amp_fp16()}};
+  if (argc != 4 || !kWorkloads.contains(argv[1]) || !precisions.contains(argv[2])) {
+    std::fprintf(stderr, "usage: bench_worker resnet20|resnet50 fp32|amp_bf16|amp_fp16 THREADS\n");
     return 2;
   }
   try {
-    return serve(argv[1], std::stoi(argv[3]));
+    return serve(argv[1], precisions.at(argv[2]), std::stoi(argv[3]));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_worker: %s\n", error.what());
     return 1;

@@ -40,13 +40,24 @@ class Storage final : public RefCounted {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  // The attachment under `key`, nullptr when there is none.
+  template <class T>
+  T* find_attachment(std::uint64_t key) const {
+    for (const auto& [existing, value] : attachments_) {
+      if (existing == key) return static_cast<T*>(value.get());
+    }
+    return nullptr;
+  }
+  // Calls visit(key, attachment) for each.
+  template <class Visit>
+  void for_each_attachment(Visit&& visit) const {
+    for (const auto& [key, value] : attachments_) visit(key, *value);
+  }
   // The attachment under `key` (an offset and layout id of the backend's choosing); created by `make` when
   // absent. Attachments are used by the one thread that drives the device.
   template <class T, class Make>
   T& attachment(std::uint64_t key, Make&& make) {
-    for (auto& [existing, value] : attachments_) {
-      if (existing == key) return static_cast<T&>(*value);
-    }
+    if (T* existing = find_attachment<T>(key)) return *existing;
     attachments_.emplace_back(key, make());
     return static_cast<T&>(*attachments_.back().second);
   }

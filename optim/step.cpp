@@ -37,6 +37,7 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   assign_parameters(module, optimizers);
   resolve_schedule();
   allocate_moments();
+  allocate_working_copies();
   if (options_.ema) ema_ = std::make_unique<Ema>(buffers_, statistics_.live, *options_.ema);
 
   const ScaleOptions& scaler = options_.scaler;
@@ -158,6 +159,15 @@ void Step::allocate_moments() {
                           {DType::i64, buffers_.device(), MemoryKind::optimizer});
 }
 
+void Step::allocate_working_copies() {
+  if (!options_.working) return;
+  require(is_16bit(*options_.working), "step", "working copies are f16 or bf16, not {}",
+          name_of(*options_.working));
+  working_ = Tensor::zeros({buffers_.length()}, {*options_.working, buffers_.device(), MemoryKind::weights});
+  for (const FlatBuffers::Slot& slot : buffers_.slots())
+    set_working_copy(slot.parameter, buffers_.range(working_, slot));
+}
+
 // ---- A step
 // ---------------------------------------------------------------------------------------------------
 
@@ -267,7 +277,7 @@ void Step::apply() {
     backend.update(rule, group.active,
                    {.master = buffers_.masters(),
                     .gradient = buffers_.gradients(),
-                    .working = {},
+                    .working = working_,
                     .moment1 = moments_[0],
                     .moment2 = moments_[1],
                     .moment3 = moments_[2],
@@ -321,6 +331,11 @@ void Step::record() {
   micro_batches_ = 0;
   if (backend.reached(marks_[slot]) && report(slot).skip) return;  // known to have changed nothing
   buffers_.masters().storage()->bump_version();
+  if (working_.defined()) {
+    working_.storage()->bump_version();
+    for (const FlatBuffers::Slot& s : buffers_.slots())
+      mark_working_copy_current(s.parameter, working_.dtype());
+  }
   if (statistics_.live.defined()) {
     statistics_.live.storage()->bump_version();
     statistics_.next.storage()->bump_version();

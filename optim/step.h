@@ -48,6 +48,9 @@ struct StepOptions {
   std::optional<double> clip_value{};  // of every element, after clip_norm
   int accumulate = 1;                  // micro-batches a step has at most
   std::optional<EmaOptions> ema{};
+  // The type of the copies that the forward pass of a mixed-precision run reads instead of the masters; the
+  // update writes them in its one pass. Absent: no copies.
+  std::optional<DType> working{};
   bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
   // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
   // and no norm is reported. clip_norm needs it.
@@ -129,6 +132,7 @@ class Step {
   void assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers);
   void resolve_schedule();
   void allocate_moments();
+  void allocate_working_copies();
   Tensor seed_for(const Tensor& loss, double weight) const;
   void collect_ranges();
   void fill_table();
@@ -152,6 +156,7 @@ class Step {
   std::vector<Group> groups_;
   std::optional<Schedule> schedule_;
   std::array<Tensor, 3> moments_;
+  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
   Tensor counts_;
   std::unique_ptr<Ema> ema_;
   StepRules rules_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "amp/precision.h"
 #include "data/registry.h"
 #include "models/registry.h"
 #include "nn/module.h"
@@ -44,6 +45,7 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
 // Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line.
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
 
+amp::Precision precision_of(const config::Config& config);
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);
 optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
                               std::int64_t total_steps);

@@ -79,6 +79,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   make_loaders();
   model_ = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
   notes_ = initialise_from(config_, *model_);
+  precision_ = std::make_unique<amp::Plan>(precision_of(config_), *model_);
   task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -129,6 +130,7 @@ bool Trainer::limit_reached() const {
 std::string Trainer::dry_run() {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
+  const amp::Autocast autocast(*precision_);
   const double loss = task_->loss((*model_)(batch->images), *batch).item();
   step_->clear();
   std::string text = fmt::format("{}: {} training, {} {} samples, {} classes\n", data_.info.name,
@@ -252,10 +254,14 @@ void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
                            static_cast<std::uint32_t>(step_->attempted()),
                            static_cast<std::uint32_t>(step_->micro_batches()));
   phases_.start();
-  const Tensor output = (*model_)(batch.images);
-  phases_.finish(Phase::forward);
-  const Tensor loss = task_->loss(output, batch);
-  phases_.finish(Phase::loss);
+  Tensor loss;
+  {
+    const amp::Autocast autocast(*precision_);
+    const Tensor output = (*model_)(batch.images);
+    phases_.finish(Phase::forward);
+    loss = task_->loss(output, batch);
+    phases_.finish(Phase::loss);
+  }
   step_->backward(loss, static_cast<double>(batch.size()));
   phases_.finish(Phase::backward);
   pending.losses.push_back(loss.detach());

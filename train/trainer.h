@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "amp/autocast.h"
 #include "data/loader.h"
 #include "train/checkpoints.h"
 #include "train/log.h"
@@ -90,6 +91,7 @@ class Trainer {
   std::string eval_split_;
   std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
   nn::ModulePtr model_;
+  std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;  // of initialisation
   std::unique_ptr<Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;

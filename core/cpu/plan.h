@@ -72,11 +72,15 @@ struct DerivedCopy final : StorageAttachment {
   bool filled = false;
 };
 
+// Layout numbers lie below; storage keys of the layout itself belong to the working copies of parameters
+// (autograd/leaf.cpp).
+inline constexpr std::uint32_t kReservedLayout = (1u << 24) - 1;
+
 // `bytes` of memory that `fill(address)` wrote from `tensor` in layout `layout`. It is filled anew when the
 // version of the storage has moved since, and goes with the storage.
 template <class Fill>
 const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t bytes, Fill&& fill) {
-  ensure(layout < 1u << 24, "packed weights", "{} layouts", layout);
+  ensure(layout < kReservedLayout, "packed weights", "{} layouts", layout);
   const std::uint64_t key =
       static_cast<std::uint64_t>(tensor.offset() / size_of(tensor.dtype())) << 24 | layout;
   auto& copy =

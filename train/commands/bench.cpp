@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "amp/autocast.h"
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/random.h"
@@ -52,6 +53,7 @@ class Bench {
     const auto pipeline =
         datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
     model_ = train::make_model(loaded, data, pipeline.output_shape());
+    precision_ = std::make_unique<amp::Plan>(train::precision_of(config_), *model_);
     task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
     optimizer_ = train::make_optimizer(config_, *model_);
     optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
@@ -92,10 +94,14 @@ class Bench {
                                static_cast<std::uint32_t>(micro));
       const datasets::Batch batch = batch_;
       finish(Phase::data);
-      const Tensor output = (*model_)(batch.images);
-      finish(Phase::forward);
-      const Tensor loss = task_->loss(output, batch);
-      finish(Phase::loss);
+      Tensor loss;
+      {
+        const amp::Autocast autocast(*precision_);
+        const Tensor output = (*model_)(batch.images);
+        finish(Phase::forward);
+        loss = task_->loss(output, batch);
+        finish(Phase::loss);
+      }
       step_->backward(loss, static_cast<double>(batch.size()));
       finish(Phase::backward);
     }
@@ -105,6 +111,7 @@ class Bench {
 
   const config::Config& config_;
   nn::ModulePtr model_;
+  std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<train::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;

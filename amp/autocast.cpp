@@ -1,0 +1,228 @@
+#include "amp/autocast.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "autograd/leaf.h"
+#include "autograd/ops/all_ops.h"
+#include "autograd/ops/elementwise.h"
+#include "core/error.h"
+#include "core/suggest.h"
+
+namespace tandem::amp {
+
+// ---- Precision
+
+namespace {
+
+std::regex expression_of(const std::string& match) {
+  try {
+    return std::regex(match);
+  } catch (const std::regex_error& error) {
+    throw UserError("precision",
+                    fmt::format("layers: \"{}\" is not a regular expression: {}", match, error.what()));
+  }
+}
+
+// The rule that each listed op is moved to.
+std::unordered_map<std::string_view, CastRule> moved_rules(const OpLists& lists) {
+  std::unordered_map<std::string_view, CastRule> moved;
+  if (lists.allow.empty() && lists.deny.empty() && lists.infer.empty()) return moved;
+  const std::vector<const OpInfo*> infos = all_op_infos();
+  const auto take = [&](const std::vector<std::string>& names, const char* list, CastRule rule) {
+    for (const std::string& name : names) {
+      const auto found = std::ranges::find_if(infos, [&](const OpInfo* info) { return name == info->name; });
+      if (found == infos.end()) {
+        std::vector<std::string> known;
+        for (const OpInfo* info : infos) known.emplace_back(info->name);
+        throw UserError("precision",
+                        fmt::format("lists.{}: there is no op \"{}\"{} (tandem ls ops lists them)", list,
+                                    name, did_you_mean(name, known)));
+      }
+      require((*found)->rule != CastRule::none, "precision",
+              "lists.{}: precision does not apply to \"{}\": it computes nothing in floating point", list,
+              name);
+      require(moved.emplace((*found)->name, rule).second, "precision",
+              "lists: \"{}\" stands twice; an op has one rule", name);
+    }
+  };
+  take(lists.allow, "allow", CastRule::lower);
+  take(lists.deny, "deny", CastRule::fp32);
+  take(lists.infer, "infer", CastRule::neutral);
+  return moved;
+}
+
+}  // namespace
+
+void check(const Precision& precision) {
+  require(is_16bit(precision.dtype), "precision", "dtype must be f16 or bf16, is {}",
+          name_of(precision.dtype));
+  for (const LayerRule& rule : precision.layers) {
+    expression_of(rule.match);
+    require(is_16bit(rule.dtype) || rule.dtype == DType::f32, "precision",
+            "layers: \"{}\" must run in f32, f16 or bf16, not {}", rule.match, name_of(rule.dtype));
+  }
+  moved_rules(precision.lists);
+}
+
+// ---- CastPolicy
+
+CastPolicy::CastPolicy(const Precision& precision)
+    : level_(precision.level),
+      dtype_(precision.dtype),
+      round_weight_gradients_(precision.round_weight_gradients),
+      moved_(moved_rules(precision.lists)) {
+  check(precision);
+}
+
+CastRule CastPolicy::rule_of(const OpInfo& info) const {
+  if (moved_.empty()) return info.rule;
+  const auto found = moved_.find(info.name);
+  return found == moved_.end() ? info.rule : found->second;
+}
+
+Tensor CastPolicy::lowered(const Tensor& tensor) const {
+  if (!round_weight_gradients_) {
+    if (Tensor copy = working_copy(tensor, dtype_); copy.defined()) return copy;
+  }
+  return cast(tensor, dtype_);
+}
+
+DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
+  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
+  if (!is_floating(common) || common == DType::f64) return common;
+  const CastRule rule = rule_of(info);
+  const bool lower = rule == CastRule::lower ||
+                     (level_ == Level::O2 && (rule == CastRule::neutral || rule == CastRule::widest));
+  if (lower) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Tensor& input = inputs[i];
+      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
+      if (!input.defined() || role == Role::keep || !is_floating(input.dtype()) || input.dtype() == dtype_)
+        continue;
+      input = lowered(input);
+    }
+    return dtype_;
+  }
+  require(rule != CastRule::banned, info.name,
+          "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "
+          "amp::Autocast::off()");
+  return rule == CastRule::fp32 ? DType::f32 : common;
+}
+
+// ---- Layers
+
+namespace {
+
+Precision of_layer(Precision precision, DType dtype) {
+  if (dtype == DType::f32) {
+    precision.level = Level::O0;
+  } else {
+    precision.dtype = dtype;
+  }
+  precision.layers.clear();
+  return precision;
+}
+
+// f32 inside a 16-bit region: what arrives in 16 bits is widened.
+class FullPrecision final : public PrecisionPolicy {
+ public:
+  DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
+    if (!is_16bit(common) || info.rule == CastRule::none) return common;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
+      if (inputs[i].defined() && role == Role::data && is_16bit(inputs[i].dtype()))
+        inputs[i] = cast(inputs[i], DType::f32);
+    }
+    return DType::f32;
+  }
+};
+
+}  // namespace
+
+LayerPolicies::LayerPolicies(const Precision& precision, nn::Module& model) {
+  for (const LayerRule& rule : precision.layers) {
+    const std::regex expression = expression_of(rule.match);
+    std::shared_ptr<PrecisionPolicy> policy;
+    if (rule.dtype == DType::f32) {
+      policy = std::make_shared<FullPrecision>();
+    } else {
+      policy = std::make_shared<CastPolicy>(of_layer(precision, rule.dtype));
+    }
+    bool matched = false;
+    std::vector<std::string> paths;
+    model.visit([&](const std::string& path, nn::Module& module) {
+      paths.push_back(path);
+      if (!std::regex_search(path, expression)) return;
+      matched = true;
+      policies_[&module] = policy;
+    });
+    require(matched, "precision", "layers: \"{}\" matches none of the model's {} layers{}", rule.match,
+            paths.size(), did_you_mean(rule.match, paths));
+  }
+}
+
+PrecisionPolicy* LayerPolicies::find(const nn::Module& module) const {
+  const auto found = policies_.find(&module);
+  return found == policies_.end() ? nullptr : found->second.get();
+}
+
+Plan::Plan(const Precision& precision) {
+  require(precision.layers.empty(), "precision",
+          "rules for layers need the model: give it as second argument");
+  if (precision.lowers()) policy_ = std::make_unique<CastPolicy>(precision);
+}
+
+Plan::Plan(const Precision& precision, nn::Module& model) {
+  if (!precision.lowers()) return;
+  policy_ = std::make_unique<CastPolicy>(precision);
+  if (!precision.layers.empty()) layers_ = std::make_unique<LayerPolicies>(precision, model);
+}
+
+// ---- Autocast
+
+// Opens a scope around each module that has a policy of its own. A forward that throws leaves scopes behind,
+// which end here, innermost first.
+class Autocast::LayerSwitch final : public nn::ModuleObserver {
+ public:
+  explicit LayerSwitch(const LayerPolicies& layers) : layers_(layers), observed_(*this) {}
+  ~LayerSwitch() override {
+    while (!open_.empty()) open_.pop_back();
+  }
+
+  void enter(nn::Module& module) override {
+    if (PrecisionPolicy* policy = layers_.find(module))
+      open_.push_back({&module, std::make_unique<PrecisionScope>(policy)});
+  }
+  void leave(nn::Module& module, const Tensor&) override {
+    if (!open_.empty() && open_.back().module == &module) open_.pop_back();
+  }
+
+ private:
+  struct Open {
+    const nn::Module* module;
+    std::unique_ptr<PrecisionScope> scope;
+  };
+  const LayerPolicies& layers_;
+  std::vector<Open> open_;
+  nn::ModuleObserverScope observed_;
+};
+
+Autocast::Autocast(const Precision& precision) : own_(std::make_unique<Plan>(precision)) { enter(*own_); }
+Autocast::Autocast(const Precision& precision, nn::Module& model)
+    : own_(std::make_unique<Plan>(precision, model)) {
+  enter(*own_);
+}
+Autocast::Autocast(const Plan& plan) { enter(plan); }
+
+void Autocast::enter(const Plan& plan) {
+  scope_ = std::make_unique<PrecisionScope>(plan.policy_.get());
+  if (plan.layers_) layers_ = std::make_unique<LayerSwitch>(*plan.layers_);
+}
+
+Autocast::~Autocast() {
+  layers_.reset();
+  scope_.reset();
+}
+
+}  // namespace tandem::amp
