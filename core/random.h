@@ -17,6 +17,7 @@ enum class RandomPurpose : std::uint32_t {
   augmentation = 4,
   mixing = 5,  // mixup and CutMix
   synthetic_data = 6,
+  perturbation = 7,  // of initial weights
 };
 
 struct RandomKey {

@@ -1,13 +1,16 @@
-// The training step alone: one synthetic batch that stays on the device.
+// The training step alone: one synthetic batch that stays on the device. With --serve also end to end, with
+// batches from the loader.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
+#include "core/error.h"
 #include "core/random.h"
 #include "models/builder.h"
 #include "train/commands/commands.h"
@@ -78,21 +81,60 @@ class Bench {
     return measured;
   }
 
+  // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
+  // of the data set; otherwise there is one synthetic batch.
+  Json block(bool from_loader, std::int64_t steps) {
+    if (from_loader && !loader_) {
+      open_loader();
+      for (int i = 0; i < kLoaderWarmup; ++i) step(true);
+    }
+    const optim::StepReport before = step_->synchronize();
+    items_ = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) step(from_loader);
+    const std::int64_t applied = step_->synchronize().applied - before.applied;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {
+        {"steps", steps}, {"applied", applied}, {"items", items_ * applied / steps}, {"seconds", seconds}};
+  }
+
  private:
+  static constexpr int kLoaderWarmup = 2;
+
+  void open_loader() {
+    const datasets::Splits splits = train::open_data(config_);
+    const auto& data = config_.data;
+    loader_ = std::make_unique<datasets::Loader>(
+        splits.train, datasets::training_pipeline(splits, train::augmentations(config_)),
+        datasets::LoaderOptions{.batch_size = data.batch_size,
+                                .shuffle = data.shuffle,
+                                .drop_last = data.drop_last && splits.train->size() >= data.batch_size,
+                                .threads = static_cast<int>(data.workers),
+                                .prefetch = static_cast<int>(data.prefetch),
+                                .seed = static_cast<std::uint64_t>(config_.seed)});
+  }
+
+  datasets::Batch next_batch(bool from_loader) {
+    if (!from_loader) return batch_;
+    auto batch = loader_->next();
+    return batch ? *std::move(batch) : *loader_->next();  // the next epoch
+  }
+
   // Each phase ends when the device has done its work.
   void finish(train::Phase phase) {
     backend_for({}).synchronize();
     phases_.finish(phase);
   }
 
-  void step() {
+  void step(bool from_loader = false) {
     using train::Phase;
     phases_.start();
     for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
       const RandomScope random(static_cast<std::uint64_t>(config_.seed),
                                static_cast<std::uint32_t>(step_->attempted()),
                                static_cast<std::uint32_t>(micro));
-      const datasets::Batch batch = batch_;
+      const datasets::Batch batch = next_batch(from_loader);
+      items_ += batch.size();
       finish(Phase::data);
       Tensor loss;
       {
@@ -116,16 +158,46 @@ class Bench {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
   datasets::Batch batch_;
+  std::unique_ptr<datasets::Loader> loader_;
+  std::int64_t items_ = 0;
   train::PhaseTimer phases_;
 };
 
-Json as_json(const config::Loaded& loaded, const Measured& measured) {
-  const auto& config = loaded.config;
+Json memory_json() {
   const MemoryFigures memory = host_allocator().figures();
-  Json kinds = Json::object(), phases = Json::object();
+  Json kinds = Json::object();
   for (int kind = 0; kind < kMemoryKindCount; ++kind)
     kinds[std::string(name_of(static_cast<MemoryKind>(kind)))] =
         memory.peak_by_kind[static_cast<std::size_t>(kind)];
+  return {{"peak_memory_bytes", memory.peak}, {"memory", kinds}};
+}
+
+// Answers every line of input with a line, until the input ends; the first line says that it is warm.
+void serve(Bench& bench, std::int64_t warmup) {
+  const auto answer = [](const Json& json) {
+    fmt::print("{}\n", json.dump());
+    std::fflush(stdout);
+  };
+  bench.measure(warmup, 1);
+  answer({{"ready", true}});
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line == "memory") {
+      answer(memory_json());
+      continue;
+    }
+    const std::size_t space = line.find(' ');
+    const std::string mode = line.substr(0, space);
+    const long steps = space == std::string::npos ? 0 : std::strtol(line.c_str() + space, nullptr, 10);
+    require((mode == "compute" || mode == "loader") && steps > 0, "",
+            "bench --serve: expected \"compute N\", \"loader N\" or \"memory\", got \"{}\"", line);
+    answer(bench.block(mode == "loader", steps));
+  }
+}
+
+Json as_json(const config::Loaded& loaded, const Measured& measured) {
+  const auto& config = loaded.config;
+  const Json memory = memory_json();
+  Json phases = Json::object();
   for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
     phases[train::kPhaseNames[p]] = quantile(measured.phases_ms[p], 0.5);
   const double median = quantile(measured.step_ms, 0.5);
@@ -141,8 +213,8 @@ Json as_json(const config::Loaded& loaded, const Measured& measured) {
             {"p10", quantile(measured.step_ms, 0.1)},
             {"p90", quantile(measured.step_ms, 0.9)}}},
           {"steps", measured.step_ms.size()},
-          {"peak_memory_bytes", memory.peak},
-          {"memory", kinds},
+          {"peak_memory_bytes", memory["peak_memory_bytes"]},
+          {"memory", memory["memory"]},
           {"phases_ms", phases}};
 }
 
@@ -169,6 +241,10 @@ int bench(const BenchArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   Bench bench(loaded);
+  if (arguments.serve) {
+    serve(bench, arguments.warmup);
+    return 0;
+  }
   const Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps));
   if (arguments.json) {
     fmt::print("{}\n", result.dump());

@@ -32,6 +32,7 @@ class Program {
     add_train();
     add_eval();
     add_predict();
+    add_compare();
     add_bench();
     add_configuration_commands();
     add_list();
@@ -104,6 +105,8 @@ class Program {
     sub->add_option("--split", eval_.split, "the samples to evaluate on")
         ->check(CLI::IsMember({"test", "validation", "train"}))
         ->capture_default_str();
+    sub->add_flag("--in-precision", eval_.in_precision,
+                  "compute in the run's own precision; by default in FP32 from the FP32 masters");
     sub->add_flag("--confusion", eval_.confusion, "print the confusion matrix as well");
     sub->add_flag("--json", eval_.json, "print one JSON object");
   }
@@ -118,6 +121,18 @@ class Program {
     sub->add_flag("--json", predict_.json, "print one JSON object a line");
   }
 
+  void add_compare() {
+    CLI::App* sub = command<CompareArguments>(
+        "compare", "train in several precisions with the same seeds and print the table", compare_, &compare);
+    add_config(sub, compare_);
+    sub->add_option("--require", compare_.require,
+                    "equivalent: exit 1 unless every arm is equivalent to fp32")
+        ->check(CLI::IsMember({"equivalent"}));
+    sub->add_option("--out", compare_.out, "folder of the comparison; by default runs/NAME-compare")
+        ->type_name("DIR");
+    sub->add_flag("--no-speed", compare_.no_speed, "leave out the measurement of speed");
+  }
+
   void add_bench() {
     CLI::App* sub = command<BenchArguments>("bench", "measure the training step", bench_, &bench);
     add_config(sub, bench_);
@@ -128,6 +143,10 @@ class Program {
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
     sub->add_flag("--json", bench_.json, "print one JSON object");
+    sub->add_flag(
+        "--serve", bench_.serve,
+        "measure on request: a line of input, \"compute N\", \"loader N\" or \"memory\", gives a line "
+        "of JSON");
   }
 
   void add_configuration_commands() {
@@ -181,6 +200,7 @@ class Program {
   TrainArguments train_;
   EvalArguments eval_;
   PredictArguments predict_;
+  CompareArguments compare_;
   BenchArguments bench_;
   ConfigArguments validate_, summary_;
   ShowArguments show_;

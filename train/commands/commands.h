@@ -33,6 +33,7 @@ struct RunArguments {
 struct EvalArguments : RunArguments {
   std::string split = "test";
   bool confusion = false, json = false;
+  bool in_precision = false;  // under the run's own precision, not FP32 masters
 };
 
 struct PredictArguments : RunArguments {
@@ -44,6 +45,13 @@ struct PredictArguments : RunArguments {
 struct BenchArguments : ConfigArguments {
   std::int64_t steps = 30, warmup = 5;
   bool json = false;
+  bool serve = false;  // blocks of steps on request, for `compare`
+};
+
+struct CompareArguments : ConfigArguments {
+  std::string require;  // "equivalent", or empty
+  std::string out;      // empty: runs/NAME-compare
+  bool no_speed = false;
 };
 
 struct ShowArguments : ConfigArguments {
@@ -68,6 +76,7 @@ int train(const TrainArguments& arguments);
 int eval(const EvalArguments& arguments);
 int predict(const PredictArguments& arguments);
 int bench(const BenchArguments& arguments);
+int compare(const CompareArguments& arguments);
 int validate(const ConfigArguments& arguments);
 int show(const ShowArguments& arguments);
 int summary(const ConfigArguments& arguments);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "amp/autocast.h"
 #include "core/error.h"
 #include "models/builder.h"
 #include "train/checkpoints.h"
@@ -40,6 +41,10 @@ int eval(const EvalArguments& arguments) {
   const auto model = train::make_model(loaded, train::describe_data(splits), sample);
   train::load_run_weights(run, which, *model);
   const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
+  const amp::Precision precision =
+      arguments.in_precision ? train::precision_of(loaded.config) : amp::Precision::fp32();
+  const amp::Plan plan(precision, *model);
+  const amp::Autocast autocast(plan);
   const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
   const train::Metrics metrics = evaluation->metrics();
   const auto& class_names = splits.train->info().class_names;

@@ -146,6 +146,15 @@ struct CheckpointConfig {
   static const Schema& schema();
 };
 
+// What `tandem compare` trains and how it judges.
+struct CompareConfig {
+  std::vector<Json> arms;  // empty: the usual four
+  std::int64_t seeds = 5;
+  double margin = 0.5;
+  std::int64_t speed_steps = 50, speed_rounds = 5;
+  static const Schema& schema();
+};
+
 struct Config {
   std::string name;  // of the run; the configuration file's own name unless given
   std::string task = "classification";
@@ -162,9 +171,11 @@ struct Config {
   std::optional<InitConfig> init_from;
   EvalConfig eval;
   CheckpointConfig checkpoint;
+  std::optional<CompareConfig> compare;
   std::int64_t log_every = 1;
   std::string on_divergence = "stop";
   std::int64_t seed = 1;
+  std::int64_t init_ulps = 0;
   std::string device = "auto";
   std::optional<std::int64_t> threads;
   std::string run_dir = "runs/{name}-{time}";

@@ -233,6 +233,25 @@ const Schema& CheckpointConfig::schema() {
   return schema;
 }
 
+const Schema& CompareConfig::schema() {
+  static const Schema schema =
+      Describe<CompareConfig>()
+          .key("arms", &CompareConfig::arms,
+               "fp32, fp32_null (one ulp off), a precision by name, or an object: keys of `precision`, with "
+               "\"precision\" for the name they start from and \"name\" for the arm's own; empty: fp32, "
+               "fp32_null, amp_fp16, amp_bf16")
+          .key("seeds", &CompareConfig::seeds, "runs of every arm, with the seeds seed, seed + 1, …",
+               between(1, 1000))
+          .key("margin", &CompareConfig::margin,
+               "largest difference that counts as none: percentage points of accuracy, or units of the loss",
+               {.min = 0.0, .max = 1e6, .open_min = true})
+          .key("speed_steps", &CompareConfig::speed_steps, "steps of a block when speed is measured",
+               between(50, 1e6))
+          .key("speed_rounds", &CompareConfig::speed_rounds,
+               "rounds of four blocks, arm and fp32 in turn, in fresh processes", between(1, 1000));
+  return schema;
+}
+
 const Schema& Config::schema() {
   static const Schema schema =
       Describe<Config>()
@@ -255,12 +274,17 @@ const Schema& Config::schema() {
           .key("init_from", &Config::init_from, "weights to start from")
           .key("eval", &Config::eval, "evaluation during training")
           .key("checkpoint", &Config::checkpoint, "what is saved, and when")
+          .key("compare", &Config::compare, "what `tandem compare` trains, and how it judges")
           .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
                between(1, kMany))
           .key("on_divergence", &Config::on_divergence,
                "a loss that is not finite: stop the run, or continue", one_of({"stop", "continue"}))
           .key("seed", &Config::seed, "of every random number: weights, order, augmentation, dropout",
                at_least(0))
+          .key("init_ulps", &Config::init_ulps,
+               "initial weights moved up or down at random by so many units in the last place: the floor "
+               "that chance sets; 0: none",
+               between(0, 1 << 20))
           .key("device", &Config::device, "auto: a GPU when there is one", one_of({"auto", "cpu"}))
           .key("threads", &Config::threads, "threads of a computation",
                {.min = 1, .max = 1024, .keyword = "auto"})

@@ -1,0 +1,57 @@
+// One configuration in several precisions, paired by seed: the FP32-versus-AMP table.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "train/commands/commands.h"
+#include "train/compare/report.h"
+
+namespace tandem::commands {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const fs::path& out) {
+  std::error_code error;
+  fs::create_directories(out / "arms", error);
+  if (error)
+    throw VendorError("", fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
+}
+
+std::string command_line(const CompareArguments& arguments) {
+  std::string line = "tandem compare " + arguments.config;
+  for (const std::string& argument : arguments.overrides)
+    line += argument.find_first_of(" \"{}[]*?~$&;|<>()") == std::string::npos ? " " + argument
+                                                                              : " '" + argument + "'";
+  if (!arguments.require.empty()) line += " --require " + arguments.require;
+  if (!arguments.out.empty()) line += " --out " + arguments.out;
+  if (arguments.no_speed) line += " --no-speed";
+  return line;
+}
+
+}  // namespace
+
+int compare(const CompareArguments& arguments) {
+  const compare::Plan plan = compare::make_plan({arguments.config, arguments.overrides, arguments.out});
+  make_folder(plan.out);
+  const train::StopRequest stop;
+  const auto say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  try {
+    auto results = compare::run_arms(plan, stop, {.say = say});
+    std::vector<std::optional<compare::ArmSpeed>> speeds;
+    if (!arguments.no_speed) speeds = compare::measure_speed(plan, stop, say);
+    const compare::Report report = compare::make_report(plan, std::move(results), std::move(speeds));
+    compare::write_report(report, plan.out);
+    fmt::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
+    if (arguments.require != "equivalent" || report.all_equivalent()) return 0;
+    fmt::print(stderr, "tandem: compare: not every arm is equivalent to fp32\n");
+    return kExitFailure;
+  } catch (const compare::Interrupted&) {
+    fmt::print("Interrupted. Go on with the same command: {}\n", command_line(arguments));
+    return kExitInterrupted;
+  }
+}
+
+}  // namespace tandem::commands
