@@ -23,7 +23,7 @@ struct BatchBuffer {
 class BufferPool {
  public:
   BufferPool(Shape sample_shape, Index batch_size, Index soft_classes)
-      : sample_shape_(std::move(sample_shape)), batch_size_(batch_size), soft_classes_(soft_classes) {}
+      : sample_shape_(sample_shape), batch_size_(batch_size), soft_classes_(soft_classes) {}
 
   // Makes buffers until there are `count`.
   void reserve(std::size_t count);

@@ -61,7 +61,8 @@ void add_sample(const Tensor& image, double unit, Sums& sums) {
       sums.squares[c] += value * value;
     }
   }
-  sums.count += static_cast<double>(image.numel() / channels);
+  const Index points = image.numel() / channels;
+  sums.count += static_cast<double>(points);
 }
 
 }  // namespace

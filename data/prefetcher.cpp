@@ -7,7 +7,7 @@
 namespace tandem::datasets {
 
 Prefetcher::Prefetcher(Work work) : work_(std::move(work)) {
-  entries_.resize(static_cast<std::size_t>(work_.threads + work_.ahead));
+  entries_.resize(static_cast<std::size_t>(work_.threads) + static_cast<std::size_t>(work_.ahead));
   threads_.reserve(static_cast<std::size_t>(work_.threads));
   for (int i = 0; i < work_.threads; ++i) threads_.emplace_back([this] { run(); });
 }

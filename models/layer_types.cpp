@@ -30,7 +30,7 @@ OptionInfo pair_option(std::string name, std::string help, std::optional<OptionV
   return {.name = std::move(name),
           .type = Type::pair,
           .help = std::move(help),
-          .fallback = fallback,
+          .fallback = std::move(fallback),
           .required = false,
           .low = low,
           .high = kMaxExtent};

@@ -95,7 +95,7 @@ std::string to_string(const OptionValue& value) {
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> known) {
-  const std::string near = did_you_mean(name, known);
+  std::string near = did_you_mean(name, known);
   if (!near.empty() || known.empty()) return near;
   return fmt::format("; known are {}", fmt::join(known, ", "));
 }
@@ -104,7 +104,7 @@ Options::Options(std::string path, std::span<const OptionInfo> infos, OptionMap 
     : path_(std::move(path)) {
   std::vector<std::string> names;
   for (const OptionInfo& info : infos) names.push_back(info.name);
-  for (auto& [name, value] : given) {
+  for (const auto& [name, value] : given) {
     const auto info = std::ranges::find(infos, name, &OptionInfo::name);
     if (info == infos.end()) fail(name, "unknown key" + suggestion(name, names));
     const auto typed = fitted(*info, value);

@@ -189,10 +189,10 @@ std::int64_t& Module::add_counter(std::string name) {
   return counters_.emplace_back(OwnCounter{std::move(name)}).next;
 }
 
-void Module::register_child(std::string name, std::shared_ptr<Module> child) {
+void Module::register_child(const std::string& name, std::shared_ptr<Module> child) {
   check_new_name(name);
   ensure(child != nullptr, "module", "child \"{}\" is absent", name);
-  children_.emplace_back(std::move(name), std::move(child));
+  children_.emplace_back(name, std::move(child));
 }
 
 ModeScope::ModeScope(Module& module, bool training) {

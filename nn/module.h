@@ -142,8 +142,8 @@ class Module {
   // Registers a counter that starts at 0, and gives what training advances: its `next`.
   std::int64_t& add_counter(std::string name);
   template <class M>
-  std::shared_ptr<M> add_child(std::string name, std::shared_ptr<M> child) {
-    register_child(std::move(name), child);
+  std::shared_ptr<M> add_child(const std::string& name, std::shared_ptr<M> child) {
+    register_child(name, child);
     return child;
   }
 
@@ -154,7 +154,7 @@ class Module {
     std::int64_t live = 0, next = 0;
   };
 
-  void register_child(std::string name, std::shared_ptr<Module> child);
+  void register_child(const std::string& name, std::shared_ptr<Module> child);
   void check_new_name(const std::string& name) const;
   void notify_enter();
   void notify_leave(const Tensor& output);

@@ -72,8 +72,10 @@ Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup) {
   check("step", lr, warmup);
   check_count("step", "every", every);
   require(gamma > 0.0, "step", "gamma must be positive, is {}", gamma);
-  return multiplied(lr, warmup,
-                    [=](std::int64_t t) { return lr * std::pow(gamma, static_cast<double>(t / every)); });
+  return multiplied(lr, warmup, [=](std::int64_t t) {
+    const std::int64_t drops = t / every;
+    return lr * std::pow(gamma, static_cast<double>(drops));
+  });
 }
 
 Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamma, Warmup warmup) {

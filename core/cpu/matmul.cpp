@@ -21,7 +21,7 @@ Tensor workspace(const Shape& shape, DType dtype) {
 
 Tensor as(const Tensor& tensor, DType dtype) {
   if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
-  const Tensor copy = workspace(tensor.shape(), dtype);
+  Tensor copy = workspace(tensor.shape(), dtype);
   backend().cast(tensor, copy, false);
   return copy;
 }

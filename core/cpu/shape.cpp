@@ -125,10 +125,8 @@ struct Tile {
   template <int kStep, std::size_t... kLane>
   static void exchange(Register& a, Register& b, std::index_sequence<kLane...>) {
     // Lanes 0…N-1 name a, N…2N-1 name b.
-    constexpr Register low = {static_cast<T>(kLane & kStep ? N + kLane - kStep : kLane)...};
-    constexpr Register high = {static_cast<T>(kLane & kStep ? N + kLane : kLane + kStep)...};
-    const Register upper = __builtin_shuffle(a, b, low);
-    b = __builtin_shuffle(a, b, high);
+    const Register upper = __builtin_shufflevector(a, b, (kLane & kStep ? N + kLane - kStep : kLane)...);
+    b = __builtin_shufflevector(a, b, (kLane & kStep ? N + kLane : kLane + kStep)...);
     a = upper;
   }
 

@@ -93,7 +93,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       fail(position_.line, fmt::format("{}: duplicate key; first given on line {}", joined(path(), name),
                                        first->origin.line));
     // The placeholder keeps the key's own line for messages about the key.
-    open_.back()->members.emplace_back(std::move(name), make(Value::Kind::null, position_.line));
+    open_.back()->members.push_back({std::move(name), make(Value::Kind::null, position_.line)});
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
@@ -124,8 +124,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (open_.empty()) {
       root = std::move(value);
     } else if (open_.back()->is(Value::Kind::object)) {
-      value.origin.line = open_.back()->members.back().second.origin.line;
-      open_.back()->members.back().second = std::move(value);
+      value.origin.line = open_.back()->members.back().value.origin.line;
+      open_.back()->members.back().value = std::move(value);
     } else {
       open_.back()->items.push_back(std::move(value));
     }
@@ -140,7 +140,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       open_.push_back(&root);
     } else {
       Value& parent = *open_.back();
-      open_.push_back(parent.is(Value::Kind::object) ? &parent.members.back().second : &parent.items.back());
+      open_.push_back(parent.is(Value::Kind::object) ? &parent.members.back().value : &parent.items.back());
     }
     return true;
   }
@@ -153,7 +153,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::string path() const {
     std::string path;
     for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
-      path = open_[i]->is(Value::Kind::object) ? joined(path, open_[i]->members.back().first)
+      path = open_[i]->is(Value::Kind::object) ? joined(path, open_[i]->members.back().name)
                                                : joined(path, std::to_string(open_[i]->items.size() - 1));
     }
     return path;

@@ -160,8 +160,8 @@ class Validator {
     if (!given || !is_variant(schema, name)) return;
     const Origin origin = given->origin;
     std::erase_if(object.members, [&](const Value::Member& member) {
-      const Key* key = schema.find(member.first, name);
-      return key && !key->belongs_to(name) && origin.above(member.second.origin);
+      const Key* key = schema.find(member.name, name);
+      return key && !key->belongs_to(name) && origin.above(member.value.origin);
     });
   }
 

@@ -32,11 +32,12 @@ Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_con
 
 Value& Value::set(std::string key, Value value) {
   if (Value* existing = find(key)) return *existing = std::move(value);
-  return members.emplace_back(std::move(key), std::move(value)).second;
+  members.push_back({std::move(key), std::move(value)});
+  return members.back().value;
 }
 
 bool Value::erase(std::string_view key) {
-  return std::erase_if(members, [&](const Member& member) { return member.first == key; }) > 0;
+  return std::erase_if(members, [&](const Member& member) { return member.name == key; }) > 0;
 }
 
 std::string_view name_of(Value::Kind kind) {
@@ -99,7 +100,7 @@ Value from_json(const nlohmann::ordered_json& json, const Origin& origin) {
     for (const auto& item : json) value.items.push_back(from_json(item, origin));
   } else if (json.is_object()) {
     value.kind = Value::Kind::object;
-    for (const auto& [key, member] : json.items()) value.members.emplace_back(key, from_json(member, origin));
+    for (const auto& [key, member] : json.items()) value.members.push_back({key, from_json(member, origin)});
   }
   return value;
 }
@@ -114,7 +115,7 @@ void merge(Value& under, Value over) {
     if (Value* existing = under.find(key)) {
       merge(*existing, std::move(value));
     } else {
-      under.members.emplace_back(key, std::move(value));
+      under.members.push_back({key, std::move(value)});
     }
   }
 }

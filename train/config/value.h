@@ -33,7 +33,7 @@ struct Origin {
 
 struct Value {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, list, object };
-  using Member = std::pair<std::string, Value>;
+  struct Member;
 
   Kind kind = Kind::null;
   bool boolean = false;
@@ -49,6 +49,11 @@ struct Value {
   Value* find(std::string_view key);
   Value& set(std::string key, Value value);  // replaces in place or appends
   bool erase(std::string_view key);
+};
+
+struct Value::Member {
+  std::string name;
+  Value value;
 };
 
 // "null", "boolean", "integer", "number", "string", "list", "object"
