@@ -114,7 +114,7 @@ class Engine {
       offer_sinks(node, wanted);
       if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.before_backward(node.info(), dy); });
       node.backward(dy, dx, Needs(wanted, options_.create_graph));
-      if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.after_backward(node.info(), dx); });
+      if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.after_backward(node, dx); });
     }
     dy.clear();
     if (!options_.retain_graph && !options_.create_graph) node.release_saved();

@@ -8,6 +8,8 @@
 
 namespace tandem {
 
+class Node;
+
 // Decides the dtypes of an op before it runs. Implemented by amp/; without one, tensors are used as they are.
 class PrecisionPolicy {
  public:
@@ -37,7 +39,7 @@ class OpObserver {
   virtual void after_forward(const OpInfo&, std::span<const Tensor> /*inputs*/,
                              std::span<const Tensor> /*outputs*/) {}
   virtual void before_backward(const OpInfo&, std::span<const Tensor> /*output gradients*/) {}
-  virtual void after_backward(const OpInfo&, std::span<const Tensor> /*input gradients*/) {}
+  virtual void after_backward(const Node&, std::span<const Tensor> /*input gradients*/) {}
 };
 
 // Adds `observer` for the life of the scope; several may be active.

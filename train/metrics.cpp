@@ -72,6 +72,18 @@ void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
   file_.add(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}}.dump());
 }
 
+void MetricsFile::write(const OverflowEvent& event) {
+  file_.add(Json{{"event", "overflow"},
+                 {"step", event.step},
+                 {"loss_scale", event.loss_scale},
+                 {"op", event.op},
+                 {"tensor", event.tensor},
+                 {"index", event.index},
+                 {"where", event.where},
+                 {"cause", event.cause}}
+                .dump());
+}
+
 void MetricsFile::write(const EndEvent& event) {
   file_.add(Json{{"event", "end"},
                  {"status", event.status},

@@ -40,6 +40,16 @@ struct EvalEvent {
   Metrics metrics;
 };
 
+// A step that was skipped, and where its first non-finite value came from (amp/overflow.h).
+struct OverflowEvent {
+  std::int64_t step = 0;  // attempted
+  double loss_scale = 1.0;
+  std::string op, tensor;
+  std::int64_t index = 0;
+  std::string where;  // "forward" or "backward"
+  std::string cause;  // "scale" or "intrinsic"
+};
+
 struct EndEvent {
   std::string status;  // "completed", "interrupted", "failed"
   std::int64_t steps = 0, applied = 0, skipped = 0;
@@ -56,6 +66,7 @@ class MetricsFile {
   void write(const StepEvent& event);
   void write(const EvalEvent& event);
   void write_checkpoint(std::int64_t step, const std::string& path);
+  void write(const OverflowEvent& event);
   void write(const EndEvent& event);
 
  private:
