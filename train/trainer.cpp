@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "amp/overflow.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "data/decorators.h"
@@ -67,6 +68,8 @@ struct Trainer::Session {
   TrainResult result;
   std::deque<Pending> pending;
   optim::StepReport report;
+  std::int64_t diagnosed = 0;
+  std::string last_overflow;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_loss = 0.0, epoch_samples = 0.0;
@@ -251,32 +254,102 @@ bool Trainer::train_epoch(Session& session) {
   return true;
 }
 
+// A step that is retried has the random numbers of the first attempt: it is numbered by what was applied.
+std::uint32_t Trainer::random_step() const {
+  return static_cast<std::uint32_t>(retries() ? step_->last_report().applied : step_->attempted());
+}
+
+Tensor Trainer::loss_of(const datasets::Batch& batch, int micro_batch) {
+  const RandomScope random(static_cast<std::uint64_t>(config_.seed), random_step_,
+                           static_cast<std::uint32_t>(micro_batch));
+  const amp::Autocast autocast(*precision_);
+  const Tensor output = (*model_)(batch.images);
+  phases_.finish(Phase::forward);
+  const Tensor loss = task_->loss(output, batch);
+  phases_.finish(Phase::loss);
+  return loss;
+}
+
 void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
-  const RandomScope random(static_cast<std::uint64_t>(config_.seed),
-                           static_cast<std::uint32_t>(step_->attempted()),
-                           static_cast<std::uint32_t>(step_->micro_batches()));
   phases_.start();
-  Tensor loss;
-  {
-    const amp::Autocast autocast(*precision_);
-    const Tensor output = (*model_)(batch.images);
-    phases_.finish(Phase::forward);
-    loss = task_->loss(output, batch);
-    phases_.finish(Phase::loss);
-  }
+  if (step_->micro_batches() == 0) random_step_ = random_step();
+  const Tensor loss = loss_of(batch, step_->micro_batches());
   step_->backward(loss, static_cast<double>(batch.size()));
   phases_.finish(Phase::backward);
   pending.losses.push_back(loss.detach());
   pending.samples.push_back(static_cast<double>(batch.size()));
+  if (may_overflow()) pending.batches.push_back(batch);
 }
 
 void Trainer::end_step(Session& session, Pending pending) {
   step_->apply();
   phases_.finish(Phase::update);
+  if (may_overflow()) {
+    const optim::StepReport report = settle(session, pending);
+    pending.batches.clear();
+    pending.attempted = step_->attempted();
+    session.pending.push_back(std::move(pending));
+    read_outcomes(session, report);
+    return;
+  }
   pending.attempted = step_->attempted();
   session.pending.push_back(std::move(pending));
   read_outcomes(session, step_->last_report());
 }
+
+// The outcome of a step that may have overflowed: diagnosed, and retried at the lower scale where the
+// configuration says so.
+optim::StepReport Trainer::settle(Session& session, Pending& pending) {
+  optim::StepReport report = step_->synchronize();
+  while (report.skip) {
+    if (session.diagnosed < config_.precision.diagnose) {
+      ++session.diagnosed;
+      diagnose(session, pending, report);
+    }
+    if (report.consecutive_skips >= config_.precision.max_skips) {
+      diagnose(session, pending, report);
+      throw Diverged{fmt::format(
+          "step {}: {} steps in a row were skipped (precision.max_skips), the loss scale is down to {}; {}",
+          report.attempted, report.consecutive_skips, report.next_loss_scale,
+          session.last_overflow.empty() ? "no op was found to overflow when the step was run again"
+                                        : session.last_overflow)};
+    }
+    if (!retries()) break;
+    const Pending again = std::exchange(pending, {});
+    pending.seconds = again.seconds;
+    for (std::size_t i = 0; i < again.batches.size(); ++i) {
+      const Tensor loss = loss_of(again.batches[i], static_cast<int>(i));
+      step_->backward(loss, again.samples[i]);
+      pending.losses.push_back(loss.detach());
+      pending.samples.push_back(again.samples[i]);
+      pending.batches.push_back(again.batches[i]);
+    }
+    step_->apply();
+    report = step_->synchronize();
+  }
+  return report;
+}
+
+void Trainer::diagnose(Session& session, const Pending& pending, const optim::StepReport& report) {
+  const auto overflow = amp::find_overflow(
+      *model_, static_cast<int>(pending.batches.size()),
+      [&](int i) { return loss_of(pending.batches[static_cast<std::size_t>(i)], i); }, report.loss_scale);
+  step_->clear();
+  if (!overflow) return;
+  session.last_overflow = amp::to_string(*overflow);
+  session.metrics.write(OverflowEvent{report.attempted, report.loss_scale, overflow->op, overflow->tensor,
+                                      overflow->index, overflow->forward ? "forward" : "backward",
+                                      overflow->caused_by_scale ? "scale" : "intrinsic"});
+  session.say(fmt::format("step {} overflowed at loss scale {} and was {}: {}", report.attempted,
+                          report.loss_scale, retries() ? "retried" : "skipped", session.last_overflow));
+}
+
+// FP32 and BF16 have the same range: only where the loss is scaled does a skip mean anything but divergence.
+bool Trainer::may_overflow() const {
+  return !config_.precision.is_fp32() && step_->options().scaler.backoff_factor < 1.0;
+}
+
+bool Trainer::retries() const { return may_overflow() && config_.precision.on_skip == "retry"; }
 
 // The outcome of a step is read when it has arrived, at most one step late.
 void Trainer::read_outcomes(Session& session, const optim::StepReport& report) {

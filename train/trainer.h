@@ -64,6 +64,7 @@ class Trainer {
   // A step whose outcome has not been read yet.
   struct Pending {
     std::int64_t attempted = 0;
+    std::vector<datasets::Batch> batches;  // kept where the step may have to be run again
     TensorList losses;
     std::vector<double> samples;
     double seconds = 0.0;
@@ -73,13 +74,19 @@ class Trainer {
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void micro_batch(const datasets::Batch& batch, Pending& pending);
+  Tensor loss_of(const datasets::Batch& batch, int micro_batch);
   void end_step(Session& session, Pending pending);
+  optim::StepReport settle(Session& session, Pending& pending);
+  void diagnose(Session& session, const Pending& pending, const optim::StepReport& report);
+  std::uint32_t random_step() const;
   void read_outcomes(Session& session, const optim::StepReport& report);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
   void interrupt(Session& session);
+  bool may_overflow() const;
+  bool retries() const;
   std::int64_t steps_per_epoch() const;
   bool limit_reached() const;
 
@@ -97,6 +104,7 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
   PhaseTimer phases_;
+  std::uint32_t random_step_ = 0;  // of the random numbers of the step under way
 };
 
 }  // namespace tandem::train

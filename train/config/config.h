@@ -109,6 +109,8 @@ struct PrecisionConfig {
   std::string dtype = "bf16";
   ScalerConfig scaler;
   std::string on_skip = "drop";
+  std::int64_t diagnose = 3;
+  std::int64_t max_skips = 50;
   std::string wgrad = "fp32";
   std::string batch_norm = "auto";
   OpListsConfig lists;

@@ -171,6 +171,11 @@ const Schema& PrecisionConfig::schema() {
           .key("on_skip", &PrecisionConfig::on_skip,
                "a step that overflowed: drop the batch, or retry it at a lower scale",
                one_of({"drop", "retry"}))
+          .key("diagnose", &PrecisionConfig::diagnose,
+               "overflowed steps that are run again to find the op, tensor and index that began it",
+               between(0, kMany))
+          .key("max_skips", &PrecisionConfig::max_skips,
+               "steps skipped in a row that end the run, retries included", between(1, kMany))
           .key("wgrad", &PrecisionConfig::wgrad, "weight gradients kept in FP32, or rounded to 16 bits first",
                one_of({"fp32", "lower"}))
           .key("batch_norm", &PrecisionConfig::batch_norm, "auto: as the level says",
