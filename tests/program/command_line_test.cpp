@@ -23,7 +23,7 @@ TEST_CASE("help and version go to stdout", "[program]") {
   CHECK(help.exit_code == 0);
   CHECK(help.err.empty());
   for (const char* command :
-       {"train", "eval", "predict", "bench", "validate", "show", "summary", "cp", "ls", "env"}) {
+       {"train", "eval", "predict", "compare", "bench", "validate", "show", "summary", "cp", "ls", "env"}) {
     CHECK_THAT(help.out, Contains(command));
     const Outcome own = tandem_in(directory, {command, "--help"});
     CHECK(own.exit_code == 0);

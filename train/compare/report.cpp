@@ -146,7 +146,7 @@ void add_remarks(const Report& report, std::string& text) {
 
 void add_speed_notes(const Report& report, std::string& text) {
   std::vector<std::string> loaded;
-  std::string floor;
+  std::string floor = kNone;
   for (const Row& row : report.rows) {
     if (!row.speed) continue;
     if (row.arm.name == kBaseline) floor = ratio_text(row.speed->compute);
