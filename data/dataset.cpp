@@ -60,9 +60,8 @@ void add_sample(const Tensor& image, double unit, Sums& sums) {
       sums.sum[c] += value;
       sums.squares[c] += value * value;
     }
+    sums.count += 1.0;
   }
-  const Index points = image.numel() / channels;
-  sums.count += static_cast<double>(points);
 }
 
 }  // namespace
@@ -70,6 +69,7 @@ void add_sample(const Tensor& image, double unit, Sums& sums) {
 ChannelStatistics statistics_of(const Dataset& dataset, Index at_most) {
   const DatasetInfo& info = dataset.info();
   const Index channels = info.sample_shape.rank() == 3 ? info.sample_shape[2] : 1;
+  ensure(channels > 0, "statistics", "images have {} channels", channels);
   Sums sums{std::vector<double>(channels), std::vector<double>(channels)};
   const Index count = std::min(dataset.size(), at_most);
   for (Index i = 0; i < count; ++i) {

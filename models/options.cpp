@@ -100,7 +100,7 @@ std::string suggestion(std::string_view name, std::span<const std::string> known
   return fmt::format("; known are {}", fmt::join(known, ", "));
 }
 
-Options::Options(std::string path, std::span<const OptionInfo> infos, OptionMap given)
+Options::Options(std::string path, std::span<const OptionInfo> infos, const OptionMap& given)
     : path_(std::move(path)) {
   std::vector<std::string> names;
   for (const OptionInfo& info : infos) names.push_back(info.name);

@@ -66,7 +66,7 @@ class Options {
  public:
   // Throws OptionError for an unknown key, a wrong type, a value out of range or not among the choices, and a
   // required key that is not given.
-  Options(std::string path, std::span<const OptionInfo> infos, OptionMap given);
+  Options(std::string path, std::span<const OptionInfo> infos, const OptionMap& given);
 
   // Given, or with a default.
   bool has(const std::string& name) const { return values_.contains(name); }

@@ -178,7 +178,8 @@ BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const I
   const Tensor batch_mean = mean(x, axes);
   const Tensor centred = sub(x, batch_mean);
   const Tensor batch_var = mean(mul(centred, centred), axes);
-  const auto rows = static_cast<double>(x.numel() / std::max<Index>(1, x.size(-1)));
+  const Index positions = x.numel() / std::max<Index>(1, x.size(-1));
+  const auto rows = static_cast<double>(positions);
   {
     const NoGrad no_grad;
     write_shadow(op.statistics.mean, batch_mean, op.options.momentum, op.statistics.next_mean);
