@@ -12,8 +12,8 @@ Sequential::Sequential(std::initializer_list<ModulePtr> children) {
 
 Sequential& Sequential::add(ModulePtr child) { return add(std::to_string(size()), std::move(child)); }
 
-Sequential& Sequential::add(std::string name, ModulePtr child) {
-  add_child(std::move(name), std::move(child));
+Sequential& Sequential::add(const std::string& name, ModulePtr child) {
+  add_child(name, std::move(child));
   return *this;
 }
 
@@ -25,7 +25,7 @@ Tensor Sequential::forward(const Tensor& x) {
 
 std::string Sequential::describe() const { return fmt::format("Sequential({} layers)", size()); }
 
-int Graph::add(std::string name, ModulePtr module, std::vector<int> inputs) {
+int Graph::add(const std::string& name, ModulePtr module, std::vector<int> inputs) {
   const int index = static_cast<int>(nodes_.size());
   require(!inputs.empty(), "graph", "node \"{}\" has no input", name);
   for (int input : inputs) {
@@ -36,7 +36,7 @@ int Graph::add(std::string name, ModulePtr module, std::vector<int> inputs) {
     std::erase(previous, input);
     last_use_[input] = index;
   }
-  add_child(std::move(name), module);
+  add_child(name, module);
   Node node{std::move(module), std::move(inputs), {}};
   for (int earlier = 0; earlier < index; ++earlier) {
     if (last_use_[earlier] == index) node.last_uses.push_back(earlier);

@@ -18,7 +18,7 @@ class Sequential final : public Module {
   Sequential(std::initializer_list<ModulePtr> children);
 
   Sequential& add(ModulePtr child);
-  Sequential& add(std::string name, ModulePtr child);
+  Sequential& add(const std::string& name, ModulePtr child);
   std::size_t size() const { return children().size(); }
 
   Tensor forward(const Tensor& x) override;
@@ -33,7 +33,7 @@ class Graph final : public Module {
   static constexpr int kInput = -1;
 
   // Returns the index of the new node. Throws UserError when an input is not an earlier node.
-  int add(std::string name, ModulePtr module, std::vector<int> inputs);
+  int add(const std::string& name, ModulePtr module, std::vector<int> inputs);
 
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
