@@ -258,6 +258,15 @@ amp::Precision precision_of(const config::Config& config) {
   return precision;
 }
 
+std::string precision_note(const config::Config& config) {
+  if (config.precision.is_fp32()) return "";
+  if (config.precision.dtype == "fp16")
+    return "FP16 is emulated on a CPU (16-bit storage, FP32 arithmetic): it shows what FP16 does, and is not "
+           "faster";
+  if (cpu::cpu_features().amx_bf16) return "";
+  return "this CPU has no AMX: BF16 halves the memory of activations here, and is not faster than FP32";
+}
+
 namespace {
 
 optim::ScaleOptions scale_options(const config::PrecisionConfig& precision) {

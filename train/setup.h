@@ -46,6 +46,8 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
 
 amp::Precision precision_of(const config::Config& config);
+// What a user should know of that precision on this CPU, in one line; "" when there is nothing to say.
+std::string precision_note(const config::Config& config);
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);
 optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
                               std::int64_t total_steps);

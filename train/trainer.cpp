@@ -83,6 +83,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   make_loaders();
   model_ = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
   notes_ = initialise_from(config_, *model_);
+  if (const std::string note = precision_note(config_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = std::make_unique<amp::Plan>(precision_of(config_), *model_);
   task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
