@@ -24,7 +24,9 @@ constexpr int kSteps = 10;
 constexpr double kLogits = 2e-5;
 constexpr double kGradient = 1e-4;
 constexpr double kStatistic = 1e-5;
-constexpr double kFirstLosses = 1e-5;  // relative, three steps
+// Relative, three steps: each update multiplies the rounding differences of the gradients (order of
+// summation, Winograd transforms, contraction), 1.4e-5 at the third loss in an instrumented build.
+constexpr double kFirstLosses = 5e-5;
 constexpr double kLaterLosses = 2e-3;  // of the first loss
 
 std::vector<std::uint32_t> hashed(const std::string& stream, Index count) {
