@@ -54,9 +54,35 @@ std::unordered_map<std::string_view, CastRule> moved_rules(const OpLists& lists)
 
 }  // namespace
 
+namespace {
+
+void check_parts(const Precision& p) {
+  const bool scales = p.scaler.moves() || p.scaler.initial != 1.0;
+  require(p.lowers() || !scales, "precision",
+          "a scaler with FP32: gradients of level O0 do not underflow and are not scaled; take level O1, or "
+          "scaler none");
+  require(
+      p.lowers() ||
+          (p.masters && p.state_dtype == DType::f32 && !p.lower_batch_norm && !p.round_weight_gradients),
+      "precision",
+      "level O0 is FP32 throughout: weights, gradients, optimizer state and statistics; take another level");
+  require(p.masters || p.level != Level::O2, "precision",
+          "masters are off with O2, which is defined by its FP32 masters; O3 is O2 without them");
+  require(!p.masters || p.level != Level::O3, "precision",
+          "masters are on with O3, which is defined by having none; O2 is O3 with them");
+  require(!p.stochastic_rounding || !p.masters, "precision",
+          "stochastic rounding is of weights without masters: FP32 masters are not rounded");
+  require(is_16bit(p.state_dtype) || p.state_dtype == DType::f32, "precision",
+          "state_dtype must be f32, f16 or bf16, is {}", name_of(p.state_dtype));
+}
+
+}  // namespace
+
 void check(const Precision& precision) {
   require(is_16bit(precision.dtype), "precision", "dtype must be f16 or bf16, is {}",
           name_of(precision.dtype));
+  optim::check(precision.scaler);
+  check_parts(precision);
   for (const LayerRule& rule : precision.layers) {
     expression_of(rule.match);
     require(is_16bit(rule.dtype) || rule.dtype == DType::f32, "precision",
@@ -71,6 +97,7 @@ CastPolicy::CastPolicy(const Precision& precision)
     : level_(precision.level),
       dtype_(precision.dtype),
       round_weight_gradients_(precision.round_weight_gradients),
+      lower_batch_norm_(precision.lower_batch_norm),
       moved_(moved_rules(precision.lists)) {
   check(precision);
 }
@@ -88,12 +115,22 @@ Tensor CastPolicy::lowered(const Tensor& tensor) const {
   return cast(tensor, dtype_);
 }
 
+// f32 inputs that must stay f32 get the values of the 16-bit type; the gradient passes through both casts.
+void CastPolicy::round_parameters(const OpInfo& info, std::span<Tensor> inputs) const {
+  for (std::size_t i = 0; i < inputs.size() && i < info.roles.size(); ++i) {
+    if (info.roles[i] == Role::keep && inputs[i].defined() && inputs[i].dtype() == DType::f32)
+      inputs[i] = cast(cast(inputs[i], dtype_), DType::f32);
+  }
+}
+
 DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
   if (!is_floating(common) || common == DType::f64) return common;
+  if (lower_batch_norm_ && std::string_view(info.name).starts_with("batch_norm"))
+    round_parameters(info, inputs);
   const CastRule rule = rule_of(info);
   const bool lower = rule == CastRule::lower ||
-                     (level_ == Level::O2 && (rule == CastRule::neutral || rule == CastRule::widest));
+                     (level_ >= Level::O2 && (rule == CastRule::neutral || rule == CastRule::widest));
   if (lower) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Tensor& input = inputs[i];
@@ -116,7 +153,7 @@ namespace {
 
 Precision of_layer(Precision precision, DType dtype) {
   if (dtype == DType::f32) {
-    precision.level = Level::O0;
+    precision = Precision::fp32();
   } else {
     precision.dtype = dtype;
   }

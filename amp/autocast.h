@@ -24,8 +24,8 @@ namespace tandem::amp {
 //   lower    `data` inputs are cast to the 16-bit type; the result has it too.
 //   fp32     inputs as they are, f32 result.
 //   widest   inputs as they are, the result has the widest dtype among them; f16 with bf16 gives f32.
-//   neutral  the result has the dtype of the inputs, and at O2 f32 inputs are cast to the 16-bit type first.
-//   banned   UserError with advice when an input is 16-bit, or would be.
+//   neutral  the result has the dtype of the inputs, and from O2 on f32 inputs are cast to the 16-bit type
+//   first. banned   UserError with advice when an input is 16-bit, or would be.
 class CastPolicy final : public PrecisionPolicy {
  public:
   // Throws as check(precision).
@@ -36,10 +36,12 @@ class CastPolicy final : public PrecisionPolicy {
 
  private:
   Tensor lowered(const Tensor& tensor) const;
+  void round_parameters(const OpInfo& info, std::span<Tensor> inputs) const;
 
   Level level_;
   DType dtype_;
   bool round_weight_gradients_;
+  bool lower_batch_norm_;
   std::unordered_map<std::string_view, CastRule> moved_;  // keys are the names of ops, which live for ever
 };
 

@@ -1,4 +1,5 @@
-// Precision: which type every op runs in, as a value. It says nothing about when; amp/autocast.h applies it.
+// Precision: which type every op runs in, what holds the weights, and how the loss is scaled, as a value. It
+// says nothing about when: amp/autocast.h applies it to ops, step_options to the training step.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "optim/step.h"
 
 namespace tandem::amp {
 
@@ -14,6 +16,7 @@ enum class Level : std::uint8_t {
   O0,  // f32: nothing is cast
   O1,  // every op by its cast rule (autograd/op.h)
   O2,  // everything 16-bit but the ops of rule `fp32` and f32 parameters of normalisation layers
+  O3,  // as O2, and the weights are 16-bit too: without masters, which shows what masters are for
 };
 
 // Ops moved from the rule they declare to another, by name ("softmax"). An op stands in at most one list.
@@ -33,20 +36,37 @@ struct LayerRule {
 struct Precision {
   Level level = Level::O0;
   DType dtype = DType::bf16;  // the 16-bit type: f16 or bf16
+  // f32 masters of the weights. Without them an update is rounded to the 16-bit type when it is stored. (The
+  // values are those of 16-bit storage, bit for bit; they are kept in f32 buffers, which saves no memory.)
+  bool masters = true;
+  bool stochastic_rounding = false;  // of weights without masters
+  DType state_dtype = DType::f32;    // optimizer state is rounded to this type when it is stored
+  // Running statistics of batch norm, and its parameters as forward sees them, are 16-bit.
+  bool lower_batch_norm = false;
   // Every contribution to a weight gradient is rounded to 16 bits first, as PyTorch does; off: f32.
   bool round_weight_gradients = false;
+  optim::ScalerOptions scaler{};
   OpLists lists{};
   std::vector<LayerRule> layers{};
 
   static Precision fp32() { return {}; }
-  static Precision amp_fp16() { return {.level = Level::O1, .dtype = DType::f16}; }
+  static Precision amp_fp16() {
+    return {.level = Level::O1, .dtype = DType::f16, .scaler = optim::ScalerOptions::dynamic()};
+  }
   static Precision amp_bf16() { return {.level = Level::O1, .dtype = DType::bf16}; }
+  static Precision O2(DType dtype);
+  static Precision O3(DType dtype);
 
   bool lowers() const { return level != Level::O0; }
 };
 
+// The part of a step's options that is the precision's: scaler, working copies, rounding. `seed` is of
+// stochastic rounding.
+optim::StepOptions step_options(const Precision& precision, std::uint64_t seed = 0);
+
 // Throws UserError for a dtype that is not 16-bit, an op that does not exist (with the nearest names), an op
-// in two lists, and an expression that is none.
+// in two lists, an expression that is none, and parts that contradict each other: a scaler with FP32, O2
+// without masters, O3 with them, stochastic rounding with masters.
 void check(const Precision& precision);
 
 }  // namespace tandem::amp

@@ -49,7 +49,7 @@ class Trainer {
                               {.in_channels = workload.images[3], .num_classes = workload.classes})),
         optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}),
         precision_(precision),
-        step_(*model_, {&optimizer_}, options_of(precision)),
+        step_(*model_, {&optimizer_}, amp::step_options(precision)),
         images_(Tensor::empty(workload.images)) {
     backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
     std::vector<std::int64_t> labels(static_cast<std::size_t>(workload.images[0]));
@@ -95,14 +95,6 @@ class Trainer {
   }
 
  private:
-  static optim::StepOptions options_of(const amp::Precision& precision) {
-    optim::StepOptions options;
-    if (!precision.lowers()) return options;
-    options.working = precision.dtype;
-    if (precision.dtype == DType::f16)
-      options.scaler = {.initial = 65536.0, .growth_factor = 2.0, .backoff_factor = 0.5};
-    return options;
-  }
   static double ms(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
   }

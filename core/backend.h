@@ -256,15 +256,29 @@ class Backend {
   // y = x · keep / (1-p); the same key gives the same mask, whatever the dtype. y may be x.
   virtual void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) = 0;
 
-  // ---- update: flat f32 buffers and one StepState in device memory; see core/step_state.h
-  // Adds to the state the sum of squares (f64) of gradient/(scale·divisor) over all ranges, and how many of
-  // these quotients are not finite. f32 (or f64, for loops without flat buffers).
-  virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor,
-                               const Tensor& state) = 0;
-  // One thread: sets skip, scale, learning rate, clip factor and counters for this step. lr_table is f64
-  // [1+n]: the count of applied steps its first entry is for, then learning rates; the last one holds beyond
-  // the end.
-  virtual void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) = 0;
+  // ---- update: flat f32 buffers, one StepState and one ScaleState in device memory; see core/step_state.h
+  // Tells the scale whether this loss (one f32 or f64 element) is finite.
+  virtual void note_loss(const Tensor& loss, const Tensor& scale) = 0;
+  // Adds to the state the sum of squares (f64) of the unscaled gradient over all ranges, and how many of its
+  // elements are not finite. f32 (or f64, for loops without flat buffers). `scale` may be absent where the
+  // gradient is unscaled.
+  virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                               const GradientCheck& check, const Tensor& state, const Tensor& scale) = 0;
+  // target ← gradient / (scale · divisor), f32, over all ranges; elements that are not finite before or after
+  // are counted in the state. target may be gradient.
+  virtual void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                       const UnscaleOptions& options, const Tensor& target, const Tensor& state,
+                       const Tensor& scale) = 0;
+  // FloorAction::sanitize: infinities become ±65504, and NaN becomes 0 when the scale is at `floor`.
+  virtual void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                        const Tensor& scale) = 0;
+  // One thread: sets skip, learning rate, clip factor and counters for this step, and tells the scale what
+  // was found. lr_table is f64 [1+n]: the count of applied steps its first entry is for, then learning rates;
+  // the last one holds beyond the end.
+  virtual void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                      const Tensor& scale) = 0;
+  // One thread: the transition of the scale (core/kernels/loss_scale.h).
+  virtual void update_scale(const ScaleRules& rules, const Tensor& scale) = 0;
   // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip.
   // The gaps between ranges are not touched. The result does not depend on the number of threads.
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
@@ -274,6 +288,8 @@ class Backend {
   // average ← decay·average + (1-decay)·value (both f32) when the step was applied.
   virtual void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
                               const Tensor& state) = 0;
+  // In place: every f32 element to the nearest value of a 16-bit type.
+  virtual void round_to(const Tensor& x, DType dtype) = 0;
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
   // A point in the order of what was asked for. A step's state is read on the host once its mark is reached;

@@ -18,6 +18,7 @@ enum class RandomPurpose : std::uint32_t {
   mixing = 5,  // mixup and CutMix
   synthetic_data = 6,
   perturbation = 7,  // of initial weights
+  rounding = 8,      // stochastic, of updated weights
 };
 
 struct RandomKey {

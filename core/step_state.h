@@ -1,14 +1,15 @@
 // What a training step keeps in device memory, and the description of an update. Plain data, shared by host
 // and device code.
 //
-// The order of a step on the device: check_gradients → decide → update → commit, update_average. The host
-// reads the state one step late; nothing in a step waits for it.
+// The order of a step on the device: note_loss, check_gradients → decide → update_scale, update → commit,
+// update_average. The host reads the state one step late; nothing in a step waits for it.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "core/loss_scale.h"
 #include "core/tensor.h"
 
 namespace tandem {
@@ -19,14 +20,13 @@ struct StepState {
   std::int64_t attempted = 0;
   std::int64_t applied = 0;
   std::int64_t skipped = 0;
-  std::int64_t clean = 0;  // applied steps since the scale last moved
   std::int64_t consecutive_skips = 0;
   // Gathered by check_gradients, cleared by decide.
   double sum_of_squares = 0.0;  // of the unscaled gradients, over all ranks
+  double amax = 0.0;            // greatest finite magnitude of an unscaled gradient, where it was asked for
   std::int32_t non_finite = 0;  // count of non-finite values seen, saturating
   // Written by decide.
   std::int32_t skip = 0;         // this step is skipped
-  float loss_scale = 1.0f;       // the scale of the next backward
   float used_scale = 1.0f;       // the scale of this step
   float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
@@ -42,10 +42,21 @@ struct StepRules {
   bool measured = true;         // check_gradients ran; without it nothing is skipped or clipped by norm
   double divisor = 1.0;         // the gradients are a sum of so many means (micro-batches × ranks, weighted)
   double clip_norm = std::numeric_limits<double>::infinity();
-  // Dynamic scale: × backoff after a skip, × growth after `growth_interval` clean steps; factor 1 keeps it.
-  float growth_factor = 1.0f, backoff_factor = 1.0f;
-  std::int64_t growth_interval = 2000;
-  float min_scale = 1.0f, max_scale = 16777216.0f;
+  bool unscaled = false;    // the gradients carry no scale any more
+  bool attributed = false;  // `unscale` has told the scales what was found already
+};
+
+// How check_gradients sees a gradient g: as g / (scale · divisor), or g / divisor once it is unscaled.
+struct GradientCheck {
+  double divisor = 1.0;
+  bool unscaled = false;
+  bool magnitude = false;  // gather the greatest magnitude too
+};
+
+struct UnscaleOptions {
+  double divisor = 1.0;
+  bool add = false;        // to the target, instead of writing it
+  bool attribute = false;  // a non-finite value counts as an overflow of this scale
 };
 
 // A contiguous range of the flat buffers that belongs to one parameter.
@@ -73,6 +84,16 @@ struct UpdateRule {
   double clip_value = std::numeric_limits<double>::infinity();
 };
 
+// How what an update stores is rounded: to f32 (not at all), or to the grid of a 16-bit type, as if the
+// buffer had it. Stochastic rounding of element i draws word i%4 of Philox block i/4 of (seed, attempted
+// step); it applies to the weights.
+struct StorageRounding {
+  DType weights = DType::f32;
+  DType moments = DType::f32;
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+};
+
 // Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:
 //   sgd, lars        1: momentum
 //   adam, adamw      1: mean of gradients, 2: mean of squares, 3: running maximum of 2 (amsgrad)
@@ -84,6 +105,7 @@ struct UpdateBuffers {
   Tensor working{};  // 16-bit copy of the master written in the same pass, or absent
   Tensor moment1{}, moment2{}, moment3{};
   Tensor counts{};  // i64, one per parameter: how many updates it has had, for bias corrections
+  StorageRounding rounding{};
 };
 
 // An exponential moving average. With warm-up the decay of applied step t (from 1) is at most (1+t)/(10+t).

@@ -45,7 +45,7 @@ double norm_of(const TensorList& gradients) {
   const Tensor state = host.to(backend.device());
   for (const Tensor& gradient : gradients) {
     const UpdateRange all{.count = gradient.numel()};
-    backend.check_gradients(gradient, {&all, 1}, 1.0, state);
+    backend.check_gradients(gradient, {&all, 1}, {.unscaled = true}, state, {});
   }
   host = state.to(Device{});
   backend.synchronize();

@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::int64_t kTableEntries = 4096;
 
+constexpr Index kStateBytes = sizeof(StepState), kScaleBytes = sizeof(ScaleState);
+
 Tensor device_copy(const StepState& state, Device device) {
-  const Tensor host = Tensor::empty({sizeof(StepState)}, {.dtype = DType::u8});
+  const Tensor host = Tensor::empty({kStateBytes}, {.dtype = DType::u8});
   std::memcpy(host.raw(), &state, sizeof(state));
   return device == Device{} ? host : host.to(device);
 }
@@ -30,31 +32,32 @@ Tensor device_copy(const StepState& state, Device device) {
 
 Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options)
     : options_(std::move(options)), module_(module), buffers_(module.parameters()) {
+  if (!options_.shared_scaler) own_scaler_ = std::make_unique<LossScaler>(options_.scaler, buffers_.device());
+  scaler_ = own_scaler_ ? own_scaler_.get() : options_.shared_scaler;
   check_options();
+  scale_index_ = scaler_->attach();
   statistics_ = module.flatten_statistics(buffers_.device());
   counters_ = module.counters();
   for (auto& waiting : waiting_) waiting.resize(counters_.size());
   assign_parameters(module, optimizers);
   resolve_schedule();
   allocate_moments();
+  round_initial();
   allocate_working_copies();
   if (options_.ema) ema_ = std::make_unique<Ema>(buffers_, statistics_.live, *options_.ema);
 
-  const ScaleOptions& scaler = options_.scaler;
-  rules_ = {.skip_non_finite = options_.skip_non_finite,
+  rules_ = {.skip_non_finite = options_.skip_non_finite && scaler_->options().skips,
             .measured = options_.measure,
-            .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity()),
-            .growth_factor = static_cast<float>(scaler.growth_factor),
-            .backoff_factor = static_cast<float>(scaler.backoff_factor),
-            .growth_interval = scaler.growth_interval,
-            .min_scale = static_cast<float>(scaler.min),
-            .max_scale = static_cast<float>(scaler.max)};
+            .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity())};
   StepState initial;
-  initial.loss_scale = initial.used_scale = static_cast<float>(scaler.initial);
+  initial.used_scale = static_cast<float>(scaler_->options().initial);
   state_ = device_copy(initial, buffers_.device());
-  scale_ =
-      Tensor::over(state_.storage(), state_.offset() + offsetof(StepState, loss_scale), Shape{}, DType::f32);
-  for (Tensor& report : reports_) report = device_copy(initial, Device{});
+  for (Tensor& report : reports_) {
+    report = Tensor::empty({kStateBytes + kScaleBytes}, {.dtype = DType::u8});
+    std::memcpy(report.raw(), &initial, sizeof(initial));
+    backend_for(buffers_.device())
+        .copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
+  }
   table_host_ = Tensor::empty({1 + kTableEntries}, {.dtype = DType::f64});
   table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
 }
@@ -67,21 +70,28 @@ void Step::check_options() const {
   if (options_.clip_norm) positive("clip_norm", *options_.clip_norm);
   if (options_.clip_value) positive("clip_value", *options_.clip_value);
   positive("divisor", options_.divisor);
-  const ScaleOptions& s = options_.scaler;
-  positive("scaler.initial", s.initial);
-  positive("scaler.min", s.min);
-  require(s.min <= s.initial && s.initial <= s.max, "step", "the initial loss scale {} lies outside [{}, {}]",
-          s.initial, s.min, s.max);
-  require(
-      s.growth_factor >= 1.0 && s.backoff_factor > 0.0 && s.backoff_factor <= 1.0 && s.growth_interval >= 1,
-      "step",
-      "the loss scale grows by {} every {} steps and backs off by {}; expected at least 1, at least 1, and "
-      "(0, 1]",
-      s.growth_factor, s.growth_interval, s.backoff_factor);
-  require(options_.measure || (!options_.clip_norm && s.backoff_factor == 1.0 && s.growth_factor == 1.0),
-          "step", "clip_norm and a dynamic loss scale need the gradients measured; measure is off");
-  require(options_.skip_non_finite || s.backoff_factor == 1.0, "step",
+  const ScalerOptions& s = scaler_->options();
+  require(scaler_->device() == buffers_.device(), "step", "the scaler is on {}, the parameters on {}",
+          to_string(scaler_->device()), to_string(buffers_.device()));
+  require(options_.measure || (!options_.clip_norm && !s.moves()), "step",
+          "clip_norm and a dynamic loss scale need the gradients measured; measure is off");
+  require(options_.skip_non_finite || s.backoff == 1.0, "step",
           "a dynamic loss scale needs skip_non_finite, which is off");
+  const auto storage = [](const char* key, DType dtype) {
+    require(is_16bit(dtype) || dtype == DType::f32, "step", "{} is {}, expected f32, f16 or bf16", key,
+            name_of(dtype));
+  };
+  storage("rounding.weights", options_.rounding.weights);
+  storage("rounding.moments", options_.rounding.moments);
+  require(!options_.rounding.stochastic || options_.rounding.weights != DType::f32, "step",
+          "stochastic rounding needs weights of a 16-bit type: f32 masters are not rounded");
+  require(!options_.round_statistics || is_16bit(*options_.round_statistics), "step",
+          "statistics are rounded to f16 or bf16, not {}", name_of(*options_.round_statistics));
+}
+
+Step::Phase Step::phase() const {
+  if (!own_scaler_ && applied_in_ == scaler_->iteration_) return Phase::stepped;
+  return unscaled_ ? Phase::unscaled : Phase::ready;
 }
 
 void Step::assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers) {
@@ -159,6 +169,20 @@ void Step::allocate_moments() {
                           {DType::i64, buffers_.device(), MemoryKind::optimizer});
 }
 
+// The parameters start on the grid of the type that holds them, and so do the statistics.
+void Step::round_initial() {
+  Backend& backend = backend_for(buffers_.device());
+  if (options_.rounding.weights != DType::f32) {
+    backend.round_to(buffers_.masters(), options_.rounding.weights);
+    buffers_.masters().storage()->bump_version();
+  }
+  if (!options_.round_statistics || !statistics_.live.defined()) return;
+  for (const Tensor& statistics : {statistics_.live, statistics_.next}) {
+    backend.round_to(statistics, *options_.round_statistics);
+    statistics.storage()->bump_version();
+  }
+}
+
 void Step::allocate_working_copies() {
   if (!options_.working) return;
   require(is_16bit(*options_.working), "step", "working copies are f16 or bf16, not {}",
@@ -171,8 +195,8 @@ void Step::allocate_working_copies() {
 // ---- A step
 // ---------------------------------------------------------------------------------------------------
 
-Tensor Step::seed_for(const Tensor& loss, double weight) const {
-  Tensor seed = scale_.viewed(loss.shape());
+Tensor Step::seed_for(const Tensor& loss, double weight, int loss_index) const {
+  Tensor seed = loss_scale(loss_index).viewed(loss.shape());
   if (weight != 1.0) {
     seed = seed.clone();
     backend_for(seed.device()).scale_and_limit(seed, weight, std::numeric_limits<double>::infinity());
@@ -183,8 +207,17 @@ Tensor Step::seed_for(const Tensor& loss, double weight) const {
   return wide;
 }
 
-void Step::backward(const Tensor& loss, double samples) {
-  require(micro_batches_ < options_.accumulate, "step",
+void Step::backward(const Tensor& loss, double samples, int loss_index) {
+  require(
+      phase() != Phase::stepped, "step",
+      "backward() after apply(): the iteration ends with LossScaler::update(), which moves the shared scale");
+  require(phase() != Phase::unscaled, "step",
+          "backward() after unscale() would add scaled gradients to unscaled ones: call unscale() once, "
+          "after the last "
+          "backward of the step");
+  require(loss_index >= 0 && loss_index < losses(), "step",
+          "loss number {} of {} (scaler.losses, scope loss)", loss_index, losses());
+  require(!ready(), "step",
           "backward was called {} times, which is all that accumulate ({}) allows: call apply()",
           micro_batches_, options_.accumulate);
   require(!ema_ || !ema_->swapped_in(), "step",
@@ -196,25 +229,100 @@ void Step::backward(const Tensor& loss, double samples) {
           to_string(loss));
   require(loss.device() == buffers_.device(), "step", "the loss is on {}, the parameters on {}",
           to_string(loss.device()), to_string(buffers_.device()));
-  if (micro_batches_ == 0) {
+  if (micro_batches_ == 0 || per_loss()) {
     buffers_.check_attached();
     for (const FlatBuffers::Slot& slot : buffers_.slots())
       require(!slot.parameter.gradient().defined(), "step",
               "parameter {} has a gradient that no Step::backward made; use it alone, or clear() first",
               slot.parameter.name());
+  }
+  if (micro_batches_ == 0) {
     reference_ = samples;
     weight_ = 0.0;
   }
   const double weight = samples / reference_;
   try {
-    const Tensor seed = seed_for(loss, weight);
+    const Tensor seed = seed_for(loss, weight, loss_index);
     tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
   } catch (...) {
     clear();
     throw;
   }
+  backend_for(buffers_.device()).note_loss(loss, scaler_->device_state(scale_index(loss_index)));
+  if (per_loss()) unscale_loss(loss_index);
   ++micro_batches_;
-  weight_ += weight;
+  weight_ += weight / losses();
+}
+
+// Adds the gradients that a loss left on the leaves, divided by its scale, to those of the other losses.
+void Step::unscale_loss(int loss_index) {
+  const auto& slots = buffers_.slots();
+  if (!accumulated_.defined()) {
+    accumulated_ = buffers_.make(MemoryKind::gradients);
+    has_accumulated_.assign(slots.size(), 0);
+  }
+  fresh_.clear();
+  further_.clear();
+  for (const Group& group : groups_) {
+    for (const UpdateRange& range : group.ranges) {
+      const std::size_t slot = static_cast<std::size_t>(range.slot);
+      if (!slots[slot].parameter.gradient().defined()) continue;
+      (has_accumulated_[slot] ? further_ : fresh_).push_back(range);
+      has_accumulated_[slot] = 1;
+    }
+  }
+  Backend& backend = backend_for(buffers_.device());
+  const Tensor scale = scaler_->device_state(loss_index);
+  const auto add = [&](const std::vector<UpdateRange>& ranges, bool further) {
+    sanitize(ranges, loss_index);
+    backend.unscale(buffers_.gradients(), ranges, {.add = further, .attribute = true}, accumulated_, state_,
+                    scale);
+  };
+  if (!fresh_.empty()) add(fresh_, false);
+  if (!further_.empty()) add(further_, true);
+  for (const FlatBuffers::Slot& slot : slots) slot.parameter.leaf().clear_gradient();
+}
+
+void Step::sanitize(const std::vector<UpdateRange>& ranges, int scale_index) {
+  const ScalerOptions& scaler = scaler_->options();
+  if (scaler.floor_action != FloorAction::sanitize) return;
+  backend_for(buffers_.device())
+      .sanitize(buffers_.gradients(), ranges, static_cast<float>(scaler.floor),
+                scaler_->device_state(scale_index));
+}
+
+// Gives the sum over the losses back to the leaves.
+void Step::take_accumulated() {
+  if (!per_loss() || unscaled_ || !accumulated_.defined()) return;
+  backend_for(buffers_.device()).copy_bytes(accumulated_, buffers_.gradients());
+  const auto& slots = buffers_.slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (has_accumulated_[i]) slots[i].parameter.leaf().mark_written();
+    has_accumulated_[i] = 0;
+  }
+}
+
+void Step::unscale() {
+  require(phase() != Phase::stepped, "step",
+          "unscale() after apply(): the gradients are used up; call LossScaler::update(), then backward()");
+  require(phase() != Phase::unscaled, "step", "unscale() was called already since the last apply()");
+  require(micro_batches_ > 0, "step", "unscale() without a backward(): there is nothing to unscale");
+  take_accumulated();
+  collect_ranges();
+  Backend& backend = backend_for(buffers_.device());
+  const Tensor& gradients = buffers_.gradients();
+  if (options_.reduce) options_.reduce(gradients);
+  const double divisor = weight_ * options_.divisor;
+  if (per_loss()) {
+    for (const UpdateRange& range : active_)
+      backend.scale_and_limit(gradients.rows(range.first, range.count), 1.0 / divisor,
+                              std::numeric_limits<double>::infinity());
+  } else {
+    sanitize(active_, scale_index_);
+    backend.unscale(gradients, active_, {.divisor = divisor}, gradients, state_,
+                    scaler_->device_state(scale_index_));
+  }
+  unscaled_ = true;
 }
 
 void Step::clear() {
@@ -225,7 +333,36 @@ void Step::clear() {
   }
   synchronize();
   for (const nn::Counter& counter : counters_) *counter.next = *counter.live;
+  if (micro_batches_ > 0) reset_gathered();
+  std::ranges::fill(has_accumulated_, 0);
+  unscaled_ = false;
   micro_batches_ = 0;
+}
+
+// Forgets what the micro-batches told the state and the scales.
+void Step::reset_gathered() {
+  Backend& backend = backend_for(buffers_.device());
+  const auto change = [&]<class State>(const Tensor& device, State, auto forget) {
+    const Tensor host = Tensor::empty({static_cast<Index>(sizeof(State))}, {.dtype = DType::u8});
+    backend.copy_bytes(device, host);
+    backend.synchronize();
+    State state;
+    std::memcpy(&state, host.raw(), sizeof(state));
+    forget(state);
+    std::memcpy(host.raw(), &state, sizeof(state));
+    backend.copy_bytes(host, device);
+    backend.synchronize();
+  };
+  change(state_, StepState{}, [](StepState& state) {
+    state.non_finite = 0;
+    state.sum_of_squares = state.amax = 0.0;
+  });
+  if (!own_scaler_) return;  // of a shared one other steps may have told something
+  for (int i = 0; i < scaler_->count(); ++i)
+    change(scaler_->device_state(i), ScaleState{}, [](ScaleState& scale) {
+      scale.found = scale.forward_non_finite = 0;
+      scale.amax = 0.0;
+    });
 }
 
 // Which ranges have a gradient in this step.
@@ -259,17 +396,50 @@ void Step::fill_table() {
 }
 
 void Step::apply() {
+  require(phase() != Phase::stepped, "step",
+          "apply() was called already in this iteration: call LossScaler::update() before the next one");
   require(micro_batches_ > 0, "step", "apply() without a backward(): there is nothing to apply");
   require(!ema_ || !ema_->swapped_in(), "step",
           "the model holds its averages: leave the Ema::Scope before training");
   Backend& backend = backend_for(buffers_.device());
+  take_accumulated();
   collect_ranges();
   fill_table();
-  if (options_.reduce) options_.reduce(buffers_.gradients());
+  if (options_.reduce && !unscaled_) options_.reduce(buffers_.gradients());
+  check_and_decide();
+  update_groups();
+  if (statistics_.live.defined()) {
+    if (options_.round_statistics) backend.round_to(statistics_.next, *options_.round_statistics);
+    backend.commit(statistics_.next, statistics_.live, state_);
+  }
+  if (ema_) ema_->update(state_);
+  unscaled_ = false;
+  record();
+}
 
-  rules_.divisor = weight_ * options_.divisor;
-  if (options_.measure) backend.check_gradients(buffers_.gradients(), active_, rules_.divisor, state_);
-  backend.decide(rules_, table_, state_);
+void Step::check_and_decide() {
+  Backend& backend = backend_for(buffers_.device());
+  const Tensor& gradients = buffers_.gradients();
+  const Tensor scale = scaler_->device_state(scale_index_);
+  const ScalerOptions& scaler = scaler_->options();
+  rules_.divisor = unscaled_ ? 1.0 : weight_ * options_.divisor;
+  rules_.unscaled = unscaled_ || per_loss();
+  rules_.attributed = per_loss();
+  if (!rules_.unscaled) sanitize(active_, scale_index_);
+  if (options_.measure)
+    backend.check_gradients(gradients, active_,
+                            {.divisor = rules_.divisor,
+                             .unscaled = rules_.unscaled,
+                             .magnitude = scaler.estimator != ScaleEstimator::none},
+                            state_, scale);
+  backend.decide(rules_, table_, state_, scale);
+  ++scaler_->applied_;
+  applied_in_ = scaler_->iteration_;
+  if (own_scaler_) own_scaler_->advance();
+}
+
+void Step::update_groups() {
+  Backend& backend = backend_for(buffers_.device());
   for (const Group& group : groups_) {
     if (group.active.empty()) continue;
     UpdateRule rule = group.optimizer.rule();
@@ -281,12 +451,10 @@ void Step::apply() {
                     .moment1 = moments_[0],
                     .moment2 = moments_[1],
                     .moment3 = moments_[2],
-                    .counts = counts_},
+                    .counts = counts_,
+                    .rounding = options_.rounding},
                    state_);
   }
-  if (statistics_.live.defined()) backend.commit(statistics_.next, statistics_.live, state_);
-  if (ema_) ema_->update(state_);
-  record();
 }
 
 // Lets what the step's forward added to the counters wait for its outcome.
@@ -324,7 +492,8 @@ void Step::record() {
   ++attempted_;
   count_batches();
   const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);
-  backend.copy_bytes(state_, reports_[slot]);
+  backend.copy_bytes(state_, reports_[slot].rows(0, kStateBytes));
+  backend.copy_bytes(scaler_->device_state(scale_index_), reports_[slot].rows(kStateBytes, kScaleBytes));
   marks_[slot] = backend.mark();
   settle_counters();
   for (const FlatBuffers::Slot& s : buffers_.slots()) s.parameter.leaf().clear_gradient();
@@ -347,7 +516,9 @@ void Step::record() {
 
 StepReport Step::report(std::size_t slot) const {
   StepState s;
+  ScaleState scale;
   std::memcpy(&s, reports_[slot].raw(), sizeof(s));
+  std::memcpy(&scale, reports_[slot].data<std::uint8_t>() + kStateBytes, sizeof(scale));
   return {.attempted = s.attempted,
           .applied = s.applied,
           .skipped = s.skipped,
@@ -357,7 +528,8 @@ StepReport Step::report(std::size_t slot) const {
           .gradient_norm = s.gradient_norm,
           .clip_factor = static_cast<double>(s.clip_factor),
           .loss_scale = static_cast<double>(s.used_scale),
-          .next_loss_scale = static_cast<double>(s.loss_scale)};
+          .next_loss_scale = static_cast<double>(scale.value),
+          .exhausted = scale.exhausted != 0};
 }
 
 StepReport Step::last_report() {

@@ -23,24 +23,15 @@
 #include "nn/module.h"
 #include "optim/ema.h"
 #include "optim/flat_buffers.h"
+#include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
 #include "optim/schedules.h"
 
 namespace tandem::optim {
 
-// The loss scale: × backoff_factor after a skipped step, × growth_factor after growth_interval applied ones
-// in a row, within [min, max]. The defaults are no scaling.
-struct ScaleOptions {
-  double initial = 1.0;
-  double growth_factor = 1.0;
-  double backoff_factor = 1.0;
-  std::int64_t growth_interval = 2000;
-  double min = 1.0;
-  double max = 16777216.0;
-};
-
 struct StepOptions {
-  ScaleOptions scaler{};
+  ScalerOptions scaler{};
+  LossScaler* shared_scaler = nullptr;  // instead of a scaler of its own; must outlive the step
   // The learning rate; without one it is the optimizer's. With one, the first optimizer's lr is either not
   // given or the schedule's peak; further optimizers keep their ratio to the first.
   std::optional<Schedule> schedule{};
@@ -51,6 +42,11 @@ struct StepOptions {
   // The type of the copies that the forward pass of a mixed-precision run reads instead of the masters; the
   // update writes them in its one pass. Absent: no copies.
   std::optional<DType> working{};
+  // No masters: what the update stores is rounded as if the buffers had a 16-bit type. The values of the
+  // parameters at the start are rounded too.
+  StorageRounding rounding{};
+  // Running statistics are held on the grid of this 16-bit type. Absent: f32.
+  std::optional<DType> round_statistics{};
   bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
   // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
   // and no norm is reported. clip_norm needs it.
@@ -71,9 +67,8 @@ struct StepReport {
   double clip_factor = 1.0;      // by norm
   double loss_scale = 1.0;       // that this step used
   double next_loss_scale = 1.0;  // of the next one
+  bool exhausted = false;        // the scale cannot fall further and gradients overflow still
 };
-
-using NamedTensor = std::pair<std::string, Tensor>;
 
 class Step {
  public:
@@ -85,15 +80,21 @@ class Step {
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  // Backward of one micro-batch, seeded with the loss scale, which is read where it lives: on the device.
-  // `loss` is a mean over `samples` (examples or tokens); the step's gradient is the mean over all of its
-  // samples. With equal counts the seed is the scale itself, and the division happens when the update
-  // unscales. Throws UserError beyond `accumulate` calls, for a loss that backward() refuses, when gradients
-  // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
-  // gradients, see clear().
-  void backward(const Tensor& loss, double samples = 1.0);
+  // Backward of one micro-batch (or of one of several losses, `loss_index` with ScalerScope::loss), seeded
+  // with the loss scale, which is read where it lives: on the device. `loss` is a mean over `samples`
+  // (examples or tokens); the step's gradient is the mean over all of its samples. With equal counts the seed
+  // is the scale itself, and the division happens when the update unscales. Throws UserError beyond
+  // `accumulate` calls (times the scaler's losses), after unscale(), for a loss that backward() refuses, when
+  // gradients are there that no call of this made, and inside an Ema::Scope. A failed backward drops the
+  // step's gradients, see clear().
+  void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
+  // Divides the gradients of the leaves by the scale in place, for code that looks at them or changes them
+  // before apply(): a clipping of one's own (optim/clip.h), a measurement. apply() does so by itself in the
+  // pass of the update. What is not finite here skips the step, whatever becomes of it. Throws UserError
+  // without a backward, when called twice, and after an apply() that waits for LossScaler::update().
+  void unscale();
   // All micro-batches are there.
-  bool ready() const { return micro_batches_ == options_.accumulate; }
+  bool ready() const { return micro_batches_ == options_.accumulate * losses(); }
   // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
   // A parameter without a gradient keeps its value, moments and update count.
   void apply();
@@ -109,6 +110,10 @@ class Step {
   std::int64_t attempted() const { return attempted_; }  // known without waiting
   int micro_batches() const { return micro_batches_; }   // since the last apply
   const StepOptions& options() const { return options_; }
+  // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
+  // (gradient penalties) with.
+  LossScaler& scaler() { return *scaler_; }
+  Tensor loss_scale(int loss_index = 0) const { return scaler_->scale(scale_index(loss_index)); }
   const FlatBuffers& buffers() const { return buffers_; }
   Ema* ema() { return ema_.get(); }  // nullptr without StepOptions::ema
 
@@ -128,12 +133,26 @@ class Step {
     std::vector<UpdateRange> active;  // those with a gradient in this step
   };
 
+  // ready → unscale() → unscaled → apply() → stepped → (the scaler's update) → ready
+  enum class Phase : std::uint8_t { ready, unscaled, stepped };
+
   void check_options() const;
+  Phase phase() const;
+  bool per_loss() const { return scaler_->options().scope == ScalerScope::loss; }
+  int losses() const { return scaler_->options().losses; }
+  int scale_index(int loss_index) const { return per_loss() ? loss_index : scale_index_; }
+  void unscale_loss(int loss_index);
+  void sanitize(const std::vector<UpdateRange>& ranges, int scale_index);
+  void take_accumulated();
+  void reset_gathered();
+  void round_initial();
+  void check_and_decide();
+  void update_groups();
   void assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers);
   void resolve_schedule();
   void allocate_moments();
   void allocate_working_copies();
-  Tensor seed_for(const Tensor& loss, double weight) const;
+  Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void collect_ranges();
   void fill_table();
   void count_batches();
@@ -141,6 +160,8 @@ class Step {
   void record();
   StepReport report(std::size_t slot) const;
   StepState host_state();
+  const Tensor& gradients_so_far() const;
+  bool has_gradient_so_far(std::size_t slot) const;
   Tensor accumulation_state() const;
   std::vector<NamedTensor> persistent_state();
 
@@ -161,13 +182,22 @@ class Step {
   std::unique_ptr<Ema> ema_;
   StepRules rules_;
 
+  std::unique_ptr<LossScaler> own_scaler_;
+  LossScaler* scaler_ = nullptr;
+  int scale_index_ = 0;
+  bool unscaled_ = false;
+  std::int64_t applied_in_ = -1;  // iteration of the scaler in which apply() was called last
+  // With a scale for each loss: the sum of the unscaled gradients so far, and which slots have one.
+  Tensor accumulated_;
+  std::vector<char> has_accumulated_;
+  std::vector<UpdateRange> fresh_, further_;
+
   Tensor state_;  // StepState in device memory
-  Tensor scale_;  // f32 scalar: its loss_scale
   Tensor table_;  // learning rates, see Backend::decide
   Tensor table_host_;
   std::int64_t table_end_ = 0;       // applied counts the table serves lie below
   std::vector<UpdateRange> active_;  // of all optimizers
-  std::array<Tensor, 2> reports_;    // host copies of the state, of even and odd steps
+  std::array<Tensor, 2> reports_;    // host copies of the state and its scale, of even and odd steps
   std::array<std::uint64_t, 2> marks_{};
   std::int64_t attempted_ = 0;
   int micro_batches_ = 0;

@@ -12,10 +12,8 @@ namespace tandem::optim {
 
 namespace {
 
-constexpr const char* kCounters =
-    "step.counters";  // i64: attempted, applied, skipped, clean, consecutive skips
-constexpr const char* kValues =
-    "step.values";  // f64: next and used loss scale, learning rate, norm, clip factor
+constexpr const char* kCounters = "step.counters";  // i64: attempted, applied, skipped, consecutive skips
+constexpr const char* kValues = "step.values";      // f64: used loss scale, learning rate, norm, clip factor
 constexpr const char* kAccumulation =
     "step.accumulation";  // f64: micro-batches, their weight, samples of the first
 
@@ -52,6 +50,12 @@ StepState Step::host_state() {
   StepState state;
   std::memcpy(&state, reports_[static_cast<std::size_t>(attempted_ % 2)].raw(), sizeof(state));
   return state;
+}
+
+// Where the gradients of the micro-batches so far are, and whether a slot has one.
+const Tensor& Step::gradients_so_far() const { return per_loss() ? accumulated_ : buffers_.gradients(); }
+bool Step::has_gradient_so_far(std::size_t slot) const {
+  return per_loss() ? has_accumulated_[slot] != 0 : buffers_.slots()[slot].parameter.gradient().defined();
 }
 
 Tensor Step::accumulation_state() const {
@@ -91,25 +95,30 @@ std::vector<NamedTensor> Step::persistent_state() {
 std::vector<NamedTensor> Step::state() {
   require(!ema_ || !ema_->swapped_in(), "state",
           "the model holds its averages: leave the Ema::Scope before saving");
+  require(!unscaled_, "state", "the gradients are unscaled already: call apply() before saving");
   const StepState s = host_state();
   std::vector<NamedTensor> state = persistent_state();
-  state.emplace_back(kCounters, Tensor::from(std::vector<std::int64_t>{s.attempted, s.applied, s.skipped,
-                                                                       s.clean, s.consecutive_skips},
-                                             {5}));
   state.emplace_back(
-      kValues,
-      Tensor::from(std::vector<double>{static_cast<double>(s.loss_scale), static_cast<double>(s.used_scale),
-                                       s.learning_rate, s.gradient_norm, static_cast<double>(s.clip_factor)},
-                   {5}));
+      kCounters,
+      Tensor::from(std::vector<std::int64_t>{s.attempted, s.applied, s.skipped, s.consecutive_skips}, {4}));
+  state.emplace_back(kValues,
+                     Tensor::from(std::vector<double>{static_cast<double>(s.used_scale), s.learning_rate,
+                                                      s.gradient_norm, static_cast<double>(s.clip_factor)},
+                                  {4}));
+  if (own_scaler_) {
+    for (NamedTensor& named : own_scaler_->state()) state.push_back(std::move(named));
+  }
   state.emplace_back(kAccumulation, accumulation_state());
   const auto add_count = [&](const std::string& name, std::int64_t count) {
     state.emplace_back(name, Tensor::from(std::vector<std::int64_t>{count}, {1}));
   };
   for (const nn::Counter& counter : counters_) add_count("counter." + counter.name, *counter.live);
   if (micro_batches_ > 0) {
-    for (const FlatBuffers::Slot& slot : buffers_.slots()) {
-      if (slot.parameter.gradient().defined())
-        state.emplace_back("gradient." + slot.parameter.name(), buffers_.range(buffers_.gradients(), slot));
+    const auto& slots = buffers_.slots();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (has_gradient_so_far(i))
+        state.emplace_back("gradient." + slots[i].parameter.name(),
+                           buffers_.range(gradients_so_far(), slots[i]));
     }
     for (const nn::Statistic& statistic : module_.statistics())
       state.emplace_back("next_statistic." + statistic.name, statistic.next.detach());
@@ -125,8 +134,11 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   Given given(state.begin(), state.end());
   require(given.size() == state.size(), "state", "a name occurs twice");
   std::vector<NamedTensor> targets = persistent_state();
-  const Tensor counters = Tensor::empty({5}, {.dtype = DType::i64}),
-               values = Tensor::empty({5}, {.dtype = DType::f64});
+  const Tensor counters = Tensor::empty({4}, {.dtype = DType::i64}),
+               values = Tensor::empty({4}, {.dtype = DType::f64});
+  std::vector<NamedTensor> scales;
+  if (own_scaler_) scales = own_scaler_->state();
+  for (const NamedTensor& scale : scales) targets.push_back(scale);
   const Tensor accumulation = accumulation_state();
   targets.emplace_back(kCounters, counters);
   targets.emplace_back(kValues, values);
@@ -142,12 +154,14 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   const bool accumulating = in_progress != given.end() && in_progress->second.defined() &&
                             in_progress->second.numel() == 3 &&
                             in_progress->second.to_vector<double>()[0] > 0.0;
-  std::vector<Parameter> with_gradient;
+  std::vector<char> with_gradient(buffers_.slots().size(), 0);
   if (accumulating) {
-    for (const FlatBuffers::Slot& slot : buffers_.slots()) {
+    if (per_loss() && !accumulated_.defined()) accumulated_ = buffers_.make(MemoryKind::gradients);
+    for (std::size_t i = 0; i < with_gradient.size(); ++i) {
+      const FlatBuffers::Slot& slot = buffers_.slots()[i];
       if (!given.contains("gradient." + slot.parameter.name())) continue;
-      with_gradient.push_back(slot.parameter);
-      targets.emplace_back("gradient." + slot.parameter.name(), buffers_.range(buffers_.gradients(), slot));
+      with_gradient[i] = 1;
+      targets.emplace_back("gradient." + slot.parameter.name(), buffers_.range(gradients_so_far(), slot));
     }
     for (const nn::Statistic& statistic : module_.statistics())
       targets.emplace_back("next_statistic." + statistic.name, statistic.next.detach());
@@ -155,7 +169,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   }
   check_fit(given, targets);
   const double micro_batches = given.at(kAccumulation).to_vector<double>()[0];
-  require(micro_batches <= options_.accumulate, "state",
+  require(micro_batches <= options_.accumulate * losses(), "state",
           "saved after {} micro-batches of a step, accumulate is {}", micro_batches, options_.accumulate);
 
   Backend& backend = backend_for(buffers_.device());
@@ -168,7 +182,12 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     for (const nn::Counter& counter : counters_) *counter.next = *counter.live;
   }
   for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
-  for (const Parameter& parameter : with_gradient) parameter.leaf().mark_written();
+  if (per_loss()) {
+    has_accumulated_ = with_gradient;
+  } else {
+    for (std::size_t i = 0; i < with_gradient.size(); ++i)
+      if (with_gradient[i]) buffers_.slots()[i].parameter.leaf().mark_written();
+  }
   if (!accumulating && statistics_.live.defined()) backend.copy_bytes(statistics_.live, statistics_.next);
 
   const std::int64_t* n = counters.data<std::int64_t>();
@@ -177,20 +196,24 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   loaded.attempted = n[0];
   loaded.applied = n[1];
   loaded.skipped = n[2];
-  loaded.clean = n[3];
-  loaded.consecutive_skips = n[4];
-  loaded.skip = n[4] > 0;
-  loaded.loss_scale = static_cast<float>(v[0]);
-  loaded.used_scale = static_cast<float>(v[1]);
-  loaded.learning_rate = v[2];
-  loaded.gradient_norm = v[3];
-  loaded.clip_factor = static_cast<float>(v[4]);
+  loaded.consecutive_skips = n[3];
+  loaded.skip = n[3] > 0;
+  loaded.used_scale = static_cast<float>(v[0]);
+  loaded.learning_rate = v[1];
+  loaded.gradient_norm = v[2];
+  loaded.clip_factor = static_cast<float>(v[3]);
   const double* a = accumulation.data<double>();
   micro_batches_ = static_cast<int>(a[0]);
   weight_ = a[1];
   reference_ = a[2];
-  for (const Tensor& report : reports_) std::memcpy(report.raw(), &loaded, sizeof(loaded));
-  backend.copy_bytes(reports_[0], state_);
+  if (own_scaler_) own_scaler_->load_state(scales);
+  constexpr Index kStateBytes = sizeof(StepState), kScaleBytes = sizeof(ScaleState);
+  for (const Tensor& report : reports_) {
+    std::memcpy(report.raw(), &loaded, sizeof(loaded));
+    backend.copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
+  }
+  backend.copy_bytes(reports_[0].rows(0, kStateBytes), state_);
+  unscaled_ = false;
   marks_ = {backend.mark(), backend.mark()};
   attempted_ = settled_ = loaded.attempted;
   table_end_ = attempted_;  // the table is filled anew

@@ -14,6 +14,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "optim/registry.h"
+#include "train/config/precision.h"
 #include "train/run_directory.h"
 #include "train/weights.h"
 
@@ -64,13 +65,6 @@ DataDescription data_description(const Json& json) {
 
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
-  const auto unavailable = [&](bool asked, const char* path, const char* what) {
-    require(!asked, "", "{}: {}: {}", config::place_of(loaded.given, "precision"), path, what);
-  };
-  unavailable(config.precision.level == "O3", "precision.level",
-              "O3 (no masters) is not available in this build; use O1 or O2");
-  unavailable(config.precision.batch_norm == "lower", "precision.batch_norm",
-              "batch norm in 16 bits is not available in this build; its statistics are FP32");
   if (config.threads) cpu::set_threads(static_cast<int>(*config.threads));
 }
 
@@ -242,21 +236,7 @@ optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_p
   return optim::make_schedule(given.name, options);
 }
 
-amp::Precision precision_of(const config::Config& config) {
-  const auto& from = config.precision;
-  const auto dtype = [](const std::string& name) {
-    return name == "fp16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
-  };
-  amp::Precision precision{.level = from.level == "O0"   ? amp::Level::O0
-                                    : from.level == "O1" ? amp::Level::O1
-                                                         : amp::Level::O2,
-                           .dtype = dtype(from.dtype),
-                           .round_weight_gradients = from.wgrad == "lower",
-                           .lists = {from.lists.allow, from.lists.deny, from.lists.infer},
-                           .layers = {}};
-  for (const auto& [match, layer] : from.layers) precision.layers.push_back({match, dtype(layer)});
-  return precision;
-}
+amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }
 
 std::string precision_note(const config::Config& config) {
   if (config.precision.is_fp32()) return "";
@@ -267,29 +247,9 @@ std::string precision_note(const config::Config& config) {
   return "this CPU has no AMX: BF16 halves the memory of activations here, and is not faster than FP32";
 }
 
-namespace {
-
-optim::ScaleOptions scale_options(const config::PrecisionConfig& precision) {
-  const config::ScalerConfig& from = precision.scaler;
-  if (precision.is_fp32() && !from.static_scale) return {};
-  if (from.static_scale)
-    return {.initial = *from.static_scale, .min = *from.static_scale, .max = *from.static_scale};
-  if (from.mode == "none" || (from.mode == "auto" && precision.dtype == "bf16")) return {};
-  return {.initial = from.initial,
-          .growth_factor = from.growth,
-          .backoff_factor = from.backoff,
-          .growth_interval = from.interval,
-          .min = 1.0,
-          .max = from.ceiling};
-}
-
-}  // namespace
-
 optim::StepOptions step_options(const config::Config& config, optim::Schedule schedule) {
-  optim::StepOptions options;
-  options.scaler = scale_options(config.precision);
-  const amp::Precision precision = precision_of(config);
-  if (precision.lowers()) options.working = precision.dtype;
+  optim::StepOptions options =
+      amp::step_options(precision_of(config), static_cast<std::uint64_t>(config.seed));
   options.schedule = std::move(schedule);
   options.clip_norm = config.clip_norm;
   options.clip_value = config.clip_value;

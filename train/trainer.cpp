@@ -307,14 +307,8 @@ optim::StepReport Trainer::settle(Session& session, Pending& pending) {
       ++session.diagnosed;
       diagnose(session, pending, report);
     }
-    if (report.consecutive_skips >= config_.precision.max_skips) {
-      diagnose(session, pending, report);
-      throw Diverged{fmt::format(
-          "step {}: {} steps in a row were skipped (precision.max_skips), the loss scale is down to {}; {}",
-          report.attempted, report.consecutive_skips, report.next_loss_scale,
-          session.last_overflow.empty() ? "no op was found to overflow when the step was run again"
-                                        : session.last_overflow)};
-    }
+    if (report.exhausted || report.consecutive_skips >= config_.precision.max_skips)
+      give_up(session, pending, report);
     if (!retries()) break;
     const Pending again = std::exchange(pending, {});
     pending.seconds = again.seconds;
@@ -329,6 +323,22 @@ optim::StepReport Trainer::settle(Session& session, Pending& pending) {
     report = step_->synchronize();
   }
   return report;
+}
+
+// Ends a run whose steps are skipped without end, with the cause.
+void Trainer::give_up(Session& session, const Pending& pending, const optim::StepReport& report) {
+  diagnose(session, pending, report);
+  const std::string why =
+      report.exhausted
+          ? fmt::format(
+                "the step overflowed at a loss scale of {}, the lowest there is (precision.scaler.floor)",
+                report.loss_scale)
+          : fmt::format("{} steps in a row were skipped (precision.max_skips), the loss scale is down to {}",
+                        report.consecutive_skips, report.next_loss_scale);
+  throw Diverged{fmt::format("step {}: {}; {}", report.attempted, why,
+                             session.last_overflow.empty()
+                                 ? "no op was found to overflow when the step was run again"
+                                 : session.last_overflow)};
 }
 
 void Trainer::diagnose(Session& session, const Pending& pending, const optim::StepReport& report) {
@@ -347,7 +357,7 @@ void Trainer::diagnose(Session& session, const Pending& pending, const optim::St
 
 // FP32 and BF16 have the same range: only where the loss is scaled does a skip mean anything but divergence.
 bool Trainer::may_overflow() const {
-  return !config_.precision.is_fp32() && step_->options().scaler.backoff_factor < 1.0;
+  return !config_.precision.is_fp32() && step_->scaler().options().moves();
 }
 
 bool Trainer::retries() const { return may_overflow() && config_.precision.on_skip == "retry"; }
@@ -381,6 +391,12 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
         "step {} (epoch {}): the loss is {}, at a learning rate of {:g}; try a lower optimizer.lr, "
         "schedule.warmup_steps or clip_norm, or go on regardless with on_divergence=continue",
         pending.attempted, session.state.epoch, loss, report.learning_rate)};
+  if (!may_overflow() && report.consecutive_skips >= config_.precision.max_skips)
+    throw Diverged{
+        fmt::format("step {}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
+                    "finite at a loss scale "
+                    "of {}, which does not move; try a dynamic scaler, a lower optimizer.lr or clip_norm",
+                    report.attempted, report.consecutive_skips, report.loss_scale)};
   if (!session.progress) return;
   const std::int64_t per_epoch = steps_per_epoch();
   session.progress->update({.epoch = session.state.epoch,

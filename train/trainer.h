@@ -77,6 +77,7 @@ class Trainer {
   Tensor loss_of(const datasets::Batch& batch, int micro_batch);
   void end_step(Session& session, Pending pending);
   optim::StepReport settle(Session& session, Pending& pending);
+  [[noreturn]] void give_up(Session& session, const Pending& pending, const optim::StepReport& report);
   void diagnose(Session& session, const Pending& pending, const optim::StepReport& report);
   std::uint32_t random_step() const;
   void read_outcomes(Session& session, const optim::StepReport& report);

@@ -7,12 +7,16 @@
 #include "core/kernels/update.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/simd.h"
 #include "core/error.h"
+#include "core/kernels/loss_scale.h"
+#include "core/kernels/rounding.h"
+#include "core/random.h"
 
 namespace tandem::cpu {
 
@@ -68,6 +72,16 @@ StepState& state_of(const Tensor& state) {
   return *static_cast<StepState*>(state.raw());
 }
 
+ScaleState& scale_of(const Tensor& scale) {
+  ensure(scale.dtype() == DType::u8 && scale.bytes() == sizeof(ScaleState), "update",
+         "{} is not a loss scale", to_string(scale));
+  return *static_cast<ScaleState*>(scale.raw());
+}
+
+std::int32_t saturating_sum(std::int32_t count, Index more) {
+  return static_cast<std::int32_t>(std::min<Index>(std::numeric_limits<std::int32_t>::max(), count + more));
+}
+
 // ---- Norms
 // ----------------------------------------------------------------------------------------------------
 
@@ -90,7 +104,19 @@ Index count_non_finite(const T* x, T factor, Index n) {
 }
 
 template <class T>
-void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, T factor, StepState& state) {
+double greatest_finite(const T* x, T factor, Index n) {
+  T greatest = 0;
+#pragma omp simd reduction(max : greatest)
+  for (Index i = 0; i < n; ++i) {
+    const T size = std::abs(x[i] * factor);
+    greatest = std::max(greatest, size <= std::numeric_limits<T>::max() ? size : T(0));
+  }
+  return static_cast<double>(greatest);
+}
+
+template <class T>
+void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, T factor, bool magnitude,
+           StepState& state) {
   Scratch& s = scratch();
   const Index total = cut(ranges, limit, s.blocks);
   s.squares.resize(s.blocks.size());
@@ -102,9 +128,13 @@ void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, 
     state.sum_of_squares += squares[b];
     if (std::isfinite(squares[b])) continue;  // squares of finite f32 values cannot overflow an f64
     const Index bad = count_non_finite(gradient + s.blocks[b].first, factor, s.blocks[b].count);
-    state.non_finite = static_cast<std::int32_t>(
-        std::min<Index>(std::numeric_limits<std::int32_t>::max(), state.non_finite + bad));
+    state.non_finite = saturating_sum(state.non_finite, bad);
   }
+  if (!magnitude) return;
+  for_blocks(s.blocks, total, [&](Index b, const Block& block) {
+    squares[b] = greatest_finite(gradient + block.first, factor, block.count);
+  });
+  for (std::size_t b = 0; b < s.blocks.size(); ++b) state.amax = std::max(state.amax, squares[b]);
 }
 
 // ---- Update
@@ -115,6 +145,8 @@ struct Pointers {
   float *master, *moment1, *moment2, *moment3;
   void* working;  // 16-bit, or nullptr
   DType working_dtype;
+  StorageRounding rounding;
+  RandomKey key;  // of stochastic rounding
 };
 
 template <class S>
@@ -122,6 +154,47 @@ void narrow_block(const float* x, S* y, Index n) {
   Index i = 0;
   for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
   if (i < n) store_first(y + i, load_first(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
+}
+
+template <class S>
+void round_block(float* x, Index n) {
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    S rounded[kLanes];
+    store(rounded, load(x + i));
+    store(x + i, load(rounded));
+  }
+  for (; i < n; ++i) x[i] = widen(convert<S>(x[i]));
+}
+
+void round_block(float* x, DType dtype, Index n) {
+  dtype == DType::f16 ? round_block<Half>(x, n) : round_block<BFloat16>(x, n);
+}
+
+void round_stochastically(float* x, DType dtype, Index first, Index n, const RandomKey& key) {
+  std::array<std::uint32_t, 4> words{};
+  for (Index i = 0; i < n; ++i) {
+    const Index element = first + i;
+    if (i == 0 || element % 4 == 0) words = philox(key, static_cast<std::uint32_t>(element / 4));
+    const std::uint32_t random = words[static_cast<std::size_t>(element % 4)];
+    x[i] = dtype == DType::f16 ? kernels::round_f16_stochastic(x[i], random)
+                               : kernels::round_bf16_stochastic(x[i], random);
+  }
+}
+
+// Rounds what an update of a block stored.
+void round_stored(const Pointers& p, Index first, Index n) {
+  const StorageRounding& rounding = p.rounding;
+  if (rounding.moments != DType::f32) {
+    for (float* const moment : {p.moment1, p.moment2, p.moment3})
+      if (moment) round_block(moment + first, rounding.moments, n);
+  }
+  if (rounding.weights == DType::f32) return;
+  if (rounding.stochastic) {
+    round_stochastically(p.master + first, rounding.weights, first, n, p.key);
+  } else {
+    round_block(p.master + first, rounding.weights, n);
+  }
 }
 
 template <class Element>
@@ -146,6 +219,7 @@ void update_block(const UpdateConstants& constants, const Pointers& p, Index fir
     if constexpr (k2) m2[i] = b;
     if constexpr (k3) m3[i] = c;
   }
+  round_stored(p, first, n);
   if (p.working == nullptr) return;
   if (p.working_dtype == DType::f16) {
     narrow_block(w, static_cast<Half*>(p.working) + first, n);
@@ -249,7 +323,7 @@ float* buffer(const Tensor& tensor, Index length) {
   return tensor.data<float>();
 }
 
-Pointers pointers_of(const UpdateBuffers& buffers) {
+Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
   const Index length = buffers.master.numel();
   const Tensor& working = buffers.working;
   ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
@@ -260,33 +334,97 @@ Pointers pointers_of(const UpdateBuffers& buffers) {
           .moment2 = buffer(buffers.moment2, length),
           .moment3 = buffer(buffers.moment3, length),
           .working = working.defined() ? working.raw() : nullptr,
-          .working_dtype = working.defined() ? working.dtype() : DType::f32};
+          .working_dtype = working.defined() ? working.dtype() : DType::f32,
+          .rounding = buffers.rounding,
+          .key = {.seed = buffers.rounding.seed,
+                  .purpose = RandomPurpose::rounding,
+                  .step = static_cast<std::uint32_t>(step.attempted)}};
 }
 
 }  // namespace
 
-void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges, double divisor,
-                                 const Tensor& state) {
+void CpuBackend::note_loss(const Tensor& loss, const Tensor& scale) {
+  const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
+  if (!std::isfinite(value)) ++scale_of(scale).forward_non_finite;
+}
+
+void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                                 const GradientCheck& rules, const Tensor& state, const Tensor& scale) {
+  const ScaleState none;
+  const double factor =
+      kernels::unscale_factor(rules.unscaled ? none : scale_of(scale), rules.divisor, rules.unscaled);
   StepState& s = state_of(state);
-  const double factor = 1.0 / (static_cast<double>(s.loss_scale) * divisor);
   if (gradient.dtype() == DType::f64) {
-    check(gradient.data<double>(), ranges, gradient.numel(), factor, s);
+    check(gradient.data<double>(), ranges, gradient.numel(), factor, rules.magnitude, s);
   } else {
-    check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), s);
+    check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), rules.magnitude, s);
   }
 }
 
-void CpuBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state) {
+void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                         const UnscaleOptions& options, const Tensor& target, const Tensor& state,
+                         const Tensor& scale) {
+  ScaleState& from = scale_of(scale);
+  StepState& step = state_of(state);
+  const float factor = static_cast<float>(kernels::unscale_factor(from, options.divisor, false));
+  const float* const x = gradient.data<float>();
+  float* const y = target.data<float>();
+  Scratch& s = scratch();
+  const Index total = cut(ranges, gradient.numel(), s.blocks);
+  s.squares.resize(s.blocks.size());
+  double* const bad = s.squares.data();
+  for_blocks(s.blocks, total, [&](Index b, const Block& block) {
+    Index count = 0;
+#pragma omp simd reduction(+ : count)
+    for (Index i = block.first; i < block.first + block.count; ++i) {
+      const float value = x[i] * factor;
+      count += !std::isfinite(value);
+      y[i] = options.add ? y[i] + value : value;
+    }
+    bad[b] = static_cast<double>(count);
+  });
+  double found = 0.0;
+  for (std::size_t b = 0; b < s.blocks.size(); ++b) found += bad[b];
+  step.non_finite = saturating_sum(step.non_finite, static_cast<Index>(found));
+  if (options.attribute && found > 0.0) ++from.found;
+}
+
+void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                          const Tensor& scale) {
+  constexpr float kGreatest = 65504.0f;
+  const bool at_floor = scale_of(scale).value <= floor;
+  float* const x = gradient.data<float>();
+  Scratch& s = scratch();
+  const Index total = cut(ranges, gradient.numel(), s.blocks);
+  for_blocks(s.blocks, total, [&](Index, const Block& block) {
+    for (Index i = block.first; i < block.first + block.count; ++i) {
+      if (std::isfinite(x[i])) continue;
+      if (std::isinf(x[i])) {
+        x[i] = std::copysign(kGreatest, x[i]);
+      } else if (at_floor) {
+        x[i] = 0.0f;
+      }
+    }
+  });
+}
+
+void CpuBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                        const Tensor& scale) {
   ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
          to_string(lr_table));
-  kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state));
+  kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
+                       scale_of(scale));
+}
+
+void CpuBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {
+  kernels::update_scale(rules, scale_of(scale));
 }
 
 void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
                         const UpdateBuffers& buffers, const Tensor& state) {
   const StepState& step = state_of(state);
   if (step.skip) return;
-  const Pointers p = pointers_of(buffers);
+  const Pointers p = pointers_of(buffers, step);
   std::int64_t* const counts = buffers.counts.data<std::int64_t>();
   Scratch& s = scratch();
   const Index total = cut(ranges, buffers.master.numel(), s.blocks);
@@ -341,6 +479,11 @@ void CpuBackend::update_average(const Tensor& value, const Tensor& average, cons
   float* __restrict y = average.data<float>();
 #pragma omp parallel for simd schedule(static) if (n > kSerial)
   for (Index i = 0; i < n; ++i) y[i] += rest * (x[i] - y[i]);
+}
+
+void CpuBackend::round_to(const Tensor& x, DType dtype) {
+  ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
+  round_block(x.data<float>(), dtype, x.numel());
 }
 
 void CpuBackend::scale_and_limit(const Tensor& x, double factor, double limit) {

@@ -13,40 +13,38 @@
 
 namespace tandem::kernels {
 
-// What a step does with what check_gradients gathered. `table` as in Backend::decide, with `entries` learning
-// rates.
+// The factor that makes a gradient unscaled: 1 / (scale · divisor).
+TANDEM_HD double unscale_factor(const ScaleState& scale, double divisor, bool unscaled) {
+  return 1.0 / ((unscaled ? 1.0 : static_cast<double>(scale.value)) * divisor);
+}
+
+// What a step does with what check_gradients gathered, and what the scale is told of it. `table` as in
+// Backend::decide, with `entries` learning rates.
 TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
-                           StepState& state) {
+                           StepState& state, ScaleState& scale) {
   const bool finite = state.non_finite == 0;
   state.skip = rules.measured && rules.skip_non_finite && !finite;
   state.gradient_norm = rules.measured && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
   const double clip = rules.clip_norm / (state.gradient_norm + 1e-6);
   state.clip_factor = clip < 1.0 ? static_cast<float>(clip) : 1.0f;  // 1 when the norm is NaN
-  state.used_scale = state.loss_scale;
+  state.used_scale = scale.value;
   state.gradient_factor =
-      static_cast<float>((clip < 1.0 ? clip : 1.0) / (static_cast<double>(state.used_scale) * rules.divisor));
+      static_cast<float>((clip < 1.0 ? clip : 1.0) * unscale_factor(scale, rules.divisor, rules.unscaled));
   std::int64_t entry = state.applied - static_cast<std::int64_t>(table[0]);
   entry = entry < 0 ? 0 : entry >= entries ? entries - 1 : entry;
   state.learning_rate = table[1 + entry];
 
+  if (!rules.attributed && !finite) ++scale.found;
+  if (state.amax > scale.amax) scale.amax = state.amax;
   ++state.attempted;
   if (state.skip) {
     ++state.skipped;
     ++state.consecutive_skips;
-    state.clean = 0;
-    const float lower = state.loss_scale * rules.backoff_factor;
-    state.loss_scale = lower > rules.min_scale ? lower : rules.min_scale;
   } else {
     ++state.applied;
     state.consecutive_skips = 0;
-    ++state.clean;
-    if (rules.growth_factor != 1.0f && state.clean >= rules.growth_interval) {
-      const float higher = state.loss_scale * rules.growth_factor;
-      state.loss_scale = higher < rules.max_scale ? higher : rules.max_scale;
-      state.clean = 0;
-    }
   }
-  state.sum_of_squares = 0.0;
+  state.sum_of_squares = state.amax = 0.0;
   state.non_finite = 0;
 }
 

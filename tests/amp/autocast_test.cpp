@@ -266,7 +266,7 @@ TEST_CASE("a mixed-precision step follows the f32 one", "[autocast]") {
     optim::StepOptions options;
     if (precision.lowers()) options.working = precision.dtype;
     if (precision.lowers() && precision.dtype == DType::f16)
-      options.scaler = {.initial = 1024.0, .growth_factor = 2.0, .backoff_factor = 0.5};
+      options.scaler = {.initial = 1024.0, .growth = 2.0, .backoff = 0.5};
     optim::Step step(*model, {&optimizer}, options);
     std::vector<double> values;
     for (int i = 0; i < 10; ++i) {

@@ -1,5 +1,7 @@
 // Mixed precision as a user turns it on: one key.
+#include "core/convert.h"
 #include "tests/program/support.h"
+#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
@@ -87,11 +89,40 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   const TemporaryDirectory directory;
   const Outcome outcome =
       train(directory, "run",
-            R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"initial":16777216,"backoff":0.999}})",
+            R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"initial":16777216,"hysteresis":100}})",
             {"epochs=1"});
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause"));
   CHECK(events(directory, "run", "end")[0]["status"] == "failed");
+
+  const Outcome at_floor =
+      train(directory, "floor",
+            R"({"level":"O1","dtype":"fp16","scaler":{"initial":16777216,"floor":8388608}})", {"epochs=1"});
+  CHECK(at_floor.exit_code == 1);
+  CHECK_THAT(at_floor.err,
+             Contains("a loss scale of 8388608, the lowest there is") && Contains("loss scale is the cause"));
+
+  const Outcome fixed =
+      train(directory, "static",
+            R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"static":16777216}})", {"epochs=1"});
+  CHECK(fixed.exit_code == 1);
+  CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("which does not move"));
+}
+
+TEST_CASE("without masters weights stay on the grid of their type", "[program]") {
+  const TemporaryDirectory directory;
+  for (const char* rounding : {"nearest", "stochastic"}) {
+    const std::string precision = fmt::format(R"({{"level":"O3","dtype":"bf16","rounding":"{}"}})", rounding);
+    REQUIRE(train(directory, rounding, precision, {"epochs=1"}).exit_code == 0);
+    const tandem::safetensors::File file(
+        (directory.path() / rounding / "checkpoints" / "last.safetensors").string());
+    for (const auto& entry : file.entries()) {
+      if (entry.dtype != "F32") continue;
+      CAPTURE(rounding, entry.name);
+      for (const float value : file.read(entry).to_vector<float>())
+        if (tandem::widen(tandem::convert<tandem::BFloat16>(value)) != value) FAIL(value);
+    }
+  }
 }
 
 TEST_CASE("what mixed precision cannot do is refused with the reason", "[program]") {
@@ -106,5 +137,19 @@ TEST_CASE("what mixed precision cannot do is refused with the reason", "[program
   refused(R"({"level":"O1","lists":{"allow":["relo"]}})", "relu");
   refused(R"({"level":"O1","layers":{"nowhere":"fp32"}})", "matches none");
   refused(R"({"level":"O1","dtype":"fp8"})", "fp16");
+  refused(R"({"level":"O1","lists":{"allow":["relu"],"deny":["relu"]}})", "stands twice");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":1000}})", "not a power of two");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"initial":3}})", "the nearest is 4");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"interval":0}})", "interval");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":64,"interval":5}})", "does not move");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"mode":"none","initial":64}})", "contradict");
+  refused(R"({"level":"O1","dtype":"bf16","scaler":{"initial":64}})", "fp16 only");
+  refused(R"({"level":"O0","scaler":{"static":64}})", "a scaler with FP32");
+  refused(R"({"level":"O0","scaler":"dynamic"})", "a scaler with FP32");
+  refused(R"({"level":"O0","masters":"none"})", "FP32 throughout");
+  refused(R"({"level":"O2","masters":"none"})", "masters are off with O2");
+  refused(R"({"level":"O3","masters":"fp32"})", "masters are on with O3");
+  refused(R"({"level":"O1","rounding":"stochastic"})", "stochastic rounding");
+  refused(R"({"level":"O1","scaler":"deepsped"})", "deepspeed");
   refused("amp_fp61", "amp_fp16");
 }

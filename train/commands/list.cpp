@@ -8,6 +8,7 @@
 #include "data/registry.h"
 #include "models/registry.h"
 #include "optim/registry.h"
+#include "optim/scaler.h"
 #include "optim/schedules.h"
 #include "train/commands/commands.h"
 #include "train/config/compose.h"
@@ -32,10 +33,16 @@ Rows ops() {
   return rows;
 }
 
+// Of the keys `precision` and `precision.scaler`.
 Rows presets() {
-  return {{"fp32", "everything in FP32"},
-          {"amp_fp16", "level O1 with FP16: casts per op, FP32 masters, dynamic loss scale"},
-          {"amp_bf16", "level O1 with BF16: casts per op, FP32 masters, no loss scale"}};
+  Rows rows{{"fp32", "everything in FP32"},
+            {"amp_fp16", "level O1 with FP16: casts per op, FP32 masters, dynamic loss scale"},
+            {"amp_bf16", "level O1 with BF16: casts per op, FP32 masters, no loss scale"}};
+  for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
+    if (preset.name != "tandem")
+      rows.emplace_back(preset.name, fmt::format("loss scale: {}", preset.summary));
+  }
+  return rows;
 }
 
 Rows configs() {

@@ -90,12 +90,19 @@ struct ScheduleConfig {
   static const Schema& schema();
 };
 
+// What is absent is as `mode` says.
 struct ScalerConfig {
   std::string mode = "auto";
   std::optional<double> static_scale;
-  double initial = 65536.0, growth = 2.0, backoff = 0.5;
-  std::int64_t interval = 2000;
-  double ceiling = 16777216.0;
+  std::optional<double> initial, growth, backoff;
+  std::optional<std::int64_t> interval;
+  std::string counter = "auto";
+  std::optional<std::int64_t> hysteresis;
+  std::string refill = "auto";
+  std::optional<double> floor, ceiling;
+  std::string floor_action = "auto";
+  std::optional<bool> delayed;
+  std::optional<double> tolerance;
   static const Schema& schema();
 };
 
@@ -107,6 +114,10 @@ struct OpListsConfig {
 struct PrecisionConfig {
   std::string level = "O0";
   std::string dtype = "bf16";
+  std::string cast = "auto";
+  std::string masters = "auto";
+  std::string rounding = "nearest";
+  std::string state_dtype = "fp32";
   ScalerConfig scaler;
   std::string on_skip = "drop";
   std::int64_t diagnose = 3;
@@ -116,7 +127,7 @@ struct PrecisionConfig {
   OpListsConfig lists;
   std::vector<std::pair<std::string, std::string>> layers;
 
-  bool is_fp32() const { return level == "O0"; }
+  bool is_fp32() const { return cast == "none" || (cast == "auto" && level == "O0"); }
   // "fp32", "amp_bf16", "O2/fp16"
   std::string label() const;
   static const Schema& schema();

@@ -1,6 +1,7 @@
 // Every key of the configuration: name, type, range, and one line of help. Defaults are those of config.h.
 #include <fmt/core.h>
 
+#include "optim/scaler.h"
 #include "train/config/config.h"
 
 namespace tandem::config {
@@ -135,19 +136,55 @@ const Schema& ScheduleConfig::schema() {
 }
 
 const Schema& ScalerConfig::schema() {
+  std::vector<std::string> modes{"auto", "none", "dynamic"};
+  for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
+    if (preset.name != "tandem") modes.emplace_back(preset.name);
+  }
+  const auto by_mode = [](Rule rule) {
+    rule.keyword = "auto";
+    return rule;
+  };
   static const Schema schema =
       Describe<ScalerConfig>()
-          .key("mode", &ScalerConfig::mode, "loss scaling; auto: dynamic for fp16, none for bf16",
-               one_of({"auto", "none", "dynamic"}))
+          .key("mode", &ScalerConfig::mode,
+               "loss scaling; auto: dynamic for fp16, none for bf16; or the scaler of another framework by "
+               "name (`tandem ls presets`)",
+               one_of(modes))
           .key("static", &ScalerConfig::static_scale, "a fixed scale, a power of two",
-               {.min = 1.0, .max = 16777216.0})
-          .key("initial", &ScalerConfig::initial, "first scale", between(1, 16777216))
-          .key("growth", &ScalerConfig::growth, "factor after `interval` clean steps", between(1, 65536))
-          .key("backoff", &ScalerConfig::backoff, "factor after an overflow",
-               {.min = 0.0, .max = 1.0, .open_min = true})
-          .key("interval", &ScalerConfig::interval, "applied steps without overflow before the scale grows",
-               between(1, kMany))
-          .key("ceiling", &ScalerConfig::ceiling, "highest scale", between(1, 0x1p60))
+               {.min = 0x1p-24, .max = 0x1p60})
+          .key("initial", &ScalerConfig::initial, "first scale, a power of two; auto: 65536, or the mode's",
+               by_mode(between(0x1p-24, 0x1p60)))
+          .key("growth", &ScalerConfig::growth,
+               "factor after `interval` clean steps, a power of two; auto: 2, or the mode's",
+               by_mode(between(1, 65536)))
+          .key("backoff", &ScalerConfig::backoff,
+               "factor after an overflow, a power of two; auto: 0.5, or the mode's",
+               by_mode({.min = 0.0, .max = 1.0, .open_min = true}))
+          .key("interval", &ScalerConfig::interval,
+               "steps without overflow before the scale grows; auto: 2000, or the mode's",
+               by_mode(between(1, kMany)))
+          .key("counter", &ScalerConfig::counter,
+               "which of them makes it grow: the interval-th in a row, every interval-th since the last "
+               "overflow, or the one after it; auto: consecutive, or the mode's",
+               one_of({"auto", "consecutive", "modulo", "modulo_plus_one"}))
+          .key("hysteresis", &ScalerConfig::hysteresis,
+               "the n-th overflow lowers the scale; auto: 1, or the mode's", by_mode(between(1, kMany)))
+          .key("refill", &ScalerConfig::refill,
+               "what fills the hysteresis up again; auto: clean, or the mode's",
+               one_of({"auto", "clean", "growth", "clean_and_backoff"}))
+          .key("floor", &ScalerConfig::floor, "lowest scale; auto: 1, or the mode's",
+               by_mode({.min = 0.0, .max = 0x1p60, .open_min = true}))
+          .key("ceiling", &ScalerConfig::ceiling, "highest scale; auto: 16777216, or the mode's",
+               by_mode({.min = 0.0, .max = 0x1p127, .open_min = true}))
+          .key("floor_action", &ScalerConfig::floor_action,
+               "an overflow at the floor: stay there, stop the run, or clip and zero the gradients; auto: "
+               "raise, or the mode's",
+               one_of({"auto", "clamp", "raise", "sanitize"}))
+          .key("delayed", &ScalerConfig::delayed,
+               "a new scale takes effect one step late; auto: as the mode says", by_mode({}))
+          .key("tolerance", &ScalerConfig::tolerance,
+               "overflows that are a smaller share of the steps since the last change lower nothing; auto: 0",
+               by_mode(share()))
           .short_key("mode");
   return schema;
 }
@@ -164,9 +201,21 @@ const Schema& PrecisionConfig::schema() {
   static const Schema schema =
       Describe<PrecisionConfig>()
           .key("level", &PrecisionConfig::level,
-               "O0 FP32, O1 casts per op, O2 all 16-bit with FP32 masters, O3 16-bit only",
+               "O0 FP32, O1 casts per op, O2 all 16-bit with FP32 masters, O3 16-bit only: presets of the "
+               "keys "
+               "that follow",
                one_of({"O0", "O1", "O2", "O3"}))
           .key("dtype", &PrecisionConfig::dtype, "the 16-bit type", one_of({"fp16", "bf16"}))
+          .key("cast", &PrecisionConfig::cast,
+               "ops run in 16 bits: none, by their cast rules, or all that can",
+               one_of({"auto", "none", "ops", "all"}))
+          .key("masters", &PrecisionConfig::masters,
+               "FP32 masters of the weights, or none: updates are rounded to 16 bits when they are stored",
+               one_of({"auto", "fp32", "none"}))
+          .key("rounding", &PrecisionConfig::rounding, "of weights without masters",
+               one_of({"nearest", "stochastic"}))
+          .key("state_dtype", &PrecisionConfig::state_dtype, "type of the optimizer's state",
+               one_of({"fp32", "fp16", "bf16"}))
           .key("scaler", &PrecisionConfig::scaler, "loss scaling")
           .key("on_skip", &PrecisionConfig::on_skip,
                "a step that overflowed: drop the batch, or retry it at a lower scale",
@@ -178,7 +227,8 @@ const Schema& PrecisionConfig::schema() {
                "steps skipped in a row that end the run, retries included", between(1, kMany))
           .key("wgrad", &PrecisionConfig::wgrad, "weight gradients kept in FP32, or rounded to 16 bits first",
                one_of({"fp32", "lower"}))
-          .key("batch_norm", &PrecisionConfig::batch_norm, "auto: as the level says",
+          .key("batch_norm", &PrecisionConfig::batch_norm,
+               "running statistics and parameters of batch norm: FP32, or 16-bit; auto: 16-bit at O3 only",
                one_of({"auto", "fp32", "lower"}))
           .key("lists", &PrecisionConfig::lists, "ops moved from one cast rule to another")
           .key("layers", &PrecisionConfig::layers,

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "train/config/compose.h"
+#include "train/config/precision.h"
 
 namespace tandem::config {
 
@@ -79,6 +80,7 @@ class CrossChecks {
       regex(fmt::format("optimizer.groups.{}.match", i), config_.optimizer.groups[i].match);
     if (config_.init_from && config_.init_from->freeze) regex("init_from.freeze", *config_.init_from->freeze);
     for (const auto& [pattern, precision] : config_.precision.layers) regex("precision.layers", pattern);
+    if (problems_.empty()) precision();
     const auto& milestones = config_.schedule.milestones;
     check(std::is_sorted(milestones.begin(), milestones.end()), "schedule.milestones",
           "expected increasing values");
@@ -96,6 +98,18 @@ class CrossChecks {
  private:
   void check(bool holds, const std::string& path, std::string what) {
     if (!holds) problems_.push_back({origin_at(root_, path), path, std::move(what)});
+  }
+
+  // The library knows what contradicts what; its tag, "[scaler] …", says which part is meant.
+  void precision() {
+    try {
+      precision_of(config_.precision);
+    } catch (const UserError& error) {
+      const std::string what = error.what();
+      const std::size_t end = what.find("] ");
+      check(false, what.starts_with("[scaler]") ? "precision.scaler" : "precision",
+            end == std::string::npos ? what : what.substr(end + 2));
+    }
   }
 
   void regex(const std::string& path, const std::string& pattern) {

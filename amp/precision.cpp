@@ -1,0 +1,28 @@
+#include "amp/precision.h"
+
+namespace tandem::amp {
+
+Precision Precision::O2(DType dtype) {
+  Precision precision{.level = Level::O2, .dtype = dtype};
+  if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::dynamic();
+  return precision;
+}
+
+Precision Precision::O3(DType dtype) {
+  return {.level = Level::O3, .dtype = dtype, .masters = false, .lower_batch_norm = true};
+}
+
+optim::StepOptions step_options(const Precision& precision, std::uint64_t seed) {
+  optim::StepOptions options;
+  options.scaler = precision.scaler;
+  if (!precision.lowers()) return options;
+  options.working = precision.dtype;
+  options.rounding.moments = precision.state_dtype;
+  if (!precision.masters) options.rounding.weights = precision.dtype;
+  options.rounding.stochastic = precision.stochastic_rounding;
+  options.rounding.seed = seed;
+  if (precision.lower_batch_norm) options.round_statistics = precision.dtype;
+  return options;
+}
+
+}  // namespace tandem::amp
