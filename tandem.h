@@ -33,6 +33,7 @@
 #include "optim/clip.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
+#include "optim/loss_scaler.h"
 #include "optim/registry.h"
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"

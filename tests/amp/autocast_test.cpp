@@ -12,6 +12,8 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/softmax.h"
+#include "core/backend.h"
+#include "core/convert.h"
 #include "core/error.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
@@ -258,16 +260,83 @@ TEST_CASE("at O2 everything but the f32 ops is 16-bit", "[autocast]") {
   CHECK(softmax(x, 1).dtype() == DType::f32);
 }
 
+TEST_CASE("16-bit batch norm rounds statistics and parameters; f32 by default", "[autocast]") {
+  for (const bool lower : {false, true}) {
+    CAPTURE(lower);
+    Precision precision = Precision::O2(DType::f16);
+    precision.scaler = {};
+    precision.lower_batch_norm = lower;
+    const RandomScope random(3, 0, 0);
+    const auto model = models::resnet(8, {.in_channels = 1, .num_classes = 10});
+    // 1 + 2^-12 is not on the grid of f16: a forward pass that rounds it sees 1.
+    for (const Parameter& parameter : model->parameters())
+      if (parameter.name() == "bn1.weight") backend_for({}).fill(parameter.value(), 1.0 + 0x1p-12);
+    optim::Sgd optimizer(model->parameters(), {.lr = 0.05});
+    optim::Step step(*model, {&optimizer}, amp::step_options(precision));
+    const auto output = [&] {
+      const Autocast autocast(precision);
+      return (*model)(ramp({8, 12, 12, 1}));
+    };
+    step.backward(
+        cross_entropy(output(), Tensor::from(std::vector<std::int64_t>{1, 3, 5, 9, 0, 2, 4, 6}, {8})));
+    step.apply();
+    bool rounded = true;
+    for (const nn::Statistic& statistic : model->statistics())
+      for (const float value : statistic.live.to_vector<float>())
+        rounded = rounded && widen(convert<Half>(value)) == value;
+    CHECK(rounded == lower);
+
+    struct Gamma final : OpObserver {
+      float seen = 0.0f;
+      void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
+                         std::span<const Tensor>) override {
+        if (seen == 0.0f && std::string(info.name) == "batch_norm_train")
+          seen = inputs[2].to_vector<float>()[0];
+      }
+    } gamma;
+    for (const Parameter& parameter : model->parameters())
+      if (parameter.name() == "bn1.weight") {
+        backend_for({}).fill(parameter.value(), 1.0 + 0x1p-12);
+        parameter.value().storage()->bump_version();
+      }
+    {
+      const ObserverScope observed(gamma);
+      output();
+    }
+    CHECK(gamma.seen == (lower ? 1.0f : 1.0f + 0x1p-12f));
+  }
+}
+
+TEST_CASE("parts of a precision that contradict each other are refused", "[autocast]") {
+  const auto refused = [](Precision precision, auto change, const char* reason) {
+    change(precision);
+    CHECK_THROWS_WITH(amp::check(precision), Contains(reason));
+  };
+  refused(
+      Precision::fp32(), [](Precision& p) { p.scaler = optim::ScalerOptions::dynamic(); },
+      "a scaler with FP32");
+  refused(
+      Precision::fp32(), [](Precision& p) { p.masters = false; }, "FP32 throughout");
+  refused(
+      Precision::O2(DType::f16), [](Precision& p) { p.masters = false; }, "O3 is O2 without them");
+  refused(
+      Precision::O3(DType::f16), [](Precision& p) { p.masters = true; }, "O2 is O3 with them");
+  refused(
+      Precision::amp_bf16(), [](Precision& p) { p.stochastic_rounding = true; }, "masters are not rounded");
+  refused(
+      Precision::amp_bf16(), [](Precision& p) { p.state_dtype = DType::i64; }, "state_dtype");
+  refused(
+      Precision::amp_bf16(), [](Precision& p) { p.dtype = DType::f32; }, "dtype must be");
+  refused(
+      Precision::amp_fp16(), [](Precision& p) { p.scaler.initial = 7; }, "power of two");
+}
+
 TEST_CASE("a mixed-precision step follows the f32 one", "[autocast]") {
   const auto losses = [](const Precision& precision) {
     const RandomScope random(7, 0, 0);
     const auto model = models::resnet(8, {.in_channels = 1, .num_classes = 10});
     optim::Sgd optimizer(model->parameters(), {.lr = 0.05, .momentum = 0.9});
-    optim::StepOptions options;
-    if (precision.lowers()) options.working = precision.dtype;
-    if (precision.lowers() && precision.dtype == DType::f16)
-      options.scaler = {.initial = 1024.0, .growth = 2.0, .backoff = 0.5};
-    optim::Step step(*model, {&optimizer}, options);
+    optim::Step step(*model, {&optimizer}, amp::step_options(precision, 7));
     std::vector<double> values;
     for (int i = 0; i < 10; ++i) {
       Tensor loss;
@@ -284,8 +353,14 @@ TEST_CASE("a mixed-precision step follows the f32 one", "[autocast]") {
   };
   // Roundings of 2⁻¹¹ and 2⁻⁸ grow with every step.
   const auto wide = losses(Precision::fp32());
+  Precision fp16 = Precision::amp_fp16(), fp16_o2 = Precision::O2(DType::f16),
+            o3 = Precision::O3(DType::bf16);
+  fp16.scaler.initial = fp16_o2.scaler.initial = 1024.0;
+  o3.stochastic_rounding = true;
   for (const auto& [precision, tolerance] :
-       {std::pair{Precision::amp_fp16(), 3e-2}, std::pair{Precision::amp_bf16(), 1e-1}}) {
+       {std::pair{fp16, 3e-2}, std::pair{Precision::amp_bf16(), 1e-1}, std::pair{fp16_o2, 5e-2},
+        std::pair{Precision::O2(DType::bf16), 1e-1}, std::pair{o3, 2e-1}}) {
+    CAPTURE(static_cast<int>(precision.level), name_of(precision.dtype));
     const auto narrow = losses(precision);
     CHECK(narrow == losses(precision));  // bit for bit
     CHECK(narrow != wide);
