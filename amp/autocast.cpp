@@ -123,6 +123,18 @@ void CastPolicy::round_parameters(const OpInfo& info, std::span<Tensor> inputs) 
   }
 }
 
+namespace {
+
+void widen_inputs(const OpInfo& info, std::span<Tensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
+    if (inputs[i].defined() && role == Role::data && is_16bit(inputs[i].dtype()))
+      inputs[i] = cast(inputs[i], DType::f32);
+  }
+}
+
+}  // namespace
+
 DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
   if (!is_floating(common) || common == DType::f64) return common;
@@ -144,7 +156,10 @@ DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType co
   require(rule != CastRule::banned, info.name,
           "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "
           "amp::Autocast::off()");
-  return rule == CastRule::fp32 ? DType::f32 : common;
+  if (rule != CastRule::fp32) return common;
+  // Ops that declare `fp32` read any type and write f32; one that was moved to it must be given f32.
+  if (info.rule != CastRule::fp32) widen_inputs(info, inputs);
+  return DType::f32;
 }
 
 // ---- Layers
@@ -166,11 +181,7 @@ class FullPrecision final : public PrecisionPolicy {
  public:
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
     if (!is_16bit(common) || info.rule == CastRule::none) return common;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
-      if (inputs[i].defined() && role == Role::data && is_16bit(inputs[i].dtype()))
-        inputs[i] = cast(inputs[i], DType::f32);
-    }
+    widen_inputs(info, inputs);
     return DType::f32;
   }
 };

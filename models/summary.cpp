@@ -1,10 +1,12 @@
 #include "models/summary.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/node.h"
 #include "autograd/observers.h"
 #include "core/backend.h"
 #include "core/error.h"
@@ -12,11 +14,10 @@
 
 namespace tandem::models {
 
-namespace {
-
-// Multiply-adds of one op. A product's inner extent follows from the sizes, whichever operand is transposed.
-std::int64_t multiply_adds(std::string_view op, std::span<const Tensor> inputs,
+// A product's inner extent follows from the sizes, whichever operand is transposed.
+std::int64_t multiply_adds(const OpInfo& info, std::span<const Tensor> inputs,
                            std::span<const Tensor> outputs) {
+  const std::string_view op = info.name;
   const Tensor& y = outputs[0];
   if (op == "conv2d" || op == "conv1d") {
     const Tensor& filter = inputs[1];
@@ -34,9 +35,17 @@ std::int64_t multiply_adds(std::string_view op, std::span<const Tensor> inputs,
   return 0;
 }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
 class Counter final : public OpObserver, public nn::ModuleObserver {
  public:
-  explicit Counter(std::vector<LayerSummary>& layers) : layers_(layers) {}
+  Counter(std::vector<LayerSummary>& layers, const nn::Module& model) : layers_(layers) {
+    for (const Parameter& parameter : model.parameters()) parameters_.insert(&parameter.leaf());
+  }
+  std::int64_t traffic() const { return traffic_; }
+  double lowered_share() const { return all_seconds_ > 0.0 ? lowered_seconds_ / all_seconds_ : 0.0; }
 
   void watch(nn::Module& module, std::size_t layer) { index_.emplace(&module, layer); }
 
@@ -52,10 +61,25 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     }
     running_.pop_back();
   }
+  void before_forward(const OpInfo&, std::span<const Tensor>) override { starts_.push_back(Clock::now()); }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
-    const std::int64_t flop = 2 * multiply_adds(info.name, inputs, outputs);
+    const double seconds = std::chrono::duration<double>(Clock::now() - starts_.back()).count();
+    starts_.pop_back();
+    if (starts_.empty()) {
+      all_seconds_ += seconds;
+      if (info.rule == CastRule::lower) lowered_seconds_ += seconds;
+    }
+    for (const Tensor& output : outputs) traffic_ += static_cast<std::int64_t>(output.bytes());
+    for (const Tensor& input : inputs)
+      if (input.defined() && !(input.requires_grad() && parameters_.contains(node_of(input))))
+        traffic_ += static_cast<std::int64_t>(input.bytes());
+    const std::int64_t flop = 2 * multiply_adds(info, inputs, outputs);
     if (flop == 0) return;
+    if (!running_.empty() && running_.back()) {
+      running_.back()->inputs = inputs[0].size(-1);
+      running_.back()->outputs = outputs[0].size(-1);
+    }
     // A module that calls itself through a child counts once.
     std::unordered_set<LayerSummary*> counted;
     for (LayerSummary* layer : running_) {
@@ -66,7 +90,11 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
  private:
   std::vector<LayerSummary>& layers_;
   std::unordered_map<const nn::Module*, std::size_t> index_;
+  std::unordered_set<const Node*> parameters_;
   std::vector<LayerSummary*> running_;
+  std::vector<Clock::time_point> starts_;  // of ops under way
+  double all_seconds_ = 0.0, lowered_seconds_ = 0.0;
+  std::int64_t traffic_ = 0;
 };
 
 int depth_of(const std::string& path) {
@@ -129,16 +157,17 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
   require(batch > 0, "summary", "needs at least one sample, got {}", batch);
   ModelSummary summary;
   summary.layers = list_layers(model);
-  Counter counter(summary.layers);
+  Counter counter(summary.layers, model);
   std::size_t next = 0;
   model.visit([&](const std::string&, nn::Module& module) { counter.watch(module, next++); });
   {
     const StatisticsGuard guard(model);
     const RandomScope random(0, 0, 0);
-    const ObserverScope ops(counter);
-    const nn::ModuleObserverScope modules(counter);
     const Tensor x =
         Tensor::zeros(sample.inserted(0, batch), {.dtype = dtype, .device = {}, .kind = MemoryKind::data});
+    model(x);  // times are those of a second pass: descriptors are made and filters packed in the first
+    const ObserverScope ops(counter);
+    const nn::ModuleObserverScope modules(counter);
     const std::int64_t before = live_activations();
     const Tensor y = model(x);
     summary.saved_bytes = (live_activations() - before) / batch;
@@ -150,6 +179,8 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
     summary.trainable += layer.trainable;
   }
   summary.flop = summary.layers.front().flop;
+  summary.traffic_bytes = counter.traffic() / batch;
+  summary.lowered_share = counter.lowered_share();
   for (const Parameter& parameter : model.parameters()) {
     summary.parameter_bytes += static_cast<std::int64_t>(parameter.value().bytes());
     if (parameter.trainable()) summary.gradient_bytes += static_cast<std::int64_t>(parameter.value().bytes());

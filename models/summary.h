@@ -1,9 +1,11 @@
 // What a model consists of and costs: the data of `tandem summary`.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "autograd/op.h"
 #include "core/dtype.h"
 #include "nn/module.h"
 
@@ -21,6 +23,8 @@ struct LayerSummary {
   std::int64_t flop = 0;          // forward, per sample, its children's included: 2 for each multiply-add of
                                   // convolutions and matrix products; other ops are not counted
   std::int64_t output_bytes = 0;  // per sample
+  // Channels or features of its own product (convolution, linear); 0 when it has none.
+  Index inputs = 0, outputs = 0;
 };
 
 struct ModelSummary {
@@ -30,7 +34,15 @@ struct ModelSummary {
   std::int64_t parameter_bytes = 0, statistic_bytes = 0;
   std::int64_t gradient_bytes = 0;  // of the trainable parameters
   std::int64_t saved_bytes = 0;     // per sample: kept from forward for backward, measured
+  // What ops read and wrote in forward, per sample, in f32; weights count once a batch, so they are apart.
+  std::int64_t traffic_bytes = 0;
+  // Share of the forward time that went into ops which mixed precision runs in 16 bits (rule `lower`),
+  // measured on this machine in f32.
+  double lowered_share = 0.0;
 };
+
+// Multiply-adds of one op's forward; 0 for ops that are no products.
+std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
 // Runs a training forward on zeros of `batch` samples and takes back what it did to the statistics. Throws
 // UserError where the model does not fit the samples.

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "amp/gradient_histogram.h"
 #include "amp/overflow.h"
+#include "autograd/engine.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "data/decorators.h"
@@ -167,6 +169,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch - 1), session.state.position});
     session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
   }
+  if (!options_.resume) warn_of_underflow(session);
   session.metrics.write(
       StartEvent{model_->parameter_count(), config_.precision.label(), to_string(Device{})});
 
@@ -201,6 +204,37 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   session.log.info("time of the steps: " + times);
   session.log.info(name_of(session.result.status));
   return session.result;
+}
+
+// FP16 without a loss scale trains on, and silently loses gradients: says how many, measured on the first
+// batch.
+void Trainer::warn_of_underflow(Session& session) {
+  const amp::Precision precision = precision_of(config_);
+  if (!precision.lowers() || precision.dtype != DType::f16 || precision.scaler.moves() ||
+      precision.scaler.initial > 1.0)
+    return;
+  const auto position = train_loader_->state();
+  const auto batch = train_loader_->next();
+  train_loader_->seek(position);
+  if (!batch) return;
+  model_->train();
+  amp::ExponentHistogram gradients;
+  {
+    const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
+    amp::GradientCollector collector(*model_);
+    backward(task_->loss((*model_)(batch->images), *batch));
+    gradients = collector.activations();
+  }
+  step_->clear();
+  const double non_zero =
+      static_cast<double>(std::max<std::int64_t>(1, gradients.total() - gradients.zeros()));
+  const auto saving = gradients.saving_scale();
+  session.say(
+      fmt::format("FP16 without a loss scale: {:.1f} % of the activation gradients of the first batch "
+                  "underflow to zero{}; "
+                  "\"scaler\": \"dynamic\" prevents it",
+                  100.0 * static_cast<double>(gradients.flushed(0)) / non_zero,
+                  saving ? fmt::format(", a scale of {:g} would save them", std::exp2(*saving)) : ""));
 }
 
 TrainResult Trainer::train(Session& session) {

@@ -71,6 +71,7 @@ class Trainer {
   };
 
   void make_loaders();
+  void warn_of_underflow(Session& session);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void micro_batch(const datasets::Batch& batch, Pending& pending);

@@ -14,6 +14,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "train/commands/commands.h"
+#include "train/inspect/workbench.h"
 #include "train/phases.h"
 #include "train/progress.h"
 #include "train/setup.h"
@@ -30,18 +31,6 @@ double quantile(const std::vector<double>& sorted, double q) {
   const auto low = static_cast<std::size_t>(at);
   const std::size_t high = std::min(low + 1, sorted.size() - 1);
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
-datasets::Batch synthetic_batch(const Shape& sample, Index size, Index classes, std::uint64_t seed) {
-  datasets::Batch batch;
-  batch.images = Tensor::empty(sample.inserted(0, size), {.kind = MemoryKind::data});
-  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
-                                1.0);
-  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
-  for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(classes));
-  batch.labels = Tensor::from(labels, {size});
-  return batch;
 }
 
 struct Measured {
@@ -63,7 +52,7 @@ class Bench {
     step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = synthetic_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
+    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
   }
 
   Measured measure(std::int64_t warmup, std::int64_t steps) {

@@ -34,6 +34,7 @@ class Program {
     add_predict();
     add_compare();
     add_bench();
+    add_inspect();
     add_configuration_commands();
     add_list();
   }
@@ -121,6 +122,27 @@ class Program {
     sub->add_flag("--json", predict_.json, "print one JSON object a line");
   }
 
+  void add_inspect() {
+    CLI::App* sub =
+        command("inspect", "tensors of a run or file; types and casts of every op; exponents of gradients",
+                inspect_, &inspect);
+    sub->add_option(
+           "subject", inspect_.subject,
+           "run directory or .safetensors file; for --casts and --gradients a run or a configuration")
+        ->required();
+    sub->add_option("overrides", inspect_.overrides, kOverrides);
+    sub->add_flag("--casts", inspect_.casts,
+                  "one batch: type, rule and casts of every op; memory by precision");
+    sub->add_flag("--gradients", inspect_.gradients,
+                  "exponents of the gradients of each layer, and what FP16 flushes at each loss scale");
+    sub->add_option("--batches", inspect_.batches, "training batches that --gradients looks at")
+        ->capture_default_str();
+    sub->add_option("--weights", inspect_.weights,
+                    "best, last, epoch-N or a .safetensors file; by default last");
+    sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
+    sub->add_flag("--json", inspect_.json, "print one JSON object");
+  }
+
   void add_compare() {
     CLI::App* sub = command<CompareArguments>(
         "compare", "train in several precisions with the same seeds and print the table", compare_, &compare);
@@ -201,6 +223,7 @@ class Program {
   EvalArguments eval_;
   PredictArguments predict_;
   CompareArguments compare_;
+  InspectArguments inspect_;
   BenchArguments bench_;
   ConfigArguments validate_, summary_;
   ShowArguments show_;

@@ -54,6 +54,15 @@ struct CompareArguments : ConfigArguments {
   bool no_speed = false;
 };
 
+struct InspectArguments {
+  std::string subject;  // a run, a configuration, or a .safetensors file
+  std::vector<std::string> overrides;
+  std::string weights;  // best, last, epoch-N or a file; empty: last
+  bool casts = false, gradients = false, json = false;
+  std::int64_t batches = 4;
+  std::string out;  // of the chart
+};
+
 struct ShowArguments : ConfigArguments {
   bool json = false;
 };
@@ -77,6 +86,7 @@ int eval(const EvalArguments& arguments);
 int predict(const PredictArguments& arguments);
 int bench(const BenchArguments& arguments);
 int compare(const CompareArguments& arguments);
+int inspect(const InspectArguments& arguments);
 int validate(const ConfigArguments& arguments);
 int show(const ShowArguments& arguments);
 int summary(const ConfigArguments& arguments);

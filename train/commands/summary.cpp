@@ -2,24 +2,15 @@
 
 #include <fmt/core.h>
 
+#include "train/commands/advice.h"
 #include "train/commands/commands.h"
+#include "train/commands/table.h"
 #include "train/progress.h"
 #include "train/setup.h"
 
 namespace tandem::commands {
 
 namespace {
-
-// Columns on a terminal: characters, not bytes.
-std::size_t width(const std::string& text) {
-  std::size_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
-  return count;
-}
-
-std::string padded(const std::string& text, std::size_t to) {
-  return text + std::string(to > width(text) ? to - width(text) : 0, ' ');
-}
 
 void print_layers(const models::ModelSummary& summary) {
   std::size_t names = 5, kinds = 5, shapes = 6;
@@ -29,9 +20,9 @@ void print_layers(const models::ModelSummary& summary) {
            (layer.name.empty() ? "(model)" : own);
   };
   for (const auto& layer : summary.layers) {
-    names = std::max(names, width(indented(layer)));
-    kinds = std::max(kinds, width(layer.description));
-    shapes = std::max(shapes, width(to_string(layer.output)));
+    names = std::max(names, text_width(indented(layer)));
+    kinds = std::max(kinds, text_width(layer.description));
+    shapes = std::max(shapes, text_width(to_string(layer.output)));
   }
   const std::string header =
       fmt::format("{}  {}  {}", padded("name", names), padded("layer", kinds), padded("output", shapes));
@@ -52,7 +43,8 @@ int summary(const ConfigArguments& arguments) {
   const auto pipeline =
       datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
   const auto model = train::make_model(loaded, data, pipeline.output_shape());
-  const models::ModelSummary summary = models::summarise(*model, pipeline.output_shape());
+  const models::ModelSummary summary = models::summarise(*model, pipeline.output_shape(), DType::f32,
+                                                         std::min<Index>(loaded.config.data.batch_size, 16));
   print_layers(summary);
 
   const auto optimizer = train::make_optimizer(loaded.config, *model);
@@ -72,6 +64,7 @@ int summary(const ConfigArguments& arguments) {
   fmt::print("                 saved for backward {} a sample, {} a batch of {}\n",
              bytes(static_cast<double>(summary.saved_bytes)),
              bytes(batch * static_cast<double>(summary.saved_bytes)), loaded.config.data.batch_size);
+  print_advice(summary, loaded.config.data.batch_size);
   return 0;
 }
 

@@ -1,0 +1,162 @@
+#include "amp/gradient_histogram.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "autograd/leaf.h"
+#include "autograd/node.h"
+#include "core/error.h"
+
+namespace tandem::amp {
+
+namespace {
+
+// Of FP16: the greatest magnitude that rounds to zero, the least normal one.
+constexpr int kFlushed = -25, kNormal = -14, kGreatest = 15;
+
+}  // namespace
+
+void ExponentHistogram::add(float value) {
+  ++total_;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+  if (bits == 0) {
+    ++zeros_;
+    return;
+  }
+  if (bits >= 0x7f800000u) {
+    ++non_finite_;
+    return;
+  }
+  const bool subnormal = bits < 0x00800000u;
+  const int exponent = subnormal ? kLowest + std::bit_width(bits) - 1 : static_cast<int>(bits >> 23) - 127;
+  Bin& bin = bins_[index(exponent)];
+  ++bin.count;
+  bin.power += subnormal ? std::has_single_bit(bits) : (bits & 0x7fffffu) == 0;
+  bin.top += !subnormal && (bits & 0x7fffffu) >= 0x7ff000u;
+}
+
+void ExponentHistogram::add(const Tensor& values, double scale) {
+  const float factor = static_cast<float>(1.0 / scale);
+  for (const float value : values.to_vector<float>()) add(value * factor);
+}
+
+void ExponentHistogram::add(const ExponentHistogram& other) {
+  for (std::size_t i = 0; i < bins_.size(); ++i) {
+    bins_[i].count += other.bins_[i].count;
+    bins_[i].power += other.bins_[i].power;
+    bins_[i].top += other.bins_[i].top;
+  }
+  total_ += other.total_;
+  zeros_ += other.zeros_;
+  non_finite_ += other.non_finite_;
+}
+
+std::optional<int> ExponentHistogram::lowest() const {
+  for (int e = kLowest; e <= kHighest; ++e)
+    if (count(e) > 0) return e;
+  return {};
+}
+
+std::optional<int> ExponentHistogram::highest() const {
+  for (int e = kHighest; e >= kLowest; --e)
+    if (count(e) > 0) return e;
+  return {};
+}
+
+std::int64_t ExponentHistogram::flushed(int log2_scale) const {
+  const int limit = kFlushed - log2_scale;
+  std::int64_t sum = 0;
+  for (int e = kLowest; e < std::min(limit, kHighest + 1); ++e) sum += count(e);
+  return sum + (limit >= kLowest && limit <= kHighest ? bins_[index(limit)].power : 0);
+}
+
+std::int64_t ExponentHistogram::subnormal(int log2_scale) const {
+  std::int64_t sum = 0;
+  for (int e = kLowest; e < std::min(kNormal - log2_scale, kHighest + 1); ++e) sum += count(e);
+  return sum - flushed(log2_scale);
+}
+
+std::int64_t ExponentHistogram::overflowed(int log2_scale) const {
+  const int limit = kGreatest - log2_scale;
+  std::int64_t sum = limit >= kLowest && limit <= kHighest ? bins_[index(limit)].top : 0;
+  for (int e = std::max(limit + 1, kLowest); e <= kHighest; ++e) sum += count(e);
+  return sum;
+}
+
+std::optional<int> ExponentHistogram::saving_scale(double share) const {
+  const auto non_zero = static_cast<double>(total_ - zeros_ - non_finite_);
+  std::optional<int> best;
+  for (int k = 0; k <= kGreatest - kLowest && overflowed(k) == 0; ++k) {
+    best = k;
+    if (static_cast<double>(flushed(k)) <= share * non_zero) break;
+  }
+  return best;
+}
+
+GradientCollector::GradientCollector(nn::Module& model, double scale)
+    : scale_(scale), observed_ops_(*this), observed_modules_(*this) {
+  model.visit([&](const std::string& path, nn::Module& module) {
+    paths_.emplace(&module, path.empty() ? "(model)" : path);
+    for (const auto& [name, parameter] : module.own_parameters())
+      parameters_.emplace(&parameter.leaf(), path.empty() ? "(model)" : path);
+  });
+}
+
+GradientCollector::Layer& GradientCollector::layer_of(const std::string& name) {
+  const auto found = std::ranges::find_if(layers_, [&](const Layer& layer) { return layer.name == name; });
+  if (found != layers_.end()) return *found;
+  layers_.push_back({.name = name, .activations = {}, .weights = {}});
+  return layers_.back();
+}
+
+std::vector<GradientCollector::Layer> GradientCollector::layers() const {
+  std::vector<Layer> result;
+  for (const Layer& layer : layers_)
+    if (layer.activations.total() + layer.weights.total() > 0) result.push_back(layer);
+  return result;
+}
+
+ExponentHistogram GradientCollector::activations() const {
+  ExponentHistogram sum;
+  for (const Layer& layer : layers_) sum.add(layer.activations);
+  return sum;
+}
+
+ExponentHistogram GradientCollector::weights() const {
+  ExponentHistogram sum;
+  for (const Layer& layer : layers_) sum.add(layer.weights);
+  return sum;
+}
+
+void GradientCollector::enter(nn::Module& module) {
+  const auto found = paths_.find(&module);
+  running_.push_back(found == paths_.end() ? "" : found->second);
+}
+
+void GradientCollector::leave(nn::Module&, const Tensor&) { running_.pop_back(); }
+
+void GradientCollector::after_forward(const OpInfo&, std::span<const Tensor>,
+                                      std::span<const Tensor> outputs) {
+  const std::string layer = running_.empty() ? "loss" : running_.back();
+  for (const Tensor& output : outputs)
+    if (output.defined() && output.requires_grad()) {
+      layer_of(layer);
+      ops_[node_of(output)] = layer;
+    }
+}
+
+void GradientCollector::after_backward(const Node& node, std::span<const Tensor> input_gradients) {
+  for (std::size_t i = 0; i < input_gradients.size(); ++i) {
+    const Tensor& gradient = input_gradients[i];
+    if (!gradient.defined() || !is_floating(gradient.dtype())) continue;
+    const auto parameter = parameters_.find(static_cast<const Node*>(node.inputs[i].node.get()));
+    if (parameter != parameters_.end()) {
+      layer_of(parameter->second).weights.add(gradient, scale_);
+    } else if (const auto op = ops_.find(&node); op != ops_.end()) {
+      layer_of(op->second).activations.add(gradient, scale_);
+    }
+  }
+}
+
+}  // namespace tandem::amp

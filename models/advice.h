@@ -1,0 +1,35 @@
+// What keeps a model from gaining by mixed precision: sizes that leave matrix units idle, and time that is
+// not spent in products.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/summary.h"
+
+namespace tandem::models {
+
+// A layer whose sizes do not fill the units of a machine.
+struct ShapeAdvice {
+  std::string layer;
+  Index inputs = 0, outputs = 0;
+  double tensor_cores = 1.0;  // share of a GPU's tensor cores that does useful work: sizes in multiples of 8
+  double amx = 1.0;           // of AMX tiles, which take 32 values of BF16 along the sum and 16 outputs
+  double flop_share = 0.0;    // of the model's
+};
+
+// The layers where either share is below 1, greatest FLOP share first.
+std::vector<ShapeAdvice> shape_advice(const ModelSummary& summary);
+
+// "conv1: 3 → 64 channels fill 37.5 % of tensor cores and 9.4 % of AMX tiles (2.3 % of the FLOP): …"
+std::string to_string(const ShapeAdvice& advice);
+
+// FLOP of the forward pass for each byte its ops read and write, weights once a batch; with 16-bit
+// activations and weights the bytes are half as many.
+double arithmetic_intensity(const ModelSummary& summary, Index batch);
+
+// The greatest speed-up of a model whose share `lowered` of the time becomes `factor` times as fast (Amdahl
+// 1967); an infinite factor gives the bound that no machine exceeds.
+double amdahl_bound(double lowered, double factor);
+
+}  // namespace tandem::models

@@ -1,0 +1,87 @@
+#include "train/inspect/workbench.h"
+
+#include <fmt/core.h>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "models/builder.h"
+#include "train/checkpoints.h"
+#include "train/perturbation.h"
+#include "train/weights.h"
+
+namespace tandem::train {
+
+datasets::Batch noise_batch(const Shape& sample, Index size, Index classes, std::uint64_t seed) {
+  datasets::Batch batch;
+  batch.images = Tensor::empty(sample.inserted(0, size), {.kind = MemoryKind::data});
+  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
+                                1.0);
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
+  for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(classes));
+  batch.labels = Tensor::from(labels, {size});
+  return batch;
+}
+
+Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size)
+    : config_(loaded.config), batch_size_(batch_size > 0 ? batch_size : config_.data.batch_size) {
+  DataDescription data;
+  try {
+    const datasets::Splits splits = open_data(config_);
+    data = describe_data(splits);
+    loader_ = std::make_unique<datasets::Loader>(
+        splits.train, datasets::training_pipeline(splits, augmentations(config_)),
+        datasets::LoaderOptions{.batch_size = std::min(batch_size_, splits.train->size()),
+                                .shuffle = config_.data.shuffle,
+                                .drop_last = true,
+                                .threads = static_cast<int>(config_.data.workers),
+                                .seed = static_cast<std::uint64_t>(config_.seed)});
+    sample_ = loader_->pipeline().output_shape();
+  } catch (const UserError& error) {
+    if (weights.empty()) throw;
+    data = saved_data(weights);
+    sample_ = datasets::training_pipeline(without_samples(data), augmentations(config_)).output_shape();
+    notes_.push_back(fmt::format("the data cannot be read ({}); batches are noise", error.what()));
+  }
+  classes_ = data.info.classes;
+  model_ = make_model(loaded, data, sample_);
+  if (weights.empty()) {
+    for (std::string& note : initialise_from(config_, *model_)) notes_.push_back(std::move(note));
+    perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
+    notes_.emplace_back("weights: as training starts");
+  } else {
+    load_weights(*model_, weights);
+    notes_.push_back("weights: " + weights);
+  }
+  task_ = make_task(config_, models::output_shape(*model_, sample_));
+  optimizer_ = make_optimizer(config_, *model_);
+  model_->train();
+}
+
+Workbench::~Workbench() = default;
+
+datasets::Batch Workbench::next_batch() {
+  ++served_;
+  if (!loader_)
+    return noise_batch(sample_, batch_size_, classes_, static_cast<std::uint64_t>(config_.seed) + served_);
+  auto batch = loader_->next();
+  return batch ? *std::move(batch) : *loader_->next();
+}
+
+Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step) {
+  const RandomScope random(static_cast<std::uint64_t>(config_.seed), step, 0);
+  const amp::Autocast autocast(plan);
+  return task_->loss((*model_)(batch.images), batch);
+}
+
+std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision) {
+  optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config_.seed));
+  options.schedule = optim::constant(*config_.optimizer.lr);
+  options.clip_norm = config_.clip_norm;
+  options.clip_value = config_.clip_value;
+  return std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+                                       std::move(options));
+}
+
+}  // namespace tandem::train
