@@ -149,7 +149,7 @@ const std::vector<ModelInfo>& registry() {
   static const std::vector<ModelInfo> models = [] {
     std::vector<ModelInfo> all{mlp_info(), lenet_info()};
     for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
-    for (int depth : {20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
+    for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     return all;
   }();
   return models;

@@ -226,6 +226,7 @@ void Trainer::warn_of_underflow(Session& session) {
     gradients = collector.activations();
   }
   step_->clear();
+  host_allocator().reset_peak();  // the figure of the run is that of its own steps
   const double non_zero =
       static_cast<double>(std::max<std::int64_t>(1, gradients.total() - gradients.zeros()));
   const auto saving = gradients.saving_scale();

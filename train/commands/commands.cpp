@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "train/build_info.h"
+#include "train/demo/demo.h"
 
 namespace tandem::commands {
 
@@ -35,6 +36,7 @@ class Program {
     add_compare();
     add_bench();
     add_inspect();
+    add_demo();
     add_configuration_commands();
     add_list();
   }
@@ -143,6 +145,21 @@ class Program {
     sub->add_flag("--json", inspect_.json, "print one JSON object");
   }
 
+  void add_demo() {
+    CLI::App* sub =
+        command("demo", "teaching runs: what mixed precision does, on real data in minutes", demo_, &demo);
+    std::string names;
+    for (const demo::Demo& d : demo::demos()) names += fmt::format("\n  {:<11} {}", d.name, d.help);
+    sub->add_option("name", demo_.name, "which one")->required();
+    sub->add_option("--out", demo_.out, "folder for demo.json and the charts; by default runs/demo-NAME")
+        ->type_name("DIR");
+    sub->add_option("--text", demo_.text,
+                    "corpus of diverge: an apt translation index; by default what `./run data` fetched")
+        ->type_name("FILE");
+    sub->add_flag("--small", demo_.small, "seconds instead of minutes: the sign of the result only");
+    sub->footer("Demonstrations:" + names);
+  }
+
   void add_compare() {
     CLI::App* sub = command<CompareArguments>(
         "compare", "train in several precisions with the same seeds and print the table", compare_, &compare);
@@ -224,6 +241,7 @@ class Program {
   PredictArguments predict_;
   CompareArguments compare_;
   InspectArguments inspect_;
+  DemoArguments demo_;
   BenchArguments bench_;
   ConfigArguments validate_, summary_;
   ShowArguments show_;

@@ -63,6 +63,13 @@ struct InspectArguments {
   std::string out;  // of the chart
 };
 
+struct DemoArguments {
+  std::string name;
+  std::string out;   // empty: runs/demo-NAME
+  std::string text;  // of diverge; empty: what `./run data` fetched
+  bool small = false;
+};
+
 struct ShowArguments : ConfigArguments {
   bool json = false;
 };
@@ -87,6 +94,7 @@ int predict(const PredictArguments& arguments);
 int bench(const BenchArguments& arguments);
 int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);
+int demo(const DemoArguments& arguments);
 int validate(const ConfigArguments& arguments);
 int show(const ShowArguments& arguments);
 int summary(const ConfigArguments& arguments);

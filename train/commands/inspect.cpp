@@ -14,7 +14,6 @@
 #include "train/checkpoints.h"
 #include "train/commands/advice.h"
 #include "train/commands/commands.h"
-#include "train/commands/table.h"
 #include "train/config/precision.h"
 #include "train/files.h"
 #include "train/inspect/casts.h"
@@ -22,6 +21,7 @@
 #include "train/progress.h"
 #include "train/run_directory.h"
 #include "train/safetensors.h"
+#include "train/table.h"
 
 namespace tandem::commands {
 
@@ -90,7 +90,8 @@ Json to_json(const inspect::CastReport& report, const std::vector<inspect::Preci
 }
 
 void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
-  Table table({"memory", "masters", "weights", "gradients", "optimizer", "activations", "workspace", "peak"});
+  train::Table table(
+      {"memory", "masters", "weights", "gradients", "optimizer", "activations", "workspace", "peak"});
   for (const auto& m : memory) {
     const auto size = [](std::size_t count) { return train::bytes_text(static_cast<double>(count)); };
     table.add({m.name, size(m.masters), size(m.working), size(m.gradients), size(m.optimizer),
@@ -118,7 +119,7 @@ int casts(const InspectArguments& arguments) {
   }
   print_notes(bench);
   fmt::print("one batch of {}, {}\n\n", batch.size(), label);
-  Table table(
+  train::Table table(
       {"layer", "op", "decided by", "inputs", "output", "calls", "casts", "cast bytes", "output bytes"});
   table.right_from(5);
   for (const inspect::CastRow& row : report.rows)
@@ -205,7 +206,7 @@ int gradients(const InspectArguments& arguments) {
       "a "
       "loss scale (!: some overflow)\n\n",
       report.batches, loaded.config.data.batch_size);
-  Table table(
+  train::Table table(
       {"layer", "of", "log2 from -48 to 15", "zero", "1", "8", "64", "1024", "2^15", "2^16", "saved by"});
   table.right_from(3);
   const auto add = [&](const inspect::LayerGradients& layer) {
@@ -259,7 +260,7 @@ std::string shape_text(const std::vector<std::uint64_t>& extents) {
 int tensors(const InspectArguments& arguments, const std::string& path) {
   const safetensors::File file(path);
   Json rows = Json::array();
-  Table table({"tensor", "type", "shape", "min", "max", "mean", "std", "not finite"});
+  train::Table table({"tensor", "type", "shape", "min", "max", "mean", "std", "not finite"});
   table.right_from(3);
   std::int64_t elements = 0;
   for (const safetensors::Entry& entry : file.entries()) {

@@ -4,9 +4,9 @@
 
 #include "train/commands/advice.h"
 #include "train/commands/commands.h"
-#include "train/commands/table.h"
 #include "train/progress.h"
 #include "train/setup.h"
+#include "train/table.h"
 
 namespace tandem::commands {
 
@@ -20,18 +20,18 @@ void print_layers(const models::ModelSummary& summary) {
            (layer.name.empty() ? "(model)" : own);
   };
   for (const auto& layer : summary.layers) {
-    names = std::max(names, text_width(indented(layer)));
-    kinds = std::max(kinds, text_width(layer.description));
-    shapes = std::max(shapes, text_width(to_string(layer.output)));
+    names = std::max(names, train::text_width(indented(layer)));
+    kinds = std::max(kinds, train::text_width(layer.description));
+    shapes = std::max(shapes, train::text_width(to_string(layer.output)));
   }
-  const std::string header =
-      fmt::format("{}  {}  {}", padded("name", names), padded("layer", kinds), padded("output", shapes));
+  const std::string header = fmt::format("{}  {}  {}", train::padded("name", names),
+                                         train::padded("layer", kinds), train::padded("output", shapes));
   fmt::print("{}  {:>12}  {:>10}\n", header, "parameters", "FLOP");
   for (const auto& layer : summary.layers)
-    fmt::print("{}  {}  {}  {:>12}  {:>10}\n", padded(indented(layer), names),
-               padded(layer.description, kinds),
-               padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes), layer.parameters,
-               layer.flop > 0 ? train::count_text(static_cast<double>(layer.flop)) : "");
+    fmt::print("{}  {}  {}  {:>12}  {:>10}\n", train::padded(indented(layer), names),
+               train::padded(layer.description, kinds),
+               train::padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes),
+               layer.parameters, layer.flop > 0 ? train::count_text(static_cast<double>(layer.flop)) : "");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "train/checkpoints.h"
+#include "train/evaluate.h"
 #include "train/perturbation.h"
 #include "train/weights.h"
 
@@ -37,6 +38,10 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
                                 .drop_last = true,
                                 .threads = static_cast<int>(config_.data.workers),
                                 .seed = static_cast<std::uint64_t>(config_.seed)});
+    held_out_ = std::make_unique<datasets::Loader>(
+        splits.validation ? splits.validation : splits.test,
+        datasets::evaluation_pipeline(splits, augmentations(config_)),
+        datasets::LoaderOptions{.batch_size = *config_.data.eval_batch_size});
     sample_ = loader_->pipeline().output_shape();
   } catch (const UserError& error) {
     if (weights.empty()) throw;
@@ -75,9 +80,15 @@ Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std:
   return task_->loss((*model_)(batch.images), batch);
 }
 
-std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision) {
+Metrics Workbench::evaluate() {
+  require(held_out_ != nullptr, "", "there is no data to evaluate on");
+  return train::evaluate(*model_, *held_out_, *task_)->metrics();
+}
+
+std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision,
+                                                  std::optional<optim::Schedule> schedule) {
   optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config_.seed));
-  options.schedule = optim::constant(*config_.optimizer.lr);
+  options.schedule = schedule ? std::move(*schedule) : optim::constant(*config_.optimizer.lr);
   options.clip_norm = config_.clip_norm;
   options.clip_value = config_.clip_value;
   return std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},

@@ -9,6 +9,7 @@
 
 #include "amp/autocast.h"
 #include "data/loader.h"
+#include "train/metrics.h"
 #include "train/setup.h"
 #include "train/task.h"
 
@@ -32,15 +33,18 @@ class Workbench {
   datasets::Batch next_batch();
   // Forward and loss of a batch under `plan`, with the random numbers of step `step`.
   Tensor loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step = 0);
+  // The metrics of the weights as they are on the held-out split, in FP32. Throws UserError without data.
+  Metrics evaluate();
   // A training step of the given precision over the workbench's model: one at a time.
-  std::unique_ptr<optim::Step> make_step(const amp::Precision& precision);
+  std::unique_ptr<optim::Step> make_step(const amp::Precision& precision,
+                                         std::optional<optim::Schedule> schedule = {});
 
  private:
   void open_loader(Index batch_size);
 
   const config::Config& config_;
   std::vector<std::string> notes_;
-  std::unique_ptr<datasets::Loader> loader_;  // absent: noise
+  std::unique_ptr<datasets::Loader> loader_, held_out_;  // absent: noise
   Shape sample_;
   Index batch_size_ = 1, classes_ = 1;
   std::uint32_t served_ = 0;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::commands {
+namespace tandem::train {
 
 // Columns on a terminal: characters, not bytes.
 inline std::size_t text_width(const std::string& text) {
@@ -51,4 +51,4 @@ class Table {
   std::size_t right_from_ = 1;
 };
 
-}  // namespace tandem::commands
+}  // namespace tandem::train
