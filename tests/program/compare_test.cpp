@@ -141,6 +141,27 @@ TEST_CASE("all precisions train the digits equally well", "[program][compare]") 
   CHECK_THAT(outcome.out, Contains("own precision"));
 }
 
+TEST_CASE("the largest batch that fits is larger in 16 bits", "[program][compare]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome = tandem_in(
+      directory, {"compare", "digits_lenet", R"(compare={"arms": ["fp32", "amp_bf16"], "seeds": 1})",
+                  "epochs=1", "schedule=constant", "--no-speed", "--largest-batch", "64MiB", "--out", "out"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, Contains("Largest batch whose training step fits into 0.07 GB"));
+  const json rows = report(directory, "out")["rows"];
+  for (const json& row : rows) {
+    CHECK(row["largest_batch"]["memory_bytes"] == 64 << 20);
+    CHECK(row["largest_batch"]["peak_memory_bytes"].get<std::int64_t>() <= 64 << 20);
+    CHECK(row["largest_batch"]["peak_memory_bytes"].get<std::int64_t>() > 32 << 20);
+  }
+  CHECK(rows[1]["largest_batch"]["batch"].get<int>() > rows[0]["largest_batch"]["batch"].get<int>());
+  const Outcome refused =
+      tandem_in(directory, {"compare", "digits_lenet", "--largest-batch", "much", "--out", "none"});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("no size of memory") && Contains("GiB"));
+}
+
 TEST_CASE("a diverged seed is shown and counted", "[program][compare]") {
   const TemporaryDirectory directory;
   const Outcome outcome =

@@ -170,6 +170,10 @@ class Program {
     sub->add_option("--out", compare_.out, "folder of the comparison; by default runs/NAME-compare")
         ->type_name("DIR");
     sub->add_flag("--no-speed", compare_.no_speed, "leave out the measurement of speed");
+    sub->add_option(
+           "--largest-batch", compare_.largest_batch,
+           "also find the largest batch of each arm whose training step fits into so much memory, as 4GiB")
+        ->type_name("MEMORY");
   }
 
   void add_bench() {

@@ -52,6 +52,7 @@ struct CompareArguments : ConfigArguments {
   std::string require;  // "equivalent", or empty
   std::string out;      // empty: runs/NAME-compare
   bool no_speed = false;
+  std::string largest_batch;  // "4GiB": state the largest batch that fits; empty: do not
 };
 
 struct InspectArguments {

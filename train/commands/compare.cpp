@@ -28,6 +28,7 @@ std::string command_line(const CompareArguments& arguments) {
   if (!arguments.require.empty()) line += " --require " + arguments.require;
   if (!arguments.out.empty()) line += " --out " + arguments.out;
   if (arguments.no_speed) line += " --no-speed";
+  if (!arguments.largest_batch.empty()) line += " --largest-batch " + arguments.largest_batch;
   return line;
 }
 
@@ -35,6 +36,8 @@ std::string command_line(const CompareArguments& arguments) {
 
 int compare(const CompareArguments& arguments) {
   const compare::Plan plan = compare::make_plan({arguments.config, arguments.overrides, arguments.out});
+  const std::size_t memory =
+      arguments.largest_batch.empty() ? 0 : compare::parse_bytes(arguments.largest_batch);
   make_folder(plan.out);
   const train::StopRequest stop;
   const auto say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
@@ -42,7 +45,10 @@ int compare(const CompareArguments& arguments) {
     auto results = compare::run_arms(plan, stop, {.say = say});
     std::vector<std::optional<compare::ArmSpeed>> speeds;
     if (!arguments.no_speed) speeds = compare::measure_speed(plan, stop, say);
-    const compare::Report report = compare::make_report(plan, std::move(results), std::move(speeds));
+    std::vector<std::optional<compare::Capacity>> capacities;
+    if (memory > 0) capacities = compare::largest_batches(plan, memory, stop, say);
+    const compare::Report report =
+        compare::make_report(plan, std::move(results), std::move(speeds), std::move(capacities));
     compare::write_report(report, plan.out);
     fmt::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
     if (arguments.require != "equivalent" || report.all_equivalent()) return 0;

@@ -187,6 +187,10 @@ Json json_of(const Row& row) {
   if (row.speed)
     for (const auto& [kind, bytes] : row.speed->memory) memory[kind] = bytes;
   json["memory"] = memory;
+  if (row.capacity)
+    json["largest_batch"] = {{"batch", row.capacity->batch},
+                             {"peak_memory_bytes", row.capacity->peak},
+                             {"memory_bytes", row.capacity->memory}};
   return json;
 }
 
@@ -209,7 +213,8 @@ bool Report::all_equivalent() const {
 }
 
 Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> results,
-                   std::vector<std::optional<ArmSpeed>> speeds) {
+                   std::vector<std::optional<ArmSpeed>> speeds,
+                   std::vector<std::optional<Capacity>> capacities) {
   ensure(results.size() == plan.arms.size(), "make_report", "{} results, {} arms", results.size(),
          plan.arms.size());
   Report report{plan.name, plan.metric, plan.percent, plan.margin, plan.default_margin, {}};
@@ -217,6 +222,7 @@ Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> result
   for (std::size_t i = 0; i < plan.arms.size(); ++i) {
     Row row = make_row(plan.arms[i], std::move(results[i]));
     if (i < speeds.size()) row.speed = std::move(speeds[i]);
+    if (i < capacities.size()) row.capacity = capacities[i];
     if (row.speed && row.speed->peak_memory_bytes > 0) row.peak_memory_bytes = row.speed->peak_memory_bytes;
     if (i > 0) {
       compare_with(report.rows.front(), row, plan);
@@ -240,6 +246,13 @@ std::string table_markdown(const Report& report) {
   add_statistics_notes(report, text);
   add_remarks(report, text);
   add_speed_notes(report, text);
+  std::vector<std::string> batches;
+  for (const Row& row : report.rows)
+    if (row.capacity) batches.push_back(fmt::format("{} {}", row.arm.name, row.capacity->batch));
+  if (!batches.empty())
+    text += fmt::format("- Largest batch whose training step fits into {:.2f} GB: {}.\n",
+                        static_cast<double>(report.rows.front().capacity->memory) / 1e9,
+                        fmt::join(batches, ", "));
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/compare/capacity.h"
 #include "train/compare/plan.h"
 #include "train/compare/runner.h"
 #include "train/compare/speed.h"
@@ -26,6 +27,7 @@ struct Row {
   std::vector<std::int64_t> unequal;  // seeds whose applied updates are not as many as the baseline's
   std::optional<ArmSpeed> speed;
   std::size_t peak_memory_bytes = 0;
+  std::optional<Capacity> capacity;  // where it was asked for
 };
 
 struct Report {
@@ -40,7 +42,8 @@ struct Report {
 };
 
 Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> results,
-                   std::vector<std::optional<ArmSpeed>> speeds);
+                   std::vector<std::optional<ArmSpeed>> speeds,
+                   std::vector<std::optional<Capacity>> capacities = {});
 
 std::string table_markdown(const Report& report);
 std::string report_json(const Report& report);
