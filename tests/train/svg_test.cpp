@@ -51,7 +51,16 @@ TEST_CASE("a histogram: one bar for each share above zero, one for zero", "[plot
   const std::string svg = plot::to_svg(chart);
   CHECK(count(svg, "<rect") == 1 + 1 + 3);  // ground, shade, bars
   CHECK_THAT(svg, Contains("flushed"));
-  CHECK(count(plot::to_svg(std::vector{chart, chart}), "<g ") == 2);
+  CHECK(count(plot::to_svg(std::vector{chart, chart}), "gradients</text>") == 2);
+}
+
+TEST_CASE("a legend takes as many rows as its names need", "[plot]") {
+  plot::LineChart chart{.title = "many", .x = {}, .y = {}, .lines = {}};
+  for (int i = 0; i < 8; ++i)
+    chart.lines.push_back({.name = "a rather long name of a line", .x = {0, 1}, .y = {0, 1}});
+  const std::string svg = plot::to_svg(chart);
+  CHECK_THAT(svg, Contains("height=\"432\""));  // two rows more than one
+  CHECK(count(svg, "a rather long name") == 8);
 }
 
 TEST_CASE("ticks are 1, 2 or 5 times a power of ten", "[plot]") {

@@ -57,11 +57,14 @@ struct Tokens {
   Tensor words, next;  // [N,2], [N]
 };
 
-// `count` trigrams that begin at `first`.
+// Trigrams `first` to `first` + `count` of an order that spreads neighbours over the whole text, in which
+// descriptions of similar packages stand together.
 Tokens trigrams(const std::vector<std::int32_t>& text, Index first, Index count) {
+  constexpr Index kStride = 1'000'003;  // a prime: the order visits every place
+  const Index places = static_cast<Index>(text.size()) - 2;
   std::vector<std::int64_t> words, next;
-  for (Index i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>((first + i) % (static_cast<Index>(text.size()) - 2));
+  for (Index i = first; i < first + count; ++i) {
+    const auto at = static_cast<std::size_t>(i * kStride % places);
     words.push_back(text[at]);
     words.push_back(text[at + 1]);
     next.push_back(text[at + 2]);

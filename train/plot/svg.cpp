@@ -118,10 +118,9 @@ class Scale {
   double low_, high_, from_, to_;
 };
 
-std::string frame(const std::string& title, const std::string& x_title, const std::string& y_title) {
+std::string frame(const std::string& x_title, const std::string& y_title) {
   const double bottom = kHeight - kBottom, right = kWidth - kRight;
-  return text(kLeft, 22.0, title, {.size = 15, .bold = true}) +
-         text(0.5 * (kLeft + right), kHeight - 12.0, x_title, {.anchor = "middle"}) +
+  return text(0.5 * (kLeft + right), kHeight - 12.0, x_title, {.anchor = "middle"}) +
          text(16.0, 0.5 * (kTop + bottom), y_title, {.anchor = "middle", .vertical = true}) +
          line(kLeft, bottom, right, bottom, "#444") + line(kLeft, kTop, kLeft, bottom, "#444");
 }
@@ -140,16 +139,32 @@ struct LegendEntry {
   const char* stroke;
 };
 
-std::string legend(const std::vector<LegendEntry>& entries) {
-  std::string result;
-  double x = kLeft;
+// A chart with its head: title and legend, in as many rows as it takes, above a body that leaves room for
+// one.
+struct Picture {
+  std::string svg;
+  double height = kHeight;
+};
+
+Picture with_head(const std::string& title, const std::vector<LegendEntry>& entries,
+                  const std::string& body) {
+  constexpr double kRow = 16.0;
+  std::string head = text(kLeft, 22.0, title, {.size = 15, .bold = true});
+  double x = kLeft, y = 34.0;
   for (const LegendEntry& entry : entries) {
     if (entry.name.empty()) continue;
-    result += line(x, 34.0, x + 18.0, 34.0, entry.stroke, " stroke-width=\"3\"") +
-              text(x + 23.0, 38.0, entry.name, {.size = 11});
-    x += 40.0 + 6.3 * static_cast<double>(entry.name.size());
+    const double width = 40.0 + 6.3 * static_cast<double>(entry.name.size());
+    if (x > kLeft && x + width > kWidth) {
+      x = kLeft;
+      y += kRow;
+    }
+    head += line(x, y, x + 18.0, y, entry.stroke, " stroke-width=\"3\"") +
+            text(x + 23.0, y + 4.0, entry.name, {.size = 11});
+    x += width;
   }
-  return result;
+  const double extra = y - 34.0;
+  return {head + fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", extra, body),
+          kHeight + extra};
 }
 
 std::string path_of(const Line& series, const Scale& x, const Scale& y, const char* stroke) {
@@ -181,7 +196,7 @@ struct Range {
   }
 };
 
-std::string histogram(const HistogramChart& chart) {
+Picture histogram(const HistogramChart& chart) {
   require(!chart.series.empty(), "plot", "a histogram without a series");
   constexpr int kNone = 10000;
   int low = kNone, high = -kNone;
@@ -212,7 +227,7 @@ std::string histogram(const HistogramChart& chart) {
       body += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#f3dede\"/>\n",
           kLeft + 2.2 * column, kTop, position(limit.exponent) - kLeft - 2.2 * column, bottom - kTop);
-  body += grid(y) + frame(chart.title, chart.x_title, chart.y_title);
+  body += grid(y) + frame(chart.x_title, chart.y_title);
   const double bar = 0.86 * column / static_cast<double>(chart.series.size());
   std::vector<LegendEntry> names;
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
@@ -239,7 +254,7 @@ std::string histogram(const HistogramChart& chart) {
             text(position(limit.exponent) + 4.0, height, limit.name, {.size = 11});
     height += 14.0;
   }
-  return body + legend(names);
+  return with_head(chart.title, names, body);
 }
 
 }  // namespace
@@ -275,7 +290,7 @@ std::string to_svg(const LineChart& chart) {
   if (y_axis.log2 && y_range.empty) y_axis.log2 = false;
   const Scale x(x_axis, x_range.low, x_range.high, kLeft, right);
   const Scale y(y_axis, y_range.low, y_range.high, bottom, kTop);
-  std::string body = grid(y) + frame(chart.title, chart.x.title, chart.y.title);
+  std::string body = grid(y) + frame(chart.x.title, chart.y.title);
   for (const auto& [label, value] : x.labels(8))
     body += text(x(value), bottom + 16.0, label, {.anchor = "middle", .size = 11});
   for (const Mark& mark : chart.marks)
@@ -286,17 +301,24 @@ std::string to_svg(const LineChart& chart) {
     names.push_back({chart.lines[i].name, colour(i)});
   }
   if (!chart.marks.empty()) names.push_back({chart.marks_name, "#a33"});
-  return document(body + legend(names), kHeight);
+  const Picture picture = with_head(chart.title, names, body);
+  return document(picture.svg, picture.height);
 }
 
-std::string to_svg(const HistogramChart& chart) { return document(histogram(chart), kHeight); }
+std::string to_svg(const HistogramChart& chart) {
+  const Picture picture = histogram(chart);
+  return document(picture.svg, picture.height);
+}
 
 std::string to_svg(const std::vector<HistogramChart>& charts) {
   std::string body;
-  for (std::size_t i = 0; i < charts.size(); ++i)
-    body += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", kHeight * static_cast<double>(i),
-                        histogram(charts[i]));
-  return document(body, kHeight * static_cast<double>(std::max<std::size_t>(1, charts.size())));
+  double height = 0.0;
+  for (const HistogramChart& chart : charts) {
+    const Picture picture = histogram(chart);
+    body += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", height, picture.svg);
+    height += picture.height;
+  }
+  return document(body, std::max(height, 1.0));
 }
 
 }  // namespace tandem::plot
