@@ -1,0 +1,19 @@
+// One thread for a test whose tensors are so small that a second one costs more than it computes.
+#pragma once
+
+#include <omp.h>
+
+namespace tandem::test {
+
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(outer_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int outer_ = omp_get_max_threads();
+};
+
+}  // namespace tandem::test
