@@ -47,8 +47,9 @@ TEST_CASE("mistakes are one line on stderr and exit code 2", "[program]") {
   check_mistake(tandem_in(directory, {"ls", "everything"}), "everything");
   check_mistake(tandem_in(directory, {"eval", "nowhere"}), "nowhere: no such run directory");
   check_mistake(tandem_in(directory, {"cp", "digits_mlp"}), "file");
-  check_mistake(tandem_in(directory, {"train", "digits_mlp", "precision={\"level\": \"O3\"}"}),
-                "not available");
+  check_mistake(
+      tandem_in(directory, {"train", "digits_mlp", "precision={\"level\": \"O3\", \"masters\": \"fp32\"}"}),
+      "masters are on with O3");
   check_mistake(tandem_in(directory, {"train", "digits_mlp", "model.hidden=[64]", "model.in_features=63"}),
                 "model.in_features");
   check_mistake(tandem_in(directory, {"train", "--resume", "nowhere"}), "nowhere: no such run directory");
