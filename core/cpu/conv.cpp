@@ -1,6 +1,7 @@
-// Convolution. f32 and bf16 run on oneDNN; f64 and what oneDNN's descriptors cannot say run as im2col and a
-// product (core/cpu/conv_generic); everything else is widened to f32 and rounded once on store. bf16 is
-// multiplied as it is only on CPUs that do so in hardware.
+// Convolution. f32 runs on own kernels (core/cpu/conv_direct) or oneDNN, f16 on own kernels that widen what
+// they read, bf16 on oneDNN where the CPU multiplies it and on own kernels elsewhere; f64 and what oneDNN's
+// descriptors cannot say run as im2col and a product (core/cpu/conv_generic); everything else is widened to
+// f32 in memory. Sums are f32, or f64, and rounded once on store.
 //
 // The plan of a shape is fixed by the shape (never by timing), so that results do not depend on the moment.
 #include "core/cpu/conv.h"
@@ -71,7 +72,7 @@ Plan& plan_of(Pass pass, const Convolution& p) {
   static PlanCache<Plan> plans;
   return plans.get(key_of(pass, p), [&] {
     auto plan = std::make_unique<Plan>();
-    plan->direct = direct_convolution(pass, p);
+    if (p.dtype == DType::f32) plan->direct = direct_convolution(pass, p);
     if (plan->direct) return plan;
     plan->primitive = onednn::convolution(pass, p);
     plan->plain = onednn::plain_filter(p, pass == Pass::filter_gradient ? p.result : p.dtype);
@@ -82,6 +83,20 @@ Plan& plan_of(Pass pass, const Convolution& p) {
     }
     return plan;
   });
+}
+
+// bf16 belongs to the library on CPUs that multiply it in hardware.
+bool library_multiplies(DType dtype) { return dtype == DType::bf16 && cpu_features().fast_bf16(); }
+
+// The own kernel for a pass over two operands of one 16-bit dtype; nullptr where there is none.
+const DirectConvolution* kernel_16bit(Pass pass, Convolution p, const Tensor& a, const Tensor& b,
+                                      DType result) {
+  p.dtype = a.dtype();
+  p.result = result;
+  if (!is_16bit(p.dtype) || b.dtype() != p.dtype || library_multiplies(p.dtype)) return nullptr;
+  static PlanCache<Plan> plans;
+  const auto make = [&] { return std::make_unique<Plan>(Plan{.direct = direct_convolution(pass, p)}); };
+  return plans.get(key_of(pass, p), make).direct.get();
 }
 
 // A 1×1 kernel without padding: a matrix product over the pixels.
@@ -130,9 +145,11 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bia
     if (!out.is_same(y)) cast(out, y, false);
     return;
   }
+  p.bias = bias.defined();
+  if (const auto* kernel = kernel_16bit(Pass::forward, p, x, filter, y.dtype()))
+    return kernel->run(x, filter, as(bias, DType::f32), y, false);
   p.dtype = type;
   p.result = y.dtype() == DType::bf16 && type == DType::bf16 ? DType::bf16 : DType::f32;
-  p.bias = bias.defined();
   const Tensor out = y.dtype() == p.result ? y : workspace(y.shape(), p.result);
   const Tensor source = as(x, type), weights = as(filter, type), offset = as(bias, DType::f32);
   const Plan& plan = plan_of(Pass::forward, p);
@@ -159,6 +176,8 @@ void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, c
     if (!direct) cast(out, dx, accumulate);
     return;
   }
+  if (const auto* kernel = kernel_16bit(Pass::input_gradient, p, dy, filter, dx.dtype()))
+    return kernel->run(dy, filter, {}, dx, accumulate);
   p.dtype = type;
   p.result = dx.dtype() == DType::bf16 && type == DType::bf16 && !accumulate ? DType::bf16 : DType::f32;
   const Tensor source = as(dy, type), weights = as(filter, type);
@@ -190,11 +209,16 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
     if (!direct) cast(out, dfilter, accumulate);
     return;
   }
-  p.dtype = type;
   const bool direct = dfilter.dtype() == DType::f32;
-  const Tensor out = direct ? dfilter : workspace(dfilter.shape(), DType::f32);
-  const Tensor source = as(x, type), gradient = as(dy, type);
   const bool add = direct && accumulate;
+  const Tensor out = direct ? dfilter : workspace(dfilter.shape(), DType::f32);
+  if (const auto* kernel = kernel_16bit(Pass::filter_gradient, p, x, dy, DType::f32)) {
+    kernel->run(x, dy, {}, out, add);
+    if (!direct) cast(out, dfilter, accumulate);
+    return;
+  }
+  p.dtype = type;
+  const Tensor source = as(x, type), gradient = as(dy, type);
   if (is_pointwise(p) && out.numel() >= kLargePointwise) {
     const Tensor hit = is_dense(p) ? source : gather_pixels(p, source);
     matmul(pixels_of(gradient), pixels_of(hit), {}, matrix_of(out), {.transpose_a = true, .accumulate = add});

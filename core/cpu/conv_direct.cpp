@@ -3,7 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "core/cpu/conv_tiles.h"
@@ -28,6 +28,8 @@ struct PixelClass {
   Index weights = 0;                         // where its weights start in the packed copy, in floats
 };
 
+// S is the storage type of images and filter.
+template <class S>
 class DirectForward final : public DirectConvolution {
  public:
   DirectForward(Pass pass, const Convolution& p) : pass_(pass), p_(p), key_(pass, p) {
@@ -51,17 +53,17 @@ class DirectForward final : public DirectConvolution {
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out,
            bool accumulate) const override {
-    const auto* weights = static_cast<const float*>(
-        derived_copy(filter, key_.id, static_cast<std::size_t>(weight_count_) * sizeof(float),
-                     [&](void* to) { pack(filter, static_cast<float*>(to)); }));
+    const detail::PackedFilter weights(filter, key_.id, weight_count_,
+                                       [&](float* to) { pack(filter.data<S>(), to); });
     const Index panel = blocks_ * block_stride_ + kLanes;
-    const Tensor panels = Tensor::empty({threads(), panel}, {.kind = MemoryKind::workspace});
-    const float* from = in.data<float>();
-    float* to = out.data<float>();
+    const Index row = std::is_same_v<S, float> ? 0 : out_.width * vectors_ * kLanes;
+    const Tensor panels = Tensor::empty({threads(), panel + row}, {.kind = MemoryKind::workspace});
+    const S* from = in.data<S>();
+    S* to = out.data<S>();
     const float* offset = bias.defined() ? bias.data<float>() : nullptr;
 #pragma omp parallel
     {
-      float* mine = panels.data<float>() + omp_get_thread_num() * panel;
+      float* mine = panels.data<float>() + omp_get_thread_num() * (panel + row);
       std::fill_n(mine, panel, 0.0f);  // the borders; images only overwrite the inside
 #pragma omp for schedule(static)
       for (Index n = 0; n < p_.batch; ++n) {
@@ -70,8 +72,8 @@ class DirectForward final : public DirectConvolution {
         const Index image = in_.height * in_.width * in_.channels;
         if (n + 1 < p_.batch) ahead = {from + (n + 1) * image, image, rows_of_tiles_};
         for (const PixelClass& c : classes_)
-          compute(c, mine, weights, offset, accumulate, to + n * out_.height * out_.width * out_.channels,
-                  ahead);
+          compute(c, mine, weights.data(), offset, accumulate, mine + panel,
+                  to + n * out_.height * out_.width * out_.channels, ahead);
       }
     }
   }
@@ -166,64 +168,96 @@ class DirectForward final : public DirectConvolution {
   }
 
   // Per class: [block of output channels][input panel][tap][input channel][OV·16].
-  void pack(const Tensor& filter, float* to) const {
-    const float* w = filter.data<float>();
-    const Index width = vectors_ * kLanes, kh = p_.kernel_height, kw = p_.kernel_width, i = p_.channels;
+  void pack(const S* w, float* to) const {
+    const Index width = vectors_ * kLanes, kw = p_.kernel_width, inner = p_.channels;
+    const Index line = p_.kernel_height * kw * inner;  // from one outer channel of the filter to the next
     const bool forward = pass_ == Pass::forward;
     for (const PixelClass& c : classes_) {
+      const Index share = static_cast<Index>(c.taps.size()) * run_ * blocks_ * width;
+#pragma omp parallel for if (weight_count_ >= 64 * 64)
       for (Index first = 0; first < out_.channels; first += width) {
+        float* lines = to + c.weights + first / width * share;
         for (Index block = 0; block < blocks_; ++block) {
           for (const auto& tap : c.kernel) {
-            for (Index r = 0; r < run_; ++r, to += width) {
-              const Index in = block * kLanes + r;
-              for (Index v = 0; v < width; ++v) {
-                const Index outer = forward ? first + v : in, inner = forward ? in : first + v;
-                to[v] = w[((outer * kh + tap[0]) * kw + tap[1]) * i + inner];
-              }
+            const S* at = w + (tap[0] * kw + tap[1]) * inner;
+            if (forward) {
+              turn_lines(at + first * line + block * kLanes, line, lines);
+            } else {
+              for (Index r = 0; r < run_; ++r)
+                widen_block(at + (block * kLanes + r) * line + first, lines + r * width, width);
             }
+            lines += run_ * width;
           }
         }
       }
     }
   }
 
-  void copy_image(const float* image, float* panel) const {
+  // to[r][v] = from[v][r]: `run_` inputs by OV·16 outputs, whose inputs follow one another.
+  void turn_lines(const S* from, Index line, float* to) const {
+    const Index width = vectors_ * kLanes;
+    float held[kLanes][kLanes];
+    for (Index v = 0; v < width; v += kLanes) {
+      for (Index r = 0; r < run_; r += kLanes) {
+        const Index count = std::min<Index>(kLanes, run_ - r);
+        for (Index i = 0; i < kLanes; ++i) widen_block(from + (v + i) * line + r, held[i], count);
+        for (Index j = 0; j < count; ++j) {
+          for (Index i = 0; i < kLanes; ++i) to[(r + j) * width + v + i] = held[i][j];
+        }
+      }
+    }
+  }
+
+  void copy_image(const S* image, float* panel) const {
     const Index pixel = rows_as_they_are_ ? in_.channels : kLanes;
     for (Index y = 0; y < in_.height && y + pad_[0] < panel_height_; ++y) {
-      const float* row = image + y * in_.width * in_.channels;
+      const S* row = image + y * in_.width * in_.channels;
       float* to = panel + ((y + pad_[0]) * panel_width_ + pad_[1]) * pixel;
       const Index width = std::min(in_.width, panel_width_ - pad_[1]);
       if (rows_as_they_are_ || blocks_ == 1) {
-        std::memcpy(to, row, static_cast<std::size_t>(width * pixel) * sizeof(float));
+        widen_block(row, to, width * pixel);
         continue;
       }
       for (Index block = 0; block < blocks_; ++block, to += block_stride_) {
         for (Index x = 0; x < width; ++x)
-          _mm512_storeu_ps(to + x * kLanes, _mm512_loadu_ps(row + x * in_.channels + block * kLanes));
+          store(to + x * kLanes, load(row + x * in_.channels + block * kLanes));
       }
     }
   }
 
   void compute(const PixelClass& c, const float* panel, const float* packed, const float* bias,
-               bool accumulate, float* image, detail::Prefetch& ahead) const {
+               bool accumulate, float* sums, S* image, detail::Prefetch& ahead) const {
     const Index width = vectors_ * kLanes;
     const Index share = static_cast<Index>(c.taps.size()) * run_ * blocks_ * width;
-    const Index out_step = c.step[1] * out_.channels;
+    constexpr bool kInPlace = std::is_same_v<S, float>;
+    const Index pixel_step = c.step[1] * out_.channels, out_step = kInPlace ? pixel_step : width;
     for (Index first = 0; first < out_.channels; first += width) {
       const float* weights = packed + c.weights + first / width * share;
       for (Index y = 0; y < c.count[0]; ++y) {
         ahead.advance();
         const float* in = panel + y * row_step_;
-        float* out = image + ((c.first[0] + y * c.step[0]) * out_.width + c.first[1]) * out_.channels + first;
+        S* pixels = image + ((c.first[0] + y * c.step[0]) * out_.width + c.first[1]) * out_.channels + first;
+        float* out = sums;
+        if constexpr (kInPlace) out = pixels;
         Index left = c.count[1];
         for (std::size_t t = 0; left > 0; ++t) {
           for (; left >= tiles_.widths[t]; left -= tiles_.widths[t]) {
             tiles_.tiles[t](in, c.taps, blocks_, block_stride_, run_, weights, bias ? bias + first : nullptr,
-                            accumulate, out, out_step);
+                            kInPlace && accumulate, out, out_step);
             in += tiles_.widths[t] * pixel_step_;
             out += tiles_.widths[t] * out_step;
           }
         }
+        if constexpr (!kInPlace) store_row(sums, c.count[1], accumulate, pixels, pixel_step);
+      }
+    }
+  }
+
+  void store_row(const float* sums, Index count, bool accumulate, S* pixels, Index step) const {
+    for (Index i = 0; i < count; ++i, pixels += step) {
+      for (Index v = 0; v < vectors_; ++v, sums += kLanes) {
+        const Vec value = load(sums);
+        store(pixels + v * kLanes, accumulate ? load(pixels + v * kLanes) + value : value);
       }
     }
   }
@@ -256,19 +290,43 @@ bool forward_suits(Pass pass, const Convolution& p) {
   if (o.groups != 1 || out % kLanes != 0 || p.batch < threads()) return false;
   if (forward && in == 3)
     return o.dilation[1] == 1 && (o.stride[1] == 1 || o.stride[1] == 2) && p.kernel_width > 1;
-  if (in % kLanes != 0 || in > 64 || out > 64 || p.height * p.width > 32 * 32) return false;
+  if (in % kLanes != 0) return false;
+  if (p.dtype != DType::f32) return !forward || o.stride[1] <= 2;  // the library would need widened copies
+  if (in > 64 || out > 64 || p.height * p.width > 32 * 32) return false;
   const bool few = in * out <= 32 * 32;
   if (forward) return few && p.kernel_height * p.kernel_width > 1 && o.stride[1] <= 2;
   return few || o.stride[0] * o.stride[1] > 1;
 }
 
+// To a 1×1 kernel at stride 1 images are rows of pixels; where they can be cut into equal rows whose panel
+// stays in the second cache, these take the place of the images.
+Convolution with_rows_for_images(Pass pass, Convolution p) {
+  constexpr Index kRowFloats = 128 * 1024, kLongest = 224, kShortest = 28;
+  const auto& o = p.options;
+  if (p.kernel_height * p.kernel_width != 1 || o.padding != std::array<Index, 2>{0, 0} ||
+      o.stride != std::array<Index, 2>{1, 1})
+    return p;
+  const Index pixels = p.batch * p.height * p.width;
+  const Index most = std::min(kLongest, kRowFloats / (pass == Pass::forward ? p.channels : p.out_channels));
+  for (Index width = most; width >= kShortest; --width) {
+    if (pixels % width != 0) continue;
+    p.batch = pixels / width;
+    p.height = p.out_height = 1;
+    p.width = p.out_width = width;
+    break;
+  }
+  return p;
+}
+
 }  // namespace
 
 std::unique_ptr<DirectConvolution> direct_convolution(Pass pass, const Convolution& p) {
-  if (p.dtype != DType::f32 || p.result != DType::f32) return nullptr;
+  if (p.result != (pass == Pass::filter_gradient ? DType::f32 : p.dtype)) return nullptr;
   if (auto winograd = detail::winograd_convolution(pass, p)) return winograd;
   if (pass == Pass::filter_gradient) return detail::direct_filter_gradient(p);
-  return forward_suits(pass, p) ? std::make_unique<DirectForward>(pass, p) : nullptr;
+  if (!forward_suits(pass, p)) return nullptr;
+  const Convolution rows = p.dtype == DType::f32 ? p : with_rows_for_images(pass, p);
+  return detail::make_for_storage<DirectForward>(p.dtype, pass, rows);
 }
 
 #else

@@ -1,6 +1,7 @@
-// Own f32 convolution kernels for AVX-512, for the shapes where they beat the library; the rule and its
-// evidence are in conv_direct.cpp. They copy what they read into panels of 16 channels a pixel, with the
-// padding written out, so that the inner loops see constant distances and no borders:
+// Own convolution kernels for AVX-512, for the shapes where they beat the library; the rule and its evidence
+// are in conv_direct.cpp. They multiply and sum in f32; 16-bit images and filters are widened as they are
+// copied, and results rounded once as they are stored. They copy what they read into panels of 16 channels a
+// pixel, with the padding written out, so that the inner loops see constant distances and no borders:
 //   forward, input_gradient  outputs in registers, [pixels] × [16·n channels], one broadcast input a product;
 //   filter_gradient          gradients in registers, [8 or 16 outputs] × [16·n inputs], summed over a block
 //   of pixels.
@@ -12,6 +13,7 @@
 #include <memory>
 
 #include "core/cpu/onednn.h"
+#include "core/cpu/plan.h"
 
 namespace tandem::cpu {
 
@@ -19,12 +21,14 @@ class DirectConvolution {
  public:
   virtual ~DirectConvolution() = default;
 
-  // All tensors f32. forward: (x, filter, bias or absent, y); input_gradient: (dy, filter, absent, dx);
-  // filter_gradient: (x, dy, absent, dfilter).
+  // forward: (x, filter, bias or absent, y); input_gradient: (dy, filter, absent, dx); filter_gradient: (x,
+  // dy, absent, dfilter). In the problem's dtype, but bias and dfilter f32. `accumulate` adds before
+  // rounding.
   virtual void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                    bool accumulate) const = 0;
 };
 
+// For a problem whose dtype is f32, f16 or bf16 and whose result is of that dtype, f32 for filter_gradient.
 // nullptr where the library is the better choice, or the binary was compiled without AVX-512.
 std::unique_ptr<DirectConvolution> direct_convolution(onednn::Pass pass, const onednn::Convolution& problem);
 
@@ -35,9 +39,10 @@ namespace detail {
 class Prefetch {
  public:
   Prefetch() = default;
-  Prefetch(const float* from, Index floats, Index shares)
+  template <class S>
+  Prefetch(const S* from, Index count, Index shares)
       : next_(reinterpret_cast<const char*>(from)),
-        end_(next_ + static_cast<std::size_t>(std::max<Index>(floats, 0)) * sizeof(float)),
+        end_(next_ + static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)),
         share_(((end_ - next_) / kLine / std::max<Index>(shares, 1) + 1) * kLine) {}
 
   void advance() {
@@ -51,6 +56,40 @@ class Prefetch {
   const char* end_ = nullptr;
   std::ptrdiff_t share_ = 0;
 };
+
+// `floats` that `fill(address)` wrote from a filter. They stay with an f32 filter and, while few, with any. A
+// large copy of a 16-bit filter lives for one call: kept, it would take more memory than the 16 bits save,
+// and a training step reads each layout once per value of the filter.
+class PackedFilter {
+ public:
+  template <class Fill>
+  PackedFilter(const Tensor& filter, std::uint32_t layout, Index floats, Fill&& fill) {
+    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    if (filter.dtype() == DType::f32 || bytes <= kKept) {
+      data_ = static_cast<const float*>(
+          derived_copy(filter, layout, bytes, [&](void* to) { fill(static_cast<float*>(to)); }));
+    } else {
+      memory_ = Tensor::empty({floats}, {.kind = MemoryKind::workspace});
+      fill(memory_.data<float>());
+      data_ = memory_.data<float>();
+    }
+  }
+
+  const float* data() const { return data_; }
+
+ private:
+  static constexpr std::size_t kKept = 256 * 1024;
+  Tensor memory_;
+  const float* data_ = nullptr;
+};
+
+// Kernel<S> for the storage type S of the images.
+template <template <class> class Kernel, class... Arguments>
+std::unique_ptr<DirectConvolution> make_for_storage(DType dtype, const Arguments&... arguments) {
+  if (dtype == DType::f16) return std::make_unique<Kernel<Half>>(arguments...);
+  if (dtype == DType::bf16) return std::make_unique<Kernel<BFloat16>>(arguments...);
+  return std::make_unique<Kernel<float>>(arguments...);
+}
 
 std::unique_ptr<DirectConvolution> direct_filter_gradient(const onednn::Convolution& problem);
 std::unique_ptr<DirectConvolution> winograd_convolution(onednn::Pass pass,

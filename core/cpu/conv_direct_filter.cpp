@@ -37,6 +37,7 @@ Range share_of(Index total, Index part, Index parts) {
 
 // A unit is a block of output rows of one image. With kernels of 1×1 and no padding the images are one row of
 // pixels.
+template <class S>
 class DirectFilterGradient final : public DirectConvolution {
  public:
   explicit DirectFilterGradient(const Convolution& problem) : p_(problem) {
@@ -104,7 +105,7 @@ class DirectFilterGradient final : public DirectConvolution {
     {
       const Index me = omp_get_thread_num(), present = omp_get_num_threads();
       float* mine = workspace.data<float>() + me * workspace.size(1);
-      const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<float>(), dy.data<float>(), mine};
+      const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
       if (!private_) {
         // A smaller team than asked for takes the parts in turn.
         for (Index part = me; part < x_parts * y_parts; part += present) {
@@ -144,7 +145,7 @@ class DirectFilterGradient final : public DirectConvolution {
   // One thread's part of the pixels and of the gradient.
   struct Task {
     Range units, x_blocks, y_blocks;
-    const float *x, *dy;
+    const S *x, *dy;
     float* panels;
   };
 
@@ -196,13 +197,13 @@ class DirectFilterGradient final : public DirectConvolution {
   Index image_of(Index unit) const { return unit / blocks_per_image_; }
 
   // [block][unit][row][column][16], or rows as they are; what lies outside the image is zero.
-  void copy_inputs(const float* x, Range units, Range blocks, float* panel) const {
+  void copy_inputs(const S* x, Range units, Range blocks, float* panel) const {
     const auto& o = p_.options;
     const Index block_size = units_per_chunk_ * x_unit_;
     for (Index unit = units.first; unit < units.last; ++unit) {
       float* to = panel + (unit - units.first) * x_unit_;
       const Index first_column = flat_ ? unit * unit_width_ : -o.padding[1];
-      const float* image = x + (flat_ ? 0 : image_of(unit) * p_.height * p_.width * p_.channels);
+      const S* image = x + (flat_ ? 0 : image_of(unit) * p_.height * p_.width * p_.channels);
       for (Index r = 0; r < panel_rows_; ++r, to += panel_width_ * pixel_) {
         const Index y = flat_ ? 0 : row_of(unit) * o.stride[0] - o.padding[0] + r * copy_step_[0];
         // Columns [left, right) of the panel lie inside the image.
@@ -214,20 +215,19 @@ class DirectFilterGradient final : public DirectConvolution {
         const Index right = inside
                                 ? std::clamp((p_.width - first_column + step - 1) / step, left, panel_width_)
                                 : panel_width_;
-        const float* row = image + (y * p_.width + first_column) * p_.channels;
+        const S* row = image + (y * p_.width + first_column) * p_.channels;
         if (rows_as_they_are_) {
           std::fill_n(to, left * pixel_, 0.0f);
-          if (inside) std::copy(row + left * pixel_, row + right * pixel_, to + left * pixel_);
+          if (inside) widen_block(row + left * pixel_, to + left * pixel_, (right - left) * pixel_);
           std::fill(to + right * pixel_, to + panel_width_ * pixel_, 0.0f);
           continue;
         }
         for (Index b = blocks.first; b < blocks.last; ++b) {
           float* block = to + (b - blocks.first) * block_size;
-          for (Index c = 0; c < left; ++c) _mm512_storeu_ps(block + c * kLanes, _mm512_setzero_ps());
+          for (Index c = 0; c < left; ++c) store(block + c * kLanes, zero());
           for (Index c = left; c < right; ++c)
-            _mm512_storeu_ps(block + c * kLanes, _mm512_loadu_ps(row + c * step * p_.channels + b * kLanes));
-          for (Index c = right; c < panel_width_; ++c)
-            _mm512_storeu_ps(block + c * kLanes, _mm512_setzero_ps());
+            store(block + c * kLanes, load(row + c * step * p_.channels + b * kLanes));
+          for (Index c = right; c < panel_width_; ++c) store(block + c * kLanes, zero());
         }
       }
     }
@@ -242,17 +242,17 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
   // [block][unit][row][column][16]
-  void copy_outputs(const float* dy, Range units, Range blocks, float* panel) const {
+  void copy_outputs(const S* dy, Range units, Range blocks, float* panel) const {
     const Index block_size = units_per_chunk_ * y_unit_;
     for (Index unit = units.first; unit < units.last; ++unit) {
       const Index first =
           flat_ ? unit * unit_width_ : (image_of(unit) * p_.out_height + row_of(unit)) * p_.out_width;
       const Index count = flat_ ? width_of(unit) : rows_of(unit) * unit_width_;
-      const float* from = dy + first * p_.out_channels;
+      const S* from = dy + first * p_.out_channels;
       for (Index b = blocks.first; b < blocks.last; ++b) {
         float* to = panel + (b - blocks.first) * block_size + (unit - units.first) * y_unit_;
         for (Index i = 0; i < count; ++i)
-          _mm512_storeu_ps(to + i * kLanes, _mm512_loadu_ps(from + i * p_.out_channels + b * kLanes));
+          store(to + i * kLanes, load(from + i * p_.out_channels + b * kLanes));
       }
     }
   }
@@ -322,13 +322,14 @@ bool suits(const Convolution& p) {
   if (p.channels % kLanes != 0 || p.channels < 32) return false;
   const bool pointwise = p.kernel_height * p.kernel_width == 1;
   if (pointwise) return p.channels * p.out_channels >= 64 * 64;
+  if (p.dtype != DType::f32) return true;  // the library would need widened copies
   return o.stride[0] > 1 || p.channels * p.out_channels < 256 * 256;
 }
 
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution& p) {
-  return suits(p) ? std::make_unique<DirectFilterGradient>(p) : nullptr;
+  return suits(p) ? detail::make_for_storage<DirectFilterGradient>(p.dtype, p) : nullptr;
 }
 
 #else

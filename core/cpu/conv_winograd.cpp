@@ -52,17 +52,18 @@ struct Transformed {
 };
 
 // Bᵀ d B. `zeros` is a row of the input's size.
-void transform_inputs(const Tiling& t, const float* x, const float* zeros, Index first, Index count,
+template <class S>
+void transform_inputs(const Tiling& t, const S* x, const S* zeros, Index first, Index count,
                       const Transformed& to) {
   struct Column {
     Vec of[4];
   };
   const Index step = to.position_stride;
   for (Index row = 0; row < count; ++row) {
-    const float* image = x + (first + row) / t.rows * t.height * t.width * t.channels;
+    const S* image = x + (first + row) / t.rows * t.height * t.width * t.channels;
     const Index top = (first + row) % t.rows * 2 - t.padding[0];
     for (Index block = 0; block < t.channels / kLanes; ++block) {
-      const float* lines[4];
+      const S* lines[4];
       for (Index i = 0; i < 4; ++i) {
         const bool inside = top + i >= 0 && top + i < t.height;
         lines[i] = (inside ? image + (top + i) * t.width * t.channels : zeros) + block * kLanes;
@@ -94,20 +95,21 @@ void transform_inputs(const Tiling& t, const float* x, const float* zeros, Index
 }
 
 // A dY Aᵀ.
-void transform_output_gradients(const Tiling& t, const float* dy, Index first, Index count,
+template <class S>
+void transform_output_gradients(const Tiling& t, const S* dy, Index first, Index count,
                                 const Transformed& to) {
   const Index step = to.position_stride;
   for (Index row = 0; row < count; ++row) {
     const Index y = (first + row) % t.rows * 2;
-    const float* line = dy + (((first + row) / t.rows * t.out_height + y) * t.out_width) * t.out_channels;
+    const S* line = dy + (((first + row) / t.rows * t.out_height + y) * t.out_width) * t.out_channels;
     const bool below = y + 1 < t.out_height;
     for (Index block = 0; block < t.out_channels / kLanes; ++block) {
       float* w = to.at(block, row * t.columns);
       for (Index tile = 0; tile < t.columns; ++tile, w += kLanes) {
-        const float* from = line + tile * 2 * t.out_channels + block * kLanes;
+        const S* from = line + tile * 2 * t.out_channels + block * kLanes;
         const bool right = tile * 2 + 1 < t.out_width;
         const Vec y00 = load(from), y01 = right ? load(from + t.out_channels) : zero();
-        const float* under = from + t.out_width * t.out_channels;
+        const S* under = from + t.out_width * t.out_channels;
         const Vec y10 = below ? load(under) : zero(),
                   y11 = below && right ? load(under + t.out_channels) : zero();
         const Vec left[4] = {y00, y00 + y10, y00 - y10, zero() - y10};
@@ -139,6 +141,7 @@ Index rows_at_once(const Tiling& t, Index batch, Index floats, Index budget) {
   return most >= multiple ? most / multiple * multiple : most;
 }
 
+template <class S>
 class WinogradForward final : public DirectConvolution {
  public:
   WinogradForward(Pass pass, const Convolution& p)
@@ -167,9 +170,8 @@ class WinogradForward final : public DirectConvolution {
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out,
            bool accumulate) const override {
     const Index weights = kPositions * t_.channels * t_.out_channels;
-    const auto* packed = static_cast<const float*>(
-        derived_copy(filter, layout_, static_cast<std::size_t>(weights) * sizeof(float),
-                     [&](void* to) { pack(filter.data<float>(), static_cast<float*>(to)); }));
+    const detail::PackedFilter packed(filter, layout_, weights,
+                                      [&](float* to) { pack(filter.data<S>(), to); });
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const Tensor workspace = Tensor::empty({threads(), line + kPositions * (in_stride_ + out_stride_)},
                                            {.kind = MemoryKind::workspace});
@@ -178,16 +180,17 @@ class WinogradForward final : public DirectConvolution {
     {
       float* zeros = workspace.data<float>() + omp_get_thread_num() * workspace.size(1);
       std::fill_n(zeros, line, 0.0f);
+      const auto* outside = reinterpret_cast<const S*>(zeros);
       const Transformed v{zeros + line, tiles_, in_stride_};
       float* m = v.data + kPositions * in_stride_;
 #pragma omp for schedule(static)
       for (Index chunk = 0; chunk < chunks; ++chunk) {
         const Index first = chunk * rows_, count = std::min(rows_, total - first);
-        transform_inputs(t_, in.data<float>(), zeros, first, count, v);
+        transform_inputs(t_, in.data<S>(), outside, first, count, v);
         for (Index channel = 0; channel < t_.out_channels; channel += width()) {
-          multiply(v, packed + kPositions * t_.channels * channel, count * t_.columns, m);
+          multiply(v, packed.data() + kPositions * t_.channels * channel, count * t_.columns, m);
           transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
-                             accumulate, out.data<float>());
+                             accumulate, out.data<S>());
         }
       }
     }
@@ -214,16 +217,16 @@ class WinogradForward final : public DirectConvolution {
 
   // Aᵀ m A, into the output channels from `channel` on.
   void transform_products(const float* m, Index first, Index count, Index channel, const float* bias,
-                          bool accumulate, float* y) const {
+                          bool accumulate, S* y) const {
     for (Index row = 0; row < count; ++row) {
       const Index top = (first + row) % t_.rows * 2;
-      float* line = y + (((first + row) / t_.rows * t_.out_height + top) * t_.out_width) * t_.out_channels;
+      S* line = y + (((first + row) / t_.rows * t_.out_height + top) * t_.out_width) * t_.out_channels;
       const bool below = top + 1 < t_.out_height;
       for (Index column = 0; column < t_.columns; ++column) {
         const bool right = column * 2 + 1 < t_.out_width;
         for (Index vector = 0; vector < vectors_; ++vector) {
           const float* from = m + (row * t_.columns + column) * width() + vector * kLanes;
-          float* to = line + column * 2 * t_.out_channels + channel + vector * kLanes;
+          S* to = line + column * 2 * t_.out_channels + channel + vector * kLanes;
           Vec upper[4], lower[4];
 #pragma GCC unroll 4
           for (int j = 0; j < 4; ++j) {
@@ -233,7 +236,7 @@ class WinogradForward final : public DirectConvolution {
             lower[j] = (m1 - m2) - m3;
           }
           const Vec offset = bias ? load(bias + channel + vector * kLanes) : zero();
-          const auto put = [&](float* pixel, Vec value) {
+          const auto put = [&](S* pixel, Vec value) {
             value = value + offset;
             store(pixel, accumulate ? load(pixel) + value : value);
           };
@@ -250,7 +253,7 @@ class WinogradForward final : public DirectConvolution {
 
   // G g Gᵀ as [out_channels/width][position][channels][width]. In forward the filter's lines run along the
   // input channels and those of the copy along the outputs: 16×16 of them are turned in the first cache.
-  void pack(const float* filter, float* to) const {
+  void pack(const S* filter, float* to) const {
     const bool forward = pass_ == Pass::forward;
     const Index in = t_.channels, out = t_.out_channels, inner = forward ? in : out;
     const Index outer_blocks = (forward ? out : in) / kLanes;
@@ -276,7 +279,7 @@ class WinogradForward final : public DirectConvolution {
   }
 
   // G g Gᵀ of 16 filters side by side, whose nine taps lie `step` apart; positions lie 256 floats apart.
-  static void transform_filter(const float* filter, Index step, bool turned, float* to) {
+  static void transform_filter(const S* filter, Index step, bool turned, float* to) {
     const Vec half = broadcast(0.5f);
     const auto expand = [&](Vec g0, Vec g1, Vec g2, Vec(&u)[4]) {
       const Vec ends = half * (g0 + g2), middle = half * g1;
@@ -306,6 +309,7 @@ class WinogradForward final : public DirectConvolution {
   Index rows_ = 0, tiles_ = 0, in_stride_ = 0, out_stride_ = 0;
 };
 
+template <class S>
 class WinogradFilterGradient final : public DirectConvolution {
  public:
   explicit WinogradFilterGradient(const Convolution& p)
@@ -335,14 +339,15 @@ class WinogradFilterGradient final : public DirectConvolution {
         float* sums = partials + part * partial_stride;
         float* zeros = sums + kPositions * sum_stride_;
         std::fill_n(zeros, line, 0.0f);
+        const auto* outside = reinterpret_cast<const S*>(zeros);
         const Transformed v{zeros + line, tiles_, in_stride_};
         const Transformed w{v.data + kPositions * in_stride_, tiles_, out_stride_};
         const Index begin = chunks * part / team, end = chunks * (part + 1) / team;
         if (begin == end) std::fill_n(sums, kPositions * sum_stride_, 0.0f);
         for (Index chunk = begin; chunk < end; ++chunk) {
           const Index first = chunk * rows_, count = std::min(rows_, total - first);
-          transform_inputs(t_, x.data<float>(), zeros, first, count, v);
-          transform_output_gradients(t_, dy.data<float>(), first, count, w);
+          transform_inputs(t_, x.data<S>(), outside, first, count, v);
+          transform_output_gradients(t_, dy.data<S>(), first, count, w);
           multiply(v, w, count * t_.columns, chunk != begin, sums);
         }
       }
@@ -440,8 +445,8 @@ bool suits(Pass pass, const Convolution& p) {
 
 std::unique_ptr<DirectConvolution> detail::winograd_convolution(Pass pass, const Convolution& p) {
   if (!suits(pass, p)) return nullptr;
-  if (pass == Pass::filter_gradient) return std::make_unique<WinogradFilterGradient>(p);
-  return std::make_unique<WinogradForward>(pass, p);
+  if (pass == Pass::filter_gradient) return detail::make_for_storage<WinogradFilterGradient>(p.dtype, p);
+  return detail::make_for_storage<WinogradForward>(p.dtype, pass, p);
 }
 
 #else

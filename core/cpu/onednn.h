@@ -63,7 +63,8 @@ struct Convolution {
   Index out_height, out_width, out_channels;
   Index kernel_height, kernel_width;
   Conv2dOptions options;
-  DType dtype = DType::f32;   // of both images and, but for its gradient, of the filter: f32 or bf16
+  DType dtype = DType::f32;   // of both images and, but for its gradient, of the filter: f32 or bf16;
+                              // own kernels also f16
   DType result = DType::f32;  // of what the pass writes; filter gradients are f32
   bool bias = false;          // forward only; f32
 };

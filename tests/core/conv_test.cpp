@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "core/cpu/cpu_backend.h"
 #include "tests/core/kernel_testing.h"
@@ -75,6 +76,8 @@ const std::vector<Case> kCases = {
     {1, 30, 20, 64, 64, 1, 1, {.padding = {1, 0}}},
     {2, 9, 9, 128, 160, 3, 3, {.stride = {2, 2}, .padding = {1, 1}}},
     {2, 16, 16, 3, 32, 3, 3, {.padding = {1, 1}}},
+    {4, 14, 14, 96, 160, 1, 1, {}},
+    {2, 10, 10, 80, 48, 3, 3, {.stride = {2, 2}, .padding = {1, 1}}},
     {0, 8, 8, 4, 4, 3, 3, {.padding = {1, 1}}},
 };
 
@@ -203,6 +206,68 @@ TEST_CASE("a convolution asks the system for memory once", "[conv]") {
   for (int i = 0; i < 10; ++i) step();
   CHECK(host_allocator().figures().system_requests == before.system_requests);
   CHECK(host_allocator().figures().live == before.live);
+}
+
+// Both sum in f32 and round once, in orders of summation of their own: results differ in the rounding of a
+// few values at most.
+TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, rounded", "[conv]") {
+  cpu::CpuBackend& backend = cpu::backend();
+  const auto converted = [&](const Tensor& from, DType dtype) {
+    const Tensor to = Tensor::empty(from.shape(), {.dtype = dtype});
+    backend.cast(from, to, false);
+    return to;
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Case& c : kCases) {
+      if (c.n == 0) continue;
+      INFO(name_of_case(c) << ' ' << name_of(dtype));
+      const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
+      const Tensor filter = random_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
+      const Tensor dy = random_tensor({c.n, out_height(c), out_width(c), c.o}, dtype, 3);
+      const Tensor wide_x = converted(x, DType::f32), wide_filter = converted(filter, DType::f32),
+                   wide_dy = converted(dy, DType::f32);
+      const auto share_of_others = [&](const Tensor& got, const Tensor& wide) {
+        const auto a = got.to_vector<float>(), b = converted(wide, dtype).to_vector<float>();
+        std::size_t others = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) others += a[i] != b[i];
+        return static_cast<double>(others) / static_cast<double>(a.size());
+      };
+      const Tensor y = Tensor::empty(dy.shape(), {.dtype = dtype}), wide_y = Tensor::empty(dy.shape());
+      backend.conv2d(x, filter, {}, y, c.options);
+      backend.conv2d(wide_x, wide_filter, {}, wide_y, c.options);
+      CHECK(share_of_others(y, wide_y) <= 0.01);
+      const Tensor dx = converted(wide_x, dtype), wide_dx = converted(wide_x, DType::f32);
+      for (const bool accumulate : {false, true}) {
+        backend.conv2d_input_gradient(dy, filter, dx, c.options, accumulate);
+        backend.conv2d_input_gradient(wide_dy, wide_filter, wide_dx, c.options, accumulate);
+        CHECK(share_of_others(dx, wide_dx) <= 0.01);
+        backend.cast(dx, wide_dx, false);
+      }
+    }
+  }
+}
+
+TEST_CASE("16-bit convolutions follow an in-place update and repeat their bits", "[conv]") {
+  const Conv2dOptions options{.padding = {1, 1}};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Index channels : {Index{32}, Index{96}}) {  // packed copies that stay, and that do not
+      const Tensor filter = random_tensor({channels, 3, 3, channels}, dtype, 1);
+      const Tensor x = random_tensor({4, 8, 8, channels}, dtype, 2);
+      const Tensor y = Tensor::empty(x.shape(), {.dtype = dtype}),
+                   dx = Tensor::empty(x.shape(), {.dtype = dtype}), dw = Tensor::empty(filter.shape());
+      const auto run = [&] {
+        cpu::backend().conv2d(x, filter, {}, y, options);
+        cpu::backend().conv2d_input_gradient(y, filter, dx, options, false);
+        cpu::backend().conv2d_filter_gradient(x, y, dw, options, false);
+        return std::tuple(y.to_vector<float>(), dx.to_vector<float>(), dw.to_vector<float>());
+      };
+      const auto first = run();
+      CHECK(run() == first);
+      cpu::backend().fill(filter, 0.0);
+      filter.storage()->bump_version();
+      CHECK(std::get<0>(run()) == std::vector<float>(static_cast<std::size_t>(y.numel()), 0.0f));
+    }
+  }
 }
 
 TEST_CASE("a convolution gives the same bits every time", "[conv]") {
