@@ -1,5 +1,6 @@
 #include "tests/ops/harness.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -413,6 +414,15 @@ void check_refusals(const Row& row) {
     INFO(to_string(row) << " refuses: " << refusal.says);
     CHECK_FAILS(UserError, refusal.call(), refusal.says);
   }
+}
+
+std::vector<std::string> ops_without_row(const std::vector<const OpInfo*>& infos, const Rows& rows) {
+  std::vector<std::string> without;
+  for (const OpInfo* info : infos) {
+    const std::string name = info->name;
+    if (std::ranges::none_of(rows, [&](const Row& row) { return name == row.op; })) without.push_back(name);
+  }
+  return without;
 }
 
 namespace {

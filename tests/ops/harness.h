@@ -28,6 +28,9 @@ void check_autocast(const Row& row, DType low);
 void check_absent(const Row& row);
 void check_refusals(const Row& row);
 
+// Names of the ops that no row is for.
+std::vector<std::string> ops_without_row(const std::vector<const OpInfo*>& infos, const Rows& rows);
+
 // The ops that running the row executes, with their rules.
 std::map<std::string, CastRule> executed_ops(const Row& row);
 

@@ -88,3 +88,8 @@ TEST_CASE("control: an op that is not the one named", "[ops][!shouldfail]") {
   row.op = "another";
   CHECK(executed_ops(row).count(row.op) == 1);
 }
+TEST_CASE("control: an op without a row is named", "[ops]") {
+  const OpInfo fresh{"op_without_row", CastRule::neutral};
+  std::vector<const OpInfo*> infos = {&Broken<Fault::value>::info, &fresh};
+  CHECK(ops_without_row(infos, {broken<Fault::value>()}) == std::vector<std::string>{"op_without_row"});
+}

@@ -1,5 +1,8 @@
 // Every row against every property, and every op against the rows.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
 #include <set>
 
 #include "autograd/apply.h"
@@ -38,12 +41,22 @@ void for_each_row(Check&& check) {
 }  // namespace
 
 TEST_CASE("every op has a row", "[ops]") {
-  std::set<std::string> named;
-  for (const Row& row : all_rows()) named.insert(row.op);
-  for (const OpInfo* info : all_op_infos()) {
-    INFO("tests/ops has no row for op " << info->name);
-    CHECK(named.count(info->name) == 1);
+  CHECK(ops_without_row(all_op_infos(), all_rows()) == std::vector<std::string>{});
+}
+
+TEST_CASE("every op that is written is listed", "[ops]") {
+  std::set<std::string> listed;
+  for (const OpInfo* info : all_op_infos()) listed.insert(info->name);
+  // struct … info{"name", …}, TANDEM_UNARY(Name, "name", …) and the like, kName = "name".
+  const std::regex definition(R"re((?:info\{|TANDEM_[A-Z_]+\(\w+, |kName = )"(\w+)")re");
+  std::set<std::string> written;
+  for (const auto& file : std::filesystem::directory_iterator(TANDEM_SOURCE_DIR "/autograd/ops")) {
+    std::ifstream stream(file.path());
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    for (std::sregex_iterator match(text.begin(), text.end(), definition), end; match != end; ++match)
+      written.insert((*match)[1]);
   }
+  CHECK(written == listed);
 }
 
 TEST_CASE("a row is named once and runs the op it names", "[ops]") {
