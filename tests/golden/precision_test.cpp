@@ -126,6 +126,13 @@ void check_model(const std::string& name, const std::function<nn::ModulePtr()>& 
     const Run again = run(like_pytorch(dtype));
     CHECK(narrow.losses == again.losses);
     CHECK(narrow.state == again.state);
+    // Weight gradients in FP32, the default: another run, no farther from the exact one.
+    amp::Precision finer = like_pytorch(dtype);
+    finer.round_weight_gradients = false;
+    const Run fine = run(finer);
+    CHECK(worst(fine, losses("f64"), kExactSteps) < tolerance);
+    CHECK(worst(fine, losses("f64"), kSteps) < kLongSlack * tolerance);
+    CHECK(fine.losses != narrow.losses);
   }
 }
 
