@@ -53,8 +53,8 @@ class DirectForward final : public DirectConvolution {
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out,
            bool accumulate) const override {
-    const detail::PackedFilter weights(filter, key_.id, weight_count_,
-                                       [&](float* to) { pack(filter.data<S>(), to); });
+    const PackedWeights weights(filter, key_.id, static_cast<std::size_t>(weight_count_) * sizeof(float),
+                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Index panel = blocks_ * block_stride_ + kLanes;
     const Index row = std::is_same_v<S, float> ? 0 : out_.width * vectors_ * kLanes;
     const Tensor panels = Tensor::empty({threads(), panel + row}, {.kind = MemoryKind::workspace});
@@ -72,7 +72,7 @@ class DirectForward final : public DirectConvolution {
         const Index image = in_.height * in_.width * in_.channels;
         if (n + 1 < p_.batch) ahead = {from + (n + 1) * image, image, rows_of_tiles_};
         for (const PixelClass& c : classes_)
-          compute(c, mine, weights.data(), offset, accumulate, mine + panel,
+          compute(c, mine, weights.floats(), offset, accumulate, mine + panel,
                   to + n * out_.height * out_.width * out_.channels, ahead);
       }
     }
@@ -288,7 +288,7 @@ bool forward_suits(Pass pass, const Convolution& p) {
   const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
   // Whole images go to threads: fewer images than threads leave some idle.
   if (o.groups != 1 || out % kLanes != 0 || p.batch < threads()) return false;
-  if (forward && in == 3)
+  if (forward && (in == 3 || (in == 1 && p.dtype != DType::f32)))
     return o.dilation[1] == 1 && (o.stride[1] == 1 || o.stride[1] == 2) && p.kernel_width > 1;
   if (in % kLanes != 0) return false;
   if (p.dtype != DType::f32) return !forward || o.stride[1] <= 2;  // the library would need widened copies

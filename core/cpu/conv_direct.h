@@ -13,7 +13,6 @@
 #include <memory>
 
 #include "core/cpu/onednn.h"
-#include "core/cpu/plan.h"
 
 namespace tandem::cpu {
 
@@ -55,32 +54,6 @@ class Prefetch {
   const char* next_ = nullptr;
   const char* end_ = nullptr;
   std::ptrdiff_t share_ = 0;
-};
-
-// `floats` that `fill(address)` wrote from a filter. They stay with an f32 filter and, while few, with any. A
-// large copy of a 16-bit filter lives for one call: kept, it would take more memory than the 16 bits save,
-// and a training step reads each layout once per value of the filter.
-class PackedFilter {
- public:
-  template <class Fill>
-  PackedFilter(const Tensor& filter, std::uint32_t layout, Index floats, Fill&& fill) {
-    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
-    if (filter.dtype() == DType::f32 || bytes <= kKept) {
-      data_ = static_cast<const float*>(
-          derived_copy(filter, layout, bytes, [&](void* to) { fill(static_cast<float*>(to)); }));
-    } else {
-      memory_ = Tensor::empty({floats}, {.kind = MemoryKind::workspace});
-      fill(memory_.data<float>());
-      data_ = memory_.data<float>();
-    }
-  }
-
-  const float* data() const { return data_; }
-
- private:
-  static constexpr std::size_t kKept = 256 * 1024;
-  Tensor memory_;
-  const float* data_ = nullptr;
 };
 
 // Kernel<S> for the storage type S of the images.

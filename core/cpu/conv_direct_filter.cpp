@@ -319,10 +319,11 @@ bool suits(const Convolution& p) {
   if (o.groups != 1 || p.out_channels % kLanes != 0 || p.out_width > 4096) return false;
   const Index row = p.kernel_width * p.channels;
   if (p.channels <= 4) return row >= kLanes && row <= 2 * kLanes && o.dilation[1] == 1;
-  if (p.channels % kLanes != 0 || p.channels < 32) return false;
+  if (p.channels % kLanes != 0) return false;
+  if (p.dtype != DType::f32) return true;  // the library would need widened copies
+  if (p.channels < 32) return false;
   const bool pointwise = p.kernel_height * p.kernel_width == 1;
   if (pointwise) return p.channels * p.out_channels >= 64 * 64;
-  if (p.dtype != DType::f32) return true;  // the library would need widened copies
   return o.stride[0] > 1 || p.channels * p.out_channels < 256 * 256;
 }
 

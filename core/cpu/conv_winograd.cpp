@@ -170,8 +170,8 @@ class WinogradForward final : public DirectConvolution {
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out,
            bool accumulate) const override {
     const Index weights = kPositions * t_.channels * t_.out_channels;
-    const detail::PackedFilter packed(filter, layout_, weights,
-                                      [&](float* to) { pack(filter.data<S>(), to); });
+    const PackedWeights packed(filter, layout_, static_cast<std::size_t>(weights) * sizeof(float),
+                               [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const Tensor workspace = Tensor::empty({threads(), line + kPositions * (in_stride_ + out_stride_)},
                                            {.kind = MemoryKind::workspace});
@@ -188,7 +188,7 @@ class WinogradForward final : public DirectConvolution {
         const Index first = chunk * rows_, count = std::min(rows_, total - first);
         transform_inputs(t_, in.data<S>(), outside, first, count, v);
         for (Index channel = 0; channel < t_.out_channels; channel += width()) {
-          multiply(v, packed.data() + kPositions * t_.channels * channel, count * t_.columns, m);
+          multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m);
           transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
                              accumulate, out.data<S>());
         }

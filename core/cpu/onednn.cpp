@@ -351,7 +351,7 @@ std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool ac
   return build(pd, {DNNL_ARG_FROM, DNNL_ARG_TO}, where);
 }
 
-const void* packed(const Tensor& tensor, const Layout* plain, const Layout* wanted) {
+PackedWeights packed(const Tensor& tensor, const Layout* plain, const Layout* wanted) {
   // Tensors at one offset may view the same elements differently, so the plain layout belongs to the key.
   struct Move {
     std::uint32_t layout;
@@ -362,7 +362,7 @@ const void* packed(const Tensor& tensor, const Layout* plain, const Layout* want
   const Move& move = moves.get(key, [&] {
     return std::make_unique<Move>(Move{layout_id(key), reorder(plain, wanted)});
   });
-  return derived_copy(tensor, move.layout, wanted->bytes, [&](void* to) {
+  return PackedWeights(tensor, move.layout, wanted->bytes, [&](void* to) {
     move.reorder->run({tensor.raw(), to});
   });
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/backend.h"
+#include "core/cpu/plan.h"
 
 struct dnnl_memory;
 struct dnnl_memory_desc;
@@ -104,8 +105,7 @@ const Layout* plain_b(const Matmul& problem);
 // Arguments: [from, to]. `accumulate` adds to what `to` holds.
 std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool accumulate = false);
 
-// `tensor`, whose elements lie as `plain`, in layout `wanted`: a copy that hangs on the tensor's storage and
-// is renewed when the storage's version has moved.
-const void* packed(const Tensor& tensor, const Layout* plain, const Layout* wanted);
+// `tensor`, whose elements lie as `plain`, in layout `wanted`.
+PackedWeights packed(const Tensor& tensor, const Layout* plain, const Layout* wanted);
 
 }  // namespace tandem::cpu::onednn

@@ -93,4 +93,33 @@ const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t
   return copy.data;
 }
 
+// `bytes` that `fill(address)` wrote from weights in layout `layout`, for as long as this lives. They stay
+// with f32 weights and, while few, with any (derived_copy). A large copy of 16-bit weights lives no longer
+// than this: kept, the copies would take more memory than the 16 bits save, and a training step reads each
+// layout once per value of the weights.
+class PackedWeights {
+ public:
+  template <class Fill>
+  PackedWeights(const Tensor& weights, std::uint32_t layout, std::size_t bytes, Fill&& fill) {
+    if (!is_16bit(weights.dtype()) || bytes <= kKept) {
+      data_ = derived_copy(weights, layout, bytes, fill);
+    } else {
+      memory_ =
+          Tensor::empty({static_cast<Index>(bytes)}, {.dtype = DType::u8, .kind = MemoryKind::workspace});
+      fill(memory_.raw());
+      data_ = memory_.raw();
+    }
+  }
+  // Weights that are used as they lie.
+  explicit PackedWeights(const Tensor& weights) : data_(weights.raw()) {}
+
+  const void* raw() const { return data_; }
+  const float* floats() const { return static_cast<const float*>(data_); }
+
+ private:
+  static constexpr std::size_t kKept = 256 * 1024;
+  Tensor memory_;
+  const void* data_ = nullptr;
+};
+
 }  // namespace tandem::cpu
