@@ -1,8 +1,11 @@
-"""Tandem against PyTorch: the same training step in two processes that take turns on the same pinned cores.
+"""Training steps side by side: two processes take turns on the same pinned cores.
 
-Both build the model, warm up, and then run blocks of steps alternately; each pair of neighbouring blocks gives one
-ratio. The order within a pair alternates. Blocks during which foreign processes used the cores are thrown away, and
-nothing is measured before the cores are quiet. The table gives the median of the paired ratios with its quartiles.
+Tandem in FP32 against PyTorch in FP32 and in AMP-BF16 against PyTorch's autocast to bfloat16, and mixed precision
+against Tandem's own FP32. Both processes build the model, warm up, and then run blocks of steps alternately; each pair
+of neighbouring blocks gives one ratio. The order within a pair alternates. Blocks during which foreign processes used
+the cores are thrown away, and nothing is measured before the cores are quiet. On cores that are never quiet, --clock cpu
+compares the CPU seconds that the two processes used, with threads that sleep while they wait; foreign processes then
+count only by what they do to the caches. The table gives the median of the paired ratios with its quartiles.
 """
 
 import argparse
@@ -19,11 +22,18 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
-# name: (description, steps a block, warm-up steps, aim as a ratio)
+# name: (description, steps a block, warm-up steps)
 WORKLOADS = {
-    "resnet20": ("ResNet-20, 28×28×1, batch 128", 8, 10, {"fp32": 1.4}),
-    "resnet50": ("ResNet-50, 224×224×3, batch 16", 1, 3, {"fp32": 1.3}),
+    "resnet20": ("ResNet-20, 28×28×1, batch 128", 8, 10),
+    "resnet50": ("ResNet-50, 224×224×3, batch 16", 1, 3),
 }
+NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
+# What Tandem in a precision is compared with: the same precision of PyTorch, or its own FP32.
+OPPONENTS = {"fp32": ["pytorch"], "amp_bf16": ["pytorch", "fp32"], "amp_fp16": ["fp32"]}
+# (workload, precision, opponent): the least ratio; and the largest share of FP32's memory in mixed precision.
+AIMS = {("resnet20", "fp32", "pytorch"): 1.4, ("resnet50", "fp32", "pytorch"): 1.3,
+        ("resnet20", "amp_fp16", "fp32"): 0.7, ("resnet50", "amp_fp16", "fp32"): 0.7}
+MEMORY_AIMS = {("resnet50", "amp_fp16", "fp32"): 0.65, ("resnet50", "amp_bf16", "fp32"): 0.65}
 
 
 def busy_ticks(cores):
@@ -45,10 +55,13 @@ def process_ticks(pid):
 
 
 class Worker:
-    def __init__(self, label, command, cores, threads):
+    def __init__(self, label, command, cores, threads, clock):
         self.label = label
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND="close", OMP_PLACES="cores",
                            MKL_NUM_THREADS=str(threads))
+        if clock == "cpu":
+            environment["OMP_WAIT_POLICY"] = "passive"
+        self.clock = clock
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(map(str, cores)), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=environment, cwd=ROOT)
@@ -64,6 +77,18 @@ class Worker:
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         return self.answer()
+
+    def cpu_seconds(self):
+        total = 0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total * 1e-9
+
+    def seconds(self, steps):
+        """Runs that many steps; the seconds they took by the chosen clock."""
+        before = self.cpu_seconds()
+        wall = self.ask(f"run {steps}")["seconds"]
+        return wall if self.clock == "wall" else self.cpu_seconds() - before
 
     def close(self):
         self.process.stdin.write("quit\n")
@@ -96,42 +121,49 @@ class Cores:
                 sys.exit(f"bench: other processes use {100 * share:.0f} % of the cores {self.cores}; nothing measured")
 
 
-def measure(workload, precision, options, cores):
-    description, steps, warmup, _ = WORKLOADS[workload]
+def measure(workload, precision, opponent, options, cores):
+    description, steps, warmup = WORKLOADS[workload]
     threads = len(cores)
-    tandem = Worker("Tandem", [str(options.worker), workload, precision, str(threads)], cores, threads)
-    peer = Worker("PyTorch", [options.peer_python, "bench/pytorch_worker.py", workload, precision, str(threads)],
-                  cores, threads)
-    guard = Cores(cores, [tandem, peer], options.foreign_limit)
-    for worker in (tandem, peer):
-        worker.ask(f"run {warmup}")
-    ratios, rates, dropped = [], {tandem: [], peer: []}, 0
+    worker = str(options.worker)
+    tandem = Worker("Tandem", [worker, workload, precision, str(threads)], cores, threads, options.clock)
+    if opponent == "pytorch":
+        command = [options.peer_python, "bench/pytorch_worker.py", workload, precision, str(threads)]
+    else:
+        command = [worker, workload, opponent, str(threads)]
+    other = Worker(opponent, command, cores, threads, options.clock)
+    guard = Cores(cores, [tandem, other], options.foreign_limit if options.clock == "wall" else float("inf"))
+    for each in (tandem, other):
+        each.ask(f"run {warmup}")
+    ratios, rates, dropped = [], {tandem: [], other: []}, 0
     items = tandem.hello["items"]
     while len(ratios) < options.pairs:
-        guard.wait_until_quiet(options.patience)
-        order = (tandem, peer) if len(ratios) % 2 == 0 else (peer, tandem)
-        answers, share = guard.foreign_share(lambda: {w: w.ask(f"run {steps}") for w in order})
-        if share > options.foreign_limit:
+        if options.clock == "wall":
+            guard.wait_until_quiet(options.patience)
+        order = (tandem, other) if len(ratios) % 2 == 0 else (other, tandem)
+        seconds, share = guard.foreign_share(lambda: {w: w.seconds(steps) for w in order})
+        if share > guard.limit:
             dropped += 1
             if dropped > 3 * options.pairs:
                 sys.exit(f"bench: foreign processes disturbed {dropped} pairs; nothing written")
             continue
-        for worker, answer in answers.items():
-            rates[worker].append(items * steps / answer["seconds"])
-        ratios.append(answers[peer]["seconds"] / answers[tandem]["seconds"])
-        print(f"\r{description} {precision}: pair {len(ratios)}/{options.pairs}, ratio {ratios[-1]:.3f}", end="",
-              file=sys.stderr, flush=True)
+        for each in order:
+            rates[each].append(items * steps / seconds[each])
+        ratios.append(seconds[other] / seconds[tandem])
+        print(f"\r{description} {NAMES[precision]} against {opponent}: pair {len(ratios)}/{options.pairs}, ratio "
+              f"{ratios[-1]:.3f}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     result = {
-        "workload": workload, "description": description, "precision": precision,
+        "workload": workload, "description": description, "precision": precision, "opponent": opponent,
+        "opponent_name": f"PyTorch {'autocast bf16' if precision == 'amp_bf16' else 'FP32'}"
+                         if opponent == "pytorch" else f"own {NAMES[opponent]}",
         "ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4)[::2],
         "range": [min(ratios), max(ratios)], "pairs": len(ratios), "dropped": dropped,
-        "tandem_rate": statistics.median(rates[tandem]), "peer_rate": statistics.median(rates[peer]),
-        "tandem_memory": tandem.ask("memory")["peak"], "peer_memory": peer.ask("memory")["peak"],
-        "peer_version": peer.hello["version"], "phases_ms": tandem.ask("phases"),
+        "tandem_rate": statistics.median(rates[tandem]), "other_rate": statistics.median(rates[other]),
+        "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
+        "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
     }
     tandem.close()
-    peer.close()
+    other.close()
     return result
 
 
@@ -143,57 +175,81 @@ def cpu_name():
     return platform.processor()
 
 
-def table(results, cores):
+def table(results, cores, clock):
+    version = next((r["version"] for r in results if r["version"]), None)
+    peer = f", PyTorch {version} eager, channels_last, fused SGD" if version else ""
+    ratio = "seconds" if clock == "wall" else "CPU seconds (all threads of a process, `--clock cpu`)"
+    unit = "items/s" if clock == "wall" else "items per CPU second"
     lines = [
-        "# Training steps against PyTorch",
+        "# Training steps compared",
         "",
-        f"`./run bench` on {datetime.date.today()}, {cpu_name()}, {len(cores)} pinned threads, PyTorch "
-        f"{results[0]['peer_version']} eager, channels_last, fused SGD. A step is forward, loss, backward and update. "
-        "Both processes take turns; the ratio is the median over pairs of neighbouring blocks (quartiles; range), "
-        "above 1 means that Tandem is faster. Memory is the peak of resident bytes above the process before the "
-        "model was built.",
+        f"`./run bench` on {datetime.date.today()}, {cpu_name()}, {len(cores)} pinned threads{peer}. A step is forward, "
+        f"loss, backward and update. Both processes take turns; the ratio is the median over pairs of neighbouring "
+        f"blocks (quartiles; range) of the {ratio}, above 1 means that Tandem in the precision of the second column is "
+        "faster. Memory is the peak of resident bytes above the process before the model was built.",
         "",
-        "| workload | precision | ratio | quartiles | range | pairs | Tandem, items/s | PyTorch, items/s | "
-        "memory, Tandem / PyTorch, MB |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| workload | Tandem | against | ratio | quartiles | range | pairs | Tandem, {unit} | other, {unit} | "
+        "memory, Tandem / other, MB (share) |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for r in results:
         lines.append(
-            f"| {r['description']} | {r['precision']} | **{r['ratio']:.2f}** | {r['quartiles'][0]:.2f}–"
-            f"{r['quartiles'][1]:.2f} | {r['range'][0]:.2f}–{r['range'][1]:.2f} | {r['pairs']} | "
-            f"{r['tandem_rate']:.1f} | {r['peer_rate']:.1f} | {r['tandem_memory'] / 1e6:.0f} / "
-            f"{r['peer_memory'] / 1e6:.0f} |")
+            f"| {r['description']} | {NAMES[r['precision']]} | {r['opponent_name']} | **{r['ratio']:.2f}** | "
+            f"{r['quartiles'][0]:.2f}–{r['quartiles'][1]:.2f} | {r['range'][0]:.2f}–{r['range'][1]:.2f} | "
+            f"{r['pairs']} | {r['tandem_rate']:.1f} | {r['other_rate']:.1f} | {r['tandem_memory'] / 1e6:.0f} / "
+            f"{r['other_memory'] / 1e6:.0f} ({r['tandem_memory'] / r['other_memory']:.2f}) |")
+    if clock == "cpu":
+        return "\n".join(lines) + "\n"  # phases are wall time, which foreign processes stretched
     lines += ["", "Where Tandem's step goes, ms:", "", "| workload | precision | forward | loss | backward | update |",
               "| --- | --- | ---: | ---: | ---: | ---: |"]
-    for r in results:
-        p = r["phases_ms"]
-        lines.append(f"| {r['description']} | {r['precision']} | {p['forward']:.2f} | {p['loss']:.2f} | "
+    phases = {(r["description"], r["precision"]): r["phases_ms"] for r in results}
+    for (description, precision), p in phases.items():
+        lines.append(f"| {description} | {NAMES[precision]} | {p['forward']:.2f} | {p['loss']:.2f} | "
                      f"{p['backward']:.2f} | {p['update']:.2f} |")
     return "\n".join(lines) + "\n"
 
 
+def report(result):
+    key = (result["workload"], result["precision"], result["opponent"])
+    memory = result["tandem_memory"] / result["other_memory"]
+    aim = f" (aim {AIMS[key]})" if key in AIMS else ""
+    memory_aim = f" (aim {MEMORY_AIMS[key]})" if key in MEMORY_AIMS else ""
+    print(f"{result['description']} {NAMES[result['precision']]}: {result['ratio']:.2f} × {result['opponent_name']}"
+          f"{aim}, memory {memory:.2f}{memory_aim}")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", required=True)
-    parser.add_argument("--worker", type=pathlib.Path, required=True)
-    parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS))
-    parser.add_argument("--precision", action="append", choices=["fp32"])
-    parser.add_argument("--pairs", type=int, default=15)
+    parser = argparse.ArgumentParser(prog="./run bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", required=True, help="interpreter with PyTorch (given by bench/run)")
+    parser.add_argument("--worker", type=pathlib.Path, required=True, help="bench_worker (given by bench/run)")
+    parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
+    parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
+                        help="of Tandem; repeatable; default: all")
+    parser.add_argument("--against", action="append", choices=["pytorch", "fp32"],
+                        help="PyTorch in the same precision, or Tandem's own FP32; repeatable; default: both")
+    parser.add_argument("--pairs", type=int, default=15, help="neighbouring blocks a ratio is the median of; 2 or more")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--foreign-limit", type=float, default=0.04, help="tolerated share of the cores")
-    parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet cores")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
+                        help="cpu: for cores that others use as well; no quiet is waited for")
+    parser.add_argument("--foreign-limit", type=float, default=0.04, help="tolerated share of the cores (wall)")
+    parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet cores (wall)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/RESULTS.md")
     options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error(f"--pairs {options.pairs}: quartiles take two pairs at least")
     cores = sorted(os.sched_getaffinity(0))[: options.threads]
     if len(cores) < options.threads:
         sys.exit(f"bench: {options.threads} threads asked for, {len(cores)} cores available")
-    results = [measure(w, p, options, cores)
-               for w in options.workload or WORKLOADS for p in options.precision or ["fp32"]]
-    options.output.write_text(table(results, cores))
+    contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
+                for o in OPPONENTS[p] if o in (options.against or [o])]
+    if not contests:
+        parser.error("nothing to compare: fp32 is compared with pytorch, amp_bf16 with both, amp_fp16 with fp32")
+    results = [measure(*contest, options, cores) for contest in contests]
+    options.output.write_text(table(results, cores, options.clock))
     print(f"written to {options.output}")
-    for r in results:
-        aim = WORKLOADS[r["workload"]][3].get(r["precision"])
-        print(f"{r['description']} {r['precision']}: {r['ratio']:.2f} × PyTorch (aim {aim})")
+    for result in results:
+        report(result)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
-Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps and answers with the seconds they
+Arguments: WORKLOAD fp32|amp_bf16 THREADS. Commands, one a line: `run N` trains N steps and answers with the seconds they
 took and the last loss; `memory` answers with the peak resident bytes since PyTorch was imported; `quit` ends.
 """
 
@@ -88,6 +88,8 @@ def resident(field):
 
 def main():
     name, precision, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if precision not in ("fp32", "amp_bf16"):
+        sys.exit(f"pytorch_worker: no precision {precision} on the CPU; fp32 or amp_bf16")
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     baseline = resident("VmRSS")
@@ -99,7 +101,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
 
     def step():
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
             loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
