@@ -2,13 +2,13 @@
 
 namespace tandem::amp {
 
-Precision Precision::O2(DType dtype) {
+Precision Precision::o2(DType dtype) {
   Precision precision{.level = Level::O2, .dtype = dtype};
   if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::dynamic();
   return precision;
 }
 
-Precision Precision::O3(DType dtype) {
+Precision Precision::o3(DType dtype) {
   return {.level = Level::O3, .dtype = dtype, .masters = false, .lower_batch_norm = true};
 }
 

@@ -54,8 +54,8 @@ struct Precision {
     return {.level = Level::O1, .dtype = DType::f16, .scaler = optim::ScalerOptions::dynamic()};
   }
   static Precision amp_bf16() { return {.level = Level::O1, .dtype = DType::bf16}; }
-  static Precision O2(DType dtype);
-  static Precision O3(DType dtype);
+  static Precision o2(DType dtype);
+  static Precision o3(DType dtype);
 
   bool lowers() const { return level != Level::O0; }
 };

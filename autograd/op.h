@@ -54,7 +54,11 @@ inline constexpr Role keep = Role::keep;
 struct OpInfo {
   const char* name;
   CastRule rule;
-  std::array<Role, 8> roles{};  // in the order of In's members; `data` where not given
+  std::array<Role, 8> roles;  // in the order of In's members; `data` where not given
+
+  // An op without a cast rule does not compile.
+  constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {})
+      : name(op_name), rule(cast_rule), roles(input_roles) {}
 };
 
 // Where a kernel writes a gradient: a buffer of the engine's, and whether to add to what it holds.

@@ -85,8 +85,9 @@ void Step::check_options() const {
   storage("rounding.moments", options_.rounding.moments);
   require(!options_.rounding.stochastic || options_.rounding.weights != DType::f32, "step",
           "stochastic rounding needs weights of a 16-bit type: f32 masters are not rounded");
-  require(!options_.round_statistics || is_16bit(*options_.round_statistics), "step",
-          "statistics are rounded to f16 or bf16, not {}", name_of(*options_.round_statistics));
+  if (const auto rounded = options_.round_statistics) {
+    require(is_16bit(*rounded), "step", "statistics are rounded to f16 or bf16, not {}", name_of(*rounded));
+  }
 }
 
 Step::Phase Step::phase() const {

@@ -263,7 +263,7 @@ TEST_CASE("at O2 everything but the f32 ops is 16-bit", "[autocast]") {
 TEST_CASE("16-bit batch norm rounds statistics and parameters; f32 by default", "[autocast]") {
   for (const bool lower : {false, true}) {
     CAPTURE(lower);
-    Precision precision = Precision::O2(DType::f16);
+    Precision precision = Precision::o2(DType::f16);
     precision.scaler = {};
     precision.lower_batch_norm = lower;
     const RandomScope random(3, 0, 0);
@@ -318,9 +318,9 @@ TEST_CASE("parts of a precision that contradict each other are refused", "[autoc
   refused(
       Precision::fp32(), [](Precision& p) { p.masters = false; }, "FP32 throughout");
   refused(
-      Precision::O2(DType::f16), [](Precision& p) { p.masters = false; }, "O3 is O2 without them");
+      Precision::o2(DType::f16), [](Precision& p) { p.masters = false; }, "O3 is O2 without them");
   refused(
-      Precision::O3(DType::f16), [](Precision& p) { p.masters = true; }, "O2 is O3 with them");
+      Precision::o3(DType::f16), [](Precision& p) { p.masters = true; }, "O2 is O3 with them");
   refused(
       Precision::amp_bf16(), [](Precision& p) { p.stochastic_rounding = true; }, "masters are not rounded");
   refused(
@@ -353,13 +353,13 @@ TEST_CASE("a mixed-precision step follows the f32 one", "[autocast]") {
   };
   // Roundings of 2⁻¹¹ and 2⁻⁸ grow with every step.
   const auto wide = losses(Precision::fp32());
-  Precision fp16 = Precision::amp_fp16(), fp16_o2 = Precision::O2(DType::f16),
-            o3 = Precision::O3(DType::bf16);
+  Precision fp16 = Precision::amp_fp16(), fp16_o2 = Precision::o2(DType::f16),
+            o3 = Precision::o3(DType::bf16);
   fp16.scaler.initial = fp16_o2.scaler.initial = 1024.0;
   o3.stochastic_rounding = true;
   for (const auto& [precision, tolerance] :
        {std::pair{fp16, 3e-2}, std::pair{Precision::amp_bf16(), 1e-1}, std::pair{fp16_o2, 5e-2},
-        std::pair{Precision::O2(DType::bf16), 1e-1}, std::pair{o3, 2e-1}}) {
+        std::pair{Precision::o2(DType::bf16), 1e-1}, std::pair{o3, 2e-1}}) {
     CAPTURE(static_cast<int>(precision.level), name_of(precision.dtype));
     const auto narrow = losses(precision);
     CHECK(narrow == losses(precision));  // bit for bit

@@ -217,7 +217,7 @@ TEST_CASE("a non-finite gradient in any parameter of a residual network skips th
           "[injection]") {
   const auto rule = GENERATE(Rule::sgd, Rule::adamw);
   check_injections({Net::residual, rule, scaled(amp::Precision::amp_fp16())});
-  check_injections({Net::residual, rule, scaled(amp::Precision::O2(DType::bf16))});
+  check_injections({Net::residual, rule, scaled(amp::Precision::o2(DType::bf16))});
   check_injections({Net::residual, rule, amp::Precision::fp32()});
 }
 

@@ -79,14 +79,14 @@ void run_masters(Session& session) {
   train::prepare_machine(loaded);
   const std::int64_t epochs = small ? 12 : 3, steps = small ? 44 : 1875;
   const auto without_masters = [](DType dtype, bool stochastic) {
-    amp::Precision precision = amp::Precision::O3(dtype);
+    amp::Precision precision = amp::Precision::o3(dtype);
     precision.stochastic_rounding = stochastic;
     if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
     return precision;
   };
   const Arm arms[] = {{"FP32", amp::Precision::fp32()},
-                      {"FP16 with masters", amp::Precision::O2(DType::f16)},
-                      {"BF16 with masters", amp::Precision::O2(DType::bf16)},
+                      {"FP16 with masters", amp::Precision::o2(DType::f16)},
+                      {"BF16 with masters", amp::Precision::o2(DType::bf16)},
                       {"FP16 without masters", without_masters(DType::f16, false)},
                       {"BF16 without masters", without_masters(DType::bf16, false)},
                       {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};

@@ -21,8 +21,8 @@ std::uint64_t hash_of(const std::vector<optim::NamedTensor>& state,
                       std::initializer_list<const char*> prefixes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const auto& [name, tensor] : state) {
-    const bool wanted =
-        std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
+    const bool wanted = std::ranges::any_of(
+        prefixes, [&name = name](const char* prefix) { return name.starts_with(prefix); });
     if (!wanted) continue;
     const auto* const bytes = static_cast<const unsigned char*>(tensor.raw());
     for (std::size_t i = 0; i < tensor.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
