@@ -195,7 +195,7 @@ class Engine {
     } else {
       // Shared by somebody else, or 16-bit: the running sum moves to a wide buffer of its own, rounded once
       // at the end.
-      const DType wide = meta.dtype == DType::f64 ? DType::f64 : DType::f32;
+      const DType wide = wide_of(meta.dtype);
       const Tensor sum = Tensor::empty(meta.shape, {wide, meta.device});
       backend.cast(slot, sum);
       backend.cast(gradient, sum, /*accumulate=*/true);

@@ -37,6 +37,9 @@ constexpr bool is_floating(DType dtype) { return dtype <= DType::bf16; }
 constexpr bool is_16bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 constexpr bool is_integral(DType dtype) { return dtype >= DType::i64; }
 
+// What sums over elements of `dtype` are computed in: f64 for f64, f32 for everything else.
+constexpr DType wide_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
 // The narrowest dtype that holds both operands: f64 > f32 > {f16, bf16} > integers; f16 with bf16 gives f32;
 // a floating type with an integral one gives the floating type; i64 > i32 > u8 > bool.
 DType promote(DType a, DType b);

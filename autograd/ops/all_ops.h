@@ -4,17 +4,17 @@
 
 #include <vector>
 
-#include "autograd/ops/conv.h"
+#include "autograd/ops/conv_ops.h"
 #include "autograd/ops/elementwise_ops.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/index_ops.h"
+#include "autograd/ops/loss_ops.h"
+#include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/norm_ops.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/pool_ops.h"
 #include "autograd/ops/random_ops.h"
 #include "autograd/ops/reduce_ops.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/softmax_ops.h"
 
 namespace tandem {
 

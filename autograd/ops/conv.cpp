@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "autograd/apply.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/conv_ops.h"
+#include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/shape.h"
 
 namespace tandem {
 
-namespace {
+namespace ops {
 
-DType wide_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+namespace {
 
 void check_image(const OpInfo& info, const char* name, const Tensor& x) {
   require(x.defined(), info.name, "{} must be given", name);
@@ -221,25 +222,25 @@ ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Out& dy,
   return result;
 }
 
-// ---- public functions
+}  // namespace ops
 
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Conv2dOptions& options) {
-  return apply(Conv2d{options}, {x, filter, bias}).y;
+  return apply(ops::Conv2d{options}, {x, filter, bias}).y;
 }
 
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
                              const Conv2dOptions& options, const Destination* sink) {
-  return apply(Conv2dInputGradient{options, extent}, {dy, filter}, sink).dx;
+  return apply(ops::Conv2dInputGradient{options, extent}, {dy, filter}, sink).dx;
 }
 
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
                               const Conv2dOptions& options, const Destination* sink) {
-  return apply(Conv2dFilterGradient{options, kernel}, {x, dy}, sink).dfilter;
+  return apply(ops::Conv2dFilterGradient{options, kernel}, {x, dy}, sink).dfilter;
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& filter, const Tensor& bias,
                         const Conv2dOptions& options, std::array<Index, 2> output_padding) {
-  return apply(ConvTranspose2d{options, output_padding}, {x, filter, bias}).y;
+  return apply(ops::ConvTranspose2d{options, output_padding}, {x, filter, bias}).y;
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Conv1dOptions& options) {

@@ -4,9 +4,12 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/index_ops.h"
 #include "autograd/ops/shape.h"
 
 namespace tandem {
+
+namespace ops {
 
 namespace {
 
@@ -47,21 +50,8 @@ Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) 
 }
 
 Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  const DType wide = stored == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_of(stored);
   return {apply(IndexAdd{0, table, wide, padding_index}, {dy.y, saved.index}, needs.sink(0)).y, {}};
-}
-
-Tensor embedding(const Tensor& table, const Tensor& index, std::optional<Index> padding_index) {
-  require(table.rank() == 2 && is_floating(table.dtype()), "embedding",
-          "the table must be floating [V,D], got {}", to_string(table));
-  require_index(index, "embedding");
-  const Index rows = table.shape()[0];
-  if (padding_index) {
-    require(*padding_index >= -rows && *padding_index < rows, "embedding",
-            "padding index {} lies outside [0,{})", *padding_index, rows);
-    if (*padding_index < 0) *padding_index += rows;
-  }
-  return apply(Embedding{table.shape(), table.dtype(), padding_index}, {table, index}).y;
 }
 
 // ---- gather and scatter_add
@@ -76,12 +66,6 @@ Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const 
 
 Gather::In Gather::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   return {apply(ScatterAdd{axis, shape}, {{}, saved.index, dy.y}, needs.sink(0)).y, {}};
-}
-
-Tensor gather(const Tensor& x, const Tensor& index, int axis) {
-  const int at = normalized_axis(axis, x.rank(), "gather");
-  require_element_index(x, index, at, "gather");
-  return apply(Gather{at, x.shape()}, {x, index}).y;
 }
 
 ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in) const {
@@ -105,17 +89,6 @@ ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Nee
   return dx;
 }
 
-Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& src, int axis) {
-  const int at = normalized_axis(axis, x.rank(), "scatter_add");
-  require_element_index(x, index, at, "scatter_add");
-  require(src.defined() && src.shape() == index.shape(), "scatter_add",
-          "index {} and source {} must have the same shape", to_string(index), to_string(src));
-  require(is_floating(x.dtype()) == is_floating(src.dtype()), "scatter_add", "cannot add {} to {}",
-          to_string(src), to_string(x));
-  // Floating sources of any type are added as they are; the sum has the widest type, as elsewhere.
-  return apply(ScatterAdd{at, x.shape()}, {x, index, is_floating(x.dtype()) ? src : cast(src, x.dtype())}).y;
-}
-
 // ---- index_select
 // -----------------------------------------------------------------------------------------------
 
@@ -128,13 +101,6 @@ IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& 
 
 IndexSelect::In IndexSelect::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   return {apply(IndexAdd{axis, shape, dy.y.dtype(), {}}, {dy.y, saved.index}, needs.sink(0)).y, {}};
-}
-
-Tensor index_select(const Tensor& x, const Tensor& index, int axis) {
-  const int at = normalized_axis(axis, x.rank(), "index_select");
-  require_index(index, "index_select");
-  require(index.rank() == 1, "index_select", "the index must be [K], got {}", to_string(index));
-  return apply(IndexSelect{at, x.shape()}, {x, index}).y;
 }
 
 IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) const {
@@ -175,12 +141,6 @@ OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
 
 OneHot::In OneHot::backward(const Saved&, const Out&, const Needs&) const { return {}; }
 
-Tensor one_hot(const Tensor& index, Index classes, DType dtype) {
-  require_index(index, "one_hot");
-  require(classes > 0, "one_hot", "the number of classes must be positive, got {}", classes);
-  return apply(OneHot{classes, dtype}, {index}).y;
-}
-
 // ---- topk and sort
 // ----------------------------------------------------------------------------------------------
 
@@ -198,17 +158,64 @@ TopK::In TopK::backward(const Saved& saved, const Out& dy, const Needs& needs) c
   return {apply(ScatterAdd{axis, shape}, {{}, saved.indices, dy.values}, needs.sink(0)).y};
 }
 
+}  // namespace ops
+
+Tensor embedding(const Tensor& table, const Tensor& index, std::optional<Index> padding_index) {
+  require(table.rank() == 2 && is_floating(table.dtype()), "embedding",
+          "the table must be floating [V,D], got {}", to_string(table));
+  ops::require_index(index, "embedding");
+  const Index rows = table.shape()[0];
+  if (padding_index) {
+    require(*padding_index >= -rows && *padding_index < rows, "embedding",
+            "padding index {} lies outside [0,{})", *padding_index, rows);
+    if (*padding_index < 0) *padding_index += rows;
+  }
+  return apply(ops::Embedding{table.shape(), table.dtype(), padding_index}, {table, index}).y;
+}
+
+Tensor gather(const Tensor& x, const Tensor& index, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "gather");
+  ops::require_element_index(x, index, at, "gather");
+  return apply(ops::Gather{at, x.shape()}, {x, index}).y;
+}
+
+Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& src, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "scatter_add");
+  ops::require_element_index(x, index, at, "scatter_add");
+  require(src.defined() && src.shape() == index.shape(), "scatter_add",
+          "index {} and source {} must have the same shape", to_string(index), to_string(src));
+  require(is_floating(x.dtype()) == is_floating(src.dtype()), "scatter_add", "cannot add {} to {}",
+          to_string(src), to_string(x));
+  // Floating sources of any type are added as they are; the sum has the widest type, as elsewhere.
+  return apply(ops::ScatterAdd{at, x.shape()},
+               {x, index, is_floating(x.dtype()) ? src : cast(src, x.dtype())})
+      .y;
+}
+
+Tensor index_select(const Tensor& x, const Tensor& index, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "index_select");
+  ops::require_index(index, "index_select");
+  require(index.rank() == 1, "index_select", "the index must be [K], got {}", to_string(index));
+  return apply(ops::IndexSelect{at, x.shape()}, {x, index}).y;
+}
+
+Tensor one_hot(const Tensor& index, Index classes, DType dtype) {
+  ops::require_index(index, "one_hot");
+  require(classes > 0, "one_hot", "the number of classes must be positive, got {}", classes);
+  return apply(ops::OneHot{classes, dtype}, {index}).y;
+}
+
 ValuesAndIndices topk(const Tensor& x, Index k, int axis, bool largest) {
   const int at = normalized_axis(axis, x.rank(), "topk");
   require(k >= 0 && k <= x.shape()[at], "topk", "k = {} lies outside [0,{}], the extent of axis {} of {}", k,
           x.shape()[at], at, to_string(x));
-  const TopK::Out out = apply(TopK{k, at, largest, x.shape()}, {x});
+  const ops::TopK::Out out = apply(ops::TopK{k, at, largest, x.shape()}, {x});
   return {out.values, out.indices};
 }
 
 ValuesAndIndices sort(const Tensor& x, int axis, bool descending) {
   const int at = normalized_axis(axis, x.rank(), "sort");
-  const Sort::Out out = apply(Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
+  const ops::Sort::Out out = apply(ops::Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
   return {out.values, out.indices};
 }
 

@@ -4,16 +4,17 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index_ops.h"
+#include "autograd/ops/loss_ops.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 
 namespace tandem {
 
-namespace {
+namespace ops {
 
-DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+namespace {
 
 // While the forward of a loss runs other ops: they are not recorded, and their dtypes are the loss's own
 // affair.
@@ -114,7 +115,7 @@ Classes classes_of(const Tensor& target, const Tensor& class_weights, std::optio
 
 CrossEntropy::Out CrossEntropy::forward(Context& context, Saved& saved, const In& in) const {
   const Inside inside;
-  const DType dtype = wide(in.logits.dtype());
+  const DType dtype = wide_of(in.logits.dtype());
   const Shape rows{in.logits.shape()[0]};
   const Tensor loss = context.empty(rows, dtype), row_weight = context.empty(rows, dtype);
   saved = {in.logits, in.target, in.class_weights, context.empty(rows, dtype), {}};
@@ -128,7 +129,7 @@ namespace {
 
 // The gradient by public ops, for higher derivatives: g·((1-ε)·w[t]·(p - onehot) + ε/C·(p·W - w)).
 Tensor cross_entropy_gradient(const CrossEntropy& op, const CrossEntropy::Saved& saved, const Tensor& dloss) {
-  const DType dtype = wide(saved.logits.dtype());
+  const DType dtype = wide_of(saved.logits.dtype());
   const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
   const double smoothing = op.options.label_smoothing, spread = smoothing / static_cast<double>(classes);
   const Classes target = classes_of(saved.target, saved.class_weights, op.options.ignore_index, dtype);
@@ -159,7 +160,7 @@ CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Out& dloss, co
 SoftCrossEntropy::Out SoftCrossEntropy::forward(Context&, Saved& saved, const In& in) const {
   saved = {in.logits, in.target, in.class_weights};
   const Inside inside;
-  const DType dtype = wide(in.logits.dtype());
+  const DType dtype = wide_of(in.logits.dtype());
   const double classes = static_cast<double>(in.logits.shape()[1]);
   Tensor weighted = cast(in.target, dtype);
   if (label_smoothing > 0.0) weighted = weighted * (1.0 - label_smoothing) + label_smoothing / classes;
@@ -169,7 +170,7 @@ SoftCrossEntropy::Out SoftCrossEntropy::forward(Context&, Saved& saved, const In
 
 SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& dloss,
                                                 const Needs& needs) const {
-  const DType dtype = wide(saved.logits.dtype());
+  const DType dtype = wide_of(saved.logits.dtype());
   const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
   const Tensor logits = cast(saved.logits, dtype);
   const Tensor g = reshape(broadcast_to(per_element(dloss.loss, reduce, rows), {rows}), {rows, 1});
@@ -190,41 +191,12 @@ SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& d
   return dx;
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options) {
-  require(logits.defined() && target.defined(), "cross_entropy", "needs logits and a target, got {} and {}",
-          to_string(logits), to_string(target));
-  require(logits.rank() > 0, "cross_entropy", "expects logits [N,C], got {}", to_string(logits));
-  const Index classes = logits.shape()[logits.rank() - 1];
-  require_smoothing(options.label_smoothing);
-  require_weights("cross_entropy", options.class_weights, classes);
-  Tensor loss;
-  if (is_floating(target.dtype())) {
-    require(is_floating(logits.dtype()), "cross_entropy", "expects floating logits, got {}",
-            to_string(logits));
-    require(target.shape() == logits.shape(), "cross_entropy",
-            "logits {} need as many probabilities, the target is {}", to_string(logits), to_string(target));
-    require(!options.ignore_index, "cross_entropy", "ignore_index {} has no meaning for probabilities",
-            options.ignore_index.value_or(0));
-    require(classes > 0, "cross_entropy", "logits {} have no class", to_string(logits));
-    const Shape rows{logits.numel() / classes, classes};
-    loss = apply(SoftCrossEntropy{options.label_smoothing, options.reduce},
-                 {reshape(logits, rows), reshape(target, rows), options.class_weights})
-               .loss;
-  } else {
-    const Rows rows = rows_of_classes("cross_entropy", logits, target, options);
-    loss = apply(CrossEntropy{{options.label_smoothing, options.ignore_index}, options.reduce},
-                 {rows.x, rows.target, options.class_weights})
-               .loss;
-  }
-  return options.reduce == Reduce::none ? reshape(loss, logits.shape().without(logits.rank() - 1)) : loss;
-}
-
 // ---- nll
 // ----------------------------------------------------------------------------------------------------------
 
 NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
   const Inside inside;
-  const DType dtype = wide(in.x.dtype());
+  const DType dtype = wide_of(in.x.dtype());
   const Classes classes = classes_of(in.target, in.class_weights, ignore_index, dtype);
   saved = {classes.index, classes.row_weight, {}};
   const Tensor picked = reshape(cast(gather(in.x, classes.index, 1), dtype), {shape[0]});
@@ -242,17 +214,6 @@ NllLoss::In NllLoss::backward(const Saved& saved, const Out& dloss, const Needs&
   return {apply(ScatterAdd{1, shape}, {{}, saved.index, src}, needs.sink(0)).y, {}, {}};
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
-                const CrossEntropyLossOptions& options) {
-  require(options.label_smoothing == 0.0, "nll_loss", "label smoothing {} is for cross_entropy",
-          options.label_smoothing);
-  const Rows rows = rows_of_classes("nll_loss", log_probabilities, target, options);
-  require_weights("nll_loss", options.class_weights, rows.x.shape()[1]);
-  const NllLoss op{options.ignore_index, options.reduce, rows.x.shape()};
-  const Tensor loss = apply(op, {rows.x, rows.target, options.class_weights}).loss;
-  return options.reduce == Reduce::none ? reshape(loss, target.shape()) : loss;
-}
-
 // ---- losses of corresponding elements
 // -----------------------------------------------------------------------------
 
@@ -260,14 +221,14 @@ template <class Rule>
 typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& saved, const In& in) const {
   saved = {in.x, in.target};
   const Inside inside;
-  const DType dtype = wide(promote(in.x.dtype(), in.target.dtype()));
+  const DType dtype = wide_of(promote(in.x.dtype(), in.target.dtype()));
   return {reduced(rule.value(cast(in.x, dtype), cast(in.target, dtype)), reduce)};
 }
 
 template <class Rule>
 typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const Saved& saved, const Out& dloss,
                                                                const Needs& needs) const {
-  const DType dtype = wide(promote(saved.x.dtype(), saved.target.dtype()));
+  const DType dtype = wide_of(promote(saved.x.dtype(), saved.target.dtype()));
   const Tensor x = cast(saved.x, dtype), target = cast(saved.target, dtype);
   const Tensor g = per_element(dloss.loss, reduce, x.numel());
   In dx;
@@ -404,40 +365,82 @@ template struct PointwiseLoss<loss_rules::Bce>;
 template struct PointwiseLoss<loss_rules::KlDiv>;
 template struct PointwiseLoss<loss_rules::Focal>;
 
+}  // namespace ops
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options) {
+  require(logits.defined() && target.defined(), "cross_entropy", "needs logits and a target, got {} and {}",
+          to_string(logits), to_string(target));
+  require(logits.rank() > 0, "cross_entropy", "expects logits [N,C], got {}", to_string(logits));
+  const Index classes = logits.shape()[logits.rank() - 1];
+  ops::require_smoothing(options.label_smoothing);
+  ops::require_weights("cross_entropy", options.class_weights, classes);
+  Tensor loss;
+  if (is_floating(target.dtype())) {
+    require(is_floating(logits.dtype()), "cross_entropy", "expects floating logits, got {}",
+            to_string(logits));
+    require(target.shape() == logits.shape(), "cross_entropy",
+            "logits {} need as many probabilities, the target is {}", to_string(logits), to_string(target));
+    require(!options.ignore_index, "cross_entropy", "ignore_index {} has no meaning for probabilities",
+            options.ignore_index.value_or(0));
+    require(classes > 0, "cross_entropy", "logits {} have no class", to_string(logits));
+    const Shape rows{logits.numel() / classes, classes};
+    loss = apply(ops::SoftCrossEntropy{options.label_smoothing, options.reduce},
+                 {reshape(logits, rows), reshape(target, rows), options.class_weights})
+               .loss;
+  } else {
+    const ops::Rows rows = ops::rows_of_classes("cross_entropy", logits, target, options);
+    loss = apply(ops::CrossEntropy{{options.label_smoothing, options.ignore_index}, options.reduce},
+                 {rows.x, rows.target, options.class_weights})
+               .loss;
+  }
+  return options.reduce == Reduce::none ? reshape(loss, logits.shape().without(logits.rank() - 1)) : loss;
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
+                const CrossEntropyLossOptions& options) {
+  require(options.label_smoothing == 0.0, "nll_loss", "label smoothing {} is for cross_entropy",
+          options.label_smoothing);
+  const ops::Rows rows = ops::rows_of_classes("nll_loss", log_probabilities, target, options);
+  ops::require_weights("nll_loss", options.class_weights, rows.x.shape()[1]);
+  const ops::NllLoss op{options.ignore_index, options.reduce, rows.x.shape()};
+  const Tensor loss = apply(op, {rows.x, rows.target, options.class_weights}).loss;
+  return options.reduce == Reduce::none ? reshape(loss, target.shape()) : loss;
+}
+
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
-  return pointwise_loss(loss_rules::Mse{}, x, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::Mse{}, x, target, reduce);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
-  return pointwise_loss(loss_rules::L1{}, x, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::L1{}, x, target, reduce);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduce reduce) {
   require(beta >= 0.0, "smooth_l1_loss", "beta {} is negative", beta);
-  return pointwise_loss(loss_rules::SmoothL1{{}, beta}, x, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::SmoothL1{{}, beta}, x, target, reduce);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduce reduce) {
   require(delta > 0.0, "huber_loss", "delta {} is not positive", delta);
-  return pointwise_loss(loss_rules::Huber{{}, delta}, x, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::Huber{{}, delta}, x, target, reduce);
 }
 
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce) {
-  return pointwise_loss(loss_rules::BceWithLogits{}, logits, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::BceWithLogits{}, logits, target, reduce);
 }
 
 Tensor bce_loss(const Tensor& probabilities, const Tensor& target, Reduce reduce) {
-  return pointwise_loss(loss_rules::Bce{}, probabilities, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::Bce{}, probabilities, target, reduce);
 }
 
 Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, Reduce reduce) {
-  return pointwise_loss(loss_rules::KlDiv{}, log_probabilities, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::KlDiv{}, log_probabilities, target, reduce);
 }
 
 Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha, double gamma, Reduce reduce) {
   require(alpha <= 1.0, "focal_loss", "alpha {} exceeds 1; a negative one switches the balancing off", alpha);
   require(gamma >= 0.0, "focal_loss", "gamma {} is negative", gamma);
-  return pointwise_loss(loss_rules::Focal{alpha, gamma}, logits, target, reduce);
+  return ops::pointwise_loss(ops::loss_rules::Focal{alpha, gamma}, logits, target, reduce);
 }
 
 }  // namespace tandem

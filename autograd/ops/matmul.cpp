@@ -2,14 +2,15 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 
 namespace tandem {
 
-namespace {
+namespace ops {
 
-DType wide_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+namespace {
 
 void require_floating(const OpInfo& info, const char* name, const Tensor& tensor) {
   require(tensor.defined(), info.name, "{} must be given", name);
@@ -166,8 +167,10 @@ BiasGradient::In BiasGradient::backward(const Saved& saved, const Out& dy, const
   return {spread.dtype() == saved.x.dtype() ? spread : cast(spread, saved.x.dtype())};
 }
 
+}  // namespace ops
+
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
-  return apply(Matmul{transpose_a, transpose_b}, {a, b}).y;
+  return apply(ops::Matmul{transpose_a, transpose_b}, {a, b}).y;
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
@@ -177,13 +180,15 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return apply(Linear{}, {x, weight, bias}).y;
+  return apply(ops::Linear{}, {x, weight, bias}).y;
 }
 
 Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Destination* sink) {
-  return apply(SumOfOuterProducts{}, {left, right}, sink).y;
+  return apply(ops::SumOfOuterProducts{}, {left, right}, sink).y;
 }
 
-Tensor bias_gradient(const Tensor& x, const Destination* sink) { return apply(BiasGradient{}, {x}, sink).y; }
+Tensor bias_gradient(const Tensor& x, const Destination* sink) {
+  return apply(ops::BiasGradient{}, {x}, sink).y;
+}
 
 }  // namespace tandem

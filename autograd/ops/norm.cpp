@@ -13,8 +13,6 @@ namespace ops {
 
 namespace {
 
-DType statistics_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 Axes all_but_last(const Tensor& x) {
   Axes axes;
   for (int axis = 0; axis + 1 < x.rank(); ++axis) axes.push_back(axis);
@@ -154,8 +152,8 @@ BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, co
   Out out{context.empty(in.x.shape())};
   saved.x = in.x;
   saved.gamma = in.gamma;
-  saved.mean = context.empty(Shape{channels}, statistics_dtype(in.x));
-  saved.rstd = context.empty(Shape{channels}, statistics_dtype(in.x));
+  saved.mean = context.empty(Shape{channels}, wide_of(in.x.dtype()));
+  saved.rstd = context.empty(Shape{channels}, wide_of(in.x.dtype()));
   if (options.relu) saved.mask = new_mask(context, in.x);
   BatchNormForward args = forward_arguments(*this, in, out.y);
   args.mean = saved.mean;
@@ -173,7 +171,7 @@ BatchNormTensors::In BatchNormTrain::backward(const Saved& saved, const Out& dy,
 
 BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
   check_train(op, in);
-  const Tensor x = cast(in.x, statistics_dtype(in.x));
+  const Tensor x = cast(in.x, wide_of(in.x.dtype()));
   const Axes axes = all_but_last(x);
   const Tensor batch_mean = mean(x, axes);
   const Tensor centred = sub(x, batch_mean);
@@ -197,7 +195,7 @@ BatchNormTensors::Out BatchNormInfer::forward(Context& context, Saved& saved, co
                                                 in.gamma.requires_grad() || in.beta.requires_grad());
   if (recorded) {
     // Copies: the live statistics may move on before backward.
-    const DType dtype = statistics_dtype(in.x);
+    const DType dtype = wide_of(in.x.dtype());
     saved.x = in.x;
     saved.gamma = in.gamma;
     saved.mean = context.empty(statistics.mean.shape(), dtype);
@@ -218,7 +216,7 @@ BatchNormTensors::In BatchNormInfer::backward(const Saved& saved, const Out& dy,
 
 BatchNormTensors::Out BatchNormInfer::composed(const BatchNormInfer& op, const In& in) {
   check_infer(op, in);
-  const DType dtype = statistics_dtype(in.x);
+  const DType dtype = wide_of(in.x.dtype());
   const Tensor centred = sub(cast(in.x, dtype), cast(op.statistics.mean.detach(), dtype));
   const Tensor rstd = rsqrt(add(cast(op.statistics.var.detach(), dtype), op.options.eps));
   return {composed_tail(op, in, mul(centred, rstd))};
@@ -275,8 +273,8 @@ RowNormTensors::Out LayerNorm::forward(Context& context, Saved& saved, const In&
   Shape rows;
   for (int axis = 0; axis < kept; ++axis) rows = rows.inserted(axis, in.x.shape()[axis]);
   Out out{context.empty(in.x.shape())};
-  saved = {in.x, in.gamma, context.empty(rows, statistics_dtype(in.x)),
-           context.empty(rows, statistics_dtype(in.x))};
+  saved = {in.x, in.gamma, context.empty(rows, wide_of(in.x.dtype())),
+           context.empty(rows, wide_of(in.x.dtype()))};
   context.backend.layer_norm(in.x, in.gamma, in.beta, eps, out.y, saved.mean, saved.rstd);
   return out;
 }
@@ -292,14 +290,14 @@ RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const 
 RowNormTensors::Out LayerNorm::composed(const LayerNorm& op, const In& in) {
   Axes last;
   for (int axis = -op.axes; axis < 0; ++axis) last.push_back(axis);
-  return {scale_and_shift(in, normalised(cast(in.x, statistics_dtype(in.x)), last, op.eps))};
+  return {scale_and_shift(in, normalised(cast(in.x, wide_of(in.x.dtype())), last, op.eps))};
 }
 
 RowNormTensors::Out GroupNorm::forward(Context& context, Saved& saved, const In& in) const {
   const Shape statistics{in.x.size(0), groups};
   Out out{context.empty(in.x.shape())};
-  saved = {in.x, in.gamma, context.empty(statistics, statistics_dtype(in.x)),
-           context.empty(statistics, statistics_dtype(in.x))};
+  saved = {in.x, in.gamma, context.empty(statistics, wide_of(in.x.dtype())),
+           context.empty(statistics, wide_of(in.x.dtype()))};
   context.backend.group_norm(in.x, in.gamma, in.beta, groups, eps, out.y, saved.mean, saved.rstd);
   return out;
 }
@@ -317,7 +315,7 @@ RowNormTensors::Out GroupNorm::composed(const GroupNorm& op, const In& in) {
   const Index channels = in.x.size(-1), samples = in.x.size(0);
   const Index points = in.x.numel() / std::max<Index>(1, samples * channels);
   const Tensor x =
-      reshape(cast(in.x, statistics_dtype(in.x)), Shape{samples, points, op.groups, channels / op.groups});
+      reshape(cast(in.x, wide_of(in.x.dtype())), Shape{samples, points, op.groups, channels / op.groups});
   return {scale_and_shift(in, reshape(normalised(x, {1, 3}, op.eps), in.x.shape()))};
 }
 

@@ -1,8 +1,11 @@
 #include "autograd/ops/pool.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/pool_ops.h"
 
 namespace tandem {
+
+namespace ops {
 
 namespace {
 
@@ -191,20 +194,20 @@ GlobalAvgPool2dGradient::In GlobalAvgPool2dGradient::backward(const Saved&, cons
   return {apply(GlobalAvgPool2d{extent}, {ddx.dx}).y};
 }
 
-// ---- public functions
+}  // namespace ops
 
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  return apply(MaxPool2d{options, extent_of(x)}, {x}).y;
+  return apply(ops::MaxPool2d{options, ops::extent_of(x)}, {x}).y;
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  return apply(AvgPool2d{options, extent_of(x)}, {x}).y;
+  return apply(ops::AvgPool2d{options, ops::extent_of(x)}, {x}).y;
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Index out_height, Index out_width) {
-  return apply(AdaptiveAvgPool2d{{out_height, out_width}, extent_of(x)}, {x}).y;
+  return apply(ops::AdaptiveAvgPool2d{{out_height, out_width}, ops::extent_of(x)}, {x}).y;
 }
 
-Tensor global_avg_pool2d(const Tensor& x) { return apply(GlobalAvgPool2d{extent_of(x)}, {x}).y; }
+Tensor global_avg_pool2d(const Tensor& x) { return apply(ops::GlobalAvgPool2d{ops::extent_of(x)}, {x}).y; }
 
 }  // namespace tandem

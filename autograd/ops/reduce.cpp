@@ -70,8 +70,7 @@ Tensor gradient(std::initializer_list<Tensor> operands, const Scalars& scalars, 
 }
 
 Tensor untaped_sum(const Tensor& x, const ReduceGeometry& g) {
-  const Tensor y =
-      Tensor::empty(g.kept_shape(), {x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device()});
+  const Tensor y = Tensor::empty(g.kept_shape(), {wide_of(x.dtype()), x.device()});
   backend_for(x.device()).reduce(Reduction::sum, x, g.axes, y);
   return y;
 }
@@ -140,7 +139,7 @@ Reducing::Out Var::forward(Context& context, Saved& saved, const In& in) const {
   const auto count = static_cast<double>(geometry.count());
   require(count > correction, info.name, "{} values leave nothing to divide by after a correction of {}",
           geometry.count(), correction);
-  const DType wide = in.x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_of(in.x.dtype());
   saved.x = in.x;
   saved.mean = context.empty(geometry.kept_shape(), wide);
   context.backend.reduce(Reduction::mean, in.x, geometry.axes, saved.mean);
@@ -207,7 +206,7 @@ Reducing::In Prod::backward(const Saved& saved, const Out& dy, const Needs& need
     return {div(mul(kept_taped(dy.y, geometry), kept_taped(saved.y, geometry)), saved.x)};
   }
   // With one zero in a range only that element has a gradient, the product of the rest; with more nobody has.
-  const TensorOptions wide = {x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device()};
+  const TensorOptions wide = {wide_of(x.dtype()), x.device()};
   const Tensor others = where(zero, Tensor::scalar(1.0, x.options()), x);
   const Tensor product = Tensor::empty(geometry.kept_shape(), wide);
   backend_for(x.device()).reduce(Reduction::prod, others, geometry.axes, product);

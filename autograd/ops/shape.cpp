@@ -6,8 +6,11 @@
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tandem {
+
+namespace ops {
 
 namespace {
 
@@ -94,39 +97,6 @@ Reshape::In Reshape::backward(const Saved&, const Out& dy, const Needs&) const {
   return {apply(Reshape{to, from}, {dy.y}).y};
 }
 
-Tensor reshape(const Tensor& x, std::vector<Index> extents) {
-  Index known = 1;
-  int inferred = -1;
-  for (std::size_t i = 0; i < extents.size(); ++i) {
-    if (extents[i] != -1) {
-      require(extents[i] >= 0, "reshape", "extent {} of axis {} is negative; only -1 (inferred) may be",
-              extents[i], i);
-      known *= extents[i];
-      continue;
-    }
-    require(inferred < 0, "reshape", "only one extent may be -1, axes {} and {} both are", inferred, i);
-    inferred = static_cast<int>(i);
-  }
-  if (inferred >= 0) {
-    require(known > 0 && x.numel() % known == 0, "reshape",
-            "{} with {} elements has no extent for axis {} beside {}", to_string(x), x.numel(), inferred,
-            known);
-    extents[static_cast<std::size_t>(inferred)] = x.numel() / known;
-  }
-  const Shape shape{std::span<const Index>(extents)};
-  require(shape.numel() == x.numel(), "reshape", "{} has {} elements, {} has {}", to_string(x), x.numel(),
-          to_string(shape), shape.numel());
-  if (shape == x.shape()) return x;
-  return apply(Reshape{x.shape(), shape}, {x}).y;
-}
-
-Tensor flatten(const Tensor& x, int first_axis) {
-  const int first = normalized_axis(first_axis, std::max(x.rank(), 1), "flatten");
-  std::vector<Index> extents(x.shape().begin(), x.shape().begin() + first);
-  extents.push_back(x.shape().product(first, x.rank()));
-  return reshape(x, std::move(extents));
-}
-
 // ---- permute
 // ----------------------------------------------------------------------------------------------------
 
@@ -149,37 +119,6 @@ Permute::In Permute::backward(const Saved&, const Out& dy, const Needs& needs) c
   Permute inverse;
   for (int i = 0; i < dy.y.rank(); ++i) inverse.order[order[i]] = i;
   return {apply(inverse, {dy.y}, needs.sink(0)).y};
-}
-
-Tensor permute(const Tensor& x, const std::vector<int>& order) {
-  require(static_cast<int>(order.size()) == x.rank(), "permute", "{} axes are ordered, {} has {}",
-          order.size(), to_string(x), x.rank());
-  Permute op;
-  std::uint32_t seen = 0;
-  int moved_from = -1;  // the last axis of x, among those with several elements, in the order of the result
-  bool moves = false;
-  for (int i = 0; i < x.rank(); ++i) {
-    const int axis = op.order[i] = normalized_axis(order[static_cast<std::size_t>(i)], x.rank(), "permute");
-    require((seen >> axis & 1u) == 0, "permute", "axis {} is named twice", axis);
-    seen |= 1u << axis;
-    if (x.shape()[axis] == 1) continue;
-    moves |= axis < moved_from;
-    moved_from = axis;
-  }
-  if (!moves) {  // only axes of extent 1 change places: a view
-    std::vector<Index> extents;
-    for (int i = 0; i < x.rank(); ++i) extents.push_back(x.shape()[op.order[i]]);
-    return reshape(x, std::move(extents));
-  }
-  return apply(op, {x}).y;
-}
-
-Tensor transpose(const Tensor& x, int a, int b) {
-  std::vector<int> order(static_cast<std::size_t>(x.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<std::size_t>(normalized_axis(a, x.rank(), "transpose"))],
-            order[static_cast<std::size_t>(normalized_axis(b, x.rank(), "transpose"))]);
-  return permute(x, order);
 }
 
 // ---- concat and stack
@@ -208,21 +147,6 @@ Concat::In Concat::backward(const Saved&, const Out& dy, const Needs& needs) con
   return dx;
 }
 
-Tensor concat(const TensorList& xs, int axis) {
-  require_list(xs, "concat");
-  const Shape& shape = xs[0].shape();
-  Concat op{normalized_axis(axis, shape.rank(), "concat"), {}};
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    const Shape& other = xs[i].shape();
-    require(other.rank() == shape.rank() && other.with(op.axis, 0) == shape.with(op.axis, 0), "concat",
-            "tensors must agree on every axis but {}: tensor 0 is {}, tensor {} is {}", op.axis,
-            to_string(shape), i, to_string(other));
-    op.extents.push_back(other[op.axis]);
-  }
-  if (xs.size() == 1) return xs[0];
-  return apply(op, {widened(xs)}).y;
-}
-
 Stack::Out Stack::forward(Context& context, Saved&, const In& in) const {
   const Shape shape = in.list[0].shape().inserted(axis, static_cast<Index>(in.list.size()));
   const Destination y = context.destination(shape, in.list[0].dtype());
@@ -240,16 +164,6 @@ Stack::In Stack::backward(const Saved&, const Out& dy, const Needs& needs) const
     dx.list[i] = reshape(apply(slice, {dy.y}, needs.sink(i)).y, shape);
   }
   return dx;
-}
-
-Tensor stack(const TensorList& xs, int axis) {
-  require_list(xs, "stack");
-  const Shape& shape = xs[0].shape();
-  for (std::size_t i = 1; i < xs.size(); ++i) {
-    require(xs[i].shape() == shape, "stack", "tensors must have one shape: tensor 0 is {}, tensor {} is {}",
-            to_string(shape), i, to_string(xs[i].shape()));
-  }
-  return apply(Stack{normalized_axis(axis, shape.rank() + 1, "stack")}, {widened(xs)}).y;
 }
 
 // ---- split and unbind
@@ -286,18 +200,6 @@ Split::In Split::backward(const Saved&, const Out& dy, const Needs& needs) const
   return {apply(Concat{axis, extents}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }
 
-TensorList split(const Tensor& x, const std::vector<Index>& extents, int axis) {
-  const int at = normalized_axis(axis, x.rank(), "split");
-  Index total = 0;
-  for (const Index extent : extents) {
-    require(extent >= 0, "split", "extent {} is negative", extent);
-    total += extent;
-  }
-  require(total == x.shape()[at] && !extents.empty(), "split",
-          "pieces of {} in all do not make up axis {} of {}", total, at, to_string(x));
-  return apply(Split{at, extents, x.shape()}, {x}).list;
-}
-
 Unbind::Out Unbind::forward(Context&, Saved&, const In& in) const {
   Out out;
   out.list.reserve(static_cast<std::size_t>(shape[0]));
@@ -309,11 +211,6 @@ Unbind::Out Unbind::forward(Context&, Saved&, const In& in) const {
 Unbind::In Unbind::backward(const Saved&, const Out& dy, const Needs& needs) const {
   const std::vector<Shape> shapes(dy.list.size(), shape.without(0));
   return {apply(Stack{0}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
-}
-
-TensorList unbind(const Tensor& x) {
-  require(x.rank() > 0, "unbind", "a scalar has no axis to unbind");
-  return apply(Unbind{x.shape()}, {x}).list;
 }
 
 // ---- slice and pad
@@ -335,19 +232,6 @@ Slice::In Slice::backward(const Saved&, const Out& dy, const Needs& needs) const
   return {apply(Pad{window, 0.0}, {dy.y}, needs.sink(0)).y};
 }
 
-Tensor slice(const Tensor& x, int axis, Index first, Index last, Index step) {
-  const int at = normalized_axis(axis, x.rank(), "slice");
-  const Index extent = x.shape()[at];
-  require(step > 0, "slice", "step {} is not positive; use flip to reverse", step);
-  const Index begin = first < 0 ? first + extent : first, end = last < 0 ? last + extent : last;
-  require(begin >= 0 && begin <= end && end <= extent, "slice", "range {} to {} lies outside axis {} of {}",
-          first, last, at, to_string(x));
-  Window window = range_of(x.shape(), at, begin, (end - begin + step - 1) / step);
-  window.step[at] = step;
-  if (window.small == window.large) return x;
-  return apply(Slice{window, is_contiguous(window)}, {x}).y;
-}
-
 Pad::Out Pad::forward(Context& context, Saved&, const In& in) const {
   const Destination y = context.destination(window.large, in.x.dtype());
   if (!y.accumulate) context.backend.fill(y.tensor, value);
@@ -357,22 +241,6 @@ Pad::Out Pad::forward(Context& context, Saved&, const In& in) const {
 
 Pad::In Pad::backward(const Saved&, const Out& dy, const Needs& needs) const {
   return {apply(slice_for(window, needs, 0), {dy.y}, needs.sink(0)).y};
-}
-
-Tensor pad(const Tensor& x, const std::vector<Index>& before, const std::vector<Index>& after, double value) {
-  const auto rank = static_cast<std::size_t>(x.rank());
-  require(before.size() == rank && after.size() == rank, "pad",
-          "{} axes need as many entries, before has {}, after {}", rank, before.size(), after.size());
-  Window window = full_window(x.shape());
-  for (int i = 0; i < x.rank(); ++i) {
-    const Index front = before[static_cast<std::size_t>(i)], back = after[static_cast<std::size_t>(i)];
-    require(front >= 0 && back >= 0, "pad", "axis {} is padded by {} and {}; use slice to crop", i, front,
-            back);
-    window.large = window.large.with(i, front + x.shape()[i] + back);
-    window.first[i] = front;
-  }
-  if (window.small == window.large) return x;
-  return apply(Pad{window, value}, {x}).y;
 }
 
 // ---- broadcast and flip
@@ -393,13 +261,6 @@ BroadcastTo::In BroadcastTo::backward(const Saved&, const Out& dy, const Needs&)
   return {sum_to(dy.y, from)};
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
-  require(broadcast(x.shape(), shape, "broadcast_to") == shape, "broadcast_to", "{} does not broadcast to {}",
-          to_string(x), to_string(shape));
-  return apply(BroadcastTo{x.shape(), shape}, {x}).y;
-}
-
 Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
   const Shape& shape = in.x.shape();
   StridedView view = dense(shape);
@@ -415,16 +276,6 @@ Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
 
 Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
   return {apply(*this, {dy.y}, needs.sink(0)).y};
-}
-
-Tensor flip(const Tensor& x, const std::vector<int>& axes) {
-  Flip op;
-  for (const int axis : axes) {
-    const std::uint32_t bit = 1u << normalized_axis(axis, x.rank(), "flip");
-    require((op.axes & bit) == 0, "flip", "axis {} is named twice", axis);
-    op.axes |= bit;
-  }
-  return op.axes ? apply(op, {x}).y : x;
 }
 
 // ---- resize
@@ -450,6 +301,160 @@ Resize2dAdjoint::In Resize2dAdjoint::backward(const Saved&, const Out& ddx, cons
   return {apply(resize, {ddx.dx}).y};
 }
 
+}  // namespace ops
+
+Tensor reshape(const Tensor& x, std::vector<Index> extents) {
+  Index known = 1;
+  int inferred = -1;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] != -1) {
+      require(extents[i] >= 0, "reshape", "extent {} of axis {} is negative; only -1 (inferred) may be",
+              extents[i], i);
+      known *= extents[i];
+      continue;
+    }
+    require(inferred < 0, "reshape", "only one extent may be -1, axes {} and {} both are", inferred, i);
+    inferred = static_cast<int>(i);
+  }
+  if (inferred >= 0) {
+    require(known > 0 && x.numel() % known == 0, "reshape",
+            "{} with {} elements has no extent for axis {} beside {}", to_string(x), x.numel(), inferred,
+            known);
+    extents[static_cast<std::size_t>(inferred)] = x.numel() / known;
+  }
+  const Shape shape{std::span<const Index>(extents)};
+  require(shape.numel() == x.numel(), "reshape", "{} has {} elements, {} has {}", to_string(x), x.numel(),
+          to_string(shape), shape.numel());
+  if (shape == x.shape()) return x;
+  return apply(ops::Reshape{x.shape(), shape}, {x}).y;
+}
+
+Tensor flatten(const Tensor& x, int first_axis) {
+  const int first = normalized_axis(first_axis, std::max(x.rank(), 1), "flatten");
+  std::vector<Index> extents(x.shape().begin(), x.shape().begin() + first);
+  extents.push_back(x.shape().product(first, x.rank()));
+  return reshape(x, std::move(extents));
+}
+
+Tensor permute(const Tensor& x, const std::vector<int>& order) {
+  require(static_cast<int>(order.size()) == x.rank(), "permute", "{} axes are ordered, {} has {}",
+          order.size(), to_string(x), x.rank());
+  ops::Permute op;
+  std::uint32_t seen = 0;
+  int moved_from = -1;  // the last axis of x, among those with several elements, in the order of the result
+  bool moves = false;
+  for (int i = 0; i < x.rank(); ++i) {
+    const int axis = op.order[i] = normalized_axis(order[static_cast<std::size_t>(i)], x.rank(), "permute");
+    require((seen >> axis & 1u) == 0, "permute", "axis {} is named twice", axis);
+    seen |= 1u << axis;
+    if (x.shape()[axis] == 1) continue;
+    moves |= axis < moved_from;
+    moved_from = axis;
+  }
+  if (!moves) {  // only axes of extent 1 change places: a view
+    std::vector<Index> extents;
+    for (int i = 0; i < x.rank(); ++i) extents.push_back(x.shape()[op.order[i]]);
+    return reshape(x, std::move(extents));
+  }
+  return apply(op, {x}).y;
+}
+
+Tensor transpose(const Tensor& x, int a, int b) {
+  std::vector<int> order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(normalized_axis(a, x.rank(), "transpose"))],
+            order[static_cast<std::size_t>(normalized_axis(b, x.rank(), "transpose"))]);
+  return permute(x, order);
+}
+
+Tensor concat(const TensorList& xs, int axis) {
+  ops::require_list(xs, "concat");
+  const Shape& shape = xs[0].shape();
+  ops::Concat op{normalized_axis(axis, shape.rank(), "concat"), {}};
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const Shape& other = xs[i].shape();
+    require(other.rank() == shape.rank() && other.with(op.axis, 0) == shape.with(op.axis, 0), "concat",
+            "tensors must agree on every axis but {}: tensor 0 is {}, tensor {} is {}", op.axis,
+            to_string(shape), i, to_string(other));
+    op.extents.push_back(other[op.axis]);
+  }
+  if (xs.size() == 1) return xs[0];
+  return apply(op, {ops::widened(xs)}).y;
+}
+
+Tensor stack(const TensorList& xs, int axis) {
+  ops::require_list(xs, "stack");
+  const Shape& shape = xs[0].shape();
+  for (std::size_t i = 1; i < xs.size(); ++i) {
+    require(xs[i].shape() == shape, "stack", "tensors must have one shape: tensor 0 is {}, tensor {} is {}",
+            to_string(shape), i, to_string(xs[i].shape()));
+  }
+  return apply(ops::Stack{normalized_axis(axis, shape.rank() + 1, "stack")}, {ops::widened(xs)}).y;
+}
+
+TensorList split(const Tensor& x, const std::vector<Index>& extents, int axis) {
+  const int at = normalized_axis(axis, x.rank(), "split");
+  Index total = 0;
+  for (const Index extent : extents) {
+    require(extent >= 0, "split", "extent {} is negative", extent);
+    total += extent;
+  }
+  require(total == x.shape()[at] && !extents.empty(), "split",
+          "pieces of {} in all do not make up axis {} of {}", total, at, to_string(x));
+  return apply(ops::Split{at, extents, x.shape()}, {x}).list;
+}
+
+TensorList unbind(const Tensor& x) {
+  require(x.rank() > 0, "unbind", "a scalar has no axis to unbind");
+  return apply(ops::Unbind{x.shape()}, {x}).list;
+}
+
+Tensor slice(const Tensor& x, int axis, Index first, Index last, Index step) {
+  const int at = normalized_axis(axis, x.rank(), "slice");
+  const Index extent = x.shape()[at];
+  require(step > 0, "slice", "step {} is not positive; use flip to reverse", step);
+  const Index begin = first < 0 ? first + extent : first, end = last < 0 ? last + extent : last;
+  require(begin >= 0 && begin <= end && end <= extent, "slice", "range {} to {} lies outside axis {} of {}",
+          first, last, at, to_string(x));
+  ops::Window window = ops::range_of(x.shape(), at, begin, (end - begin + step - 1) / step);
+  window.step[at] = step;
+  if (window.small == window.large) return x;
+  return apply(ops::Slice{window, ops::is_contiguous(window)}, {x}).y;
+}
+
+Tensor pad(const Tensor& x, const std::vector<Index>& before, const std::vector<Index>& after, double value) {
+  const auto rank = static_cast<std::size_t>(x.rank());
+  require(before.size() == rank && after.size() == rank, "pad",
+          "{} axes need as many entries, before has {}, after {}", rank, before.size(), after.size());
+  ops::Window window = ops::full_window(x.shape());
+  for (int i = 0; i < x.rank(); ++i) {
+    const Index front = before[static_cast<std::size_t>(i)], back = after[static_cast<std::size_t>(i)];
+    require(front >= 0 && back >= 0, "pad", "axis {} is padded by {} and {}; use slice to crop", i, front,
+            back);
+    window.large = window.large.with(i, front + x.shape()[i] + back);
+    window.first[i] = front;
+  }
+  if (window.small == window.large) return x;
+  return apply(ops::Pad{window, value}, {x}).y;
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  require(broadcast(x.shape(), shape, "broadcast_to") == shape, "broadcast_to", "{} does not broadcast to {}",
+          to_string(x), to_string(shape));
+  return apply(ops::BroadcastTo{x.shape(), shape}, {x}).y;
+}
+
+Tensor flip(const Tensor& x, const std::vector<int>& axes) {
+  ops::Flip op;
+  for (const int axis : axes) {
+    const std::uint32_t bit = 1u << normalized_axis(axis, x.rank(), "flip");
+    require((op.axes & bit) == 0, "flip", "axis {} is named twice", axis);
+    op.axes |= bit;
+  }
+  return op.axes ? apply(op, {x}).y : x;
+}
+
 Tensor resize2d(const Tensor& x, Index height, Index width, ResizeMode mode, bool align_corners) {
   require(x.rank() == 4 && is_floating(x.dtype()), "resize2d", "expects floating images [N,H,W,C], got {}",
           to_string(x));
@@ -459,7 +464,7 @@ Tensor resize2d(const Tensor& x, Index height, Index width, ResizeMode mode, boo
           "align_corners has a meaning for bilinear only, got {}", "nearest");
   const Shape to = x.shape().with(1, height).with(2, width);
   if (to == x.shape()) return x;
-  return apply(Resize2d{x.shape(), to, mode, align_corners}, {x}).y;
+  return apply(ops::Resize2d{x.shape(), to, mode, align_corners}, {x}).y;
 }
 
 }  // namespace tandem

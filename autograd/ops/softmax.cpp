@@ -3,12 +3,13 @@
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/softmax_ops.h"
 
 namespace tandem {
 
-namespace {
+namespace ops {
 
-DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+namespace {
 
 Tensor forward_of(const Context& context, const Tensor& x, int axis, bool log) {
   const Tensor y = context.empty(x.shape());
@@ -33,7 +34,7 @@ Softmax::Out Softmax::forward(Context& context, Saved& saved, const In& in) cons
 
 Softmax::In Softmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   if (!needs.create_graph()) return {gradient_of(saved.y, dy.y, axis, /*log=*/false, input, needs)};
-  const Tensor p = cast(saved.y, wide(input)), g = cast(dy.y, wide(input));
+  const Tensor p = cast(saved.y, wide_of(input)), g = cast(dy.y, wide_of(input));
   return {p * (g - sum(g * p, {axis}, /*keep_axes=*/true))};
 }
 
@@ -44,18 +45,20 @@ LogSoftmax::Out LogSoftmax::forward(Context& context, Saved& saved, const In& in
 
 LogSoftmax::In LogSoftmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   if (!needs.create_graph()) return {gradient_of(saved.y, dy.y, axis, /*log=*/true, input, needs)};
-  const Tensor log_p = cast(saved.y, wide(input)), g = cast(dy.y, wide(input));
+  const Tensor log_p = cast(saved.y, wide_of(input)), g = cast(dy.y, wide_of(input));
   return {g - exp(log_p) * sum(g, {axis}, /*keep_axes=*/true)};
 }
 
+}  // namespace ops
+
 Tensor softmax(const Tensor& x, int axis) {
   require(is_floating(x.dtype()), "softmax", "expects a floating tensor, got {}", to_string(x));
-  return apply(Softmax{normalized_axis(axis, x.rank(), "softmax"), x.dtype()}, {x}).y;
+  return apply(ops::Softmax{normalized_axis(axis, x.rank(), "softmax"), x.dtype()}, {x}).y;
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
   require(is_floating(x.dtype()), "log_softmax", "expects a floating tensor, got {}", to_string(x));
-  return apply(LogSoftmax{normalized_axis(axis, x.rank(), "log_softmax"), x.dtype()}, {x}).y;
+  return apply(ops::LogSoftmax{normalized_axis(axis, x.rank(), "log_softmax"), x.dtype()}, {x}).y;
 }
 
 }  // namespace tandem

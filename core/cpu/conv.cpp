@@ -161,7 +161,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bia
   Convolution p = problem_of(x, filter, y, options);
   DType type = arithmetic_type(x.dtype(), filter.dtype());
   if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
-  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_of(type);
   if (type == DType::f64 || x.numel() == 0 || filter.numel() == 0 || !onednn::expressible(p)) {
     const Tensor out = y.dtype() == wide ? y : workspace(y.shape(), wide);
     generic_conv2d(p, as(x, wide), as(filter, wide), as(bias, wide), out);
@@ -191,7 +191,7 @@ void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, c
   if (dx.numel() == 0) return;
   Convolution p = problem_of(dx, filter, dy, options);
   const DType type = arithmetic_type(dy.dtype(), filter.dtype());
-  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_of(type);
   if (type == DType::f64 || dy.numel() == 0 || filter.numel() == 0 || !onednn::expressible(p)) {
     const bool direct = dx.dtype() == wide && !accumulate;
     const Tensor out = direct ? dx : workspace(dx.shape(), wide);
@@ -224,7 +224,7 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
   if (dfilter.numel() == 0) return;
   Convolution p = problem_of(x, dfilter, dy, options);
   const DType type = arithmetic_type(x.dtype(), dy.dtype());
-  const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_of(type);
   if (type == DType::f64 || x.numel() == 0 || dy.numel() == 0 || !onednn::expressible(p)) {
     const bool direct = dfilter.dtype() == wide && !accumulate;
     const Tensor out = direct ? dfilter : workspace(dfilter.shape(), wide);

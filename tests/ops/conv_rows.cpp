@@ -1,7 +1,7 @@
 // Rows of autograd/ops/conv.h.
 #include <catch2/catch.hpp>
 
-#include "autograd/ops/conv.h"
+#include "autograd/ops/conv_ops.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 

@@ -8,7 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index_ops.h"
 #include "autograd/ops/reduce.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
@@ -68,7 +68,7 @@ Rows embedding_rows() {
                     {"[embedding] padding index 6 lies outside [0,6)",
                      CALL(embedding(zeros({6, 2}), index_of({0}), 6))}}},
       {.op = "index_add",
-       .run = RUN(apply(IndexAdd{0, {6, 3}, x[0].dtype(), {}}, {x[0], x[1]}).y),
+       .run = RUN(apply(ops::IndexAdd{0, {6, 3}, x[0].dtype(), {}}, {x[0], x[1]}).y),
        .oracle =
            [](const Arrays& x) {
              return adjoint([&](const Array& table) { return looked_up({table, x[1]}); }, {6, 3}, x[0]);
@@ -77,7 +77,7 @@ Rows embedding_rows() {
        .draws = {{}, index}},
       {.op = "index_add",
        .variant = "skipping 2",
-       .run = RUN(apply(IndexAdd{0, {6, 3}, x[0].dtype(), 2}, {x[0], x[1]}).y),
+       .run = RUN(apply(ops::IndexAdd{0, {6, 3}, x[0].dtype(), 2}, {x[0], x[1]}).y),
        .oracle =
            [](const Arrays& x) {
              Array dx = adjoint([&](const Array& table) { return looked_up({table, x[1]}); }, {6, 3}, x[0]);

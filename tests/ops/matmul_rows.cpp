@@ -1,7 +1,7 @@
 // Rows of autograd/ops/matmul.h.
 #include <catch2/catch.hpp>
 
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/matmul_ops.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 

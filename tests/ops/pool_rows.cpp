@@ -5,7 +5,7 @@
 #include "autograd/apply.h"
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/pool_ops.h"
 #include "autograd/ops/reduce.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
@@ -124,7 +124,7 @@ Rows window_rows() {
                     .variant = way.name,
                     .run =
                         [=](const TensorList& x) {
-                          return apply(AvgPool2dGradient{o, extent}, {x[0]}).dx;
+                          return apply(ops::AvgPool2dGradient{o, extent}, {x[0]}).dx;
                         },
                     .oracle =
                         [=](const Arrays& dy) {
@@ -148,7 +148,7 @@ Rows window_rows() {
                     .variant = way.name,
                     .run =
                         [=](const TensorList& x) {
-                          return apply(MaxPool2dGradient{o, extent}, {x[0], x[1]}).dx;
+                          return apply(ops::MaxPool2dGradient{o, extent}, {x[0], x[1]}).dx;
                         },
                     .oracle =
                         [=](const Arrays& x) {
@@ -163,7 +163,7 @@ Rows window_rows() {
                     .variant = way.name,
                     .run =
                         [=](const TensorList& x) {
-                          return apply(MaxPool2dSelect{o, extent}, {x[0], x[1]}).y;
+                          return apply(ops::MaxPool2dSelect{o, extent}, {x[0], x[1]}).y;
                         },
                     .oracle =
                         [=](const Arrays& x) {
@@ -195,7 +195,7 @@ Rows adaptive_rows() {
                     .variant = size.name,
                     .run =
                         [=](const TensorList& x) {
-                          return apply(AdaptiveAvgPool2dGradient{{h, w}, {4, 5}}, {x[0]}).dx;
+                          return apply(ops::AdaptiveAvgPool2dGradient{{h, w}, {4, 5}}, {x[0]}).dx;
                         },
                     .oracle =
                         [=](const Arrays& dy) {
@@ -214,7 +214,7 @@ Rows adaptive_rows() {
                   .oracle = [=](const Arrays& x) { return global(x[0]); },
                   .cases = {{{2, 3, 4, 2}}, {{1, 1, 1, 1}}, {{0, 3, 4, 2}}, {{3, 7, 7, 130}}}});
   rows.push_back({.op = "global_avg_pool2d_gradient",
-                  .run = RUN(apply(GlobalAvgPool2dGradient{{3, 4}}, {x[0]}).dx),
+                  .run = RUN(apply(ops::GlobalAvgPool2dGradient{{3, 4}}, {x[0]}).dx),
                   .oracle =
                       [=](const Arrays& dy) {
                         return adjoint(global, {2, 3, 4, 3}, dy[0]);

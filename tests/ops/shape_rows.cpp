@@ -4,7 +4,7 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 
@@ -309,8 +309,8 @@ Rows resize_rows() {
          .variant = way.name,
          .run =
              [way, from](const TensorList& x) {
-               const Resize2d forward{from, Shape{1, way.height, way.width, 1}, way.mode, way.align};
-               return apply(Resize2dAdjoint{forward}, {x[0]}).dx;
+               const ops::Resize2d forward{from, Shape{1, way.height, way.width, 1}, way.mode, way.align};
+               return apply(ops::Resize2dAdjoint{forward}, {x[0]}).dx;
              },
          .oracle = [oracle, from](const Arrays& dy) { return adjoint(oracle, from, dy[0]); },
          .cases = {{{1, way.height, way.width, 1}}}});

@@ -1,0 +1,89 @@
+// The op structs behind conv.h.
+#pragma once
+
+#include "autograd/ops/conv.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct Conv2d {
+  Conv2dOptions options;
+  static constexpr OpInfo info{"conv2d", CastRule::lower};
+  struct In {
+    Tensor x, filter, bias;
+  };
+  struct Saved {
+    Tensor x, filter;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// dy [N,H',W',O], filter [O,KH,KW,C/groups] → dx [N,H,W,C].
+struct Conv2dInputGradient {
+  Conv2dOptions options;
+  std::array<Index, 2> extent{};  // H, W
+  static constexpr OpInfo info{"conv2d_input_gradient", CastRule::lower};
+  struct In {
+    Tensor dy, filter;
+  };
+  struct Saved {
+    Tensor dy, filter;
+  };
+  struct Out {
+    Tensor dx;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& ddx, const Needs&) const;
+};
+
+// x [N,H,W,C], dy [N,H',W',O] → dfilter [O,KH,KW,C/groups] in f32 (f64 for f64).
+struct Conv2dFilterGradient {
+  Conv2dOptions options;
+  std::array<Index, 2> kernel{};  // KH, KW
+  static constexpr OpInfo info{"conv2d_filter_gradient", CastRule::lower};
+  struct In {
+    Tensor x, dy;
+  };
+  struct Saved {
+    Tensor x, dy;
+  };
+  struct Out {
+    Tensor dfilter;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& ddfilter, const Needs&) const;
+};
+
+struct ConvTranspose2d {
+  Conv2dOptions options;
+  std::array<Index, 2> output_padding{};
+  static constexpr OpInfo info{"conv_transpose2d", CastRule::lower};
+  struct In {
+    Tensor x, filter, bias;
+  };
+  struct Saved {
+    Tensor x, filter;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+}  // namespace ops
+
+Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
+                             const Conv2dOptions& options, const Destination* sink = nullptr);
+Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
+                              const Conv2dOptions& options, const Destination* sink = nullptr);
+
+using ConvOps =
+    TypeList<ops::Conv2d, ops::Conv2dInputGradient, ops::Conv2dFilterGradient, ops::ConvTranspose2d>;
+
+}  // namespace tandem

@@ -1,0 +1,153 @@
+// The op structs behind index.h.
+#pragma once
+
+#include "autograd/ops/index.h"
+
+namespace tandem {
+
+namespace ops {
+
+// Gathers from the master and rounds the rows it took.
+struct Embedding {
+  Shape table;  // [V,D]
+  DType stored = DType::f32;
+  std::optional<Index> padding_index;
+  static constexpr OpInfo info{"embedding", CastRule::neutral, {keep, keep}};
+  struct In {
+    Tensor table, index;
+  };
+  struct Saved {
+    Tensor index;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Gather {
+  int axis = 0;
+  Shape shape;  // of x
+  static constexpr OpInfo info{"gather", CastRule::neutral, {data, keep}};
+  struct In {
+    Tensor x, index;
+  };
+  struct Saved {
+    Tensor index;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// x may be absent: zeros of `shape`.
+struct ScatterAdd {
+  int axis = 0;
+  Shape shape;  // of x and y
+  static constexpr OpInfo info{"scatter_add", CastRule::widest, {data, keep, data}};
+  struct In {
+    Tensor x, index, src;
+  };
+  struct Saved {
+    Tensor index;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct IndexSelect {
+  int axis = 0;
+  Shape shape;  // of x
+  static constexpr OpInfo info{"index_select", CastRule::neutral, {data, keep}};
+  struct In {
+    Tensor x, index;
+  };
+  struct Saved {
+    Tensor index;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// The adjoint of IndexSelect and Embedding: slices of src added to zeros of `shape` at `index`, unless it is
+// `skip`.
+struct IndexAdd {
+  int axis = 0;
+  Shape shape;
+  DType dtype = DType::f32;  // of the result
+  std::optional<Index> skip;
+  static constexpr OpInfo info{"index_add", CastRule::none};
+  struct In {
+    Tensor src, index;
+  };
+  struct Saved {
+    Tensor index;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct OneHot {
+  Index classes = 0;
+  DType dtype = DType::f32;
+  static constexpr OpInfo info{"one_hot", CastRule::none};
+  struct In {
+    Tensor index;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct TopK {
+  Index k = 0;
+  int axis = 0;
+  bool largest = true;
+  Shape shape;  // of x
+  static constexpr OpInfo info{"topk", CastRule::fp32};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {
+    Tensor indices;
+  };
+  struct Out {
+    Tensor values, indices;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Sort {
+  TopK all;  // with k = the extent of the axis
+  static constexpr OpInfo info{"sort", CastRule::fp32};
+  using In = TopK::In;
+  using Saved = TopK::Saved;
+  using Out = TopK::Out;
+  Out forward(Context& context, Saved& saved, const In& in) const { return all.forward(context, saved, in); }
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+    return all.backward(saved, dy, needs);
+  }
+};
+
+}  // namespace ops
+
+using IndexOps = TypeList<ops::Embedding, ops::Gather, ops::ScatterAdd, ops::IndexSelect, ops::IndexAdd,
+                          ops::OneHot, ops::TopK, ops::Sort>;
+
+}  // namespace tandem

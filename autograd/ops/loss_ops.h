@@ -1,0 +1,154 @@
+// The op structs behind loss.h.
+#pragma once
+
+#include "autograd/ops/loss.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct CrossEntropy {
+  CrossEntropyOptions options;
+  Reduce reduce = Reduce::mean;
+  static constexpr OpInfo info{"cross_entropy", CastRule::fp32, {data, keep, keep}};
+  struct In {
+    Tensor logits, target, class_weights;
+  };  // [N,C], i64 or i32 [N], [C] or absent
+  struct Saved {
+    Tensor logits, target, class_weights, lse, divisor;
+  };
+  struct Out {
+    Tensor loss;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dloss, const Needs&) const;
+};
+
+struct SoftCrossEntropy {
+  double label_smoothing = 0.0;
+  Reduce reduce = Reduce::mean;
+  static constexpr OpInfo info{"soft_cross_entropy", CastRule::fp32, {data, keep, keep}};
+  struct In {
+    Tensor logits, target, class_weights;
+  };  // [N,C], [N,C], [C] or absent
+  struct Saved {
+    Tensor logits, target, class_weights;
+  };
+  struct Out {
+    Tensor loss;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dloss, const Needs&) const;
+};
+
+struct NllLoss {
+  std::optional<Index> ignore_index;
+  Reduce reduce = Reduce::mean;
+  Shape shape;  // of x, [N,C]
+  static constexpr OpInfo info{"nll_loss", CastRule::fp32, {data, keep, keep}};
+  struct In {
+    Tensor x, target, class_weights;
+  };
+  struct Saved {
+    Tensor index, row_weight, divisor;
+  };  // [N,1], [N], scalar
+  struct Out {
+    Tensor loss;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dloss, const Needs&) const;
+};
+
+// A loss that is a function of corresponding elements. A rule gives its name, its cast rule, value(x, t) and
+// the derivatives dx(x, t) and dt(x, t), all by public ops on f32 or f64 tensors of one shape.
+template <class Rule>
+struct PointwiseLoss {
+  Rule rule;
+  Reduce reduce = Reduce::mean;
+  static constexpr OpInfo info{Rule::kName, Rule::kCast, {data, keep}};
+  struct In {
+    Tensor x, target;
+  };
+  struct Saved {
+    Tensor x, target;
+  };
+  struct Out {
+    Tensor loss;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dloss, const Needs&) const;
+};
+
+namespace loss_rules {
+
+struct Deviation {  // rules that depend on x - t only
+  static constexpr CastRule kCast = CastRule::fp32;
+};
+struct Mse : Deviation {
+  static constexpr const char* kName = "mse_loss";
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct L1 : Deviation {
+  static constexpr const char* kName = "l1_loss";
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct SmoothL1 : Deviation {
+  static constexpr const char* kName = "smooth_l1_loss";
+  double beta = 1.0;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct Huber : Deviation {
+  static constexpr const char* kName = "huber_loss";
+  double delta = 1.0;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct BceWithLogits {
+  static constexpr const char* kName = "bce_with_logits";
+  static constexpr CastRule kCast = CastRule::fp32;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct Bce {
+  static constexpr const char* kName = "bce_loss";
+  static constexpr CastRule kCast = CastRule::banned;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct KlDiv {
+  static constexpr const char* kName = "kl_div";
+  static constexpr CastRule kCast = CastRule::fp32;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+struct Focal {
+  static constexpr const char* kName = "focal_loss";
+  static constexpr CastRule kCast = CastRule::fp32;
+  double alpha = 0.25, gamma = 2.0;
+  Tensor value(const Tensor& x, const Tensor& t) const;
+  Tensor dx(const Tensor& x, const Tensor& t) const;
+  Tensor dt(const Tensor& x, const Tensor& t) const;
+};
+
+}  // namespace loss_rules
+
+}  // namespace ops
+
+using LossOps =
+    TypeList<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::PointwiseLoss<ops::loss_rules::Mse>,
+             ops::PointwiseLoss<ops::loss_rules::L1>, ops::PointwiseLoss<ops::loss_rules::SmoothL1>,
+             ops::PointwiseLoss<ops::loss_rules::Huber>, ops::PointwiseLoss<ops::loss_rules::BceWithLogits>,
+             ops::PointwiseLoss<ops::loss_rules::Bce>, ops::PointwiseLoss<ops::loss_rules::KlDiv>,
+             ops::PointwiseLoss<ops::loss_rules::Focal>>;
+
+}  // namespace tandem

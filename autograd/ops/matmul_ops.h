@@ -1,0 +1,81 @@
+// The op structs behind matmul.h.
+#pragma once
+
+#include "autograd/ops/matmul.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct Matmul {
+  bool transpose_a = false, transpose_b = false;
+  static constexpr OpInfo info{"matmul", CastRule::lower};
+  struct In {
+    Tensor a, b;
+  };
+  struct Saved {
+    Tensor a, b;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Linear {
+  static constexpr OpInfo info{"linear", CastRule::lower};
+  struct In {
+    Tensor x, weight, bias;
+  };
+  struct Saved {
+    Tensor x, weight;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// left [...,P], right [...,Q], the same leading axes → [P,Q] = Σ leftᵀ·right in f32 (f64 for f64): the
+// gradient of a weight that served every row.
+struct SumOfOuterProducts {
+  static constexpr OpInfo info{"sum_of_outer_products", CastRule::lower};
+  struct In {
+    Tensor left, right;
+  };
+  struct Saved {
+    Tensor left, right;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// x [...,C] → [C] in f32 (f64 for f64): the sum over all axes but the last, the gradient of a bias.
+struct BiasGradient {
+  static constexpr OpInfo info{"bias_gradient", CastRule::none};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {
+    Tensor x;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+}  // namespace ops
+
+Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Destination* sink = nullptr);
+Tensor bias_gradient(const Tensor& x, const Destination* sink = nullptr);
+
+using MatmulOps = TypeList<ops::Matmul, ops::Linear, ops::SumOfOuterProducts, ops::BiasGradient>;
+
+}  // namespace tandem

@@ -1,0 +1,200 @@
+// The op structs behind shape.h.
+#pragma once
+
+#include "autograd/ops/shape.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct Reshape {
+  Shape from, to;
+  static constexpr OpInfo info{"reshape", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Permute {
+  std::array<int, kMaxRank> order{};  // axis i of the result is axis order[i] of x
+  static constexpr OpInfo info{"permute", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Concat {
+  int axis = 0;
+  std::vector<Index> extents;  // of the inputs along `axis`
+  static constexpr OpInfo info{"concat", CastRule::widest};
+  struct In {
+    TensorList list;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Stack {
+  int axis = 0;
+  static constexpr OpInfo info{"stack", CastRule::widest};
+  struct In {
+    TensorList list;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Split {
+  int axis = 0;
+  std::vector<Index> extents;
+  Shape shape;  // of x
+  static constexpr OpInfo info{"split", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    TensorList list;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Unbind {
+  Shape shape;  // of x
+  static constexpr OpInfo info{"unbind", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    TensorList list;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// Places the elements of a small tensor within a large one: element i of the small one is element first +
+// i·step of the large one, on every axis.
+struct Window {
+  Shape large, small;
+  std::array<Index, kMaxRank> first{}, step{};
+};
+
+struct Slice {
+  Window window;
+  bool view = false;  // the elements follow one another in x: share its storage
+  static constexpr OpInfo info{"slice", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// The adjoint of Slice, with `value` around and between.
+struct Pad {
+  Window window;
+  double value = 0.0;
+  static constexpr OpInfo info{"pad", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct BroadcastTo {
+  Shape from, to;
+  static constexpr OpInfo info{"broadcast_to", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Flip {
+  std::uint32_t axes = 0;  // bit i: axis i
+  static constexpr OpInfo info{"flip", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct Resize2d {
+  Shape from, to;  // [N,H,W,C], [N,H',W',C]
+  ResizeMode mode = ResizeMode::nearest;
+  bool align_corners = false;
+  static constexpr OpInfo info{"resize2d", CastRule::neutral};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+// The adjoint of Resize2d: from the gradient of the output to that of the input.
+struct Resize2dAdjoint {
+  Resize2d resize;
+  static constexpr OpInfo info{"resize2d_adjoint", CastRule::neutral};
+  struct In {
+    Tensor dy;
+  };
+  struct Saved {};
+  struct Out {
+    Tensor dx;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& ddx, const Needs&) const;
+};
+
+}  // namespace ops
+
+using ShapeOps =
+    TypeList<ops::Reshape, ops::Permute, ops::Concat, ops::Stack, ops::Split, ops::Unbind, ops::Slice,
+             ops::Pad, ops::BroadcastTo, ops::Flip, ops::Resize2d, ops::Resize2dAdjoint>;
+
+}  // namespace tandem

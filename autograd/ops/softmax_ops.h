@@ -1,0 +1,48 @@
+// The op structs behind softmax.h.
+#pragma once
+
+#include "autograd/ops/softmax.h"
+
+namespace tandem {
+
+namespace ops {
+
+struct Softmax {
+  int axis = 0;
+  DType input = DType::f32;  // of x: the gradient is written so
+  static constexpr OpInfo info{"softmax", CastRule::fp32};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {
+    Tensor y;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+struct LogSoftmax {
+  int axis = 0;
+  DType input = DType::f32;
+  static constexpr OpInfo info{"log_softmax", CastRule::fp32};
+  struct In {
+    Tensor x;
+  };
+  struct Saved {
+    Tensor y;
+  };
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dy, const Needs&) const;
+};
+
+}  // namespace ops
+
+using SoftmaxOps = TypeList<ops::Softmax, ops::LogSoftmax>;
+
+}  // namespace tandem
