@@ -66,6 +66,10 @@ void check_parts(const Precision& p) {
           (p.masters && p.state_dtype == DType::f32 && !p.lower_batch_norm && !p.round_weight_gradients),
       "precision",
       "level O0 is FP32 throughout: weights, gradients, optimizer state and statistics; take another level");
+  require(p.lowers() ||
+              (p.layers.empty() && p.lists.allow.empty() && p.lists.deny.empty() && p.lists.infer.empty()),
+          "precision",
+          "lists and layers move parts of a 16-bit run, and level O0 is FP32 throughout; take level O1");
   require(p.masters || p.level != Level::O2, "precision",
           "masters are off with O2, which is defined by its FP32 masters; O3 is O2 without them");
   require(!p.masters || p.level != Level::O3, "precision",
@@ -176,7 +180,8 @@ Precision of_layer(Precision precision, DType dtype) {
   return precision;
 }
 
-// f32 inside a 16-bit region: what arrives in 16 bits is widened.
+// f32 inside a 16-bit region: an op whose inputs are all 16-bit is given them widened. Mixed inputs have f32
+// as their common type already, and kernels read them as they are.
 class FullPrecision final : public PrecisionPolicy {
  public:
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
@@ -229,29 +234,34 @@ Plan::Plan(const Precision& precision, nn::Module& model) {
 
 // ---- Autocast
 
-// Opens a scope around each module that has a policy of its own. A forward that throws leaves scopes behind,
-// which end here, innermost first.
+// Opens a scope around each module that has a policy of its own, unless another Autocast was entered in
+// between: the innermost counts. A forward that throws leaves scopes behind, which end here, innermost first.
 class Autocast::LayerSwitch final : public nn::ModuleObserver {
  public:
-  explicit LayerSwitch(const LayerPolicies& layers) : layers_(layers), observed_(*this) {}
+  LayerSwitch(const LayerPolicies& layers, const PrecisionPolicy* base)
+      : layers_(layers), base_(base), observed_(*this) {}
   ~LayerSwitch() override {
     while (!open_.empty()) open_.pop_back();
   }
 
   void enter(nn::Module& module) override {
-    if (PrecisionPolicy* policy = layers_.find(module))
-      open_.push_back({&module, std::make_unique<PrecisionScope>(policy)});
+    PrecisionPolicy* const policy = layers_.find(module);
+    if (policy && innermost()) open_.push_back({&module, policy, std::make_unique<PrecisionScope>(policy)});
   }
   void leave(nn::Module& module, const Tensor&) override {
-    if (!open_.empty() && open_.back().module == &module) open_.pop_back();
+    if (!open_.empty() && open_.back().module == &module && innermost()) open_.pop_back();
   }
 
  private:
+  bool innermost() const { return PrecisionScope::active() == (open_.empty() ? base_ : open_.back().policy); }
+
   struct Open {
     const nn::Module* module;
+    const PrecisionPolicy* policy;
     std::unique_ptr<PrecisionScope> scope;
   };
   const LayerPolicies& layers_;
+  const PrecisionPolicy* const base_;
   std::vector<Open> open_;
   nn::ModuleObserverScope observed_;
 };
@@ -265,7 +275,7 @@ Autocast::Autocast(const Plan& plan) { enter(plan); }
 
 void Autocast::enter(const Plan& plan) {
   scope_ = std::make_unique<PrecisionScope>(plan.policy_.get());
-  if (plan.layers_) layers_ = std::make_unique<LayerSwitch>(*plan.layers_);
+  if (plan.layers_) layers_ = std::make_unique<LayerSwitch>(*plan.layers_, plan.policy_.get());
 }
 
 Autocast::~Autocast() {

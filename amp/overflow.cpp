@@ -29,7 +29,8 @@ std::optional<NonFinite> first_non_finite(const Tensor& tensor) {
   return {};
 }
 
-// Checks every result, in the order they are made, until one is non-finite.
+// Checks every result, in the order they are made, until one is non-finite. Of a backward that is composed of
+// ops its result counts, not theirs: it is the gradient that has a name.
 class FiniteTracer final : public OpObserver, public nn::ModuleObserver {
  public:
   explicit FiniteTracer(nn::Module& model) {
@@ -44,6 +45,7 @@ class FiniteTracer final : public OpObserver, public nn::ModuleObserver {
   void leave(nn::Module&, const Tensor&) override { stack_.pop_back(); }
 
   void after_forward(const OpInfo& info, std::span<const Tensor>, std::span<const Tensor> outputs) override {
+    if (in_backward_) return;
     const std::string layer = stack_.empty() ? "" : stack_.back();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].defined() && outputs[i].requires_grad()) layers_[node_of(outputs[i])] = layer;
@@ -52,25 +54,31 @@ class FiniteTracer final : public OpObserver, public nn::ModuleObserver {
     }
   }
 
-  void before_backward(const OpInfo& info, std::span<const Tensor> dy) override {
+  void before_backward(const Node& node, std::span<const Tensor> dy) override {
+    in_backward_ = true;
     for (std::size_t i = 0; i < dy.size(); ++i)
       check(
-          info, dy[i], false, [&] { return fmt::format("gradient of output {}", i); }, "");
+          node.info(), dy[i], false, [&] { return fmt::format("gradient of output {}", i); }, layer_of(node));
   }
 
   void after_backward(const Node& node, std::span<const Tensor> dx) override {
-    const auto layer = layers_.find(&node);
+    in_backward_ = false;
     for (std::size_t i = 0; i < dx.size(); ++i) {
       const auto name = [&] {
         const auto parameter = parameters_.find(static_cast<const Node*>(node.inputs[i].node.get()));
         return parameter == parameters_.end() ? fmt::format("gradient of input {}", i)
                                               : "gradient of " + parameter->second;
       };
-      check(node.info(), dx[i], false, name, layer == layers_.end() ? "" : layer->second);
+      check(node.info(), dx[i], false, name, layer_of(node));
     }
   }
 
  private:
+  std::string layer_of(const Node& node) const {
+    const auto layer = layers_.find(&node);
+    return layer == layers_.end() ? "" : layer->second;
+  }
+
   template <class Name>
   void check(const OpInfo& info, const Tensor& tensor, bool forward, Name&& name, const std::string& layer) {
     if (found_) return;
@@ -88,6 +96,7 @@ class FiniteTracer final : public OpObserver, public nn::ModuleObserver {
   std::unordered_map<const nn::Module*, std::string> paths_;
   std::unordered_map<const Node*, std::string> parameters_, layers_;
   std::vector<std::string> stack_;
+  bool in_backward_ = false;
 };
 
 std::optional<Overflow> replay(nn::Module& model, int micro_batches, const std::function<Tensor(int)>& loss,
@@ -106,7 +115,8 @@ std::optional<Overflow> replay(nn::Module& model, int micro_batches, const std::
 }  // namespace
 
 std::string to_string(const Overflow& overflow) {
-  return fmt::format("{}: {}, is {} at index {} in {}; {}", overflow.op, overflow.tensor, overflow.value,
+  return fmt::format("{}: {}, is {} at index {} in {}; {}", overflow.op, overflow.tensor,
+                     std::isnan(overflow.value) ? NAN : overflow.value,  // without its sign
                      overflow.index, overflow.forward ? "forward" : "backward",
                      overflow.caused_by_scale ? "the loss scale is the cause: it is finite at scale 1"
                                               : "the model is the cause: a lower loss scale does not help");

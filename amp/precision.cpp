@@ -1,5 +1,7 @@
 #include "amp/precision.h"
 
+#include <algorithm>
+
 namespace tandem::amp {
 
 Precision Precision::o2(DType dtype) {
@@ -10,6 +12,10 @@ Precision Precision::o2(DType dtype) {
 
 Precision Precision::o3(DType dtype) {
   return {.level = Level::O3, .dtype = dtype, .masters = false, .lower_batch_norm = true};
+}
+
+bool Precision::runs_in(DType type) const {
+  return lowers() && (dtype == type || std::ranges::count(layers, type, &LayerRule::dtype) > 0);
 }
 
 optim::StepOptions step_options(const Precision& precision, std::uint64_t seed) {

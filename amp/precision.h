@@ -58,6 +58,8 @@ struct Precision {
   static Precision o3(DType dtype);
 
   bool lowers() const { return level != Level::O0; }
+  // Whether anything may run in this 16-bit type: all of it, or a layer.
+  bool runs_in(DType type) const;
 };
 
 // The part of a step's options that is the precision's: scaler, working copies, rounding. `seed` is of

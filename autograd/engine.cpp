@@ -112,7 +112,7 @@ class Engine {
     std::vector<Needs::Input> wanted(node.inputs.size());
     if (reached) {
       offer_sinks(node, wanted);
-      if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.before_backward(node.info(), dy); });
+      if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.before_backward(node, dy); });
       node.backward(dy, dx, Needs(wanted, options_.create_graph));
       if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.after_backward(node, dx); });
     }

@@ -38,7 +38,8 @@ class OpObserver {
   virtual void before_forward(const OpInfo&, std::span<const Tensor> /*inputs*/) {}
   virtual void after_forward(const OpInfo&, std::span<const Tensor> /*inputs*/,
                              std::span<const Tensor> /*outputs*/) {}
-  virtual void before_backward(const OpInfo&, std::span<const Tensor> /*output gradients*/) {}
+  // Ops that a backward is composed of are reported in between, as forward.
+  virtual void before_backward(const Node&, std::span<const Tensor> /*output gradients*/) {}
   virtual void after_backward(const Node&, std::span<const Tensor> /*input gradients*/) {}
 };
 

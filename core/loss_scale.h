@@ -60,9 +60,9 @@ struct ScaleState {
   float staged = 1.0f;  // the one after it, when delayed; else equal to value
   std::int64_t clean = 0;
   std::int32_t hysteresis_left = 1;
-  std::int32_t exhausted = 0;                        // an overflow at the floor, with FloorAction::raise
-  std::int64_t since_change = 0;                     // steps, this one included
-  std::int64_t overflows = 0;                        // since the scale was lowered
+  std::int32_t exhausted = 0;     // the last step overflowed at the floor, with FloorAction::raise
+  std::int64_t since_change = 0;  // steps, this one included
+  std::int64_t overflows = 0;     // since the scale was lowered
   double mean = 0.0, slow_mean = 0.0, square = 0.0;  // sums of logmax, not yet corrected for their start
   std::int64_t estimates = 0;
   // Gathered during a step, cleared by the transition.

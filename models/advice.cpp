@@ -57,6 +57,19 @@ double arithmetic_intensity(const ModelSummary& summary, Index batch) {
   return bytes > 0.0 ? static_cast<double>(summary.flop) / bytes : 0.0;
 }
 
+double product_share(const ModelSummary& summary, const std::function<bool(const OpTime&)>& lowered) {
+  double products = 0.0, all = 0.0;
+  for (const OpTime& time : summary.times) {
+    all += time.seconds;
+    if (time.flop > 0 && lowered(time)) products += time.seconds;
+  }
+  return all > 0.0 ? products / all : 0.0;
+}
+
+double product_share(const ModelSummary& summary) {
+  return product_share(summary, [](const OpTime& time) { return time.op->rule == CastRule::lower; });
+}
+
 double amdahl_bound(double lowered, double factor) {
   const double rest = 1.0 - lowered;
   return std::isinf(factor) ? 1.0 / rest : 1.0 / (rest + lowered / factor);

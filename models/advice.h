@@ -2,6 +2,7 @@
 // not spent in products.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ std::string to_string(const ShapeAdvice& advice);
 // FLOP of the forward pass for each byte its ops read and write, weights once a batch; with 16-bit
 // activations and weights the bytes are half as many.
 double arithmetic_intensity(const ModelSummary& summary, Index batch);
+
+// Share of the forward time that goes into products for which `lowered` holds: those that matrix units of 16
+// bits speed up.
+double product_share(const ModelSummary& summary, const std::function<bool(const OpTime&)>& lowered);
+// As above, of the products that their cast rule lowers (level O1).
+double product_share(const ModelSummary& summary);
 
 // The greatest speed-up of a model whose share `lowered` of the time becomes `factor` times as fast (Amdahl
 // 1967); an infinite factor gives the bound that no machine exceeds.

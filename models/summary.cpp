@@ -45,7 +45,6 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     for (const Parameter& parameter : model.parameters()) parameters_.insert(&parameter.leaf());
   }
   std::int64_t traffic() const { return traffic_; }
-  double lowered_share() const { return all_seconds_ > 0.0 ? lowered_seconds_ / all_seconds_ : 0.0; }
 
   void watch(nn::Module& module, std::size_t layer) { index_.emplace(&module, layer); }
 
@@ -61,15 +60,8 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     }
     running_.pop_back();
   }
-  void before_forward(const OpInfo&, std::span<const Tensor>) override { starts_.push_back(Clock::now()); }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
-    const double seconds = std::chrono::duration<double>(Clock::now() - starts_.back()).count();
-    starts_.pop_back();
-    if (starts_.empty()) {
-      all_seconds_ += seconds;
-      if (info.rule == CastRule::lower) lowered_seconds_ += seconds;
-    }
     for (const Tensor& output : outputs) traffic_ += static_cast<std::int64_t>(output.bytes());
     for (const Tensor& input : inputs)
       if (input.defined() && !(input.requires_grad() && parameters_.contains(node_of(input))))
@@ -92,9 +84,42 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
   std::unordered_map<const nn::Module*, std::size_t> index_;
   std::unordered_set<const Node*> parameters_;
   std::vector<LayerSummary*> running_;
-  std::vector<Clock::time_point> starts_;  // of ops under way
-  double all_seconds_ = 0.0, lowered_seconds_ = 0.0;
   std::int64_t traffic_ = 0;
+};
+
+// The least time of every op over the passes it watched, which run the same ops in the same order.
+class Timer final : public OpObserver, public nn::ModuleObserver {
+ public:
+  explicit Timer(nn::Module& model) {
+    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+  }
+
+  std::vector<OpTime> times;
+
+  void start_pass() { next_ = 0; }
+  void enter(nn::Module& module) override { running_.push_back(&paths_[&module]); }
+  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
+
+  void before_forward(const OpInfo&, std::span<const Tensor>) override { starts_.push_back(Clock::now()); }
+  void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
+                     std::span<const Tensor> outputs) override {
+    const double seconds = std::chrono::duration<double>(Clock::now() - starts_.back()).count();
+    starts_.pop_back();
+    if (!starts_.empty()) return;  // a part of another op
+    if (next_ == times.size())
+      times.push_back({.layer = running_.empty() ? "" : *running_.back(),
+                       .op = &info,
+                       .seconds = seconds,
+                       .flop = 2 * multiply_adds(info, inputs, outputs)});
+    times[next_].seconds = std::min(times[next_].seconds, seconds);
+    ++next_;
+  }
+
+ private:
+  std::unordered_map<const nn::Module*, std::string> paths_;
+  std::vector<const std::string*> running_;
+  std::vector<Clock::time_point> starts_;  // of ops under way
+  std::size_t next_ = 0;
 };
 
 int depth_of(const std::string& path) {
@@ -165,12 +190,23 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
     const RandomScope random(0, 0, 0);
     const Tensor x =
         Tensor::zeros(sample.inserted(0, batch), {.dtype = dtype, .device = {}, .kind = MemoryKind::data});
-    model(x);  // times are those of a second pass: descriptors are made and filters packed in the first
-    const ObserverScope ops(counter);
-    const nn::ModuleObserverScope modules(counter);
-    const std::int64_t before = live_activations();
-    const Tensor y = model(x);
-    summary.saved_bytes = (live_activations() - before) / batch;
+    {
+      const ObserverScope ops(counter);
+      const nn::ModuleObserverScope modules(counter);
+      const std::int64_t before = live_activations();
+      const Tensor y = model(x);
+      summary.saved_bytes = (live_activations() - before) / batch;
+    }
+    // Descriptors are made and filters packed by now.
+    constexpr int kPasses = 5;
+    Timer timer(model);
+    const ObserverScope ops(timer);
+    const nn::ModuleObserverScope modules(timer);
+    for (int i = 0; i < kPasses; ++i) {
+      timer.start_pass();
+      model(x);
+    }
+    summary.times = std::move(timer.times);
   }
   for (LayerSummary& layer : summary.layers) {
     layer.flop /= batch;
@@ -180,7 +216,6 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
   }
   summary.flop = summary.layers.front().flop;
   summary.traffic_bytes = counter.traffic() / batch;
-  summary.lowered_share = counter.lowered_share();
   for (const Parameter& parameter : model.parameters()) {
     summary.parameter_bytes += static_cast<std::int64_t>(parameter.value().bytes());
     if (parameter.trainable()) summary.gradient_bytes += static_cast<std::int64_t>(parameter.value().bytes());

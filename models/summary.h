@@ -27,6 +27,14 @@ struct LayerSummary {
   Index inputs = 0, outputs = 0;
 };
 
+// One op of the forward pass, f32, on this machine.
+struct OpTime {
+  std::string layer;  // path of the module it ran in
+  const OpInfo* op = nullptr;
+  double seconds = 0.0;   // the least of several passes
+  std::int64_t flop = 0;  // of the pass; 0 for all but products
+};
+
 struct ModelSummary {
   std::vector<LayerSummary> layers;  // parents before children
   Index parameters = 0, trainable = 0;
@@ -36,15 +44,13 @@ struct ModelSummary {
   std::int64_t saved_bytes = 0;     // per sample: kept from forward for backward, measured
   // What ops read and wrote in forward, per sample, in f32; weights count once a batch, so they are apart.
   std::int64_t traffic_bytes = 0;
-  // Share of the forward time that went into ops which mixed precision runs in 16 bits (rule `lower`),
-  // measured on this machine in f32.
-  double lowered_share = 0.0;
+  std::vector<OpTime> times;
 };
 
 // Multiply-adds of one op's forward; 0 for ops that are no products.
 std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-// Runs a training forward on zeros of `batch` samples and takes back what it did to the statistics. Throws
+// Runs training forwards on zeros of `batch` samples and takes back what it did to the statistics. Throws
 // UserError where the model does not fit the samples.
 ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2);
 

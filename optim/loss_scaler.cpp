@@ -10,7 +10,7 @@ namespace tandem::optim {
 
 namespace {
 
-constexpr Index kCounters = 6, kValues = 5;
+constexpr Index kCounters = 8, kValues = 6;
 
 ScaleState initial_state(const ScalerOptions& options, double scale) {
   ScaleState state;
@@ -98,14 +98,15 @@ std::vector<NamedTensor> LossScaler::state() const {
   std::vector<NamedTensor> named;
   for (int i = 0; i < count(); ++i) {
     const ScaleState s = state_of(i);
-    named.emplace_back(name_of_scale("counters", i),
-                       Tensor::from(std::vector<std::int64_t>{s.clean, s.hysteresis_left, s.exhausted,
-                                                              s.since_change, s.overflows, s.estimates},
-                                    {kCounters}));
+    named.emplace_back(
+        name_of_scale("counters", i),
+        Tensor::from(std::vector<std::int64_t>{s.clean, s.hysteresis_left, s.exhausted, s.since_change,
+                                               s.overflows, s.estimates, s.found, s.forward_non_finite},
+                     {kCounters}));
     named.emplace_back(
         name_of_scale("values", i),
         Tensor::from(std::vector<double>{static_cast<double>(s.value), static_cast<double>(s.staged), s.mean,
-                                         s.slow_mean, s.square},
+                                         s.slow_mean, s.square, s.amax},
                      {kValues}));
   }
   return named;
@@ -134,11 +135,14 @@ void LossScaler::load_state(const std::vector<NamedTensor>& state) {
     s.since_change = n[3];
     s.overflows = n[4];
     s.estimates = n[5];
+    s.found = static_cast<std::int32_t>(n[6]);
+    s.forward_non_finite = static_cast<std::int32_t>(n[7]);
     s.value = static_cast<float>(v[0]);
     s.staged = static_cast<float>(v[1]);
     s.mean = v[2];
     s.slow_mean = v[3];
     s.square = v[4];
+    s.amax = v[5];
   }
   for (std::size_t i = 0; i < loaded.size(); ++i) write(loaded[i], states_[i]);
 }

@@ -152,6 +152,7 @@ void require_power_of_two(const char* key, double value) {
 }  // namespace
 
 ScalerOptions ScalerOptions::fixed(double scale) {
+  require_power_of_two("a static scale", scale);
   ScalerOptions options;
   options.initial = scale;
   options.floor = std::min(scale, options.floor);
@@ -188,6 +189,11 @@ void check(const ScalerOptions& o) {
   require_power_of_two("initial", o.initial);
   require_power_of_two("growth", o.growth);
   require_power_of_two("backoff", o.backoff);
+  // Bounds that the scale can come to rest at; an estimator leaves the powers of two anyway.
+  if (o.estimator == ScaleEstimator::none) {
+    if (o.ceiling != kNoCeiling) require_power_of_two("ceiling", o.ceiling);
+    if (o.floor_action != FloorAction::raise) require_power_of_two("floor", o.floor);
+  }
   require(o.growth >= 1.0 && o.backoff <= 1.0, "scaler",
           "the scale grows by {} and backs off by {}; expected at least 1, and at most 1", o.growth,
           o.backoff);

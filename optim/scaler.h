@@ -40,7 +40,7 @@ struct ScalerOptions {
   int losses = 1;  // with ScalerScope::loss
 
   static ScalerOptions none() { return {}; }
-  static ScalerOptions fixed(double scale);
+  static ScalerOptions fixed(double scale);  // throws as check
   // 2^16, × 2 after 2000 clean steps to at most 2^24, × ½ after an overflow to at least 1; an overflow at 1
   // leaves the scaler exhausted.
   static ScalerOptions dynamic();

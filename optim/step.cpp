@@ -36,6 +36,7 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   scaler_ = own_scaler_ ? own_scaler_.get() : options_.shared_scaler;
   check_options();
   scale_index_ = scaler_->attach();
+  calls_.resize(static_cast<std::size_t>(losses()));
   statistics_ = module.flatten_statistics(buffers_.device());
   counters_ = module.counters();
   for (auto& waiting : waiting_) waiting.resize(counters_.size());
@@ -218,9 +219,14 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
           "backward of the step");
   require(loss_index >= 0 && loss_index < losses(), "step",
           "loss number {} of {} (scaler.losses, scope loss)", loss_index, losses());
-  require(!ready(), "step",
-          "backward was called {} times, which is all that accumulate ({}) allows: call apply()",
-          micro_batches_, options_.accumulate);
+  Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
+  require(
+      calls.count<options_.accumulate, "step",
+                  "backward was called {} times{}, which is all that accumulate ({}) allows: call apply()",
+                  calls.count, losses()> 1
+          ? fmt::format(" for loss number {}", loss_index)
+          : "",
+      options_.accumulate);
   require(!ema_ || !ema_->swapped_in(), "step",
           "the model holds its averages: leave the Ema::Scope before training");
   require(std::isfinite(samples) && samples > 0.0, "step",
@@ -237,10 +243,7 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
               "parameter {} has a gradient that no Step::backward made; use it alone, or clear() first",
               slot.parameter.name());
   }
-  if (micro_batches_ == 0) {
-    reference_ = samples;
-    weight_ = 0.0;
-  }
+  if (micro_batches_ == 0) reference_ = samples;
   const double weight = samples / reference_;
   try {
     const Tensor seed = seed_for(loss, weight, loss_index);
@@ -252,8 +255,12 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
   backend_for(buffers_.device()).note_loss(loss, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) unscale_loss(loss_index);
   ++micro_batches_;
-  weight_ += weight / losses();
+  ++calls.count;
+  calls.weight += weight;
 }
+
+// Of the micro-batches so far, in units of the first one's samples.
+double Step::weight() const { return std::ranges::max_element(calls_, {}, &Calls::weight)->weight; }
 
 // Adds the gradients that a loss left on the leaves, divided by its scale, to those of the other losses.
 void Step::unscale_loss(int loss_index) {
@@ -313,7 +320,7 @@ void Step::unscale() {
   Backend& backend = backend_for(buffers_.device());
   const Tensor& gradients = buffers_.gradients();
   if (options_.reduce) options_.reduce(gradients);
-  const double divisor = weight_ * options_.divisor;
+  const double divisor = weight() * options_.divisor;
   if (per_loss()) {
     for (const UpdateRange& range : active_)
       backend.scale_and_limit(gradients.rows(range.first, range.count), 1.0 / divisor,
@@ -338,6 +345,7 @@ void Step::clear() {
   std::ranges::fill(has_accumulated_, 0);
   unscaled_ = false;
   micro_batches_ = 0;
+  calls_.assign(calls_.size(), {});
 }
 
 // Forgets what the micro-batches told the state and the scales.
@@ -423,7 +431,7 @@ void Step::check_and_decide() {
   const Tensor& gradients = buffers_.gradients();
   const Tensor scale = scaler_->device_state(scale_index_);
   const ScalerOptions& scaler = scaler_->options();
-  rules_.divisor = unscaled_ ? 1.0 : weight_ * options_.divisor;
+  rules_.divisor = unscaled_ ? 1.0 : weight() * options_.divisor;
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
   if (!rules_.unscaled) sanitize(active_, scale_index_);
@@ -499,6 +507,7 @@ void Step::record() {
   settle_counters();
   for (const FlatBuffers::Slot& s : buffers_.slots()) s.parameter.leaf().clear_gradient();
   micro_batches_ = 0;
+  calls_.assign(calls_.size(), {});
   if (backend.reached(marks_[slot]) && report(slot).skip) return;  // known to have changed nothing
   buffers_.masters().storage()->bump_version();
   if (working_.defined()) {

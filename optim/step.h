@@ -83,8 +83,9 @@ class Step {
   // Backward of one micro-batch (or of one of several losses, `loss_index` with ScalerScope::loss), seeded
   // with the loss scale, which is read where it lives: on the device. `loss` is a mean over `samples`
   // (examples or tokens); the step's gradient is the mean over all of its samples. With equal counts the seed
-  // is the scale itself, and the division happens when the update unscales. Throws UserError beyond
-  // `accumulate` calls (times the scaler's losses), after unscale(), for a loss that backward() refuses, when
+  // is the scale itself, and the division happens when the update unscales. Several losses add up to one; a
+  // micro-batch that lacks one of them counts it as 0. Throws UserError beyond `accumulate` calls for a loss,
+  // after unscale(), for a loss that backward() refuses, when
   // gradients are there that no call of this made, and inside an Ema::Scope. A failed backward drops the
   // step's gradients, see clear().
   void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
@@ -108,7 +109,7 @@ class Step {
   StepReport synchronize();
 
   std::int64_t attempted() const { return attempted_; }  // known without waiting
-  int micro_batches() const { return micro_batches_; }   // since the last apply
+  int micro_batches() const { return micro_batches_; }   // calls of backward since the last apply
   const StepOptions& options() const { return options_; }
   // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
   // (gradient penalties) with.
@@ -144,6 +145,8 @@ class Step {
   void unscale_loss(int loss_index);
   void sanitize(const std::vector<UpdateRange>& ranges, int scale_index);
   void take_accumulated();
+  double weight() const;
+  StepState gathered_state() const;
   void reset_gathered();
   void round_initial();
   void check_and_decide();
@@ -200,9 +203,13 @@ class Step {
   std::array<Tensor, 2> reports_;    // host copies of the state and its scale, of even and odd steps
   std::array<std::uint64_t, 2> marks_{};
   std::int64_t attempted_ = 0;
+  struct Calls {  // of backward for one loss since the last apply
+    int count = 0;
+    double weight = 0.0;  // their samples, in units of the first call's
+  };
+  std::vector<Calls> calls_;  // one for each loss
   int micro_batches_ = 0;
-  double weight_ = 0.0;     // of the micro-batches so far, in units of the first one's samples
-  double reference_ = 1.0;  // the first one's samples
+  double reference_ = 1.0;  // samples of the first call
 };
 
 }  // namespace tandem::optim

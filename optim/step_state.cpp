@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kCounters = "step.counters";  // i64: attempted, applied, skipped, consecutive skips
 constexpr const char* kValues = "step.values";      // f64: used loss scale, learning rate, norm, clip factor
 constexpr const char* kAccumulation =
-    "step.accumulation";  // f64: micro-batches, their weight, samples of the first
+    "step.accumulation";  // f64: micro-batches, samples of the first, non-finite values found in
+                          // them, and for each loss its backward calls and their weight
 
 using Given = std::unordered_map<std::string, Tensor>;
 
@@ -58,8 +59,23 @@ bool Step::has_gradient_so_far(std::size_t slot) const {
   return per_loss() ? has_accumulated_[slot] != 0 : buffers_.slots()[slot].parameter.gradient().defined();
 }
 
+// The state as the micro-batches so far have left it.
+StepState Step::gathered_state() const {
+  const Tensor host = state_.device() == Device{} ? state_ : state_.to(Device{});
+  backend_for(state_.device()).synchronize();
+  StepState state;
+  std::memcpy(&state, host.raw(), sizeof(state));
+  return state;
+}
+
 Tensor Step::accumulation_state() const {
-  return Tensor::from(std::vector<double>{static_cast<double>(micro_batches_), weight_, reference_}, {3});
+  std::vector<double> values{static_cast<double>(micro_batches_), reference_,
+                             static_cast<double>(gathered_state().non_finite)};
+  for (const Calls& calls : calls_) {
+    values.push_back(static_cast<double>(calls.count));
+    values.push_back(calls.weight);
+  }
+  return Tensor::from(values, {static_cast<Index>(values.size())});
 }
 
 // Views of everything that lives from step to step.
@@ -152,7 +168,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
 
   const auto in_progress = given.find(kAccumulation);
   const bool accumulating = in_progress != given.end() && in_progress->second.defined() &&
-                            in_progress->second.numel() == 3 &&
+                            in_progress->second.numel() == accumulation.numel() &&
                             in_progress->second.to_vector<double>()[0] > 0.0;
   std::vector<char> with_gradient(buffers_.slots().size(), 0);
   if (accumulating) {
@@ -168,9 +184,13 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     for (const nn::Counter& counter : counters_) expect_count("next_counter." + counter.name, counter.next);
   }
   check_fit(given, targets);
-  const double micro_batches = given.at(kAccumulation).to_vector<double>()[0];
-  require(micro_batches <= options_.accumulate * losses(), "state",
-          "saved after {} micro-batches of a step, accumulate is {}", micro_batches, options_.accumulate);
+  const std::vector<double> progress = given.at(kAccumulation).to_vector<double>();
+  std::vector<Calls> calls(calls_.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i] = {static_cast<int>(progress[3 + 2 * i]), progress[4 + 2 * i]};
+    require(calls[i].count <= options_.accumulate, "state",
+            "saved after {} micro-batches of a step, accumulate is {}", calls[i].count, options_.accumulate);
+  }
 
   Backend& backend = backend_for(buffers_.device());
   for (const auto& [name, target] : targets) {
@@ -202,10 +222,10 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   loaded.learning_rate = v[1];
   loaded.gradient_norm = v[2];
   loaded.clip_factor = static_cast<float>(v[3]);
-  const double* a = accumulation.data<double>();
-  micro_batches_ = static_cast<int>(a[0]);
-  weight_ = a[1];
-  reference_ = a[2];
+  micro_batches_ = static_cast<int>(progress[0]);
+  reference_ = progress[1];
+  loaded.non_finite = static_cast<std::int32_t>(progress[2]);
+  calls_ = std::move(calls);
   if (own_scaler_) own_scaler_->load_state(scales);
   constexpr Index kStateBytes = sizeof(StepState), kScaleBytes = sizeof(ScaleState);
   for (const Tensor& report : reports_) {

@@ -95,7 +95,8 @@ void Checkpoints::save_state(optim::Step& step, const RunState& state) {
   config::Json json{{"version", version()},
                     {"epoch", state.epoch},
                     {"position", state.position},
-                    {"best_epoch", state.best_epoch}};
+                    {"best_epoch", state.best_epoch},
+                    {"diagnosed", state.diagnosed}};
   json["best"] = state.best ? config::Json(*state.best) : config::Json();
   safetensors::write(directory_.checkpoint("state"), step.state(), {{kStateKey, json.dump()}});
 }
@@ -108,6 +109,7 @@ RunState Checkpoints::load_state(optim::Step& step) {
     state.epoch = json.at("epoch");
     state.position = json.at("position");
     state.best_epoch = json.at("best_epoch");
+    state.diagnosed = json.at("diagnosed");
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));

@@ -22,6 +22,7 @@ struct RunState {
   Index position = 0;          // samples of the epoch that were served
   std::optional<double> best;  // of checkpoint.best
   std::int64_t best_epoch = 0;
+  std::int64_t diagnosed = 0;  // overflows that were run again, of precision.diagnose
 };
 
 class Checkpoints {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "amp/precision.h"
+#include "amp/autocast.h"
 #include "data/registry.h"
 #include "models/registry.h"
 #include "nn/module.h"
@@ -46,6 +46,8 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
 
 amp::Precision precision_of(const config::Config& config);
+// The same, looked up for the model. Throws UserError with the place of rules that match none of its layers.
+std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model);
 // What a user should know of that precision on this CPU, in one line; "" when there is nothing to say.
 std::string precision_note(const config::Config& config);
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);

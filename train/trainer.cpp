@@ -2,12 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "amp/gradient_histogram.h"
-#include "amp/overflow.h"
 #include "autograd/engine.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -70,8 +71,6 @@ struct Trainer::Session {
   TrainResult result;
   std::deque<Pending> pending;
   optim::StepReport report;
-  std::int64_t diagnosed = 0;
-  std::string last_overflow;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_loss = 0.0, epoch_samples = 0.0;
@@ -87,7 +86,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
-  precision_ = std::make_unique<amp::Plan>(precision_of(config_), *model_);
+  precision_ = make_plan(loaded_, *model_);
   task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -179,6 +178,9 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     session.result.best = session.state.best;
     session.result.best_epoch = session.state.best_epoch;
     session.result.wall_s = since(session.started);
+    if (report.skipped > 0)
+      session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
+                              report.attempted));
     session.metrics.write(EndEvent{name_of(session.result.status), report.attempted, report.applied,
                                    report.skipped, session.result.wall_s, host_allocator().figures().peak,
                                    session.result.metrics});
@@ -196,6 +198,14 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     end();
     throw;
   }
+  if (const optim::StepReport report = step_->synchronize();
+      session.result.status == TrainStatus::completed && report.attempted > 0 && report.applied == 0) {
+    session.result.status = TrainStatus::failed;
+    session.result.failure =
+        fmt::format("all {} steps were skipped, the last at a loss scale of {}: nothing was learnt",
+                    report.attempted, report.loss_scale);
+    session.log.error(session.result.failure);
+  }
   end();
   std::string times;
   for (std::size_t p = 0; p < kPhaseNames.size(); ++p)
@@ -207,35 +217,36 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
 }
 
 // FP16 without a loss scale trains on, and silently loses gradients: says how many, measured on the first
-// batch.
+// batch in FP32, on a copy of the model that leaves nothing behind.
 void Trainer::warn_of_underflow(Session& session) {
   const amp::Precision precision = precision_of(config_);
-  if (!precision.lowers() || precision.dtype != DType::f16 || precision.scaler.moves() ||
-      precision.scaler.initial > 1.0)
-    return;
+  if (!precision.runs_in(DType::f16) || precision.scaler.moves() || precision.scaler.initial > 1.0) return;
   const auto position = train_loader_->state();
   const auto batch = train_loader_->next();
   train_loader_->seek(position);
   if (!batch) return;
-  model_->train();
   amp::ExponentHistogram gradients;
   {
+    const nn::ModulePtr model = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
+    initialise_from(config_, *model);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
-    amp::GradientCollector collector(*model_);
-    backward(task_->loss((*model_)(batch->images), *batch));
+    amp::GradientCollector collector(*model);
+    backward(task_->loss((*model)(batch->images), *batch));
     gradients = collector.activations();
   }
-  step_->clear();
   host_allocator().reset_peak();  // the figure of the run is that of its own steps
-  const double non_zero =
-      static_cast<double>(std::max<std::int64_t>(1, gradients.total() - gradients.zeros()));
+  const auto non_zero = gradients.total() - gradients.zeros();
+  const auto flushed = gradients.flushed(0);
   const auto saving = gradients.saving_scale();
-  session.say(
-      fmt::format("FP16 without a loss scale: {:.1f} % of the activation gradients of the first batch "
-                  "underflow to zero{}; "
-                  "\"scaler\": \"dynamic\" prevents it",
-                  100.0 * static_cast<double>(gradients.flushed(0)) / non_zero,
-                  saving ? fmt::format(", a scale of {:g} would save them", std::exp2(*saving)) : ""));
+  const std::string found =
+      flushed == 0
+          ? "no activation gradient of the first batch underflows to zero, later ones may"
+          : fmt::format("{:.2g} % of the activation gradients of the first batch underflow to zero{}",
+                        100.0 * static_cast<double>(flushed) / static_cast<double>(non_zero),
+                        saving && gradients.flushed(*saving) < flushed
+                            ? fmt::format(", a scale of {:g} would save them", std::exp2(*saving))
+                            : "");
+  session.say(fmt::format("FP16 without a loss scale: {}; \"scaler\": \"dynamic\" prevents it", found));
 }
 
 TrainResult Trainer::train(Session& session) {
@@ -314,37 +325,35 @@ void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
   phases_.finish(Phase::backward);
   pending.losses.push_back(loss.detach());
   pending.samples.push_back(static_cast<double>(batch.size()));
-  if (may_overflow()) pending.batches.push_back(batch);
+  if (in_16_bits()) pending.batches.push_back(batch);
 }
 
 void Trainer::end_step(Session& session, Pending pending) {
   step_->apply();
   phases_.finish(Phase::update);
-  if (may_overflow()) {
-    const optim::StepReport report = settle(session, pending);
-    pending.batches.clear();
-    pending.attempted = step_->attempted();
-    session.pending.push_back(std::move(pending));
-    read_outcomes(session, report);
-    return;
-  }
+  const optim::StepReport report = in_16_bits() ? settle(session, pending) : step_->last_report();
+  pending.batches.clear();
   pending.attempted = step_->attempted();
   session.pending.push_back(std::move(pending));
-  read_outcomes(session, step_->last_report());
+  read_outcomes(session, report);
 }
 
-// The outcome of a step that may have overflowed: diagnosed, and retried at the lower scale where the
+// Waits for the outcome of a step. One that overflowed is diagnosed, and retried at the lower scale where the
 // configuration says so.
 optim::StepReport Trainer::settle(Session& session, Pending& pending) {
   optim::StepReport report = step_->synchronize();
   while (report.skip) {
-    if (session.diagnosed < config_.precision.diagnose) {
-      ++session.diagnosed;
-      diagnose(session, pending, report);
+    const bool hopeless = report.exhausted || report.consecutive_skips >= config_.precision.max_skips;
+    std::optional<amp::Overflow> cause;
+    if (hopeless || session.state.diagnosed < config_.precision.diagnose) {
+      ++session.state.diagnosed;
+      cause = diagnose(session, pending, report);
     }
-    if (report.exhausted || report.consecutive_skips >= config_.precision.max_skips)
-      give_up(session, pending, report);
-    if (!retries()) break;
+    if (hopeless) give_up(report, cause);
+    // A loss that is not finite is so at any scale; log_step says what that means.
+    const bool forward_finite =
+        std::ranges::all_of(pending.losses, [](const Tensor& loss) { return std::isfinite(loss.item()); });
+    if (!retries() || !forward_finite) break;
     const Pending again = std::exchange(pending, {});
     pending.seconds = again.seconds;
     for (std::size_t i = 0; i < again.batches.size(); ++i) {
@@ -360,42 +369,39 @@ optim::StepReport Trainer::settle(Session& session, Pending& pending) {
   return report;
 }
 
-// Ends a run whose steps are skipped without end, with the cause.
-void Trainer::give_up(Session& session, const Pending& pending, const optim::StepReport& report) {
-  diagnose(session, pending, report);
+// Ends a run whose steps are skipped without end.
+void Trainer::give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const {
   const std::string why =
       report.exhausted
           ? fmt::format(
                 "the step overflowed at a loss scale of {}, the lowest there is (precision.scaler.floor)",
                 report.loss_scale)
-          : fmt::format("{} steps in a row were skipped (precision.max_skips), the loss scale is down to {}",
-                        report.consecutive_skips, report.next_loss_scale);
-  throw Diverged{fmt::format("step {}: {}; {}", report.attempted, why,
-                             session.last_overflow.empty()
-                                 ? "no op was found to overflow when the step was run again"
-                                 : session.last_overflow)};
+          : fmt::format(
+                "{} steps in a row were skipped (precision.max_skips), the last at a loss scale of {}",
+                report.consecutive_skips, report.loss_scale);
+  const bool lower_scale = cause && cause->caused_by_scale && !step_->scaler().options().moves();
+  throw Diverged{
+      fmt::format("step {}: {}; {}{}", report.attempted, why,
+                  cause ? amp::to_string(*cause) : "no op was found to overflow when the step was run again",
+                  lower_scale ? "; take a lower static scale, or \"scaler\": \"dynamic\""
+                              : "; try a lower optimizer.lr, schedule.warmup_steps or clip_norm")};
 }
 
-void Trainer::diagnose(Session& session, const Pending& pending, const optim::StepReport& report) {
+// Names what overflowed, in the log and to the user.
+std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& pending,
+                                               const optim::StepReport& report) {
   const auto overflow = amp::find_overflow(
       *model_, static_cast<int>(pending.batches.size()),
       [&](int i) { return loss_of(pending.batches[static_cast<std::size_t>(i)], i); }, report.loss_scale);
   step_->clear();
-  if (!overflow) return;
-  session.last_overflow = amp::to_string(*overflow);
+  if (!overflow) return {};
   session.metrics.write(OverflowEvent{report.attempted, report.loss_scale, overflow->op, overflow->tensor,
                                       overflow->index, overflow->forward ? "forward" : "backward",
                                       overflow->caused_by_scale ? "scale" : "intrinsic"});
   session.say(fmt::format("step {} overflowed at loss scale {} and was {}: {}", report.attempted,
-                          report.loss_scale, retries() ? "retried" : "skipped", session.last_overflow));
+                          report.loss_scale, retries() ? "retried" : "skipped", amp::to_string(*overflow)));
+  return overflow;
 }
-
-// FP32 and BF16 have the same range: only where the loss is scaled does a skip mean anything but divergence.
-bool Trainer::may_overflow() const {
-  return !config_.precision.is_fp32() && step_->scaler().options().moves();
-}
-
-bool Trainer::retries() const { return may_overflow() && config_.precision.on_skip == "retry"; }
 
 // The outcome of a step is read when it has arrived, at most one step late.
 void Trainer::read_outcomes(Session& session, const optim::StepReport& report) {
@@ -417,6 +423,7 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
   session.step_seconds =
       session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
   const bool diverged = !std::isfinite(loss);
+  if (std::isnan(loss)) loss = std::numeric_limits<double>::quiet_NaN();  // printed without a sign
   if (pending.attempted % config_.log_every == 0 || diverged)
     session.metrics.write(StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
                                     report.learning_rate, report.loss_scale, report.skipped,
@@ -426,12 +433,11 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
         "step {} (epoch {}): the loss is {}, at a learning rate of {:g}; try a lower optimizer.lr, "
         "schedule.warmup_steps or clip_norm, or go on regardless with on_divergence=continue",
         pending.attempted, session.state.epoch, loss, report.learning_rate)};
-  if (!may_overflow() && report.consecutive_skips >= config_.precision.max_skips)
+  if (!in_16_bits() && report.consecutive_skips >= config_.precision.max_skips)
     throw Diverged{
         fmt::format("step {}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
-                    "finite at a loss scale "
-                    "of {}, which does not move; try a dynamic scaler, a lower optimizer.lr or clip_norm",
-                    report.attempted, report.consecutive_skips, report.loss_scale)};
+                    "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
+                    report.attempted, report.consecutive_skips)};
   if (!session.progress) return;
   const std::int64_t per_epoch = steps_per_epoch();
   session.progress->update({.epoch = session.state.epoch,

@@ -2,6 +2,10 @@
 //
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
+//
+// A step that overflows in 16 bits is replayed with a check after every op, and retried where the
+// configuration says so (settle). For that the host waits for the outcome of every 16-bit step; in FP32
+// outcomes are read when they have arrived, at most one step late.
 #pragma once
 
 #include <chrono>
@@ -11,6 +15,7 @@
 #include <string>
 
 #include "amp/autocast.h"
+#include "amp/overflow.h"
 #include "data/loader.h"
 #include "train/checkpoints.h"
 #include "train/log.h"
@@ -78,8 +83,9 @@ class Trainer {
   Tensor loss_of(const datasets::Batch& batch, int micro_batch);
   void end_step(Session& session, Pending pending);
   optim::StepReport settle(Session& session, Pending& pending);
-  [[noreturn]] void give_up(Session& session, const Pending& pending, const optim::StepReport& report);
-  void diagnose(Session& session, const Pending& pending, const optim::StepReport& report);
+  [[noreturn]] void give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const;
+  std::optional<amp::Overflow> diagnose(Session& session, const Pending& pending,
+                                        const optim::StepReport& report);
   std::uint32_t random_step() const;
   void read_outcomes(Session& session, const optim::StepReport& report);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
@@ -87,8 +93,8 @@ class Trainer {
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
   void interrupt(Session& session);
-  bool may_overflow() const;
-  bool retries() const;
+  bool in_16_bits() const { return !config_.precision.is_fp32(); }
+  bool retries() const { return config_.precision.on_skip == "retry"; }
   std::int64_t steps_per_epoch() const;
   bool limit_reached() const;
 

@@ -33,6 +33,7 @@ TANDEM_HD float scale_after_overflow(const ScaleRules& rules, ScaleState& state)
 
 TANDEM_HD float scale_after_clean_step(const ScaleRules& rules, ScaleState& state) {
   if (rules.refill != Refill::growth) state.hysteresis_left = rules.hysteresis;
+  state.exhausted = 0;
   ++state.clean;
   switch (rules.counter) {
     case CleanCount::consecutive:

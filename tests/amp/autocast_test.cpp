@@ -252,6 +252,25 @@ TEST_CASE("layers can run in another precision", "[autocast]") {
   CHECK_THROWS_WITH(amp::check(precision), Contains("regular expression"));
 }
 
+TEST_CASE("a scope inside a scope with rules for layers silences them", "[autocast]") {
+  const auto fc = std::make_shared<nn::Linear>(4, 4);
+  nn::Sequential model{fc};
+  Precision precision = Precision::amp_bf16();
+  precision.layers = {{"^0$", DType::f16}};
+  const Tensor x = Tensor::full({2, 4}, 0.5);
+  const amp::Autocast outer(precision, model);
+  CHECK(model(x).dtype() == DType::f16);
+  {
+    const amp::Autocast off = amp::Autocast::off();
+    CHECK(model(x).dtype() == DType::f32);
+  }
+  {
+    const amp::Autocast inner(Precision::amp_bf16());
+    CHECK(model(x).dtype() == DType::bf16);
+  }
+  CHECK(model(x).dtype() == DType::f16);
+}
+
 TEST_CASE("at O2 everything but the f32 ops is 16-bit", "[autocast]") {
   const Autocast autocast(Precision{.level = amp::Level::O2, .dtype = DType::f16});
   const Tensor x = ramp({4, 8});

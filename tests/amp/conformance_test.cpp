@@ -136,8 +136,8 @@ TEST_CASE("every gradient in backward has the type that its tensor had in forwar
     void after_forward(const OpInfo& info, std::span<const Tensor>, std::span<const Tensor> out) override {
       if (recording) forward[info.name].push_back(out[0].dtype());
     }
-    void before_backward(const OpInfo& info, std::span<const Tensor> dy) override {
-      if (dy[0].defined()) backward[info.name].push_back(dy[0].dtype());
+    void before_backward(const Node& node, std::span<const Tensor> dy) override {
+      if (dy[0].defined()) backward[node.info().name].push_back(dy[0].dtype());
     }
     bool recording = true;
   };

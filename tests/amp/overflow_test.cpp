@@ -7,8 +7,12 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
+#include "core/backend.h"
 #include "core/random.h"
 #include "models/resnet.h"
+#include "nn/layers/conv.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/sequential.h"
 
 using namespace tandem;
 using Catch::Matchers::Contains;
@@ -52,6 +56,41 @@ TEST_CASE("a scale that is too high is the cause", "[overflow]") {
   CHECK(found->op == "cross_entropy");
   CHECK_THAT(found->tensor, Contains("gradient of input 0") && Contains("f16[2,10]"));
   CHECK_THAT(amp::to_string(*found), Contains("loss scale is the cause"));
+}
+
+TEST_CASE("an overflow in an op that a backward is composed of is backward's", "[overflow]") {
+  // The gradient of the second layer's output is scale / elements, and that of its input a sum of products
+  // with weights of 1024, beyond FP16.
+  struct Case {
+    std::shared_ptr<nn::Module> first, second;
+    Tensor x;
+    const char* op;
+  };
+  const nn::ConvOptions plain{.bias = false};
+  const Case cases[] = {
+      {std::make_shared<nn::Linear>(4, 4), std::make_shared<nn::Linear>(4, 2), Tensor::full({4, 4}, 1e-3),
+       "linear"},
+      {std::make_shared<nn::Conv2d>(3, 16, 3, plain), std::make_shared<nn::Conv2d>(16, 16, 3, plain),
+       Tensor::full({2, 6, 6, 3}, 1e-3), "conv2d"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.op);
+    const Tensor weight = c.second->parameters().front().value();
+    backend_for({}).fill(weight, 1024.0);
+    weight.storage()->bump_version();
+    nn::Sequential model{c.first, c.second};
+    const auto loss = [&](int) {
+      const amp::Autocast autocast(amp::Precision::amp_fp16());
+      return mean(cast(model(c.x), DType::f32));
+    };
+    CHECK_FALSE(amp::find_overflow(model, 1, loss, 1.0));
+    const auto found = amp::find_overflow(model, 1, loss, 0x1p13);
+    REQUIRE(found);
+    INFO(amp::to_string(*found));
+    CHECK(found->op == c.op);
+    CHECK_FALSE(found->forward);
+    CHECK(found->caused_by_scale);
+    CHECK_THAT(found->tensor, Contains("gradient of input 0, f16[") && Contains("in 1"));
+  }
 }
 
 TEST_CASE("an overflow in forward is the model's, with its layer and index", "[overflow]") {

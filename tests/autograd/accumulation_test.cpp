@@ -199,8 +199,8 @@ TEST_CASE("on_ready fires once, after the last edge, with the complete gradient"
 TEST_CASE("on_ready of a late layer fires before backward reaches the early ones", "[accumulation]") {
   struct Order final : OpObserver {
     std::vector<std::string> events;
-    void before_backward(const OpInfo& info, std::span<const Tensor>) override {
-      events.emplace_back(info.name);
+    void before_backward(const Node& node, std::span<const Tensor>) override {
+      events.emplace_back(node.info().name);
     }
   } order;
   const Parameter early(Tensor::from({2}, {1})), late(Tensor::from({3}, {1}));

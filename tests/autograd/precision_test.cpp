@@ -19,8 +19,8 @@ struct Log final : OpObserver {
   void after_forward(const OpInfo& info, std::span<const Tensor> in, std::span<const Tensor> out) override {
     lines.push_back(std::string(info.name) + ": " + to_string(in[0]) + " to " + to_string(out[0]));
   }
-  void before_backward(const OpInfo& info, std::span<const Tensor> dy) override {
-    lines.push_back(std::string(info.name) + " backward: " + to_string(dy[0]));
+  void before_backward(const Node& node, std::span<const Tensor> dy) override {
+    lines.push_back(std::string(node.info().name) + " backward: " + to_string(dy[0]));
   }
 };
 

@@ -39,8 +39,12 @@ TEST_CASE("layers that leave matrix units idle are named, greatest share of the 
   CHECK(layer1->tensor_cores == 1.0);
   CHECK(layer1->amx == 0.5);
   CHECK_THAT(models::to_string(*layer1), Contains("16 → 16") && Contains("32 → 16 would fill AMX tiles"));
-  CHECK(summary.lowered_share > 0.0);
-  CHECK(summary.lowered_share < 1.0);
+  // Convolutions and the last layer, once for each of their 22 calls.
+  std::size_t products = 0;
+  for (const models::OpTime& time : summary.times) products += time.flop > 0 ? 1 : 0;
+  CHECK(products == 22);
+  CHECK(models::product_share(summary) > 0.2);
+  CHECK(models::product_share(summary) < 0.99);
 }
 
 TEST_CASE("arithmetic intensity counts activations a sample and weights a batch", "[advice]") {
@@ -50,6 +54,15 @@ TEST_CASE("arithmetic intensity counts activations a sample and weights a batch"
   summary.parameter_bytes = 100;
   CHECK(models::arithmetic_intensity(summary, 10) == 10.0);
   CHECK(models::arithmetic_intensity(summary, 1) == Approx(1000.0 / 190.0));
+}
+
+TEST_CASE("the share of products counts those that run in 16 bits", "[advice]") {
+  const OpInfo conv{"conv2d", CastRule::lower}, relu{"relu", CastRule::neutral};
+  models::ModelSummary summary;
+  summary.times = {{"a", &conv, 3.0, 100}, {"b", &conv, 1.0, 50}, {"b", &relu, 4.0, 0}};
+  CHECK(models::product_share(summary) == 0.5);
+  CHECK(models::product_share(summary, [](const models::OpTime& t) { return t.layer == "b"; }) == 0.125);
+  CHECK(models::product_share({}) == 0.0);
 }
 
 TEST_CASE("Amdahl's bound", "[advice]") {

@@ -191,6 +191,80 @@ TEST_CASE("with the scope loss every loss has a scale of its own", "[scaler]") {
   for (std::size_t i = 0; i < 3; ++i) CHECK(at_one.second[i] == Approx(together.second[i]).epsilon(1e-6));
 }
 
+TEST_CASE("with the scope loss a micro-batch may lack a loss", "[scaler]") {
+  const auto run = [](int losses, auto&& backward) {
+    const auto toy = weight_and_bias();
+    optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+    optim::ScalerOptions options = halving(256.0);
+    if (losses > 1) options.scope = optim::ScalerScope::loss;
+    options.losses = losses;
+    optim::Step step(*toy, {&sgd}, {.scaler = options, .accumulate = 2});
+    backward(*toy, step);
+    step.apply();
+    return weights_of(*toy);
+  };
+  // One loss of two: the gradient is its own, not twice that.
+  CHECK(run(2, [](Toy& toy, optim::Step& step) { step.backward(golden_loss(toy, 0), 1.0, 0); }) ==
+        run(1, [](Toy& toy, optim::Step& step) { step.backward(golden_loss(toy, 0)); }));
+  // The second loss in the second of two micro-batches only: it counts as 0 in the first.
+  const auto lacking = run(2, [](Toy& toy, optim::Step& step) {
+    step.backward(golden_loss(toy, 0), 1.0, 0);
+    step.backward(golden_loss(toy, 1), 1.0, 0);
+    CHECK_THROWS_WITH(step.backward(golden_loss(toy, 2), 1.0, 0),
+                      Contains("2 times for loss number 0") && Contains("accumulate (2)"));
+    step.backward(golden_loss(toy, 2), 1.0, 1);
+  });
+  const auto added = run(1, [](Toy& toy, optim::Step& step) {
+    step.backward(golden_loss(toy, 0));
+    step.backward(add(golden_loss(toy, 1), golden_loss(toy, 2)));
+  });
+  for (std::size_t i = 0; i < 6; ++i) CHECK(lacking.first[i] == Approx(added.first[i]).epsilon(1e-6));
+}
+
+TEST_CASE("what micro-batches found survives a save between them", "[scaler]") {
+  optim::ScalerOptions plain = optim::ScalerOptions::dynamic(), per_loss = halving(256.0);
+  plain.interval = per_loss.interval = 2;
+  per_loss.scope = optim::ScalerScope::loss;
+  per_loss.losses = 2;
+  for (const optim::ScalerOptions& options : {plain, per_loss}) {
+    const int losses = options.losses;
+    CAPTURE(losses);
+    const auto course = [&](bool interrupted) {
+      std::vector<optim::NamedTensor> saved;
+      std::vector<double> scales;
+      for (int part = 0; part < 2; ++part) {
+        const auto toy = weight_and_bias();
+        optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+        optim::Step step(*toy, {&sgd}, {.scaler = options, .accumulate = 2});
+        const auto second_half = [&] {
+          for (int i = 0; i < losses; ++i) step.backward(golden_loss(*toy, 1), 1.0, i);
+          step.apply();
+          CHECK(step.last_report().skip);
+          for (int i = 0; i < losses; ++i) scales.push_back(step.scaler().value(i));
+        };
+        if (part == 0) {
+          // With one scale a loss that is not finite, which spares it; else an overflow of the second loss.
+          if (losses == 1) step.backward(mul(golden_loss(*toy, 0), double{kInf}));
+          if (losses == 2) step.backward(golden_loss(*toy, 0), 1.0, 0);
+          if (losses == 2) step.backward(overflowing_loss(*toy, 0), 1.0, 1);
+          if (!interrupted) {
+            second_half();
+            return scales;
+          }
+          for (const auto& [name, tensor] : step.state()) saved.emplace_back(name, tensor.clone());
+        } else {
+          step.load_state(saved);
+          second_half();
+        }
+      }
+      return scales;
+    };
+    const auto whole = course(false);
+    CHECK(whole == (losses == 1 ? std::vector{65536.0} : std::vector{256.0, 128.0}));
+    CHECK(course(true) == whole);
+  }
+}
+
 TEST_CASE("what was found by unscale skips the step, whatever becomes of the gradient", "[scaler]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});

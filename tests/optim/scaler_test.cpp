@@ -118,6 +118,28 @@ TEST_CASE("tandem's own scaler: bounds, exhaustion, and a forward pass that is n
   CHECK(machine.state.exhausted == 0);
   CHECK(machine.step(true) == 1.0f);
   CHECK(machine.state.exhausted == 1);
+  machine.step(false);  // whoever goes on all the same is told anew
+  CHECK(machine.state.exhausted == 0);
+}
+
+TEST_CASE("a scale comes to rest at powers of two only", "[scaler]") {
+  const auto refused = [](auto change, const char* key) {
+    ScalerOptions options = ScalerOptions::dynamic();
+    change(options);
+    CHECK_THROWS_WITH(optim::check(options), Catch::Contains(key) && Catch::Contains("power of two"));
+  };
+  refused([](ScalerOptions& o) { o.ceiling = 100000.0; }, "ceiling is 100000");
+  refused(
+      [](ScalerOptions& o) {
+        o.floor = 3.0;
+        o.floor_action = FloorAction::clamp;
+      },
+      "floor is 3");
+  ScalerOptions raises = ScalerOptions::dynamic();
+  raises.floor = 1e-4;  // where it raises it is a limit, not a scale
+  CHECK_NOTHROW(optim::check(raises));
+  for (const optim::ScalerPreset& preset : optim::scaler_presets())
+    CHECK_NOTHROW(optim::check(preset.options));
 }
 
 TEST_CASE("a growth to infinity is rejected", "[scaler]") {

@@ -106,6 +106,8 @@ TEST_CASE("configurations are shown, validated and copied", "[program]") {
   const Outcome invalid = tandem_in(directory, {"validate", "mine.json", "epochs=ten", "sed=1"});
   CHECK(invalid.exit_code == 2);
   CHECK(line_count(invalid.err) == 2);
+  check_mistake(tandem_in(directory, {"validate", "mine.json", R"(precision={"layers":{"fc9":"fp32"}})"}),
+                "command line: precision.layers: \"fc9\" matches none");
 
   const Outcome shown = tandem_in(directory, {"show", "mine.json", "seed=7"});
   CHECK(shown.exit_code == 0);

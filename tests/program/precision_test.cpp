@@ -106,7 +106,25 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
       train(directory, "static",
             R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"static":16777216}})", {"epochs=1"});
   CHECK(fixed.exit_code == 1);
-  CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("which does not move"));
+  CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause") &&
+                            Contains("take a lower static scale"));
+  CHECK(events(directory, "static", "overflow").size() == 4);
+
+  // Fewer steps than max_skips: a run that learnt nothing is no success.
+  const Outcome nothing =
+      train(directory, "nothing", R"({"dtype":"fp16","scaler":{"static":16777216}})", {"epochs=1"});
+  CHECK(nothing.exit_code == 1);
+  CHECK_THAT(nothing.err, Contains("all 45 steps were skipped"));
+  CHECK(events(directory, "nothing", "end")[0]["status"] == "failed");
+  CHECK(events(directory, "nothing", "overflow").size() == 3);
+
+  // A loss that is not finite is not retried: a lower scale does not help.
+  const Outcome diverged =
+      train(directory, "diverged", R"({"dtype":"fp16","on_skip":"retry"})", {"epochs=1", "optimizer.lr=1e6"});
+  CHECK(diverged.exit_code == 1);
+  CHECK_THAT(diverged.err,
+             Contains("try a lower optimizer.lr") && !Contains("-nan") && Contains("the model is the cause"));
+  CHECK(events(directory, "diverged", "overflow").size() == 1);
 }
 
 TEST_CASE("without masters weights stay on the grid of their type", "[program]") {
@@ -143,10 +161,15 @@ TEST_CASE("what mixed precision cannot do is refused with the reason", "[program
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"interval":0}})", "interval");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":64,"interval":5}})", "does not move");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"mode":"none","initial":64}})", "contradict");
-  refused(R"({"level":"O1","dtype":"bf16","scaler":{"initial":64}})", "fp16 only");
+  refused(R"({"level":"O1","dtype":"bf16","scaler":{"initial":64}})", "something runs in fp16");
   refused(R"({"level":"O0","scaler":{"static":64}})", "a scaler with FP32");
   refused(R"({"level":"O0","scaler":"dynamic"})", "a scaler with FP32");
   refused(R"({"level":"O0","masters":"none"})", "FP32 throughout");
+  refused(R"({"level":"O0","layers":{"fc1":"fp16"}})", "level O0 is FP32 throughout");
+  refused(R"({"level":"O0","lists":{"allow":["softmax"]}})", "level O0 is FP32 throughout");
+  refused(R"({"level":"O1","cast":"none"})", "that is level O0");
+  refused(R"({"dtype":"fp16","scaler":{"static":64},"on_skip":"retry"})", "needs a loss scale that falls");
+  refused(R"({"dtype":"fp16","scaler":{"ceiling":100000}})", "ceiling is 100000, not a power of two");
   refused(R"({"level":"O2","masters":"none"})", "masters are off with O2");
   refused(R"({"level":"O3","masters":"fp32"})", "masters are on with O3");
   refused(R"({"level":"O1","rounding":"stochastic"})", "stochastic rounding");

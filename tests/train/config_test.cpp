@@ -220,15 +220,35 @@ TEST_CASE("precision is parsed in all its forms", "[config]") {
   CHECK(precision("\"fp32\"").is_fp32());
   CHECK(precision("\"amp_fp16\"").label() == "amp_fp16");
   const PrecisionConfig given =
-      precision(R"({"level": "O2", "dtype": "fp16", "scaler": {"static": 64}, "on_skip": "retry",
+      precision(R"({"level": "O2", "dtype": "fp16", "scaler": {"static": 64}, "diagnose": 1,
       "wgrad": "lower", "lists": {"deny": ["softmax"]}, "layers": {"layer1\\..*": "fp32"}})");
   CHECK(given.level == "O2");
   CHECK(given.scaler.static_scale == 64.0);
   CHECK(given.lists.deny == std::vector<std::string>{"softmax"});
   CHECK(given.layers.at(0).second == "fp32");
   CHECK(precision(R"({"scaler": "none", "level": "O1"})").scaler.mode == "none");
+  // Whoever names a 16-bit type, or anything else of mixed precision, means it.
+  CHECK(precision(R"({"dtype": "fp16"})").label() == "amp_fp16");
+  CHECK(precision("{}").label() == "amp_bf16");
+  CHECK(loaded(R"({"model": "mlp", "data": "digits"})").config.precision.label() == "fp32");
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": {"level": "O9"}})"),
              Contains("one of O0, O1, O2, O3"));
+}
+
+TEST_CASE("a key can be set inside of an object that a word stands for", "[config]") {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return loaded(R"({"model": "mlp", "data": "digits", "precision": "amp_bf16"})", overrides).config;
+  };
+  const PrecisionConfig precision =
+      with({"precision=amp_fp16", "precision.scaler.initial=1024", "precision.diagnose=0"}).precision;
+  CHECK(precision.level == "O1");
+  CHECK(precision.dtype == "fp16");
+  CHECK(precision.scaler.initial == 1024.0);
+  CHECK(precision.diagnose == 0);
+  CHECK(with({"precision.layers.fc=fp32"}).precision.dtype == "bf16");
+  CHECK(with({"optimizer=adam", "optimizer.lr=0.5"}).optimizer.lr == 0.5);
+  CHECK(loaded(R"({"model": "mlp", "data": "digits"})", {"precision.dtype=fp16"}).config.precision.label() ==
+        "amp_fp16");
 }
 
 TEST_CASE("the committed page of keys is current", "[config]") {

@@ -37,19 +37,18 @@ std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
 
 }  // namespace
 
-void print_advice(const models::ModelSummary& summary, Index batch) {
+void print_advice(const models::ModelSummary& summary, Index batch, double share) {
   constexpr std::size_t kShown = 8;
-  const double intensity = models::arithmetic_intensity(summary, batch), lowered = summary.lowered_share;
+  const double intensity = models::arithmetic_intensity(summary, batch);
   fmt::print("mixed precision  {:.1f} FLOP a byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
              intensity, 2.0 * intensity, batch);
   fmt::print(
-      "                 {:.0f} % of the forward time is in ops that run in 16 bits (FP32 on this machine): "
-      "at most "
-      "{:.1f} × faster with products 8 × as fast,\n                 {:.1f} × with 16 ×, {:.1f} × whatever "
-      "the machine "
-      "(Amdahl); the bytes that 16 bits save come on top\n",
-      100.0 * lowered, models::amdahl_bound(lowered, 8.0), models::amdahl_bound(lowered, 16.0),
-      models::amdahl_bound(lowered, std::numeric_limits<double>::infinity()));
+      "                 {:.0f} % of the forward time is in products that run in 16 bits (in FP32 on this "
+      "machine): from them alone\n                 {:.1f} × faster when they are 8 × as fast, {:.1f} × with "
+      "16 ×, below {:.1f} × whatever the machine (Amdahl);\n                 what 16 bits save in bytes "
+      "comes on top\n",
+      100.0 * share, models::amdahl_bound(share, 8.0), models::amdahl_bound(share, 16.0),
+      models::amdahl_bound(share, std::numeric_limits<double>::infinity()));
   const auto lines = merged(models::shape_advice(summary));
   for (std::size_t i = 0; i < lines.size() && i < kShown; ++i)
     fmt::print("{}{}\n", i == 0 ? "sizes            " : "                 ", lines[i]);

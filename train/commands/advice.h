@@ -5,6 +5,7 @@
 
 namespace tandem::commands {
 
-void print_advice(const models::ModelSummary& summary, Index batch);
+// `share`: of the forward time in products that run in 16 bits (models::product_share).
+void print_advice(const models::ModelSummary& summary, Index batch, double share);
 
 }  // namespace tandem::commands

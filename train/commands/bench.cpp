@@ -45,7 +45,7 @@ class Bench {
     const auto pipeline =
         datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
     model_ = train::make_model(loaded, data, pipeline.output_shape());
-    precision_ = std::make_unique<amp::Plan>(train::precision_of(config_), *model_);
+    precision_ = train::make_plan(loaded, *model_);
     task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
     optimizer_ = train::make_optimizer(config_, *model_);
     optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "models/advice.h"
 #include "train/commands/advice.h"
 #include "train/commands/commands.h"
 #include "train/progress.h"
@@ -64,7 +65,7 @@ int summary(const ConfigArguments& arguments) {
   fmt::print("                 saved for backward {} a sample, {} a batch of {}\n",
              bytes(static_cast<double>(summary.saved_bytes)),
              bytes(batch * static_cast<double>(summary.saved_bytes)), loaded.config.data.batch_size);
-  print_advice(summary, loaded.config.data.batch_size);
+  print_advice(summary, loaded.config.data.batch_size, models::product_share(summary));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "train/config/precision.h"
 #include "train/setup.h"
 
 namespace tandem::compare {
@@ -133,17 +134,20 @@ class Planner {
     finish(index, std::move(arm), precision, null);
   }
 
-  // Equal numbers of applied updates need skipped steps to be tried again, so that is an arm's default.
   void finish(std::size_t index, Arm arm, Json precision, bool null) {
-    const bool lowers = precision.is_object() && precision.value("level", Json("O0")) != "O0";
-    if (lowers && !precision.contains("on_skip")) precision["on_skip"] = "retry";
     arm.overrides = {"compare=null", "precision=" + precision.dump()};
     if (null) arm.overrides.push_back("init_ulps=1");
     std::vector<std::string> all = plan_.overrides;
     all.insert(all.end(), arm.overrides.begin(), arm.overrides.end());
     for (const config::Problem& problem : config::problems_of(plan_.config, all))
       refuse(index, fmt::format("{}: {}", problem.path, problem.what));
-    const config::Loaded loaded = config::load(plan_.config, all);
+    config::Loaded loaded = config::load(plan_.config, all);
+    // Equal numbers of applied updates need skipped steps to be tried again, so that is an arm's default.
+    if (precision.is_object() && !precision.contains("on_skip") &&
+        config::precision_of(loaded.config.precision).scaler.moves()) {
+      precision["on_skip"] = "retry";
+      return finish(index, std::move(arm), std::move(precision), null);
+    }
     if (arm.name == kBaseline && !loaded.config.precision.is_fp32())
       refuse(index, "the arm named fp32 must be fp32");
     try {
@@ -155,7 +159,7 @@ class Planner {
     config::PrecisionConfig label = loaded.config.precision;
     label.on_skip = "drop";
     arm.precision = label.label();
-    arm.emulated = lowers && label.dtype == "fp16";
+    arm.emulated = !label.is_fp32() && label.dtype == "fp16";
     plan_.arms.push_back(std::move(arm));
   }
 

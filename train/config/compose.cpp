@@ -105,20 +105,39 @@ std::size_t list_index(const Override& given, std::size_t depth, const Value& li
   return index;
 }
 
+// Writes the object in place of a word that stands for it.
+void spell_out(Value& word, const Schema& schema) {
+  if (const auto preset = schema.presets.find(word.text); preset != schema.presets.end()) {
+    word = parse(preset->second.dump(), word.origin);
+  } else if (!schema.short_key.empty()) {
+    Value object;
+    object.kind = Value::Kind::object;
+    object.origin = word.origin;
+    object.set(schema.short_key, std::move(word));
+    word = std::move(object);
+  }
+}
+
 // The value at path[0, depth), made of empty objects where absent.
-Value& descend(Value& root, const Override& given, std::size_t depth, const Origin& origin) {
+Value& descend(Value& root, const Override& given, std::size_t depth, const Origin& origin,
+               const Schema& schema) {
   Value* at = &root;
+  const Schema* known = &schema;  // of `at`; nullptr where there is none
   for (std::size_t i = 0; i < depth; ++i) {
     if (at->is(Value::Kind::list)) {
       at = &at->items[list_index(given, i, *at)];
       continue;
     }
+    if (known && at->is(Value::Kind::string)) spell_out(*at, *known);
     if (!at->is(Value::Kind::object)) {
       if (!at->is(Value::Kind::null))
         given.fail("{} is {}, which has no key \"{}\"; set {}={{…}} instead", given.path_to(i), excerpt(*at),
                    given.path[i], given.path_to(i));
       at->kind = Value::Kind::object;
     }
+    const Key* const key = known ? known->find(given.path[i]) : nullptr;
+    const Type* const type = key && key->type.item ? key->type.item.get() : key ? &key->type : nullptr;
+    known = type ? type->schema : nullptr;
     Value* member = at->find(given.path[i]);
     if (!member) {
       Value empty;
@@ -211,7 +230,7 @@ Value read_with_bases(const std::string& path) {
   return read_level(path, below, 0);
 }
 
-void apply_override(Value& root, const std::string& argument) {
+void apply_override(Value& root, const std::string& argument, const Schema& schema) {
   Origin origin;
   origin.layer = Layer::command_line;
   const char sign = argument.empty() ? '\0' : argument.front();
@@ -238,7 +257,7 @@ void apply_override(Value& root, const std::string& argument) {
     return;
   }
   Value value = value_of(argument.substr(equals + 1), origin);
-  Value& target = descend(root, given, given.path.size(), origin);
+  Value& target = descend(root, given, given.path.size(), origin, schema);
   if (!append) {
     target = std::move(value);
     return;

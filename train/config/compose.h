@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "train/config/schema.h"
 #include "train/config/value.h"
 
 namespace tandem::config {
@@ -26,6 +27,8 @@ Value read_with_bases(const std::string& path);
 //   path.to.key=VALUE   sets; VALUE is JSON if it parses, else a string; a list item is named by its index
 //   +path.to.key=VALUE  appends to a list, which is created when absent
 //   ~path.to.key        removes, so that the default holds again
-void apply_override(Value& root, const std::string& argument);
+// A word that stands for an object (precision=amp_fp16) is spelt out where a key inside of it is set;
+// `schema`, that of the whole, knows them.
+void apply_override(Value& root, const std::string& argument, const Schema& schema);
 
 }  // namespace tandem::config

@@ -111,8 +111,9 @@ struct OpListsConfig {
   static const Schema& schema();
 };
 
+// An object that says nothing of the level means mixed precision; without any, Config::precision is FP32.
 struct PrecisionConfig {
-  std::string level = "O0";
+  std::string level = "O1";
   std::string dtype = "bf16";
   std::string cast = "auto";
   std::string masters = "auto";
@@ -127,6 +128,11 @@ struct PrecisionConfig {
   OpListsConfig lists;
   std::vector<std::pair<std::string, std::string>> layers;
 
+  static PrecisionConfig fp32() {
+    PrecisionConfig config;
+    config.level = "O0";
+    return config;
+  }
   bool is_fp32() const { return cast == "none" || (cast == "auto" && level == "O0"); }
   // "fp32", "amp_bf16", "O2/fp16"
   std::string label() const;
@@ -176,7 +182,7 @@ struct Config {
   LossConfig loss;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  PrecisionConfig precision;
+  PrecisionConfig precision = PrecisionConfig::fp32();
   std::int64_t epochs = 10;
   std::int64_t accumulate = 1;
   std::optional<double> clip_norm, clip_value;

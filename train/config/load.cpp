@@ -25,7 +25,7 @@ Composed compose(const std::string& config, const std::vector<std::string>& over
   composed.root = read_with_bases(composed.path);
   for (const std::string& argument : overrides) {
     if (!composed.root.is(Value::Kind::object)) break;  // validation says so
-    apply_override(composed.root, argument);
+    apply_override(composed.root, argument, Config::schema());
   }
   composed.root.erase("$schema");
   return composed;

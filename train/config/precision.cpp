@@ -60,20 +60,20 @@ optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
             "a static scale beside mode {}: give one of the two", from.mode);
     require(!has_rules(from), "scaler",
             "a static scale does not move: the keys beside it say nothing; remove them");
-    optim::ScalerOptions options = optim::ScalerOptions::fixed(*from.static_scale);
-    optim::check(options);
-    return options;
+    return optim::ScalerOptions::fixed(*from.static_scale);
   }
   const bool none = from.mode == "none" || (from.mode == "auto" && !fp16);
   if (!none) return moving(from, from.mode == "auto" || from.mode == "dynamic" ? "tandem" : from.mode);
   require(!has_rules(from), "scaler", "{} and rules for one contradict each other; set mode to dynamic",
-          from.mode == "none" ? "no scaler" : "no scaler (mode auto is one for fp16 only)");
+          from.mode == "none" ? "no scaler" : "no scaler (mode auto is one where something runs in fp16)");
   return optim::ScalerOptions::none();
 }
 
 }  // namespace
 
 amp::Precision precision_of(const PrecisionConfig& from) {
+  require(from.cast != "none" || from.level == "O0", "precision",
+          "cast none with level {}: nothing would run in 16 bits; that is level O0", from.level);
   amp::Precision precision{
       .level = level_of(from),
       .dtype = dtype_of(from.dtype),
@@ -86,9 +86,13 @@ amp::Precision precision_of(const PrecisionConfig& from) {
       .layers = {}};
   for (const auto& [match, layer] : from.layers) precision.layers.push_back({match, dtype_of(layer)});
   // O3 is the plain 16-bit baseline: it has no scaler unless one is given.
-  const bool fp16 = precision.lowers() && from.dtype == "fp16" && from.level != "O3";
+  const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
   precision.scaler = scaler_of(from.scaler, fp16);
   amp::check(precision);
+  require(from.on_skip != "retry" || precision.scaler.moves(), "precision",
+          "on_skip retry needs a loss scale that falls: with one that does not move, or none, the step would "
+          "overflow "
+          "again; take drop");
   return precision;
 }
 

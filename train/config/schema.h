@@ -259,7 +259,11 @@ struct Binding<T> {
     type.schema = &T::schema();
     return type;
   }
-  static void store(T& to, const Value& value) { bind(T::schema(), &to, value); }
+  // An object starts from its own defaults, whatever it is a default of.
+  static void store(T& to, const Value& value) {
+    to = T{};
+    bind(T::schema(), &to, value);
+  }
   static Json load(const T& from) { return unbind(T::schema(), &from); }
 };
 

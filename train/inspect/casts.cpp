@@ -17,6 +17,9 @@ namespace tandem::inspect {
 
 namespace {
 
+// In place of the path of a layer: of ops of no module, and of the model itself.
+const std::string kOutside = "loss", kWhole = "(model)";
+
 bool is_cast(const OpInfo& info) { return std::string_view(info.name) == "cast"; }
 
 // Names what decided the type of an op.
@@ -30,12 +33,7 @@ class Reasons {
   std::string of(const OpInfo& info, const std::string& layer) const {
     if (info.rule == CastRule::none) return "rule none";
     if (!precision_.lowers()) return "level O0";
-    // The innermost module with a rule decides, and of its rules the last one.
-    for (std::string path = layer;; path = path.substr(0, path.rfind('.'))) {
-      for (auto rule = layers_.rbegin(); rule != layers_.rend(); ++rule)
-        if (std::regex_search(path, rule->second)) return "layers " + rule->first;
-      if (path.find('.') == std::string::npos) break;
-    }
+    if (const std::string* rule = rule_of(layer)) return "layers " + *rule;
     const std::string name = info.name;
     const auto listed = [&](const std::vector<std::string>& list) {
       return std::ranges::find(list, name) != list.end();
@@ -50,6 +48,16 @@ class Reasons {
   }
 
  private:
+  // The innermost module with a rule decides, and of its rules the last one. Ops of no module have none.
+  const std::string* rule_of(const std::string& layer) const {
+    if (layer == kOutside) return nullptr;
+    for (std::string path = layer;; path = path.substr(0, path.rfind('.'))) {
+      for (auto rule = layers_.rbegin(); rule != layers_.rend(); ++rule)
+        if (std::regex_search(path, rule->second)) return &rule->first;
+      if (path.find('.') == std::string::npos) return nullptr;
+    }
+  }
+
   const amp::Precision& precision_;
   std::vector<std::pair<std::string, std::regex>> layers_;
 };
@@ -85,8 +93,8 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
       report.backward_casts += is_cast(info);
       return;
     }
-    const std::string layer = running_.empty() ? "loss" : running_.back();
-    CastRow& row = row_of({.layer = layer.empty() ? "(model)" : layer,
+    const std::string layer = running_.empty() ? kOutside : running_.back();
+    CastRow& row = row_of({.layer = layer.empty() ? kWhole : layer,
                            .op = info.name,
                            .reason = reasons_.of(info, layer),
                            .inputs = types_of(inputs),
@@ -98,6 +106,7 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
     row.cast_bytes += own.bytes;
     row.output_bytes += bytes;
     row.flop += flop;
+    row.lowered = lowered;
     report.casts += own.casts;
     report.cast_bytes += own.bytes;
     report.flop += flop;
@@ -107,7 +116,7 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
     report.lowered_output_bytes += bytes;
   }
 
-  void before_backward(const OpInfo&, std::span<const Tensor>) override { backward_ = true; }
+  void before_backward(const Node&, std::span<const Tensor>) override { backward_ = true; }
   void after_backward(const Node& node, std::span<const Tensor>) override {
     report.backward_casts += is_cast(node.info());
     backward_ = false;
@@ -155,6 +164,12 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
 };
 
 }  // namespace
+
+bool ran_in_16_bits(const CastReport& report, const std::string& layer, const std::string& op) {
+  return std::ranges::any_of(report.rows, [&](const CastRow& row) {
+    return row.layer == (layer.empty() ? kWhole : layer) && row.op == op && row.lowered;
+  });
+}
 
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
                         const datasets::Batch& batch) {

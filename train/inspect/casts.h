@@ -20,6 +20,7 @@ struct CastRow {
   std::int64_t casts = 0;  // inserted before the op
   std::int64_t cast_bytes = 0, output_bytes = 0;
   std::int64_t flop = 0;
+  bool lowered = false;  // the result is 16-bit
 };
 
 struct CastReport {
@@ -30,6 +31,9 @@ struct CastReport {
   std::int64_t flop = 0, lowered_flop = 0;                  // of products, and of those with a 16-bit result
   std::int64_t output_bytes = 0, lowered_output_bytes = 0;
 };
+
+// Whether an op of a layer had a 16-bit result.
+bool ran_in_16_bits(const CastReport& report, const std::string& layer, const std::string& op);
 
 // One forward and backward of `batch` under `precision`, outside of a training step.
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
