@@ -29,7 +29,7 @@
 
 namespace tandem {
 
-// What mixed precision does with an op's `data` inputs; docs/DESIGN lists the ops of each rule.
+// What mixed precision does with an op's `data` inputs; `tandem ls ops` lists the ops of each rule.
 enum class CastRule : std::uint8_t {
   lower,    // cast to the 16-bit type; output stays 16-bit
   fp32,     // read as they are, f32 arithmetic, f32 output

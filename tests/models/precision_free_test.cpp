@@ -1,0 +1,31 @@
+// Layers, models and data know nothing of 16-bit types: precision is decided in apply alone.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+
+namespace tandem::test {
+
+TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
+  const std::regex named(R"(DType::(f16|bf16)|\b(Half|BFloat16|is_16bit)\b|amp::)");
+  REQUIRE(std::regex_search(std::string("x.dtype() == DType::bf16"), named));
+  int files = 0;
+  for (const char* folder : {"nn", "models", "data"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::string(TANDEM_SOURCE_DIR) + "/" + folder)) {
+      const auto extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h") continue;
+      ++files;
+      std::ifstream file(entry.path());
+      std::string line;
+      for (int number = 1; std::getline(file, line); ++number) {
+        if (std::regex_search(line, named))
+          FAIL_CHECK(entry.path().string() << ":" << number << ": " << line);
+      }
+    }
+  }
+  CHECK(files > 50);
+}
+
+}  // namespace tandem::test
