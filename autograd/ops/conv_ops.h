@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/conv.h"
+#include "autograd/ops/parts.h"
 
 namespace tandem {
 
@@ -16,9 +17,7 @@ struct Conv2d {
   struct Saved {
     Tensor x, filter;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -31,9 +30,7 @@ struct Conv2dInputGradient {
   struct In {
     Tensor dy, filter;
   };
-  struct Saved {
-    Tensor dy, filter;
-  };
+  using Saved = In;
   struct Out {
     Tensor dx;
   };
@@ -49,9 +46,7 @@ struct Conv2dFilterGradient {
   struct In {
     Tensor x, dy;
   };
-  struct Saved {
-    Tensor x, dy;
-  };
+  using Saved = In;
   struct Out {
     Tensor dfilter;
   };
@@ -69,9 +64,7 @@ struct ConvTranspose2d {
   struct Saved {
     Tensor x, filter;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };

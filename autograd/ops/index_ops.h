@@ -2,10 +2,18 @@
 #pragma once
 
 #include "autograd/ops/index.h"
+#include "autograd/ops/parts.h"
 
 namespace tandem {
 
 namespace ops {
+
+struct IndexedOperand {
+  Tensor x, index;
+};
+struct KeptIndex {
+  Tensor index;
+};
 
 // Gathers from the master and rounds the rows it took.
 struct Embedding {
@@ -16,12 +24,8 @@ struct Embedding {
   struct In {
     Tensor table, index;
   };
-  struct Saved {
-    Tensor index;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using Saved = KeptIndex;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -30,15 +34,9 @@ struct Gather {
   int axis = 0;
   Shape shape;  // of x
   static constexpr OpInfo info{"gather", CastRule::neutral, {data, keep}};
-  struct In {
-    Tensor x, index;
-  };
-  struct Saved {
-    Tensor index;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using In = IndexedOperand;
+  using Saved = KeptIndex;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -51,12 +49,8 @@ struct ScatterAdd {
   struct In {
     Tensor x, index, src;
   };
-  struct Saved {
-    Tensor index;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using Saved = KeptIndex;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -65,15 +59,9 @@ struct IndexSelect {
   int axis = 0;
   Shape shape;  // of x
   static constexpr OpInfo info{"index_select", CastRule::neutral, {data, keep}};
-  struct In {
-    Tensor x, index;
-  };
-  struct Saved {
-    Tensor index;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using In = IndexedOperand;
+  using Saved = KeptIndex;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -89,12 +77,8 @@ struct IndexAdd {
   struct In {
     Tensor src, index;
   };
-  struct Saved {
-    Tensor index;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using Saved = KeptIndex;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -106,10 +90,8 @@ struct OneHot {
   struct In {
     Tensor index;
   };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -120,9 +102,7 @@ struct TopK {
   bool largest = true;
   Shape shape;  // of x
   static constexpr OpInfo info{"topk", CastRule::fp32};
-  struct In {
-    Tensor x;
-  };
+  using In = Operand;
   struct Saved {
     Tensor indices;
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/loss.h"
+#include "autograd/ops/parts.h"
 
 namespace tandem {
 
@@ -31,9 +32,7 @@ struct SoftCrossEntropy {
   struct In {
     Tensor logits, target, class_weights;
   };  // [N,C], [N,C], [C] or absent
-  struct Saved {
-    Tensor logits, target, class_weights;
-  };
+  using Saved = In;
   struct Out {
     Tensor loss;
   };
@@ -69,9 +68,7 @@ struct PointwiseLoss {
   struct In {
     Tensor x, target;
   };
-  struct Saved {
-    Tensor x, target;
-  };
+  using Saved = In;
   struct Out {
     Tensor loss;
   };

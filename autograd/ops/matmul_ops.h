@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/parts.h"
 
 namespace tandem {
 
@@ -13,12 +14,8 @@ struct Matmul {
   struct In {
     Tensor a, b;
   };
-  struct Saved {
-    Tensor a, b;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using Saved = In;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -31,9 +28,7 @@ struct Linear {
   struct Saved {
     Tensor x, weight;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -45,12 +40,8 @@ struct SumOfOuterProducts {
   struct In {
     Tensor left, right;
   };
-  struct Saved {
-    Tensor left, right;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using Saved = In;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -58,15 +49,11 @@ struct SumOfOuterProducts {
 // x [...,C] → [C] in f32 (f64 for f64): the sum over all axes but the last, the gradient of a bias.
 struct BiasGradient {
   static constexpr OpInfo info{"bias_gradient", CastRule::none};
-  struct In {
-    Tensor x;
-  };
+  using In = Operand;
   struct Saved {
     Tensor x;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };

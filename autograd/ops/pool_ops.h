@@ -1,6 +1,7 @@
 // The op structs behind pool.h. Each gradient is linear, so its own backward is the op before it.
 #pragma once
 
+#include "autograd/ops/parts.h"
 #include "autograd/ops/pool.h"
 
 namespace tandem {
@@ -11,15 +12,11 @@ struct MaxPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W of x
   static constexpr OpInfo info{"max_pool2d", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
+  using In = Operand;
   struct Saved {
     Tensor where;  // see Backend::max_pool2d
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -52,9 +49,7 @@ struct MaxPool2dSelect {
   struct Saved {
     Tensor where;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -63,13 +58,9 @@ struct AvgPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W
   static constexpr OpInfo info{"avg_pool2d", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -81,7 +72,7 @@ struct AvgPool2dGradient {
   struct In {
     Tensor dy;
   };
-  struct Saved {};
+  using Saved = Nothing;
   struct Out {
     Tensor dx;
   };
@@ -93,13 +84,9 @@ struct AdaptiveAvgPool2d {
   std::array<Index, 2> out{};     // H', W'
   std::array<Index, 2> extent{};  // H, W
   static constexpr OpInfo info{"adaptive_avg_pool2d", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -111,7 +98,7 @@ struct AdaptiveAvgPool2dGradient {
   struct In {
     Tensor dy;
   };
-  struct Saved {};
+  using Saved = Nothing;
   struct Out {
     Tensor dx;
   };
@@ -122,13 +109,9 @@ struct AdaptiveAvgPool2dGradient {
 struct GlobalAvgPool2d {
   std::array<Index, 2> extent{};
   static constexpr OpInfo info{"global_avg_pool2d", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -139,7 +122,7 @@ struct GlobalAvgPool2dGradient {
   struct In {
     Tensor dy;
   };
-  struct Saved {};
+  using Saved = Nothing;
   struct Out {
     Tensor dx;
   };

@@ -1,6 +1,7 @@
 // The op structs behind shape.h.
 #pragma once
 
+#include "autograd/ops/parts.h"
 #include "autograd/ops/shape.h"
 
 namespace tandem {
@@ -10,13 +11,9 @@ namespace ops {
 struct Reshape {
   Shape from, to;
   static constexpr OpInfo info{"reshape", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -24,13 +21,9 @@ struct Reshape {
 struct Permute {
   std::array<int, kMaxRank> order{};  // axis i of the result is axis order[i] of x
   static constexpr OpInfo info{"permute", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -42,10 +35,8 @@ struct Concat {
   struct In {
     TensorList list;
   };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -56,10 +47,8 @@ struct Stack {
   struct In {
     TensorList list;
   };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -69,10 +58,8 @@ struct Split {
   std::vector<Index> extents;
   Shape shape;  // of x
   static constexpr OpInfo info{"split", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
+  using In = Operand;
+  using Saved = Nothing;
   struct Out {
     TensorList list;
   };
@@ -83,10 +70,8 @@ struct Split {
 struct Unbind {
   Shape shape;  // of x
   static constexpr OpInfo info{"unbind", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
+  using In = Operand;
+  using Saved = Nothing;
   struct Out {
     TensorList list;
   };
@@ -105,13 +90,9 @@ struct Slice {
   Window window;
   bool view = false;  // the elements follow one another in x: share its storage
   static constexpr OpInfo info{"slice", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -121,13 +102,9 @@ struct Pad {
   Window window;
   double value = 0.0;
   static constexpr OpInfo info{"pad", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -135,13 +112,9 @@ struct Pad {
 struct BroadcastTo {
   Shape from, to;
   static constexpr OpInfo info{"broadcast_to", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -149,13 +122,9 @@ struct BroadcastTo {
 struct Flip {
   std::uint32_t axes = 0;  // bit i: axis i
   static constexpr OpInfo info{"flip", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -165,13 +134,9 @@ struct Resize2d {
   ResizeMode mode = ResizeMode::nearest;
   bool align_corners = false;
   static constexpr OpInfo info{"resize2d", CastRule::neutral};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Nothing;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -183,7 +148,7 @@ struct Resize2dAdjoint {
   struct In {
     Tensor dy;
   };
-  struct Saved {};
+  using Saved = Nothing;
   struct Out {
     Tensor dx;
   };

@@ -1,6 +1,7 @@
 // The op structs behind softmax.h.
 #pragma once
 
+#include "autograd/ops/parts.h"
 #include "autograd/ops/softmax.h"
 
 namespace tandem {
@@ -11,15 +12,9 @@ struct Softmax {
   int axis = 0;
   DType input = DType::f32;  // of x: the gradient is written so
   static constexpr OpInfo info{"softmax", CastRule::fp32};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {
-    Tensor y;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Result;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
@@ -28,15 +23,9 @@ struct LogSoftmax {
   int axis = 0;
   DType input = DType::f32;
   static constexpr OpInfo info{"log_softmax", CastRule::fp32};
-  struct In {
-    Tensor x;
-  };
-  struct Saved {
-    Tensor y;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Saved = Result;
+  using Out = Result;
   Out forward(Context&, Saved&, const In&) const;
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };

@@ -1,0 +1,22 @@
+# The CUDA backend: everything below core/cuda, for Ampere and Hopper, with PTX for what comes after. Compiled with
+# TANDEM_CUDA=ON, which takes the CUDA toolkit with cuDNN 9, and no GPU.
+
+if(NOT TANDEM_CUDA)
+  return()
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include REQUIRED)
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cuda/*.cu ${PROJECT_SOURCE_DIR}/core/cuda/*.cpp)
+add_library(tandem_cuda STATIC ${cuda_sources})
+target_include_directories(tandem_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+target_link_libraries(tandem_cuda PUBLIC tandem_core PRIVATE CUDA::cudart_static CUDA::cublasLt ${CUDNN_LIBRARY})
+# nvcc is not on fmt's list of compilers with constexpr.
+target_compile_definitions(tandem_cuda PRIVATE FMT_USE_CONSTEXPR=1)
+target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
+                                           $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
