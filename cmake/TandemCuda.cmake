@@ -15,7 +15,7 @@ find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cuda/*.cu ${PROJECT_SOURCE_DIR}/core/cuda/*.cpp)
 add_library(tandem_cuda STATIC ${cuda_sources})
 target_include_directories(tandem_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(tandem_cuda PUBLIC tandem_core PRIVATE CUDA::cudart_static CUDA::cublasLt ${CUDNN_LIBRARY})
+target_link_libraries(tandem_cuda PUBLIC tandem_core PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})
 # nvcc is not on fmt's list of compilers with constexpr.
 target_compile_definitions(tandem_cuda PRIVATE FMT_USE_CONSTEXPR=1)
 target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>

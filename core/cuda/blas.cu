@@ -1,0 +1,192 @@
+// cuBLASLt knows column-major matrices only. A row-major matrix read column by column is its transpose, so
+// c = op(a)·op(b) is asked for as c^T = op(b)^T·op(a)^T: operands swapped, flags kept. The bias, one value
+// for every column of c, is then one for every row, which is what the library's epilogue adds.
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "core/cuda/blas.h"
+#include "core/cuda/launch.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+
+void check(cublasStatus_t status, std::string_view call, const Product* product = nullptr) {
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
+  throw VendorError("cublas", fmt::format("{}: {}: {}{}{}", call, cublasLtGetStatusName(status),
+                                          cublasLtGetStatusString(status), product ? ": " : "",
+                                          product ? to_string(*product) : std::string()));
+}
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      fail_not_floating(dtype);
+  }
+}
+
+std::uint32_t alignment_of(const void* address) {
+  std::uint32_t bytes = 16;
+  while (reinterpret_cast<std::uintptr_t>(address) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
+template <class T>
+void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+template <class T>
+void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// A row-major [rows, columns] for each of `batch`, `stride` elements apart.
+void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Index columns, Index batch,
+              Index stride) {
+  check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
+                                 static_cast<std::uint64_t>(rows), columns),
+        "cublasLtMatrixLayoutInit");
+  if (batch == 1) return;
+  const std::int32_t count = static_cast<std::int32_t>(batch);
+  const std::int64_t offset = stride;
+  check(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+        "cublasLtMatrixLayoutSetAttribute");
+  check(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset,
+                                         sizeof(offset)),
+        "cublasLtMatrixLayoutSetAttribute");
+}
+
+// What would be illegal while a stream of any thread is captured is legal as long as this lives: the
+// library's own allocations, which no captured work depends on.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
+
+std::string to_string(const Product& p) {
+  return fmt::format("{} x {} [{},{}]{}·[{},{}]{} -> {}{}{}", p.batch, name_of(p.in), p.m, p.k,
+                     p.transpose_a ? " (stored transposed)" : "", p.k, p.n,
+                     p.transpose_b ? " (stored transposed)" : "", name_of(p.out), p.bias ? " + bias" : "",
+                     p.accumulate ? " + c" : "");
+}
+
+Blas::Blas() {
+  const RelaxedCapture relaxed;
+  check(cublasLtCreate(&handle_), "cublasLtCreate");
+}
+
+Blas& Blas::of(Device device) {
+  static std::array<Blas*, 128> instances{};
+  Blas*& instance = instances[static_cast<std::size_t>(device.index)];
+  if (instance == nullptr) instance = new Blas;
+  return *instance;
+}
+
+std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& alignment) const {
+  auto plan = std::make_unique<Plan>();
+  const bool f64 = p.in == DType::f64;
+  const cublasComputeType_t compute = f64                                ? CUBLAS_COMPUTE_64F
+                                      : p.in == DType::f32 && allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                         : CUBLAS_COMPUTE_32F;
+  check(cublasLtMatmulDescInit(&plan->operation, compute, f64 ? CUDA_R_64F : CUDA_R_32F),
+        "cublasLtMatmulDescInit", &p);
+  const cublasOperation_t left = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t right = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, left);
+  set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, right);
+  if (p.bias) {
+    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    // The search does not read the bias, it looks at the alignment of its address; a call sets the real one.
+    const void* const sixteen = reinterpret_cast<const void*>(std::uintptr_t{16});
+    set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, sixteen);
+  }
+  describe(plan->left, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.batch, p.stride_b);
+  describe(plan->right, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.batch, p.stride_a);
+  describe(plan->result, p.out, p.m, p.n, p.batch, p.m * p.n);
+
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  // Parts of a sum are not rounded to the type of c before they are added.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment.b);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment.a);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment.c);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment.c);
+
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  const RelaxedCapture relaxed;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, &plan->operation, &plan->left, &plan->right, &plan->result,
+                                     &plan->result, &preference, 1, &best, &found);
+  // Both mean that there is none: the latter is said of combinations of types that make no sense to it.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+    check(status, "cublasLtMatmulAlgoGetHeuristic", &p);
+  plan->status = status != CUBLAS_STATUS_SUCCESS ? status
+                 : found > 0                     ? best.state
+                                                 : CUBLAS_STATUS_NOT_SUPPORTED;
+  plan->algorithm = best.algo;
+  plan->workspace = best.workspaceSize;
+  return plan;
+}
+
+bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const void* b, const void* bias,
+                    void* c, bool required) {
+  ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "a batch of {}", p.batch);
+  const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
+  Plan& plan = plans_.get(
+      cpu::PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in, p.out,
+                   p.bias, p.in == DType::f32 && allow_tf32, alignment.a, alignment.b, alignment.c),
+      [&] { return make_plan(p, alignment); });
+  if (plan.status != CUBLAS_STATUS_SUCCESS) {
+    if (required) check(plan.status, "cublasLtMatmulAlgoGetHeuristic", &p);
+    return false;
+  }
+  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+
+  // The caching allocator keeps this memory between calls.
+  Tensor workspace;
+  if (plan.workspace != 0) workspace = backend.workspace({static_cast<Index>(plan.workspace)}, DType::u8);
+  constexpr double kOne64 = 1.0, kZero64 = 0.0;
+  constexpr float kOne32 = 1.0f, kZero32 = 0.0f;
+  const bool f64 = p.in == DType::f64;
+  const void* const one = f64 ? static_cast<const void*>(&kOne64) : &kOne32;
+  const void* const zero = f64 ? static_cast<const void*>(&kZero64) : &kZero32;
+  check(cublasLtMatmul(handle_, &plan.operation, one, b, &plan.left, a, &plan.right,
+                       p.accumulate ? one : zero, c, &plan.result, c, &plan.result, &plan.algorithm,
+                       plan.workspace != 0 ? workspace.raw() : nullptr, plan.workspace, backend.stream()),
+        "cublasLtMatmul", &p);
+  return true;
+}
+
+}  // namespace tandem::cuda

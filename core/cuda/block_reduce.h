@@ -1,0 +1,42 @@
+// Reductions within a warp and a block, in an order that depends on the block's size only: the same bits
+// every time.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace tandem::cuda {
+
+inline constexpr int kWarp = 32;
+
+// `combine(a, b)` over the lanes of a warp; every lane receives the result.
+template <class T, class Combine>
+__device__ __forceinline__ T warp_reduce(T value, Combine combine) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+
+// Over all threads of a block of at most 1024, a multiple of 32; every thread receives the result. `shared`
+// is room for 32 values and may be used again after the call. T must be shuffled by __shfl (float, double,
+// int, unsigned, long long).
+template <class T, class Combine>
+__device__ __forceinline__ T block_reduce(T value, T neutral, T* shared, Combine combine) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
+  value = warp_reduce(value, combine);
+  if (lane == 0) shared[warp] = value;
+  __syncthreads();
+  value = lane < warps ? shared[lane] : neutral;
+  value = warp_reduce(value, combine);
+  __syncthreads();
+  return value;
+}
+
+struct Sum {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,344 @@
+// Convolution: cuDNN through core/cuda/dnn.h, and around it what cuDNN leaves to us: bringing operands of two
+// types to one, a bias it does not add, a result in another type, and adding to what is there.
+//
+// f64, empty operands and outputs that lack positions run on direct kernels, which widen and sum in one fixed
+// order; they are there for their results, not for speed.
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "core/cuda/block_reduce.h"
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+
+namespace tandem::cuda {
+
+using dnn::Convolution;
+using dnn::Pass;
+
+namespace {
+
+// ---- Bias
+
+// y = x + bias over the last axis, rounded once, N values at a time; y may be x. Rows are `row_packs` times N
+// long; `bias` is aligned to 16 bytes.
+template <class From, class To, int N>
+__global__ void add_bias_packed(const From* x, const float* bias, To* y, Index packs, unsigned row_packs) {
+  using Source = Pack<From, N>;
+  using Target = Pack<To, N>;
+  const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
+  // The position in the row moves by the same number of packs in every round.
+  const unsigned step = static_cast<unsigned>(stride % row_packs);
+  unsigned column = static_cast<unsigned>(first % row_packs);
+  for (Index p = first; p < packs; p += stride) {
+    const Source in = reinterpret_cast<const Source*>(x)[p];
+    Pack<float, 4> offset[N / 4];
+#pragma unroll
+    for (int k = 0; k < N / 4; ++k)
+      offset[k] = reinterpret_cast<const Pack<float, 4>*>(bias)[Index{column} * (N / 4) + k];
+    Target out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) store(&out.value[i], load(&in.value[i]) + offset[i / 4].value[i % 4]);
+    reinterpret_cast<Target*>(y)[p] = out;
+    column += step;
+    if (column >= row_packs) column -= row_packs;
+  }
+}
+
+__global__ void add_bias_any(const void* x, DType x_dtype, const float* bias, void* y, DType y_dtype,
+                             Index count, Index channels) {
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    store_any(y, y_dtype, i, load_any<float>(x, x_dtype, i) + bias[i % channels]);
+}
+
+bool is_aligned(const Tensor& tensor, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(tensor.raw()) % bytes == 0;
+}
+
+// Whether it was done: `channels` must be a multiple of N, and tensors be of these types and aligned.
+template <class From, class To, int N>
+bool try_add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t stream) {
+  const Index channels = bias.numel(), packs = y.numel() / N;
+  if (x.dtype() != dtype_of<From>() || y.dtype() != dtype_of<To>() || channels % N != 0 ||
+      !is_aligned(x, N * sizeof(From)) || !is_aligned(y, N * sizeof(To)))
+    return false;
+  launch("add_bias", add_bias_packed<From, To, N>, blocks_for(packs), kThreads, 0, stream, x.data<From>(),
+         bias.data<float>(), y.data<To>(), packs, static_cast<unsigned>(channels / N));
+  return true;
+}
+
+// `bias` is f32 and aligned to 16 bytes.
+void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t stream) {
+  const auto try_both = [&]<class From, class To>(TypeTag<From>, TypeTag<To>) {
+    return try_add_bias<From, To, 8>(x, bias, y, stream) || try_add_bias<From, To, 4>(x, bias, y, stream);
+  };
+  constexpr TypeTag<float> f32;
+  constexpr TypeTag<Half> f16;
+  constexpr TypeTag<BFloat16> bf16;
+  if (try_add_bias<float, float, 4>(x, bias, y, stream) || try_both(f32, f16) || try_both(f32, bf16) ||
+      try_both(f16, f16) || try_both(bf16, bf16))
+    return;
+  launch("add_bias", add_bias_any, blocks_for(y.numel()), kThreads, 0, stream, x.raw(), x.dtype(),
+         bias.data<float>(), y.raw(), y.dtype(), y.numel(), bias.numel());
+}
+
+// ---- Direct kernels
+
+// Extents as the kernels want them; the channels of one group beside those of all.
+struct Extents {
+  Index batch, height, width, channels, group_in;
+  Index out_height, out_width, out_channels, group_out;
+  Index kernel_height, kernel_width;
+  Index stride[2], padding[2], dilation[2];
+};
+
+Extents extents_of(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  return {p.batch,
+          p.height,
+          p.width,
+          p.channels,
+          p.channels / o.groups,
+          p.out_height,
+          p.out_width,
+          p.out_channels,
+          p.out_channels / o.groups,
+          p.kernel_height,
+          p.kernel_width,
+          {o.stride[0], o.stride[1]},
+          {o.padding[0], o.padding[1]},
+          {o.dilation[0], o.dilation[1]}};
+}
+
+// Where a result goes: rounded once, added to what is there if asked for.
+struct Target {
+  void* data;
+  DType dtype;
+  bool accumulate;
+
+  template <class C>
+  __device__ void put(Index i, C value) const {
+    if (accumulate && dtype == DType::f64) {
+      static_cast<double*>(data)[i] += value;
+    } else {
+      store_any(data, dtype, i, accumulate ? load_any<C>(data, dtype, i) + value : value);
+    }
+  }
+};
+
+// One thread an element of y; `bias` may be nullptr.
+template <class C>
+__global__ void forward_kernel(Extents e, const C* x, const C* filter, const C* bias, Target y, Index count) {
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const Index o = i % e.out_channels;
+    Index rest = i / e.out_channels;
+    const Index ox = rest % e.out_width;
+    rest /= e.out_width;
+    const Index oy = rest % e.out_height, n = rest / e.out_height;
+    const C* image = x + n * e.height * e.width * e.channels + o / e.group_out * e.group_in;
+    const C* weights = filter + o * e.kernel_height * e.kernel_width * e.group_in;
+    C sum = bias ? bias[o] : C(0);
+    for (Index ky = 0; ky < e.kernel_height; ++ky) {
+      const Index iy = oy * e.stride[0] - e.padding[0] + ky * e.dilation[0];
+      if (iy < 0 || iy >= e.height) continue;
+      for (Index kx = 0; kx < e.kernel_width; ++kx) {
+        const Index ix = ox * e.stride[1] - e.padding[1] + kx * e.dilation[1];
+        if (ix < 0 || ix >= e.width) continue;
+        const C* pixel = image + (iy * e.width + ix) * e.channels;
+        const C* tap = weights + (ky * e.kernel_width + kx) * e.group_in;
+        for (Index c = 0; c < e.group_in; ++c) sum += pixel[c] * tap[c];
+      }
+    }
+    y.put(i, sum);
+  }
+}
+
+// One thread an element of dx.
+template <class C>
+__global__ void input_gradient_kernel(Extents e, const C* dy, const C* filter, Target dx, Index count) {
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const Index channel = i % e.channels;
+    Index rest = i / e.channels;
+    const Index ix = rest % e.width;
+    rest /= e.width;
+    const Index iy = rest % e.height, n = rest / e.height;
+    const Index group = channel / e.group_in, c = channel % e.group_in;
+    const Index taps = e.kernel_height * e.kernel_width * e.group_in;
+    C sum = C(0);
+    for (Index ky = 0; ky < e.kernel_height; ++ky) {
+      const Index y = iy + e.padding[0] - ky * e.dilation[0];
+      if (y < 0 || y % e.stride[0] != 0 || y / e.stride[0] >= e.out_height) continue;
+      for (Index kx = 0; kx < e.kernel_width; ++kx) {
+        const Index x = ix + e.padding[1] - kx * e.dilation[1];
+        if (x < 0 || x % e.stride[1] != 0 || x / e.stride[1] >= e.out_width) continue;
+        const C* gradient =
+            dy + ((n * e.out_height + y / e.stride[0]) * e.out_width + x / e.stride[1]) * e.out_channels;
+        const C* tap = filter + (ky * e.kernel_width + kx) * e.group_in + c;
+        for (Index o = group * e.group_out; o < (group + 1) * e.group_out; ++o)
+          sum += gradient[o] * tap[o * taps];
+      }
+    }
+    dx.put(i, sum);
+  }
+}
+
+// One block an element of the filter, its threads over the positions of dy.
+template <class C>
+__global__ void filter_gradient_kernel(Extents e, const C* x, const C* dy, Target dfilter, Index count) {
+  __shared__ C shared[kWarp];
+  const Index positions = e.batch * e.out_height * e.out_width;
+  for (Index i = blockIdx.x; i < count; i += gridDim.x) {
+    const Index c = i % e.group_in;
+    Index rest = i / e.group_in;
+    const Index kx = rest % e.kernel_width;
+    rest /= e.kernel_width;
+    const Index ky = rest % e.kernel_height, o = rest / e.kernel_height;
+    const Index channel = o / e.group_out * e.group_in + c;
+    C sum = C(0);
+    for (Index p = threadIdx.x; p < positions; p += blockDim.x) {
+      const Index ox = p % e.out_width, oy = p / e.out_width % e.out_height;
+      const Index n = p / e.out_width / e.out_height;
+      const Index iy = oy * e.stride[0] - e.padding[0] + ky * e.dilation[0];
+      const Index ix = ox * e.stride[1] - e.padding[1] + kx * e.dilation[1];
+      if (iy < 0 || iy >= e.height || ix < 0 || ix >= e.width) continue;
+      sum += dy[p * e.out_channels + o] * x[((n * e.height + iy) * e.width + ix) * e.channels + channel];
+    }
+    sum = block_reduce(sum, C(0), shared, Sum{});
+    if (threadIdx.x == 0) dfilter.put(i, sum);
+  }
+}
+
+// ---- Problems
+
+Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, const Conv2dOptions& options) {
+  return {.batch = x.size(0),
+          .height = x.size(1),
+          .width = x.size(2),
+          .channels = x.size(3),
+          .out_height = y.size(1),
+          .out_width = y.size(2),
+          .out_channels = y.size(3),
+          .kernel_height = filter.size(1),
+          .kernel_width = filter.size(2),
+          .options = options};
+}
+
+// The type both operands are multiplied in.
+DType arithmetic_type(DType a, DType b) {
+  if (a == DType::f64 || b == DType::f64) return DType::f64;
+  return a == b && is_16bit(a) ? a : DType::f32;
+}
+
+// `tensor` in `dtype`, where cuDNN may read it: itself, or a copy in workspace.
+Tensor operand(CudaBackend& backend, const Tensor& tensor, DType dtype) {
+  if (!tensor.defined()) return tensor;
+  const bool same = tensor.dtype() == dtype;
+  if (same && is_aligned(tensor, dnn::Plan::kAlignment)) return tensor;
+  const Tensor copy = backend.workspace(tensor.shape(), dtype);
+  if (same) {
+    backend.copy_bytes(tensor, copy);
+  } else {
+    backend.cast(tensor, copy, false);
+  }
+  return copy;
+}
+
+// The type a pass writes: that of its output where one rounding gives it, f32 where something is added later.
+DType result_type(DType dtype, const Tensor& out, bool accumulate) {
+  return out.dtype() == dtype && !accumulate ? dtype : DType::f32;
+}
+
+// Calls run(TypeTag<C>{}) with the type of direct kernels.
+template <class Run>
+void with_wide_type(DType dtype, Run&& run) {
+  if (wide_of(dtype) == DType::f64) return run(TypeTag<double>{});
+  run(TypeTag<float>{});
+}
+
+// A gradient by cuDNN.
+void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, const Tensor& a,
+                  const Tensor& b, const Tensor& out, bool accumulate) {
+  p.dtype = dtype;
+  p.result = result_type(dtype, out, accumulate);
+  const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
+  dnn::Plan& plan = dnn::plan(backend, pass, p);
+  const DType written = plan.carried().result;
+  const bool direct = written == out.dtype() && !accumulate && is_aligned(out, dnn::Plan::kAlignment);
+  const Tensor result = direct ? out : backend.workspace(out.shape(), written);
+  plan.run(backend, {first.raw(), second.raw(), nullptr, result.raw()});
+  if (!direct) backend.cast(result, out, accumulate);
+}
+
+}  // namespace
+
+void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+                         const Conv2dOptions& options) {
+  if (y.numel() == 0) return;
+  Convolution p = problem_of(x, filter, y, options);
+  DType type = arithmetic_type(x.dtype(), filter.dtype());
+  if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
+  if (type == DType::f64 || !dnn::expressible(p)) {
+    with_wide_type(type, [&]<class C>(TypeTag<C>) {
+      constexpr DType wide = dtype_of<C>();
+      const Tensor image = operand(*this, x, wide), weights = operand(*this, filter, wide);
+      const Tensor offset = operand(*this, bias, wide);
+      launch("conv2d", forward_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, extents_of(p),
+             image.data<C>(), weights.data<C>(), offset.defined() ? offset.data<C>() : nullptr,
+             Target{y.raw(), y.dtype(), false}, y.numel());
+    });
+    return;
+  }
+  p.dtype = type;
+  p.result = result_type(type, y, false);
+  p.bias = bias.defined();
+  const Tensor image = operand(*this, x, type), weights = operand(*this, filter, type);
+  const Tensor offset = operand(*this, bias, DType::f32);
+  dnn::Plan& plan = dnn::plan(*this, Pass::forward, p);
+  const Convolution& carried = plan.carried();
+  const bool direct = carried.result == y.dtype() && is_aligned(y, dnn::Plan::kAlignment);
+  const Tensor result = direct ? y : workspace(y.shape(), carried.result);
+  plan.run(*this, {image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
+  if (p.bias && !carried.bias) {
+    add_bias(result, offset, y, stream_);
+  } else if (!direct) {
+    cast(result, y, false);
+  }
+}
+
+void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                                        const Conv2dOptions& options, bool accumulate) {
+  if (dx.numel() == 0) return;
+  const Convolution p = problem_of(dx, filter, dy, options);
+  const DType type = arithmetic_type(dy.dtype(), filter.dtype());
+  if (type != DType::f64 && dnn::expressible(p))
+    return run_gradient(*this, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
+  with_wide_type(type, [&]<class C>(TypeTag<C>) {
+    const Tensor gradient = operand(*this, dy, dtype_of<C>()),
+                 weights = operand(*this, filter, dtype_of<C>());
+    launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads, 0, stream_,
+           extents_of(p), gradient.data<C>(), weights.data<C>(), Target{dx.raw(), dx.dtype(), accumulate},
+           dx.numel());
+  });
+}
+
+void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                                         const Conv2dOptions& options, bool accumulate) {
+  if (dfilter.numel() == 0) return;
+  const Convolution p = problem_of(x, dfilter, dy, options);
+  const DType type = arithmetic_type(x.dtype(), dy.dtype());
+  if (type != DType::f64 && dnn::expressible(p))
+    return run_gradient(*this, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
+  with_wide_type(type, [&]<class C>(TypeTag<C>) {
+    const Tensor image = operand(*this, x, dtype_of<C>()), gradient = operand(*this, dy, dtype_of<C>());
+    launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads, 0,
+           stream_, extents_of(p), image.data<C>(), gradient.data<C>(),
+           Target{dfilter.raw(), dfilter.dtype(), accumulate}, dfilter.numel());
+  });
+}
+
+}  // namespace tandem::cuda

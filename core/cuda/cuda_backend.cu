@@ -1,0 +1,98 @@
+#include <cuda_runtime.h>
+
+#include <string_view>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+void check(cudaError_t status, std::string_view call) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();  // the error is reported here, and is not to be found again by the next call
+  throw VendorError("cuda",
+                    fmt::format("{}: {}: {}", call, cudaGetErrorName(status), cudaGetErrorString(status)));
+}
+
+namespace {
+
+class DeviceMemory final : public MemorySource {
+ public:
+  explicit DeviceMemory(int index) : name_(fmt::format("cuda:{}", index)) {}
+
+  void* acquire(std::size_t bytes) override {
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
+    cudaGetLastError();
+    return nullptr;
+  }
+  void release(void* segment, std::size_t) override { cudaFree(segment); }
+  std::string_view name() const override { return name_; }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace
+
+CudaBackend::CudaBackend(int index) : index_(index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  for (cudaEvent_t& event : events_)
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  check(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped),
+        "cudaHostAlloc");
+  *fault_ = {};
+  allocator_ = std::make_unique<CachingAllocator>(std::make_unique<DeviceMemory>(index));
+}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(stream_);
+  allocator_.reset();
+  cudaFreeHost(fault_);
+  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  cudaStreamDestroy(stream_);
+}
+
+void CudaBackend::synchronize() {
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  reached_ = last_mark_;
+  if (fault_->raised != 0) throw_fault();
+}
+
+void CudaBackend::throw_fault() {
+  const Fault fault = *fault_;
+  *fault_ = {};
+  throw UserError(fault.op, fmt::format("index {} at position {} lies outside [0,{})", fault.index,
+                                        fault.position, fault.bound));
+}
+
+// ---- Marks
+// ----------------------------------------------------------------------------------------------------
+
+std::uint64_t CudaBackend::mark() {
+  ++last_mark_;
+  // The slot's earlier mark is forgotten, which is safe once it is reached.
+  if (last_mark_ > kMarks && reached_ < last_mark_ - kMarks) wait_for(last_mark_ - kMarks);
+  check(cudaEventRecord(events_[last_mark_ % kMarks], stream_), "cudaEventRecord");
+  return last_mark_;
+}
+
+bool CudaBackend::reached(std::uint64_t mark) {
+  if (mark <= reached_) return true;
+  const cudaError_t status = cudaEventQuery(events_[mark % kMarks]);
+  if (status == cudaErrorNotReady) return false;
+  check(status, "cudaEventQuery");
+  reached_ = mark;
+  return true;
+}
+
+void CudaBackend::wait_for(std::uint64_t mark) {
+  if (mark <= reached_) return;
+  check(cudaEventSynchronize(events_[mark % kMarks]), "cudaEventSynchronize");
+  reached_ = mark;
+}
+
+}  // namespace tandem::cuda

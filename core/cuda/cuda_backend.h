@@ -1,0 +1,145 @@
+// The backend of one NVIDIA GPU: cuBLASLt for products, cuDNN for convolutions, own kernels for everything
+// else.
+//
+// Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
+// used in the order of that stream, so a block that is given back may be handed out while kernels before
+// still use it. A copy to the host waits. One file of core/cuda per family holds the bodies.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "core/backend.h"
+#include "core/cuda/fault.h"
+
+namespace tandem::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  // Throws VendorError when the device cannot be used.
+  explicit CudaBackend(int index);
+  ~CudaBackend() override;
+
+  Device device() const override { return {DeviceType::cuda, static_cast<std::int8_t>(index_)}; }
+  CachingAllocator& allocator() override { return *allocator_; }
+  // Also throws UserError when a kernel found a bad index since the last time.
+  void synchronize() override;
+
+  // ---- elementwise
+  void fill(const Tensor& y, double value) override;
+  void copy_bytes(const Tensor& x, const Tensor& y) override;
+  void cast(const Tensor& x, const Tensor& y, bool accumulate) override;
+  void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
+                 bool accumulate) override;
+  // ---- shape
+  void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
+                    const Shape& extents, bool accumulate) override;
+  void resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) override;
+  void resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) override;
+  // ---- reduce
+  void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) override;
+  void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) override;
+  // ---- matmul
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+              const MatmulOptions& options) override;
+  // ---- conv
+  void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+              const Conv2dOptions& options) override;
+  void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                             const Conv2dOptions& options, bool accumulate) override;
+  void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                              const Conv2dOptions& options, bool accumulate) override;
+  // ---- pool
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
+                  const Pool2dOptions& options) override;
+  void max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
+                           const Pool2dOptions& options) override;
+  void max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
+                         const Pool2dOptions& options) override;
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override;
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) override;
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
+  // ---- norm
+  void batch_norm_train(const BatchNormForward& args) override;
+  void batch_norm_infer(const BatchNormForward& args) override;
+  void batch_norm_backward(const BatchNormBackward& args) override;
+  void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
+                  const Tensor& mean, const Tensor& rstd) override;
+  void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                           const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta) override;
+  void group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
+                  const Tensor& y, const Tensor& mean, const Tensor& rstd) override;
+  void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                           Index groups, const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta) override;
+  // ---- softmax
+  void softmax(const Tensor& x, int axis, bool log, const Tensor& y) override;
+  void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) override;
+  void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+                     const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
+                     const Tensor& lse) override;
+  void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+                              const CrossEntropyOptions& options, const Tensor& lse, const Tensor& dloss,
+                              const Tensor& dlogits) override;
+  // ---- index
+  void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
+  void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;
+  void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y, const char* op) override;
+  void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
+                 std::optional<Index> skip) override;
+  void one_hot(const Tensor& index, const Tensor& y) override;
+  void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
+            const Tensor& indices) override;
+  // ---- random
+  void random_uniform(const RandomKey& key, const Tensor& y, double low, double high) override;
+  void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
+  void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
+  // ---- update
+  void note_loss(const Tensor& loss, const Tensor& scale) override;
+  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                       const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
+  void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
+               const Tensor& target, const Tensor& state, const Tensor& scale) override;
+  void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                const Tensor& scale) override;
+  void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+              const Tensor& scale) override;
+  void update_scale(const ScaleRules& rules, const Tensor& scale) override;
+  void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
+              const Tensor& state) override;
+  void commit(const Tensor& source, const Tensor& target, const Tensor& state) override;
+  void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                      const Tensor& state) override;
+  void round_to(const Tensor& x, DType dtype) override;
+  void scale_and_limit(const Tensor& x, double factor, double limit) override;
+  std::uint64_t mark() override;
+  bool reached(std::uint64_t mark) override;
+  void wait_for(std::uint64_t mark) override;
+
+  cudaStream_t stream() const { return stream_; }
+  // Where kernels report a bad index; device and host see the same memory.
+  Fault* fault() const { return fault_; }
+  // Uninitialised memory for the life of a call.
+  Tensor workspace(const Shape& shape, DType dtype) const {
+    return Tensor::empty(shape, {dtype, device(), MemoryKind::workspace});
+  }
+
+ private:
+  void throw_fault();
+
+  int index_;
+  std::unique_ptr<CachingAllocator> allocator_;
+  cudaStream_t stream_ = nullptr;
+  Fault* fault_ = nullptr;
+  // A ring of events: mark m lies in slot m % kMarks.
+  static constexpr std::size_t kMarks = 8;
+  std::array<cudaEvent_t, kMarks> events_{};
+  std::uint64_t last_mark_ = 0, reached_ = 0;
+};
+
+}  // namespace tandem::cuda

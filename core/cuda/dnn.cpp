@@ -1,0 +1,641 @@
+// A graph of the frontend is built anew for every candidate plan, so that candidates are dropped one by one.
+//
+// What cuDNN 9.19 offers on an H100, asked through plans_on: ready-made engines where operands and result
+// share one type; f32 from 16-bit operands and a bias on 16-bit results only from engines that are compiled
+// for the shape, which take such a result from a pointwise operation behind the convolution; f64 in channels
+// last not at all.
+#include "core/cuda/dnn.h"
+
+#include <cuda_runtime.h>
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <bit>
+#include <istream>
+#include <limits>
+#include <optional>
+#include <ostream>
+#include <unordered_map>
+#include <utility>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/error.h"
+
+namespace tandem::cuda::dnn {
+
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using Attributes = fe::graph::Tensor_attributes;
+using Dims = std::vector<std::int64_t>;
+
+// In the order of the addresses of Plan::run: the frontend takes addresses by ascending id.
+enum Id : std::int64_t { kFirst = 1, kSecond, kBias, kResult };
+
+constexpr std::string_view name_of(Pass pass) {
+  constexpr std::string_view names[] = {"conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"};
+  return names[static_cast<int>(pass)];
+}
+
+std::string advice_for(const Convolution& p) {
+  std::string advice;
+  if (is_16bit(p.dtype) && (p.channels % 8 != 0 || p.out_channels % 8 != 0))
+    advice = "channel counts that are multiples of 8 have more plans; ";
+  if (rules().deterministic) advice += "fewer plans are deterministic; ";
+  return advice +
+         "another data type or a smaller data.batch_size may have a plan; CUDNN_LOGLEVEL_DBG=2 with "
+         "CUDNN_LOGDEST_DBG=stderr shows the reasons of cuDNN";
+}
+
+[[noreturn]] void fail(Pass pass, const Convolution& p, std::string_view call, std::string_view text) {
+  constexpr std::size_t kMostText = 800;  // cuDNN may give its reasons for every engine
+  throw VendorError("cudnn", fmt::format("{}: {}: {}; {}; {}", name_of(pass), call, text.substr(0, kMostText),
+                                         to_string(p), advice_for(p)));
+}
+
+void check(cudnnStatus_t status, std::string_view call) {
+  if (status == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
+  throw VendorError("cudnn",
+                    fmt::format("{}: {}; the driver, the CUDA toolkit and cuDNN must fit one another", call,
+                                cudnnGetErrorString(status)));
+}
+
+// ---- Graphs
+
+fe::DataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::f32:
+      return fe::DataType_t::FLOAT;
+    default:
+      throw InternalError("cudnn", fmt::format("{} is not a type of its convolutions", name_of(dtype)));
+  }
+}
+
+// cuDNN names axes as NCHW; the strides say channels last.
+struct Layout {
+  Dims dims, strides;
+};
+
+Layout channels_last(Index n, Index h, Index w, Index c) { return {{n, c, h, w}, {h * w * c, 1, w * c, c}}; }
+
+struct Layouts {
+  Layout x, filter, y;
+};
+
+Layouts layouts_of(const Convolution& p) {
+  return {channels_last(p.batch, p.height, p.width, p.channels),
+          channels_last(p.out_channels, p.kernel_height, p.kernel_width, p.channels / p.options.groups),
+          channels_last(p.batch, p.out_height, p.out_width, p.out_channels)};
+}
+
+template <class Options>
+Options with_options(const Conv2dOptions& o) {
+  Options options;
+  options.set_padding({o.padding[0], o.padding[1]})
+      .set_stride({o.stride[0], o.stride[1]})
+      .set_dilation({o.dilation[0], o.dilation[1]});
+  return options;
+}
+
+std::unique_ptr<Graph> describe(Pass pass, const Convolution& p) {
+  auto graph = std::make_unique<Graph>();
+  graph->set_io_data_type(type_of(p.dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto input = [&](const char* name, Id id, const Layout& layout, DType dtype) {
+    return graph->tensor(Attributes()
+                             .set_name(name)
+                             .set_uid(id)
+                             .set_dim(layout.dims)
+                             .set_stride(layout.strides)
+                             .set_data_type(type_of(dtype)));
+  };
+  const Layouts at = layouts_of(p);
+  std::shared_ptr<Attributes> result;
+  const Layout* layout = nullptr;
+  switch (pass) {
+    case Pass::forward:
+      layout = &at.y;
+      result =
+          graph->conv_fprop(input("x", kFirst, at.x, p.dtype), input("filter", kSecond, at.filter, p.dtype),
+                            with_options<fe::graph::Conv_fprop_attributes>(p.options));
+      break;
+    case Pass::input_gradient:
+      layout = &at.x;
+      result =
+          graph->conv_dgrad(input("dy", kFirst, at.y, p.dtype), input("filter", kSecond, at.filter, p.dtype),
+                            with_options<fe::graph::Conv_dgrad_attributes>(p.options));
+      break;
+    case Pass::filter_gradient: {
+      layout = &at.filter;
+      const auto x = input("x", kFirst, at.x, p.dtype);
+      result = graph->conv_wgrad(input("dy", kSecond, at.y, p.dtype), x,
+                                 with_options<fe::graph::Conv_wgrad_attributes>(p.options));
+      break;
+    }
+  }
+  const auto shape = [&] { result->set_dim(layout->dims).set_stride(layout->strides); };
+  shape();
+  const auto follow_with = [&](auto&&... operands) {
+    result->set_data_type(fe::DataType_t::FLOAT);
+    result = graph->pointwise(result, operands...);
+    shape();
+  };
+  using fe::graph::Pointwise_attributes;
+  if (p.bias) {
+    const auto bias = input("bias", kBias, channels_last(1, 1, 1, p.out_channels), DType::f32);
+    follow_with(bias, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  } else if (p.result != p.dtype) {
+    follow_with(Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
+  }
+  result->set_output(true).set_uid(kResult).set_data_type(type_of(p.result));
+  return graph;
+}
+
+// Nothing, or where and why it failed.
+struct Failure {
+  std::string call, text;
+};
+using Outcome = std::optional<Failure>;
+
+Outcome outcome(std::string_view call, fe::error_t status) {
+  if (status.is_good()) return {};
+  return Failure{std::string(call), status.get_message()};
+}
+
+constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;  // bytes
+
+// Asks the heuristics. A handle, or the description of a device that the graph holds already.
+Outcome query(Graph& graph, cudnnHandle_t handle, const Convolution& problem, const Rules& rules) try {
+  if (auto bad = outcome("validate", graph.validate())) return bad;
+  if (auto bad = outcome("build_operation_graph",
+                         handle ? graph.build_operation_graph(handle) : graph.build_operation_graph()))
+    return bad;
+  if (auto bad = outcome("create_execution_plans",
+                         graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
+    return bad;
+  using enum fe::NumericalNote_t;
+  // Sums in 16 bits are not f32 sums, and the largest Winograd tiles lose several bits.
+  std::vector<fe::NumericalNote_t> unwanted = {REDUCED_PRECISION_REDUCTION, WINOGRAD_TILE_13x13};
+  if (rules.deterministic) unwanted.push_back(NONDETERMINISTIC);
+  // cuDNN 9.19 notes no conversion of the inputs with its TF32 engines, but tensor cores know no other f32.
+  if (problem.dtype == DType::f32 && !rules.allow_tf32)
+    unwanted.insert(unwanted.end(), {TENSOR_CORE, DOWN_CONVERT_INPUTS});
+  graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kMostWorkspace);
+  return {};
+} catch (const fe::cudnnException& error) {  // builders of descriptors throw what graphs return
+  return Failure{"build_operation_graph", error.what()};
+}
+
+std::string name_at(const Graph& graph, std::int64_t index) {
+  std::string name;
+  return graph.get_plan_name_at_index(index, name).is_good() ? name : std::string();
+}
+
+// ---- Devices
+
+struct Key {
+  Pass pass;
+  Convolution problem;
+  Rules rules;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+struct Hash {
+  std::size_t operator()(const Key& key) const {
+    const Convolution& p = key.problem;
+    const Conv2dOptions& o = p.options;
+    std::uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (const std::int64_t word : {p.batch,
+                                    p.height,
+                                    p.width,
+                                    p.channels,
+                                    p.out_height,
+                                    p.out_width,
+                                    p.out_channels,
+                                    p.kernel_height,
+                                    p.kernel_width,
+                                    o.stride[0],
+                                    o.stride[1],
+                                    o.padding[0],
+                                    o.padding[1],
+                                    o.dilation[0],
+                                    o.dilation[1],
+                                    o.groups,
+                                    static_cast<Index>(key.pass),
+                                    static_cast<Index>(p.dtype),
+                                    static_cast<Index>(p.result),
+                                    Index{p.bias},
+                                    Index{key.rules.deterministic},
+                                    Index{key.rules.allow_tf32},
+                                    Index{key.rules.tune},
+                                    static_cast<Index>(std::bit_cast<std::uint32_t>(key.rules.wide_cost))}) {
+      hash ^= static_cast<std::uint64_t>(word);
+      hash *= 0xff51afd7ed558ccdu;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+struct Library {
+  cudnnHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  Choices choices;
+  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;
+};
+
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  tandem::cuda::check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+// Plans load code, which is not to be mistaken for a part of the work that is being captured.
+class OutsideCapture {
+ public:
+  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+// Never destroyed: at the end of the process the CUDA runtime may be gone before static objects are.
+Library& library_of(const CudaBackend& backend) {
+  static auto* libraries = new std::array<Library, std::numeric_limits<std::int8_t>::max() + 1>();
+  Library& library = libraries->at(backend.device().index);
+  if (!library.handle) {
+    const OutsideCapture outside;
+    check(cudnnCreate(&library.handle), "cudnnCreate");
+    cudaDeviceProp properties{};
+    tandem::cuda::check(cudaGetDeviceProperties(&properties, backend.device().index),
+                        "cudaGetDeviceProperties");
+    library.choices.made_by =
+        fmt::format("cuDNN {} on {}, {} multiprocessors", cudnnGetVersion(),
+                    static_cast<const char*>(properties.name), properties.multiProcessorCount);
+  }
+  if (library.stream != backend.stream()) {
+    check(cudnnSetStream(library.handle, backend.stream()), "cudnnSetStream");
+    library.stream = backend.stream();
+  }
+  return library;
+}
+
+class Event {
+ public:
+  Event() { tandem::cuda::check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) {
+    tandem::cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  float milliseconds_since(const Event& start) const {
+    float milliseconds = 0;
+    tandem::cuda::check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+    tandem::cuda::check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
+    return milliseconds;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// One plan that is ready to run.
+struct Candidate {
+  std::unique_ptr<Graph> graph;
+  std::int64_t index = 0;
+  std::string name;
+  std::int64_t workspace = 0;  // bytes
+};
+
+// How the table of choices names a plan, and what precedes its name there.
+std::string choice_text(const Convolution& carried, std::string_view name) {
+  return fmt::format("{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "", name);
+}
+
+using Addresses = std::array<const void*, 4>;
+
+Outcome execute(const Candidate& candidate, cudnnHandle_t handle, const CudaBackend& backend,
+                const Addresses& addresses) {
+  constexpr std::size_t kWorkspaceAlignment = 256;
+  void* pointers[4];
+  int count = 0;
+  for (const void* address : addresses) {
+    if (address) pointers[count++] = const_cast<void*>(address);
+  }
+  // Given back before the kernels run, and rightly so: blocks are used in the order of the stream.
+  Tensor workspace;
+  void* room = nullptr;
+  if (candidate.workspace > 0) {
+    workspace = backend.workspace({candidate.workspace + static_cast<Index>(kWorkspaceAlignment)}, DType::u8);
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace.raw());
+    room = reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                   kWorkspaceAlignment);
+  }
+  return outcome("execute",
+                 candidate.graph->execute_plan_at_index(handle, pointers, count, room, candidate.index));
+}
+
+}  // namespace
+
+// ---- Plans
+
+class Plan::Impl {
+ public:
+  Impl(Key key, Convolution carried) : key_(std::move(key)), carried_(std::move(carried)) {}
+
+  // Builds the plan of the table of choices, or else the first that builds.
+  Outcome build(Library& library) {
+    auto graph = describe(key_.pass, carried_);
+    if (auto bad = query(*graph, library.handle, carried_, key_.rules)) return bad;
+    const std::int64_t count = graph->get_execution_plan_count();
+    const auto& known = library.choices.plan_of;
+    if (const auto it = known.find(text()); it != known.end()) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (choice_text(carried_, name_at(*graph, i)) != it->second) continue;
+        if (graph->build_plan_at_index(i).is_bad()) break;
+        chosen_ = ready(std::move(graph), i);
+        tuned_ = true;
+        return {};
+      }
+    }
+    Outcome last = Failure{"create_execution_plans", "no plan is allowed by the rules"};
+    for (std::int64_t i = 0; i < count; ++i) {
+      last = outcome("build_plan", graph->build_plan_at_index(i));
+      if (last) continue;
+      chosen_ = ready(std::move(graph), i);
+      tuned_ = key_.rules.deterministic || !key_.rules.tune;
+      return {};
+    }
+    return last;
+  }
+
+  void run(CudaBackend& backend, const Addresses& addresses) {
+    Library& library = library_of(backend);
+    if (!tuned_ && !is_captured(backend.stream())) [[unlikely]]
+      tune(library, backend, addresses);
+    if (auto bad = execute(chosen_, library.handle, backend, addresses))
+      fail(key_.pass, carried_, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
+  }
+
+  const Convolution& carried() const { return carried_; }
+  const Candidate& chosen() const { return chosen_; }
+  bool tuned() const { return tuned_; }
+  // The plan to use from now on; nullptr: this one.
+  std::unique_ptr<Impl>& successor() { return successor_; }
+
+ private:
+  static constexpr std::size_t kCandidates = 12;
+  // Runs between two events, and how often that is measured; the shortest counts. A candidate that takes
+  // kHopeless times as long as the best is measured once.
+  static constexpr int kRuns = 3, kRounds = 3;
+  static constexpr float kHopeless = 1.3f;
+
+  std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }
+
+  static Candidate ready(std::unique_ptr<Graph> graph, std::int64_t index) {
+    Candidate candidate{std::move(graph), index, {}, 0};
+    candidate.name = name_at(*candidate.graph, index);
+    candidate.workspace = candidate.graph->get_workspace_size_plan_at_index(index);
+    return candidate;
+  }
+
+  // Of one run; nullopt when the candidate cannot run here.
+  static std::optional<float> milliseconds(const Candidate& candidate, cudnnHandle_t handle,
+                                           const CudaBackend& backend, const Addresses& addresses,
+                                           std::optional<float> to_beat) try {
+    if (execute(candidate, handle, backend, addresses)) return {};
+    Event start, end;
+    float best = std::numeric_limits<float>::max();
+    for (int round = 0; round < kRounds; ++round) {
+      start.record(backend.stream());
+      for (int i = 0; i < kRuns; ++i) {
+        if (execute(candidate, handle, backend, addresses)) return {};
+      }
+      end.record(backend.stream());
+      best = std::min(best, end.milliseconds_since(start) / kRuns);
+      if (to_beat && best > kHopeless * *to_beat) break;
+    }
+    return best;
+  } catch (const VendorError&) {  // such as no room for its workspace
+    return {};
+  }
+
+  // Keeps the fastest of the first plans that build.
+  void tune(Library& library, const CudaBackend& backend, const Addresses& addresses) {
+    milliseconds_ = milliseconds(chosen_, library.handle, backend, addresses, {});
+    std::size_t tried = 1;
+    for (std::int64_t i = chosen_.index + 1; tried < kCandidates; ++i) {
+      auto graph = describe(key_.pass, carried_);
+      if (query(*graph, library.handle, carried_, key_.rules)) break;
+      const std::int64_t count = graph->get_execution_plan_count();
+      while (i < count && graph->build_plan_at_index(i).is_bad()) ++i;
+      if (i >= count) break;
+      Candidate candidate = ready(std::move(graph), i);
+      const auto time = milliseconds(candidate, library.handle, backend, addresses, milliseconds_);
+      ++tried;
+      if (!time || (milliseconds_ && *milliseconds_ <= *time)) continue;
+      milliseconds_ = time;
+      std::swap(chosen_, candidate);
+    }
+    tuned_ = true;
+    if (carried_.result != carried_.dtype && find_successor(library, backend, addresses)) return;
+    if (milliseconds_) library.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
+  }
+
+  // Whether rounding to 16 bits is so much faster than writing f32 that the rules prefer it.
+  bool find_successor(Library& library, const CudaBackend& backend, Addresses addresses) {
+    Convolution narrow = carried_;
+    narrow.result = narrow.dtype;
+    narrow.bias = false;
+    auto other = std::make_unique<Impl>(key_, narrow);
+    if (other->build(library)) return false;
+    addresses[2] = nullptr;
+    other->tune(library, backend, addresses);  // its result fits where the f32 result goes
+    if (!other->milliseconds_ ||
+        (milliseconds_ && *milliseconds_ <= key_.rules.wide_cost * *other->milliseconds_))
+      return false;
+    successor_ = std::move(other);
+    return true;
+  }
+
+  Key key_;
+  Convolution carried_;
+  Candidate chosen_;
+  bool tuned_ = false;
+  std::optional<float> milliseconds_;  // of one run of `chosen_`, when it was timed
+  std::unique_ptr<Impl> successor_;
+};
+
+Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Plan::~Plan() = default;
+const Convolution& Plan::carried() const { return impl_->carried(); }
+const std::string& Plan::name() const { return impl_->chosen().name; }
+bool Plan::tuned() const { return impl_->tuned(); }
+std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->chosen().workspace); }
+void Plan::run(CudaBackend& backend, const Addresses& addresses) { impl_->run(backend, addresses); }
+
+Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem) {
+  Library& library = library_of(backend);
+  const Key key{pass, problem, rules()};
+  // A plan may go once its kernels are done; a stream that is captured cannot be waited for.
+  const auto wait = [&] {
+    if (is_captured(backend.stream())) return false;
+    tandem::cuda::check(cudaStreamSynchronize(backend.stream()), "cudaStreamSynchronize");
+    return true;
+  };
+  if (const auto it = library.plans.find(key); it != library.plans.end()) {
+    if (auto& successor = it->second->impl_->successor(); successor && wait()) [[unlikely]]
+      it->second = std::make_unique<Plan>(std::move(successor));
+    return *it->second;
+  }
+  const OutsideCapture outside;
+  std::vector<Convolution> carried = alternatives(pass, problem, key.rules);
+  const auto& known = library.choices.plan_of;
+  if (const auto it = known.find(key_text(pass, problem, key.rules)); it != known.end()) {
+    std::stable_partition(carried.begin(), carried.end(),
+                          [&](const Convolution& p) { return it->second.starts_with(choice_text(p, {})); });
+  }
+  Failure last;
+  for (const Convolution& p : carried) {
+    auto impl = std::make_unique<Plan::Impl>(key, p);
+    if (auto bad = impl->build(library)) {
+      last = std::move(*bad);
+      continue;
+    }
+    // Shapes that never repeat must not fill the memory: a full cache starts over.
+    constexpr std::size_t kCapacity = 1024;
+    if (library.plans.size() >= kCapacity && wait()) library.plans.clear();
+    return *library.plans.emplace(key, std::make_unique<Plan>(std::move(impl))).first->second;
+  }
+  fail(pass, problem, last.call, last.text);
+}
+
+// ---- Problems
+
+Rules& rules() {
+  static Rules rules;
+  return rules;
+}
+
+std::string to_string(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  return fmt::format(
+      "{} → {}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding [{},{}], "
+      "dilation [{},{}], groups {}",
+      tandem::name_of(p.dtype), tandem::name_of(p.result), p.bias ? " + bias" : "", p.batch, p.height,
+      p.width, p.channels, p.out_channels, p.kernel_height, p.kernel_width, p.channels / o.groups, p.batch,
+      p.out_height, p.out_width, p.out_channels, o.stride[0], o.stride[1], o.padding[0], o.padding[1],
+      o.dilation[0], o.dilation[1], o.groups);
+}
+
+std::string key_text(Pass pass, const Convolution& problem, const Rules& rules) {
+  return fmt::format("{}: {}{}{}{}", name_of(pass), to_string(problem),
+                     rules.deterministic ? ", deterministic" : "",
+                     problem.dtype == DType::f32 && !rules.allow_tf32 ? ", no TF32" : "",
+                     is_16bit(problem.dtype) && (problem.bias || problem.dtype != problem.result)
+                         ? fmt::format(", f32 for up to {} times the time", rules.wide_cost)
+                         : std::string());
+}
+
+bool expressible(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  const auto fits = [&](Index extent, Index kernel, Index out, int axis) {
+    const Index reach = extent + 2 * o.padding[axis] - o.dilation[axis] * (kernel - 1) - 1;
+    return reach >= 0 && out == reach / o.stride[axis] + 1;
+  };
+  return p.batch > 0 && p.height > 0 && p.width > 0 && p.channels > 0 && p.out_channels > 0 &&
+         fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
+}
+
+void validate(Pass pass, const Convolution& problem) {
+  if (auto bad = outcome("validate", describe(pass, problem)->validate()))
+    fail(pass, problem, bad->call, bad->text);
+}
+
+std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
+  std::vector<Convolution> result;
+  const auto add = [&](DType dtype, bool bias) {
+    Convolution p = problem;
+    p.result = dtype;
+    p.bias = bias;
+    const bool widens = p.result != p.dtype;
+    if ((rules.wide_cost > 0 || !widens) && std::find(result.begin(), result.end(), p) == result.end())
+      result.push_back(p);
+  };
+  add(problem.result, problem.bias);
+  // Without its bias a sum is kept in f32 until the bias has been added, if at all possible.
+  add(problem.bias ? DType::f32 : problem.result, false);
+  add(problem.dtype, false);
+  return result;
+}
+
+std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
+                                  const Rules& rules) {
+  auto device = std::make_shared<fe::DeviceProperties>();
+  const std::vector<std::uint8_t> bytes(description.begin(), description.end());
+  if (auto bad = outcome("description of a device", device->deserialize(bytes)))
+    fail(pass, problem, bad->call, bad->text);
+  auto graph = describe(pass, problem);
+  graph->set_device_properties(device);
+  if (auto bad = query(*graph, nullptr, problem, rules)) {
+    if (bad->call == "create_execution_plans") return {};
+    fail(pass, problem, bad->call, bad->text);
+  }
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
+    if (graph->build_plan_at_index(i).is_good()) names.push_back(name_at(*graph, i));
+  }
+  return names;
+}
+
+// ---- The table of choices
+
+namespace {
+
+constexpr std::string_view kTitle = "plans chosen by ";
+
+}  // namespace
+
+void write(std::ostream& out, const Choices& choices) {
+  out << kTitle << choices.made_by << '\n';
+  for (const auto& [key, name] : choices.plan_of) out << key << '\t' << name << '\n';
+}
+
+Choices read_choices(std::istream& in) {
+  Choices choices;
+  std::string line;
+  require(std::getline(in, line) && line.starts_with(kTitle), "cudnn plans",
+          "the table must start with \"{}\", got \"{}\"", kTitle, line);
+  choices.made_by = line.substr(kTitle.size());
+  while (std::getline(in, line)) {
+    const std::size_t tab = line.find('\t');
+    require(tab != std::string::npos, "cudnn plans", "a line must be a shape, a tab and a plan, got \"{}\"",
+            line);
+    choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return choices;
+}
+
+const Choices& choices(const CudaBackend& backend) { return library_of(backend).choices; }
+
+bool adopt(const CudaBackend& backend, const Choices& choices) {
+  Choices& own = library_of(backend).choices;
+  if (choices.made_by != own.made_by) return false;
+  for (const auto& [key, name] : choices.plan_of) own.plan_of.insert_or_assign(key, name);
+  return true;
+}
+
+}  // namespace tandem::cuda::dnn

@@ -1,0 +1,136 @@
+// The one door to cuDNN: convolutions as graphs, the choice among the plans cuDNN offers for one, and its
+// execution. No type of cuDNN appears here; its headers stay in dnn.cpp.
+//
+// Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]; sums are f32. What cuDNN can
+// write is not always what is asked: it computes no f64 and, on many shapes, neither adds a bias nor writes
+// f32 from 16-bit operands. A plan says what it carries out (`carried`), decided once per shape, and the
+// caller does the rest.
+//
+// A shape's plan is chosen at its first run by timing cuDNN's candidates on the data at hand; while a stream
+// is captured, or where results must be the same in every run, it is the one that cuDNN's heuristics put
+// first. `choices` and `adopt` carry the table of chosen plans from one run to the next. One thread drives a
+// device.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/backend.h"
+
+namespace tandem::cuda {
+
+class CudaBackend;
+
+namespace dnn {
+
+enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };
+
+struct Convolution {
+  Index batch, height, width, channels;
+  Index out_height, out_width, out_channels;
+  Index kernel_height, kernel_width;
+  Conv2dOptions options;
+  DType dtype = DType::f32;   // of both operands: f32, f16 or bf16
+  DType result = DType::f32;  // of what the pass writes: dtype or f32
+  bool bias = false;          // forward only: f32 [O], added before the result is rounded
+  friend bool operator==(const Convolution&, const Convolution&) = default;
+};
+
+// "f16 → f32 + bias, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
+std::string to_string(const Convolution& problem);
+
+// Whether cuDNN's descriptors can say this: nothing is empty, and y has every position that the padded image
+// has room for.
+bool expressible(const Convolution& problem);
+
+// What restricts the choice of a plan.
+struct Rules {
+  bool deterministic = false;  // only plans with the same bits in every run, and none chosen by timing
+  bool allow_tf32 = true;  // f32 operands may be rounded to 11 significant bits on their way to tensor cores
+  bool tune = true;        // choose by timing
+  // How many times as long as a plan that rounds to 16 bits one may take that writes f32 from 16-bit
+  // operands; 0: none is wanted. Where nothing is timed, a plan that writes f32 is taken if there is one.
+  float wide_cost = 1.25f;
+  friend bool operator==(const Rules&, const Rules&) = default;
+};
+
+// The rules of this process; a change applies to shapes from their next call on.
+Rules& rules();
+inline bool& deterministic() { return rules().deterministic; }
+inline bool& allow_tf32() { return rules().allow_tf32; }
+
+// The line of a shape in the table of choices.
+std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
+
+// Builds the graph of a pass and has the frontend check it; needs no device. Throws VendorError.
+void validate(Pass pass, const Convolution& problem);
+
+// What a plan for `problem` may carry out instead, best first; the problem itself comes first.
+std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);
+
+// The names of the plans that cuDNN's heuristics offer, and cuDNN builds, for the device that `description`
+// describes (cuDNN's JSON, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION), in their order; needs no device.
+// Without the CUDA driver the engines that are compiled for a shape are missing. Throws VendorError when the
+// description or the graph is refused.
+std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
+                                  const Rules& rules);
+
+class Plan {
+ public:
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // What cuDNN computes: the problem asked for, or the same without its bias, or with a 16-bit result.
+  // Another plan may follow this one after its first run, if writing f32 turns out to cost too much.
+  const Convolution& carried() const;
+  const std::string& name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"
+  bool tuned() const;               // chosen by timing, by the table of choices or by rule; does not change
+  std::size_t workspace_bytes() const;
+
+  // Addresses of both operands, of the bias (or nullptr) and of the result, aligned to kAlignment: forward
+  // [x, filter, bias, y]; input_gradient [dy, filter, nullptr, dx]; filter_gradient [x, dy, nullptr,
+  // dfilter]. The result is overwritten, at the first run several times, and may not overlap the operands.
+  void run(CudaBackend& backend, const std::array<const void*, 4>& addresses);
+
+  static constexpr std::size_t kAlignment = 16;
+
+  class Impl;
+  explicit Plan(std::unique_ptr<Impl> impl);
+
+ private:
+  friend Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The plan of a pass under the rules of this process; valid until the next call. Throws VendorError when
+// cuDNN has none for any alternative.
+Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem);
+
+// ---- The table of choices
+
+struct Choices {
+  std::string made_by;                         // cuDNN's version and the GPU
+  std::map<std::string, std::string> plan_of;  // key_text → "RESULT: NAME", such as "bf16: eng65_k2=5_k13=1"
+  friend bool operator==(const Choices&, const Choices&) = default;
+};
+
+// One line for `made_by`, then one line "key<tab>name" each.
+void write(std::ostream& out, const Choices& choices);
+// Throws UserError for text that `write` did not write.
+Choices read_choices(std::istream& in);
+
+// What has been chosen on this device so far, and adopted.
+const Choices& choices(const CudaBackend& backend);
+// Takes choices made by the same version on the same GPU for shapes that have no plan yet; false, and nothing
+// changes, when others made them.
+bool adopt(const CudaBackend& backend, const Choices& choices);
+
+}  // namespace dnn
+}  // namespace tandem::cuda

@@ -1,0 +1,285 @@
+// Elementwise kernels: fill, copies, casts and `pointwise`.
+//
+// A formula over operands of one type and y's shape moves 16 bytes a thread; anything else (broadcasting,
+// mixed types) takes the general kernel, which reads types at run time.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/error.h"
+#include "core/kernels/formulas.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+constexpr int kMaxOperands = 3;
+
+template <class F, class C>
+__device__ __forceinline__ C evaluate(const formulas::Constants<C>& c, const C* x) {
+  if constexpr (F::arity == 1) {
+    return F::eval(c, x[0]);
+  } else if constexpr (F::arity == 2) {
+    return F::eval(c, x[0], x[1]);
+  } else {
+    return F::eval(c, x[0], x[1], x[2]);
+  }
+}
+
+// ---- One type, one shape
+
+template <class T>
+struct Operands {
+  const T* at[kMaxOperands];
+};
+
+template <class F, class T, bool kAccumulate>
+__global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count) {
+  using C = ComputeType<T>;
+  using Values = Pack<T>;
+  const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
+  const Index packs = count / Values::kSize;
+  for (Index p = first; p < packs; p += stride) {
+    Values in[F::arity], out;
+#pragma unroll
+    for (int k = 0; k < F::arity; ++k) in[k] = reinterpret_cast<const Values*>(x.at[k])[p];
+    if constexpr (kAccumulate) out = reinterpret_cast<const Values*>(y)[p];
+#pragma unroll
+    for (int i = 0; i < Values::kSize; ++i) {
+      C operands[F::arity];
+#pragma unroll
+      for (int k = 0; k < F::arity; ++k) operands[k] = load(&in[k].value[i]);
+      C result = evaluate<F>(c, operands);
+      if constexpr (kAccumulate) result += load(&out.value[i]);
+      store(&out.value[i], result);
+    }
+    reinterpret_cast<Values*>(y)[p] = out;
+  }
+  for (Index i = packs * Values::kSize + first; i < count; i += stride) {
+    C operands[F::arity];
+#pragma unroll
+    for (int k = 0; k < F::arity; ++k) operands[k] = load(x.at[k] + i);
+    C result = evaluate<F>(c, operands);
+    if constexpr (kAccumulate) result += load(y + i);
+    store(y + i, result);
+  }
+}
+
+// ---- Any types, broadcast
+
+// The axes of y after merging those that every operand runs through alike; axis 0 is the innermost.
+struct Space {
+  int rank = 0;
+  Index extent[kMaxRank];
+  Index stride[kMaxOperands][kMaxRank];  // in elements; 0 where broadcast
+  Index count = 0;
+};
+
+struct AnyOperands {
+  const void* at[kMaxOperands];
+  DType dtype[kMaxOperands];
+};
+
+template <class F, class C>
+__global__ void general_kernel(formulas::Constants<C> c, AnyOperands x, Space space, void* y, DType y_dtype,
+                               bool accumulate) {
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < space.count; i += stride) {
+    Index offset[F::arity] = {};
+    Index rest = i;
+    for (int axis = 0; axis < space.rank; ++axis) {
+      const Index along = rest % space.extent[axis];
+      rest /= space.extent[axis];
+#pragma unroll
+      for (int k = 0; k < F::arity; ++k) offset[k] += along * space.stride[k][axis];
+    }
+    C operands[F::arity];
+#pragma unroll
+    for (int k = 0; k < F::arity; ++k) operands[k] = load_any<C>(x.at[k], x.dtype[k], offset[k]);
+    C result = evaluate<F>(c, operands);
+    if (accumulate) result += load_any<C>(y, y_dtype, i);
+    store_any(y, y_dtype, i, result);
+  }
+}
+
+Space merge_axes(std::span<const Tensor> inputs, const Shape& shape) {
+  Space space;
+  space.count = shape.numel();
+  std::array<Index, kMaxOperands> step;
+  step.fill(1);
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const Index extent = shape[axis];
+    Index stride[kMaxOperands] = {};
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const Shape& own = inputs[k].shape();
+      const int at = axis - (shape.rank() - own.rank());
+      const Index own_extent = at >= 0 ? own[at] : 1;
+      stride[k] = own_extent == 1 ? 0 : step[k];
+      step[k] *= own_extent;
+    }
+    if (extent == 1) continue;
+    const int last = space.rank - 1;
+    bool joins = space.rank > 0;
+    for (std::size_t k = 0; k < inputs.size() && joins; ++k)
+      joins = stride[k] == space.stride[k][last] * space.extent[last];
+    if (joins) {
+      space.extent[last] *= extent;
+      continue;
+    }
+    space.extent[space.rank] = extent;
+    for (std::size_t k = 0; k < inputs.size(); ++k) space.stride[k][space.rank] = stride[k];
+    ++space.rank;
+  }
+  return space;
+}
+
+// ---- Tables of kernels by formula
+
+struct Call {
+  Scalars scalars;
+  std::span<const Tensor> inputs;
+  const Tensor& y;
+  bool accumulate;
+  cudaStream_t stream;
+};
+
+// On the host, as the CPU backend converts its constants.
+template <class C>
+formulas::Constants<C> constants_of(const Scalars& scalars) {
+  formulas::Constants<C> c;
+  for (int i = 0; i < 4; ++i) c.value[i] = static_cast<C>(scalars[i]);
+  return c;
+}
+
+template <class F, class T>
+void run_uniform(const Call& call) {
+  Operands<T> operands{};
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
+  const Index count = call.y.numel();
+  const unsigned blocks = blocks_for(count, Index{kThreads} * Pack<T>::kSize);
+  const auto kernel = call.accumulate ? uniform_kernel<F, T, true> : uniform_kernel<F, T, false>;
+  launch("pointwise", kernel, blocks, kThreads, 0, call.stream, constants_of<ComputeType<T>>(call.scalars),
+         operands, call.y.data<T>(), count);
+}
+
+template <class F, class C>
+void run_general(const Call& call) {
+  AnyOperands operands{};
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    operands.at[k] = call.inputs[k].raw();
+    operands.dtype[k] = call.inputs[k].dtype();
+  }
+  const Space space = merge_axes(call.inputs, call.y.shape());
+  launch("pointwise", general_kernel<F, C>, blocks_for(space.count), kThreads, 0, call.stream,
+         constants_of<C>(call.scalars), operands, space, call.y.raw(), call.y.dtype(), call.accumulate);
+}
+
+using Run = void (*)(const Call&);
+
+template <class T, class F>
+constexpr Run uniform_entry() {
+  if constexpr (std::is_integral_v<T> && !F::kIntegral) {
+    return nullptr;
+  } else {
+    return &run_uniform<F, T>;
+  }
+}
+template <class C, class F>
+constexpr Run general_entry() {
+  if constexpr (std::is_integral_v<C> && !F::kIntegral) {
+    return nullptr;
+  } else {
+    return &run_general<F, C>;
+  }
+}
+
+template <class T, class... F>
+Run uniform_run(FormulaId id, formulas::FormulaList<F...>) {
+  static constexpr Run table[] = {uniform_entry<T, F>()...};
+  return table[static_cast<std::size_t>(id)];
+}
+template <class C, class... F>
+Run general_run(FormulaId id, formulas::FormulaList<F...>) {
+  static constexpr Run table[] = {general_entry<C, F>()...};
+  return table[static_cast<std::size_t>(id)];
+}
+
+Run run_for(FormulaId id, std::span<const Tensor> inputs, const Tensor& y) {
+  const formulas::Formulas all{};
+  bool uniform = is_floating(y.dtype()), f64 = y.dtype() == DType::f64, floating = is_floating(y.dtype());
+  for (const Tensor& x : inputs) {
+    uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() &&
+              reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
+    f64 = f64 || x.dtype() == DType::f64;
+    floating = floating || is_floating(x.dtype());
+  }
+  if (uniform && reinterpret_cast<std::uintptr_t>(y.raw()) % 16 == 0)
+    return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { return uniform_run<T>(id, all); });
+  if (f64) return general_run<double>(id, all);
+  return floating ? general_run<float>(id, all) : general_run<std::int64_t>(id, all);
+}
+
+template <class From, class To, bool kAccumulate>
+__global__ void cast_kernel(const From* x, To* y, Index count) {
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if constexpr (kAccumulate) {
+      using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
+      store(y + i, convert<C>(x[i]) + convert<C>(y[i]));
+    } else {
+      y[i] = convert<To>(x[i]);
+    }
+  }
+}
+
+template <class T>
+__global__ void fill_from_double(T* y, Index count, double value) {
+  const T converted = convert<T>(value);
+  const Index stride = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) y[i] = converted;
+}
+
+}  // namespace
+
+void CudaBackend::fill(const Tensor& y, double value) {
+  if (y.numel() == 0) return;
+  if (value == 0.0 && !std::signbit(value))
+    return check(cudaMemsetAsync(y.raw(), 0, y.bytes(), stream_), "cudaMemsetAsync");
+  visit_dtype(y.dtype(), [&]<class T>(TypeTag<T>) {
+    launch("fill", fill_from_double<T>, blocks_for(y.numel()), kThreads, 0, stream_, y.data<T>(), y.numel(),
+           value);
+  });
+}
+
+void CudaBackend::copy_bytes(const Tensor& x, const Tensor& y) {
+  if (x.bytes() == 0) return;
+  check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+}
+
+void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
+  if (y.numel() == 0) return;
+  visit_dtype(x.dtype(), [&]<class From>(TypeTag<From>) {
+    visit_dtype(y.dtype(), [&]<class To>(TypeTag<To>) {
+      const auto kernel = accumulate ? cast_kernel<From, To, true> : cast_kernel<From, To, false>;
+      launch("cast", kernel, blocks_for(y.numel()), kThreads, 0, stream_, x.data<From>(), y.data<To>(),
+             y.numel());
+    });
+  });
+}
+
+void CudaBackend::pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
+                            const Tensor& y, bool accumulate) {
+  if (y.numel() == 0) return;
+  const Run run = run_for(formula, inputs, y);
+  ensure(run != nullptr, "pointwise", "formula {} has no meaning for {}", static_cast<int>(formula),
+         name_of(y.dtype()));
+  run({scalars, inputs, y, accumulate, stream_});
+}
+
+}  // namespace tandem::cuda

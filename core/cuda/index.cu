@@ -1,0 +1,544 @@
+// Gather, scatter and one-hot. A bad index is reported by raise() and found by the host at the next
+// synchronisation; its element is skipped (gather and index_select write zero).
+//
+// Sums over repeated indices run in the order of the indices, as on the CPU: the pairs (target, position) are
+// sorted by target, which keeps the positions in order, and the thread at the first pair of a target adds its
+// segment one by one; only the loads of a segment are done several at once. scatter_add is index_add of
+// single elements, with the flat positions in y as the targets. A sum is rounded to y once.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/cuda/sort.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// ---- Indices
+
+// A checked reader of an index tensor.
+struct Indices {
+  const void* data;
+  bool narrow;  // i32, else i64
+  Index bound;
+  Fault* fault;
+  OpName op;
+
+  // The index at `position`, or -1 with a report when it lies outside [0, bound).
+  __device__ __forceinline__ Index at(Index position) const {
+    const Index index = narrow ? Index{static_cast<const std::int32_t*>(data)[position]}
+                               : static_cast<const std::int64_t*>(data)[position];
+    if (index >= 0 && index < bound) return index;
+    raise(fault, op, index, bound, position);
+    return -1;
+  }
+};
+
+Indices indices_of(const char* op, const Tensor& index, Index bound, Fault* fault) {
+  ensure(index.dtype() == DType::i32 || index.dtype() == DType::i64, op, "indices are {}, not i64 or i32",
+         name_of(index.dtype()));
+  Indices indices{index.raw(), index.dtype() == DType::i32, bound, fault, {}};
+  const std::string_view name = op;
+  std::memcpy(indices.op.text, name.data(), std::min(name.size(), sizeof(indices.op.text) - 1));
+  return indices;
+}
+
+bool is_multiple(const void* address, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+constexpr Index kMost32 = (Index{1} << 31) - 1;  // positions up to here are computed in 32 bits
+
+// Calls visit(Int{}) with the type that positions below `count` are computed in.
+template <class Visitor>
+void visit_positions(Index count, Visitor&& visit) {
+  if (count <= kMost32) {
+    visit(std::uint32_t{});
+  } else {
+    visit(std::uint64_t{});
+  }
+}
+
+// ---- gather and scatter_add: an index per element
+
+// The elements of a tensor of indices, and where they lie in a larger tensor that agrees with it in rank. The
+// axis of the index counts as a stride of 0.
+struct Lines {
+  int rank = 0;  // after merging; axis 0 is the innermost
+  Index extent[kMaxRank], stride[kMaxRank];
+  Index axis_stride = 0;
+
+  template <class Int>
+  __device__ __forceinline__ Index offset(Int element) const {
+    Index result = 0;
+    for (int axis = 0; axis < rank - 1; ++axis) {
+      const Int rest = element / static_cast<Int>(extent[axis]);
+      result += static_cast<Index>(element - rest * static_cast<Int>(extent[axis])) * stride[axis];
+      element = rest;
+    }
+    return rank > 0 ? result + static_cast<Index>(element) * stride[rank - 1] : result;
+  }
+};
+
+// `with_axis`: over all elements, else over the lines along the axis.
+Lines lines_of(const Shape& index, const Shape& large, int axis, bool with_axis) {
+  const auto strides = large.strides();
+  Lines lines;
+  lines.axis_stride = strides[axis];
+  for (int i = index.rank() - 1; i >= 0; --i) {
+    if (index[i] == 1 || (i == axis && !with_axis)) continue;
+    const Index stride = i == axis ? 0 : strides[i];
+    const int last = lines.rank - 1;
+    if (last >= 0 && stride == lines.stride[last] * lines.extent[last]) {
+      lines.extent[last] *= index[i];
+      continue;
+    }
+    lines.extent[lines.rank] = index[i];
+    lines.stride[lines.rank++] = stride;
+  }
+  return lines;
+}
+
+// T is an unsigned integer of the element's size.
+template <class T, class Int>
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const T* __restrict__ x, Indices indices, Lines lines, T* __restrict__ y, Int count) {
+  const Int step = Int{gridDim.x} * blockDim.x;
+  for (Int i = Int{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index index = indices.at(static_cast<Index>(i));
+    y[i] = index < 0 ? T(0) : x[lines.offset(i) + index * lines.axis_stride];
+  }
+}
+
+template <class C>
+__global__ void gather_any_kernel(const void* x, DType x_dtype, Indices indices, Lines lines, void* y,
+                                  DType y_dtype, Index count) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index index = indices.at(i);
+    store_any(y, y_dtype, i,
+              index < 0 ? C(0) : load_any<C>(x, x_dtype, lines.offset(i) + index * lines.axis_stride));
+  }
+}
+
+// One thread a line adds the elements of the line in order; lines have targets of their own. Rounds at every
+// addition.
+template <class C>
+__global__ void scatter_lines_kernel(const void* src, DType src_dtype, Indices indices, Lines lines,
+                                     Index outer, Index count, Index inner, void* y, DType y_dtype) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index line = Index{blockIdx.x} * blockDim.x + threadIdx.x; line < outer * inner; line += step) {
+    const Index base = lines.offset(line), first = line / inner * count * inner + line % inner;
+    for (Index k = 0; k < count; ++k) {
+      const Index at = first + k * inner, index = indices.at(at);
+      if (index < 0) continue;
+      const Index target = base + index * lines.axis_stride;
+      store_any(y, y_dtype, target, load_any<C>(y, y_dtype, target) + load_any<C>(src, src_dtype, at));
+    }
+  }
+}
+
+// The target of every element as its sorting key; `bound` where there is none.
+template <class Word>
+__global__ void element_targets_kernel(Indices indices, Lines lines, Index count, Word bound, Word* targets,
+                                       Word* positions) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index index = indices.at(i);
+    const Index offset = sizeof(Word) == 4 ? lines.offset(static_cast<std::uint32_t>(i)) : lines.offset(i);
+    targets[i] = index < 0 ? bound : static_cast<Word>(offset + index * lines.axis_stride);
+    positions[i] = static_cast<Word>(i);
+  }
+}
+
+// ---- index_select and index_add: an index per slice
+
+struct Slices {
+  Index outer, extent, inner, picked;
+  Slices(const Shape& large, int axis, Index count)
+      : outer(large.product(0, axis)),
+        extent(large[axis]),
+        inner(large.product(axis + 1, large.rank())),
+        picked(count) {}
+};
+
+// Loads of a thread that are under way at the same time.
+constexpr int kBatch = 4;
+
+template <class X, class Y>
+__device__ __forceinline__ Y converted(const X& value) {
+  if constexpr (std::is_same_v<X, Y>) {
+    return value;
+  } else {
+    Y result;
+#pragma unroll
+    for (int i = 0; i < X::kSize; ++i) store(&result.value[i], load(&value.value[i]));
+    return result;
+  }
+}
+
+// X and Y are units of the same number of elements; `units` of them make up a row of a slice.
+template <class X, class Y, class Int>
+__global__ void __launch_bounds__(kThreads) select_kernel(const X* __restrict__ x, Indices indices, Int outer,
+                                                          Int picked, Int units, Y* __restrict__ y) {
+  const Int count = outer * picked * units, step = Int{gridDim.x} * (kThreads * kBatch);
+  for (Int first = Int{blockIdx.x} * (kThreads * kBatch) + threadIdx.x; first < count; first += step) {
+    X values[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const Int item = first + b * kThreads;
+      if (item >= count) break;
+      const Int row = item / units, outermost = outer == 1 ? 0 : row / picked;
+      const Int k = row - outermost * picked;
+      const Index index = indices.at(static_cast<Index>(k));
+      const Index from = static_cast<Index>(outermost) * indices.bound + index;
+      values[b] = index < 0 ? X{} : x[from * static_cast<Index>(units) + (item - row * units)];
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const Int item = first + b * kThreads;
+      if (item >= count) break;
+      y[item] = converted<X, Y>(values[b]);
+    }
+  }
+}
+
+template <class C>
+__global__ void select_any_kernel(const void* x, DType x_dtype, Indices indices, Slices s, void* y,
+                                  DType y_dtype) {
+  const Index count = s.outer * s.picked * s.inner, step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index row = i / s.inner, o = row / s.picked, index = indices.at(row - o * s.picked);
+    const Index from = (o * s.extent + index) * s.inner + (i - row * s.inner);
+    store_any(y, y_dtype, i, index < 0 ? C(0) : load_any<C>(x, x_dtype, from));
+  }
+}
+
+// x and y point at units of kWidth elements.
+template <class X, class Y>
+void run_select(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y, Index width,
+                cudaStream_t stream) {
+  const Index units = s.inner / width, count = s.outer * s.picked * units;
+  visit_positions(count, [&]<class Int>(Int) {
+    launch("index_select", select_kernel<X, Y, Int>, blocks_for(count, Index{kThreads} * kBatch), kThreads, 0,
+           stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(s.outer),
+           static_cast<Int>(s.picked), static_cast<Int>(units), static_cast<Y*>(y.raw()));
+  });
+}
+
+// Units of kBytes bytes, or of the next smaller size that fits.
+template <std::size_t kBytes>
+void select_bytes(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y,
+                  cudaStream_t stream) {
+  const Index element = static_cast<Index>(size_of(x.dtype())), bytes = s.inner * element;
+  if constexpr (kBytes > 1) {
+    if (bytes % static_cast<Index>(kBytes) != 0 || !is_multiple(x.raw(), kBytes) ||
+        !is_multiple(y.raw(), kBytes))
+      return select_bytes<kBytes / 2>(x, indices, s, y, stream);
+  }
+  using Word = std::conditional_t<
+      kBytes == 16, uint4,
+      std::conditional_t<kBytes == 8, std::uint64_t,
+                         std::conditional_t<kBytes == 4, std::uint32_t,
+                                            std::conditional_t<kBytes == 2, std::uint16_t, std::uint8_t>>>>;
+  Slices words = s;
+  words.inner = bytes / static_cast<Index>(kBytes);
+  run_select<Word, Word>(x, indices, words, y, 1, stream);
+}
+
+// An f32 table read into a 16-bit type, as an embedding under mixed precision does.
+template <class Y>
+bool select_narrowed(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y,
+                     cudaStream_t stream) {
+  constexpr int kWidth = 4;
+  if (s.inner % kWidth != 0 || !is_multiple(x.raw(), 16) || !is_multiple(y.raw(), 8)) return false;
+  run_select<Pack<float, kWidth>, Pack<Y, kWidth>>(x, indices, s, y, kWidth, stream);
+  return true;
+}
+
+template <class Word>
+__global__ void slice_targets_kernel(Indices indices, Index count, Index skip, Word* targets,
+                                     Word* positions) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index index = indices.at(i);
+    targets[i] = static_cast<Word>(index < 0 || index == skip ? indices.bound : index);
+    positions[i] = static_cast<Word>(i);
+  }
+}
+
+// ---- Sums of sorted segments: units of kWidth elements, kLoads of them under way at the same time
+
+template <class S, class Y, int N>
+struct TypedUnits {
+  static constexpr int kWidth = N, kLoads = 8;
+  using C = ComputeType<Y>;
+  using Source = Pack<S, N>;
+  const S* src;
+  Y* y;
+
+  __device__ __forceinline__ Source fetch(Index i) const { return *reinterpret_cast<const Source*>(src + i); }
+  static __device__ __forceinline__ void add(C* sum, const Source& source) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] += convert<C>(source.value[k]);
+  }
+  __device__ __forceinline__ void get(Index i, C* sum) const {
+    const auto pack = *reinterpret_cast<const Pack<Y, N>*>(y + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] = load(&pack.value[k]);
+  }
+  __device__ __forceinline__ void put(Index i, const C* sum) const {
+    Pack<Y, N> pack;
+#pragma unroll
+    for (int k = 0; k < N; ++k) store(&pack.value[k], sum[k]);
+    *reinterpret_cast<Pack<Y, N>*>(y + i) = pack;
+  }
+};
+
+// C is the compute type of y.
+template <class Compute>
+struct AnyUnits {
+  static constexpr int kWidth = 1, kLoads = 4;
+  using C = Compute;
+  using Source = C;
+  const void* src;
+  DType src_dtype;
+  void* y;
+  DType y_dtype;
+
+  __device__ __forceinline__ Source fetch(Index i) const { return load_any<C>(src, src_dtype, i); }
+  static __device__ __forceinline__ void add(C* sum, Source source) { sum[0] += source; }
+  __device__ __forceinline__ void get(Index i, C* sum) const { sum[0] = load_any<C>(y, y_dtype, i); }
+  __device__ __forceinline__ void put(Index i, const C* sum) const { store_any(y, y_dtype, i, sum[0]); }
+};
+
+template <class Units, class Word, class Int>
+__global__ void __launch_bounds__(kThreads)
+    add_segments_kernel(Units units, const Word* __restrict__ targets, const Word* __restrict__ positions,
+                        Int outer, Int picked, Int row_units, Index extent) {
+  constexpr int kWidth = Units::kWidth, kLoads = Units::kLoads;
+  using C = typename Units::C;
+  const Int count = outer * picked * row_units, step = Int{gridDim.x} * kThreads;
+  for (Int item = Int{blockIdx.x} * kThreads + threadIdx.x; item < count; item += step) {
+    const Int row = item / row_units, outermost = outer == 1 ? 0 : row / picked;
+    Int p = row - outermost * picked;
+    const Word target = targets[p];
+    if (static_cast<Index>(target) >= extent || (p > 0 && targets[p - 1] == target)) continue;
+    const Index column = static_cast<Index>(item - row * row_units) * kWidth;
+    const Index width = static_cast<Index>(row_units) * kWidth;
+    const Index to = (static_cast<Index>(outermost) * extent + static_cast<Index>(target)) * width + column;
+    const Index from = static_cast<Index>(outermost) * static_cast<Index>(picked) * width + column;
+    C sum[kWidth];
+    units.get(to, sum);
+    bool more = true;
+    while (more) {
+      typename Units::Source sources[kLoads];
+      bool mine[kLoads];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const Int q = p + k;
+        mine[k] = q < picked && targets[q] == target;  // holds for a leading range
+        if (mine[k]) sources[k] = units.fetch(from + static_cast<Index>(positions[q]) * width);
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        if (mine[k]) Units::add(sum, sources[k]);
+      }
+      more = mine[kLoads - 1];
+      p += kLoads;
+    }
+    units.put(to, sum);
+  }
+}
+
+// src and y are seen as [outer, picked or extent, inner]; the pairs are sorted by target.
+struct Sums {
+  const CudaBackend& backend;
+  const Tensor &src, &y;
+  const Slices& slices;
+  const SortedPairs& pairs;
+};
+
+template <class Units>
+void run_sums(const Sums& call, const Units& units) {
+  const Slices& s = call.slices;
+  const Index row_units = s.inner / Units::kWidth, count = s.outer * s.picked * row_units;
+  const auto run = [&]<class Word>(TypeTag<Word>) {
+    visit_positions(count, [&]<class Int>(Int) {
+      launch("index_add", add_segments_kernel<Units, Word, Int>, blocks_for(count), kThreads, 0,
+             call.backend.stream(), units, static_cast<const Word*>(call.pairs.keys.raw()),
+             static_cast<const Word*>(call.pairs.values.raw()), static_cast<Int>(s.outer),
+             static_cast<Int>(s.picked), static_cast<Int>(row_units), s.extent);
+    });
+  };
+  call.pairs.keys.dtype() == DType::i32 ? run(TypeTag<std::uint32_t>{}) : run(TypeTag<std::uint64_t>{});
+}
+
+template <class S, class Y, int N>
+bool sum_units(const Sums& call) {
+  if (call.src.dtype() != dtype_of<S>() || call.y.dtype() != dtype_of<Y>() || call.slices.inner % N != 0 ||
+      !is_multiple(call.src.raw(), N * sizeof(S)) || !is_multiple(call.y.raw(), N * sizeof(Y)))
+    return false;
+  run_sums(call, TypedUnits<S, Y, N>{call.src.data<S>(), call.y.data<Y>()});
+  return true;
+}
+
+void sum_segments(const Sums& call) {
+  if (sum_units<float, float, 4>(call) || sum_units<Half, Half, 8>(call) ||
+      sum_units<BFloat16, BFloat16, 8>(call) || sum_units<Half, float, 4>(call) ||
+      sum_units<BFloat16, float, 4>(call) || sum_units<float, float, 1>(call))
+    return;
+  const auto any = [&]<class C>(TypeTag<C>) {
+    run_sums(call, AnyUnits<C>{call.src.raw(), call.src.dtype(), call.y.raw(), call.y.dtype()});
+  };
+  if (!is_floating(call.y.dtype())) return any(TypeTag<std::int64_t>{});
+  call.y.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+}
+
+void check_summed(const char* op, DType src, DType y) {
+  const bool floating = is_floating(y) && is_floating(src);
+  ensure(floating || (src == y && (y == DType::i64 || y == DType::i32)), op, "cannot add {} to {}",
+         name_of(src), name_of(y));
+}
+
+// Sorts the pairs (target, position) that `fill` writes and adds their elements; targets are in [0, extent]
+// with `extent` for none.
+template <class Fill>
+void add_sorted(const CudaBackend& backend, const Tensor& src, const Tensor& y, const Slices& slices,
+                Fill&& fill) {
+  const bool narrow = slices.extent <= kMost32 && slices.picked <= kMost32;
+  const DType dtype = narrow ? DType::i32 : DType::i64;
+  const Tensor targets = backend.workspace({slices.picked}, dtype);
+  const Tensor positions = backend.workspace({slices.picked}, dtype);
+  if (narrow) {
+    fill(static_cast<std::uint32_t*>(targets.raw()), static_cast<std::uint32_t*>(positions.raw()));
+  } else {
+    fill(static_cast<std::uint64_t*>(targets.raw()), static_cast<std::uint64_t*>(positions.raw()));
+  }
+  const int bits = std::bit_width(static_cast<std::uint64_t>(slices.extent));
+  const SortedPairs pairs = sort_pairs(backend, targets, positions, bits);
+  sum_segments({backend, src, y, slices, pairs});
+}
+
+__global__ void one_hot_kernel(Indices indices, Index count, void* y, DType dtype) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index index = indices.at(i);
+    if (index >= 0) store_any(y, dtype, i * indices.bound + index, 1.0f);
+  }
+}
+
+}  // namespace
+
+void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
+  const Index count = index.numel();
+  if (count == 0) return;
+  const Indices indices = indices_of("gather", index, x.shape()[axis], fault_);
+  const Lines lines = lines_of(index.shape(), x.shape(), axis, true);
+  if (x.dtype() == y.dtype()) {
+    const auto run = [&]<class T>(TypeTag<T>) {
+      visit_positions(count, [&]<class Int>(Int) {
+        launch("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, stream_,
+               static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
+               static_cast<Int>(count));
+      });
+    };
+    switch (size_of(x.dtype())) {
+      case 1:
+        return run(TypeTag<std::uint8_t>{});
+      case 2:
+        return run(TypeTag<std::uint16_t>{});
+      case 4:
+        return run(TypeTag<std::uint32_t>{});
+      default:
+        return run(TypeTag<std::uint64_t>{});
+    }
+  }
+  const auto any = [&]<class C>(TypeTag<C>) {
+    launch("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, stream_, x.raw(), x.dtype(),
+           indices, lines, y.raw(), y.dtype(), count);
+  };
+  if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
+  if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
+  x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+}
+
+void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
+  const Index elements = index.numel();
+  if (elements == 0) return;
+  check_summed("scatter_add", src.dtype(), y.dtype());
+  const Indices indices = indices_of("scatter_add", index, y.shape()[axis], fault_);
+  const Shape& shape = index.shape();
+  const Index count = shape[axis], inner = shape.product(axis + 1, shape.rank());
+  const Index lines = elements / count;
+  // A thread a line needs no sort, but waits for memory at every step: for short lines, or many. 16-bit sums
+  // of several elements would be rounded at every step.
+  constexpr Index kShort = 16, kMany = Index{1} << 15;
+  if (count == 1 || (!is_16bit(y.dtype()) && (count <= kShort || lines >= kMany))) {
+    const auto run = [&]<class C>(TypeTag<C>) {
+      launch("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, stream_, src.raw(),
+             src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner, count, inner,
+             y.raw(), y.dtype());
+    };
+    if (!is_floating(y.dtype())) return run(TypeTag<std::int64_t>{});
+    return y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  }
+  Slices flat({y.numel()}, 0, elements);
+  const Lines all = lines_of(shape, y.shape(), axis, true);
+  add_sorted(*this, src, y, flat, [&]<class Word>(Word* targets, Word* positions) {
+    launch("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0, stream_, indices,
+           all, elements, static_cast<Word>(y.numel()), targets, positions);
+  });
+}
+
+void CudaBackend::index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
+                               const char* op) {
+  if (index.numel() == 0 || y.numel() == 0) return;
+  const Slices s(x.shape(), axis, index.numel());
+  const Indices indices = indices_of(op, index, s.extent, fault_);
+  if (x.dtype() == y.dtype()) return select_bytes<16>(x, indices, s, y, stream_);
+  if (x.dtype() == DType::f32) {
+    if (y.dtype() == DType::f16 && select_narrowed<Half>(x, indices, s, y, stream_)) return;
+    if (y.dtype() == DType::bf16 && select_narrowed<BFloat16>(x, indices, s, y, stream_)) return;
+  }
+  if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
+  if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
+  const auto any = [&]<class C>(TypeTag<C>) {
+    launch(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, x.raw(), x.dtype(), indices,
+           s, y.raw(), y.dtype());
+  };
+  x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+}
+
+void CudaBackend::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
+                            std::optional<Index> skip) {
+  const Index count = index.numel();
+  if (count == 0 || src.numel() == 0) return;
+  check_summed("index_add", src.dtype(), y.dtype());
+  const Slices s(y.shape(), axis, count);
+  const Indices indices = indices_of("index_add", index, s.extent, fault_);
+  add_sorted(*this, src, y, s, [&]<class Word>(Word* targets, Word* positions) {
+    launch("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, stream_, indices, count,
+           skip.value_or(-1), targets, positions);
+  });
+}
+
+void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {
+  fill(y, 0.0);
+  const Index count = index.numel();
+  if (count == 0 || y.rank() == 0) return;
+  const Index classes = y.shape()[y.rank() - 1];
+  launch("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, stream_,
+         indices_of("one_hot", index, classes, fault_), count, y.raw(), y.dtype());
+}
+
+}  // namespace tandem::cuda

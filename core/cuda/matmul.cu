@@ -1,0 +1,160 @@
+// Matrix products: cuBLASLt, with casts around it for what it does not take.
+//
+// Two 16-bit matrices of one type are multiplied as they are, into their type or f32; other mixtures are
+// widened first, which is exact. The bias goes into the library's epilogue where it has c's type. What is
+// left (a 16-bit c of wider operands, a bias of another type than a 16-bit c, f64 with a bias) is one pass
+// over a wide product, so that there is one rounding.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/cuda/blas.h"
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// ---- c = product + bias + c
+// ----------------------------------------------------------------------------------------------------
+
+struct Bias {
+  const void* data;  // or null
+  DType dtype;
+};
+
+// kWidth neighbouring elements at a time, which lie in one row: `packs` in all, `columns` in a row. The
+// product may be c, or absent, which is zero.
+template <class From, class To, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    finish_kernel(const From* product, Bias bias, To* c, Index packs, Index columns, bool accumulate) {
+  using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
+  const Index stride = Index{gridDim.x} * kThreads, step = stride % columns;
+  Index p = Index{blockIdx.x} * kThreads + threadIdx.x;
+  Index column = p % columns;
+  for (; p < packs; p += stride) {
+    Pack<From, kWidth> values{};
+    Pack<To, kWidth> sums{};
+    if (product != nullptr) values = reinterpret_cast<const Pack<From, kWidth>*>(product)[p];
+    if (accumulate) sums = reinterpret_cast<const Pack<To, kWidth>*>(c)[p];
+#pragma unroll
+    for (int l = 0; l < kWidth; ++l) {
+      C value = static_cast<C>(values.value[l]);
+      if (bias.data != nullptr) value += load_any<C>(bias.data, bias.dtype, column * kWidth + l);
+      if (accumulate) value += convert<C>(sums.value[l]);
+      store(&sums.value[l], value);
+    }
+    reinterpret_cast<Pack<To, kWidth>*>(c)[p] = sums;
+    column += step;
+    if (column >= columns) column -= columns;
+  }
+}
+
+template <class From>
+void finish(const From* product, const Tensor& bias, const Tensor& c, bool accumulate, cudaStream_t stream) {
+  const Index n = c.size(-1);
+  const Bias offset{bias.defined() ? bias.raw() : nullptr, bias.defined() ? bias.dtype() : DType::f32};
+  visit_floating(c.dtype(), [&]<class To>(TypeTag<To>) {
+    constexpr int kWidth = 4;
+    const bool wide = n % kWidth == 0 &&
+                      reinterpret_cast<std::uintptr_t>(product) % (kWidth * sizeof(From)) == 0 &&
+                      reinterpret_cast<std::uintptr_t>(c.raw()) % (kWidth * sizeof(To)) == 0;
+    const Index packs = wide ? c.numel() / kWidth : c.numel();
+    launch("matmul", wide ? finish_kernel<From, To, kWidth> : finish_kernel<From, To, 1>, blocks_for(packs),
+           kThreads, 0, stream, product, offset, c.data<To>(), packs, wide ? n / kWidth : n, accumulate);
+  });
+}
+
+void finish(const Tensor& product, const Tensor& bias, const Tensor& c, bool accumulate,
+            cudaStream_t stream) {
+  if (product.dtype() == DType::f64) {
+    finish(product.data<double>(), bias, c, accumulate, stream);
+  } else {
+    finish(product.data<float>(), bias, c, accumulate, stream);
+  }
+}
+
+// ---- Shapes
+// ----------------------------------------------------------------------------------------------------
+
+Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
+  const int ra = a.rank(), rb = b.rank(), rc = c.rank();
+  Product p;
+  p.transpose_a = options.transpose_a;
+  p.transpose_b = options.transpose_b;
+  p.m = c.size(rc - 2);
+  p.n = c.size(rc - 1);
+  p.k = a.size(p.transpose_a ? ra - 2 : ra - 1);
+  p.batch = c.shape().product(0, rc - 2);
+  p.stride_a = ra > 2 ? p.m * p.k : 0;
+  p.stride_b = rb > 2 ? p.k * p.n : 0;
+  // One matrix b for a whole batch of untransposed a: the batch only makes a taller.
+  if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
+    p.m *= p.batch;
+    p.batch = 1;
+    p.stride_a = 0;
+  }
+  return p;
+}
+
+}  // namespace
+
+void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                         const MatmulOptions& options) {
+  if (c.numel() == 0) return;
+  const bool f64 =
+      a.dtype() == DType::f64 || b.dtype() == DType::f64 || (bias.defined() && bias.dtype() == DType::f64);
+  const DType wide = f64 ? DType::f64 : DType::f32;
+  Product p = product_of(a, b, c, options);
+  if (p.k == 0) {
+    if (!options.accumulate && !bias.defined()) return fill(c, 0.0);
+    if (bias.defined()) finish(static_cast<const float*>(nullptr), bias, c, options.accumulate, stream_);
+    return;
+  }
+
+  const auto as = [&](const Tensor& tensor, DType dtype) {
+    if (tensor.dtype() == dtype) return tensor;
+    const Tensor copy = workspace(tensor.shape(), dtype);
+    cast(tensor, copy, false);
+    return copy;
+  };
+  Blas& blas = Blas::of(device());
+  const bool narrow = !f64 && is_16bit(a.dtype()) && a.dtype() == b.dtype();
+  p.in = narrow ? a.dtype() : wide;
+  for (;;) {
+    const Tensor left = as(a, p.in), right = as(b, p.in);
+    if (c.dtype() == wide || c.dtype() == p.in) {
+      p.out = c.dtype();
+      p.bias = bias.defined();
+      p.accumulate = options.accumulate;
+      Tensor offset = bias;
+      bool fits = true;
+      if (p.bias) {
+        fits = !f64 && (c.dtype() == wide || bias.dtype() == c.dtype());
+        if (fits) offset = as(bias, c.dtype());
+        if (fits && reinterpret_cast<std::uintptr_t>(offset.raw()) % 16 != 0) {
+          offset = workspace(bias.shape(), c.dtype());
+          copy_bytes(bias, offset);
+        }
+      }
+      if (fits && blas.multiply(*this, p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, c.raw()))
+        return;
+    }
+    const bool direct = c.dtype() == wide;
+    const Tensor product = direct ? c : workspace(c.shape(), wide);
+    p.out = wide;
+    p.bias = false;
+    p.accumulate = direct && options.accumulate;
+    const bool last = p.in == wide;
+    if (blas.multiply(*this, p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
+      if (!direct || bias.defined()) finish(product, bias, c, !direct && options.accumulate, stream_);
+      return;
+    }
+    p.in = wide;
+  }
+}
+
+}  // namespace tandem::cuda

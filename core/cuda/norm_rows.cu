@@ -1,0 +1,637 @@
+// Layer norm and group norm.
+//
+// Layer norm: a team of threads takes a row, eight elements a thread that stay in registers, so that x is
+// read once for mean, variance and result. Narrow rows share a warp, wide ones take a whole block (up to 8192
+// elements); a team works on two rows at once for the sake of bytes in flight. Backward gathers dgamma and
+// dbeta on the way, each thread for its own columns, and a second kernel adds up what the blocks found in a
+// fixed order. Other widths and mixed types go by a block a row, in several passes through the cache.
+//
+// Group norm: the passes over columns of norm_columns.h, finished here by a block for each group of each
+// sample.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "core/cuda/block_reduce.h"
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/norm_columns.h"
+#include "core/cuda/numeric.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+constexpr int kWidth = 8;  // elements of a thread
+constexpr int kRows = 2;   // rows of a team at once
+constexpr int kTeamBlock = 128;
+constexpr Index kWidestTeam = 1024;
+
+template <class T>
+__device__ __forceinline__ T element(const Slot& slot, Index i, T absent) {
+  return slot.data != nullptr ? load_any<T>(slot.data, slot.dtype, i) : absent;
+}
+template <class T>
+__device__ __forceinline__ void set_element(const Slot& slot, Index i, T value) {
+  if (slot.data != nullptr) store_any(slot.data, slot.dtype, i, value);
+}
+
+// a + b as a sum of two T, exactly (Knuth): a mean whose lower half is not lost.
+template <class T>
+struct Split {
+  T high, low;
+};
+template <class T>
+__device__ __forceinline__ Split<T> exact_sum(T a, T b) {
+  const T high = a + b, back = high - a;
+  return {high, (a - (high - back)) + (b - back)};
+}
+
+template <class T>
+__device__ __forceinline__ T reciprocal_root(T x) {
+  return T(1) / sqrt(x);
+}
+
+// ---- Layer norm, rows in registers
+
+// The sums over a team of each of N values, for all its threads. Teams of one warp or less are a power of
+// two; a wider one is the block, and `shared` has room for 32·N values.
+template <bool kWide, int N>
+__device__ __forceinline__ void team_sum(float (&value)[N], int team, float* shared) {
+  const int within = kWide ? kWarp : team;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    for (int distance = within / 2; distance > 0; distance /= 2)
+      value[i] += __shfl_xor_sync(0xffffffffu, value[i], distance);
+  }
+  if constexpr (kWide) {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = team / kWarp;
+    if (lane == 0) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) shared[i * kWarp + warp] = value[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < N; ++i) value[i] = warp_reduce(lane < warps ? shared[i * kWarp + lane] : 0.0f, Sum{});
+    __syncthreads();
+  }
+}
+
+// A thread's place: its columns [column, column+8) when active, and its team's first row of the block.
+struct TeamPlace {
+  int team_of_block, teams;
+  Index column;
+  bool active;
+};
+template <bool kWide>
+__device__ __forceinline__ TeamPlace team_place(int team, Index width) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const Index column = Index{kWide ? thread : thread % team} * kWidth;
+  return {kWide ? 0 : thread / team, kWide ? 1 : static_cast<int>(blockDim.x) / team, column, column < width};
+}
+
+template <class S, bool kWide>
+__global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
+    layer_norm_kernel(const S* x, Slot gamma, Slot beta, float eps, S* y, Slot mean, Slot rstd, Index rows,
+                      Index width, int team) {
+  using Values = Pack<S, kWidth>;
+  __shared__ float shared[kRows * kWarp];
+  const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
+  float scale[kWidth], offset[kWidth];
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) {
+    scale[j] = active ? element(gamma, column + j, 1.0f) : 0.0f;
+    offset[j] = active ? element(beta, column + j, 0.0f) : 0.0f;
+  }
+  const float n = static_cast<float>(width);
+  const Index stride = Index{gridDim.x} * teams * kRows;
+  for (Index base = Index{blockIdx.x} * teams * kRows; base < rows; base += stride) {
+    const Index row = base + team_of_block * kRows;
+    Values in[kRows] = {};
+    float first[kRows], total[kRows], squares[kRows];
+    Split<float> middle[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const S* from = x + min(row + r, rows - 1) * width;
+      if (active) in[r] = *reinterpret_cast<const Values*>(from + column);
+      first[r] = load(from);
+    }
+    // Differences from the first element keep the digits of a row with a large mean.
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      total[r] = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) total[r] += load(&in[r].value[j]) - first[r];
+      if (!active) total[r] = 0.0f;
+    }
+    team_sum<kWide>(total, team, shared);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      middle[r] = exact_sum(first[r], total[r] / n);
+      squares[r] = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        const float d = (load(&in[r].value[j]) - middle[r].high) - middle[r].low;
+        squares[r] += d * d;
+      }
+      if (!active) squares[r] = 0.0f;
+    }
+    team_sum<kWide>(squares, team, shared);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (row + r >= rows) continue;
+      const float root = reciprocal_root(squares[r] / n + eps);
+      if (active) {
+        Values out;
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) {
+          const float d = (load(&in[r].value[j]) - middle[r].high) - middle[r].low;
+          store(&out.value[j], d * root * scale[j] + offset[j]);
+        }
+        *reinterpret_cast<Values*>(y + (row + r) * width + column) = out;
+      }
+      if (column == 0) {
+        set_element(mean, row + r, middle[r].high);
+        set_element(rstd, row + r, root);
+      }
+    }
+  }
+}
+
+// `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy of each block's rows; null where not wanted.
+template <class S, bool kWide>
+__global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
+    layer_norm_backward_kernel(const S* x, Slot gamma, Slot mean, Slot rstd, const S* dy, S* dx,
+                               float* partial, Index rows, Index width, int team) {
+  using Values = Pack<S, kWidth>;
+  __shared__ float shared[2 * kRows * kWarp];
+  __shared__ float held[2 * kWidth][kWide ? 1 : kTeamBlock];
+  const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
+  float scale[kWidth], sum_gamma[kWidth] = {}, sum_beta[kWidth] = {};
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) scale[j] = active ? element(gamma, column + j, 1.0f) : 0.0f;
+  const float n = static_cast<float>(width);
+  const Index stride = Index{gridDim.x} * teams * kRows;
+  for (Index base = Index{blockIdx.x} * teams * kRows; base < rows; base += stride) {
+    const Index row = base + team_of_block * kRows;
+    Values in[kRows] = {}, gradient[kRows] = {};
+    float middle[kRows], root[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const Index from = min(row + r, rows - 1);
+      if (active) {
+        in[r] = *reinterpret_cast<const Values*>(x + from * width + column);
+        gradient[r] = *reinterpret_cast<const Values*>(dy + from * width + column);
+      }
+      middle[r] = element(mean, from, 0.0f);
+      root[r] = element(rstd, from, 0.0f);
+    }
+    float sums[2 * kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const bool counts = active && row + r < rows;
+      float first = 0.0f, second = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        const float normal = (load(&in[r].value[j]) - middle[r]) * root[r], d = load(&gradient[r].value[j]);
+        if (counts) {
+          sum_gamma[j] += d * normal;
+          sum_beta[j] += d;
+          first += d * scale[j];
+          second += d * scale[j] * normal;
+        }
+      }
+      sums[2 * r] = first;
+      sums[2 * r + 1] = second;
+    }
+    if (dx == nullptr) continue;
+    team_sum<kWide>(sums, team, shared);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (!active || row + r >= rows) continue;
+      const float c1 = sums[2 * r] / n, c2 = sums[2 * r + 1] / n;
+      Values out;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        const float normal = (load(&in[r].value[j]) - middle[r]) * root[r], d = load(&gradient[r].value[j]);
+        store(&out.value[j], root[r] * (d * scale[j] - c1 - normal * c2));
+      }
+      *reinterpret_cast<Values*>(dx + (row + r) * width + column) = out;
+    }
+  }
+  if (partial == nullptr) return;
+  if constexpr (!kWide) {
+    // The first team adds the others', in their order.
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) {
+      held[j][thread] = sum_gamma[j];
+      held[kWidth + j][thread] = sum_beta[j];
+    }
+    __syncthreads();
+    if (team_of_block != 0) return;
+    for (int other = thread + team; other < kTeamBlock; other += team) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        sum_gamma[j] += held[j][other];
+        sum_beta[j] += held[kWidth + j][other];
+      }
+    }
+  }
+  if (!active) return;
+  float* to = partial + Index{blockIdx.x} * 2 * width + column;
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) {
+    to[j] = sum_gamma[j];
+    to[width + j] = sum_beta[j];
+  }
+}
+
+// ---- Layer norm, any types and widths: a block a row
+
+template <class T>
+__global__ void layer_norm_any_kernel(Slot x, Slot gamma, Slot beta, double eps, Slot y, Slot mean, Slot rstd,
+                                      Index rows, Index width) {
+  __shared__ T shared[kWarp];
+  const T n = static_cast<T>(width);
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Index start = row * width;
+    const T first = load_any<T>(x.data, x.dtype, start);
+    T total = 0, squares = 0;
+    for (Index i = threadIdx.x; i < width; i += blockDim.x)
+      total += load_any<T>(x.data, x.dtype, start + i) - first;
+    const Split<T> middle = exact_sum(first, block_reduce(total, T(0), shared, Sum{}) / n);
+    for (Index i = threadIdx.x; i < width; i += blockDim.x) {
+      const T d = (load_any<T>(x.data, x.dtype, start + i) - middle.high) - middle.low;
+      squares += d * d;
+    }
+    const T root = reciprocal_root(block_reduce(squares, T(0), shared, Sum{}) / n + static_cast<T>(eps));
+    for (Index i = threadIdx.x; i < width; i += blockDim.x) {
+      const T d = (load_any<T>(x.data, x.dtype, start + i) - middle.high) - middle.low;
+      store_any(y.data, y.dtype, start + i, d * root * element(gamma, i, T(1)) + element(beta, i, T(0)));
+    }
+    if (threadIdx.x == 0) {
+      set_element(mean, row, middle.high);
+      set_element(rstd, row, root);
+    }
+  }
+}
+
+template <class T>
+__global__ void layer_norm_backward_any_kernel(Slot x, Slot gamma, Slot mean, Slot rstd, Slot dy, Slot dx,
+                                               Index rows, Index width) {
+  __shared__ T shared[kWarp];
+  const T n = static_cast<T>(width);
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T middle = element(mean, row, T(0)), root = element(rstd, row, T(0));
+    const auto normal = [&](Index i) {
+      return (load_any<T>(x.data, x.dtype, row * width + i) - middle) * root;
+    };
+    const auto scaled = [&](Index i) {
+      return load_any<T>(dy.data, dy.dtype, row * width + i) * element(gamma, i, T(1));
+    };
+    T first = 0, second = 0;
+    for (Index i = threadIdx.x; i < width; i += blockDim.x) {
+      const T d = scaled(i);
+      first += d;
+      second += d * normal(i);
+    }
+    const T c1 = block_reduce(first, T(0), shared, Sum{}) / n;
+    const T c2 = block_reduce(second, T(0), shared, Sum{}) / n;
+    for (Index i = threadIdx.x; i < width; i += blockDim.x)
+      store_any(dx.data, dx.dtype, row * width + i, root * (scaled(i) - c1 - normal(i) * c2));
+  }
+}
+
+// Σ dy·normalised and Σ dy over the rows of a slice: block (columns of a warp, slice), a warp for each
+// eighth row.
+constexpr int kSliceWarps = 8;
+
+template <class T>
+__global__ void parameter_sums_kernel(Slot x, Slot mean, Slot rstd, Slot dy, Index rows, Index width,
+                                      T* partial) {
+  __shared__ T held[2][kSliceWarps][kWarp];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const Index column = Index{blockIdx.x} * kWarp + lane;
+  T sum_gamma = 0, sum_beta = 0;
+  if (column < width) {
+    for (Index row = Index{blockIdx.y} * kSliceWarps + warp; row < rows;
+         row += Index{gridDim.y} * kSliceWarps) {
+      const T d = load_any<T>(dy.data, dy.dtype, row * width + column);
+      const T distance = load_any<T>(x.data, x.dtype, row * width + column) - element(mean, row, T(0));
+      sum_gamma += d * (distance * element(rstd, row, T(0)));
+      sum_beta += d;
+    }
+  }
+  held[0][warp][lane] = sum_gamma;
+  held[1][warp][lane] = sum_beta;
+  __syncthreads();
+  if (warp != 0 || column >= width) return;
+  for (int other = 1; other < kSliceWarps; ++other) {
+    sum_gamma += held[0][other][lane];
+    sum_beta += held[1][other][lane];
+  }
+  partial[Index{blockIdx.y} * 2 * width + column] = sum_gamma;
+  partial[Index{blockIdx.y} * 2 * width + width + column] = sum_beta;
+}
+
+// ---- Parameters' gradients, second stage
+
+constexpr int kSumColumns = 8, kSumLanes = 64;
+
+// dgamma and dbeta from partial [parts, 2, width], summed in f64.
+template <class T>
+__global__ void __launch_bounds__(kSumColumns* kSumLanes)
+    finish_parameters_kernel(const T* partial, Index parts, Index width, Slot dgamma, Slot dbeta) {
+  __shared__ double held[kSumColumns * kSumLanes];
+  const int thread = static_cast<int>(threadIdx.x), lane = thread / kSumColumns;
+  const Index column = Index{blockIdx.x} * kSumColumns + thread % kSumColumns;
+  double total = 0.0;
+  if (column < 2 * width) {
+#pragma unroll 4
+    for (Index part = lane; part < parts; part += kSumLanes)
+      total += static_cast<double>(partial[part * 2 * width + column]);
+  }
+  held[thread] = total;
+  __syncthreads();
+  for (int distance = kSumLanes / 2; distance > 0; distance /= 2) {
+    if (lane < distance) held[thread] += held[thread + distance * kSumColumns];
+    __syncthreads();
+  }
+  if (lane != 0 || column >= 2 * width) return;
+  column < width ? set_element(dgamma, column, held[thread])
+                 : set_element(dbeta, column - width, held[thread]);
+}
+
+template <class T>
+void finish_parameters(const T* partial, Index parts, Index width, const Tensor& dgamma, const Tensor& dbeta,
+                       cudaStream_t stream) {
+  launch("norm: parameter gradients", finish_parameters_kernel<T>,
+         static_cast<unsigned>(ceil_div(2 * width, kSumColumns)), kSumColumns * kSumLanes, 0, stream, partial,
+         parts, width, slot_of(dgamma), slot_of(dbeta));
+}
+
+// ---- Choosing
+
+// Threads of a row: a power of two within a warp, else whole warps.
+int team_of(Index width) {
+  const Index threads = width / kWidth;
+  if (threads > kWarp) return static_cast<int>(ceil_div(threads, kWarp) * kWarp);
+  int team = 1;
+  while (team < threads) team *= 2;
+  return team;
+}
+
+// Calls visit(TypeTag<S>{}, std::bool_constant<team is a block>{}) and returns true when rows of `width`
+// fit the kernels that keep them in registers.
+template <class Visit>
+bool visit_rows(ColumnTypes types, DType dtype, Index width, Visit&& visit) {
+  if (!types.packed || width > kWidestTeam * kWidth) return false;
+  visit_floating(dtype, [&]<class S>(TypeTag<S> tag) {
+    if constexpr (!std::is_same_v<S, double>) {
+      team_of(width) > kWarp ? visit(tag, std::true_type{}) : visit(tag, std::false_type{});
+    }
+  });
+  return true;
+}
+
+template <class Visit>
+void visit_compute(DType dtype, Visit&& visit) {
+  dtype == DType::f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
+}
+
+constexpr Index kProcessors = 132;
+
+// Blocks of a pass over row pairs in which a processor holds about `threads` threads, or has that many to
+// come.
+unsigned row_blocks(Index rows, int teams, int block, int threads) {
+  const Index most = kProcessors * std::max(1, threads / block);
+  return static_cast<unsigned>(std::clamp<Index>(ceil_div(rows, Index{teams} * kRows), 1, most));
+}
+
+}  // namespace
+
+void CudaBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                             const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  if (x.numel() == 0) return;
+  const Index rows = mean.numel(), width = x.numel() / rows;
+  const ColumnTypes types = column_types({&x, &y}, width);
+  const bool done =
+      visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
+        const int team = team_of(width), block = kWide ? team : kTeamBlock;
+        // Several turns of blocks, each with several rows to make up for loading the parameters.
+        launch("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192), block,
+               0, stream_, x.data<S>(), slot_of(gamma), slot_of(beta), static_cast<float>(eps), y.data<S>(),
+               slot_of(mean), slot_of(rstd), rows, width, team);
+      });
+  if (done) return;
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    launch("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, stream_, slot_of(x),
+           slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd), rows, width);
+  });
+}
+
+void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                      const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                      const Tensor& dgamma, const Tensor& dbeta) {
+  const bool parameters = dgamma.defined() || dbeta.defined();
+  if (x.numel() == 0) {
+    if (dgamma.defined()) fill(dgamma, 0.0);
+    if (dbeta.defined()) fill(dbeta, 0.0);
+    return;
+  }
+  if (!parameters && !dx.defined()) return;
+  const Index rows = mean.numel(), width = x.numel() / rows;
+  const ColumnTypes types = column_types({&x, &dy, &dx}, width);
+  const bool done =
+      visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
+        const int team = team_of(width), block = kWide ? team : kTeamBlock;
+        // One turn of few blocks: each leaves sums of the width of a row.
+        const unsigned blocks = row_blocks(rows, block / team, block, 512);
+        const Tensor partial = workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
+        launch("layer_norm_backward", layer_norm_backward_kernel<S, kWide>, blocks, block, 0, stream_,
+               x.data<S>(), slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(),
+               dx.defined() ? dx.data<S>() : nullptr, parameters ? partial.data<float>() : nullptr, rows,
+               width, team);
+        if (parameters)
+          finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, stream_);
+      });
+  if (done) return;
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    if (parameters) {  // before dx, which may take dy's place
+      const Index columns = ceil_div(width, kWarp);
+      const Index slices = std::clamp<Index>(ceil_div(rows, kSliceWarps * 4), 1,
+                                             std::max<Index>(1, kProcessors * 8 / columns));
+      const Tensor partial = workspace(Shape{slices, 2, width}, types.compute);
+      launch("layer_norm_backward", parameter_sums_kernel<T>,
+             dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp, 0,
+             stream_, slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width, partial.data<T>());
+      finish_parameters<T>(partial.data<T>(), slices, width, dgamma, dbeta, stream_);
+    }
+    if (!dx.defined()) return;
+    launch("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads, 0,
+           stream_, slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy), slot_of(dx), rows,
+           width);
+  });
+}
+
+// ---- Group norm
+// ------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kGroupThreads = 128;
+
+// A group is a run of channels of one sample.
+struct GroupGeometry {
+  Index samples, points, channels, groups, per_group;
+};
+
+GroupGeometry geometry_of(const Tensor& x, Index groups) {
+  const Index samples = x.size(0), channels = x.size(-1);
+  return {samples, x.numel() / (samples * channels), channels, groups, channels / groups};
+}
+
+// A block for each group of each sample.
+template <class T>
+__global__ void __launch_bounds__(kGroupThreads)
+    finish_group_statistics_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot beta,
+                                   double eps, Slot mean, Slot rstd, T* coefficients) {
+  __shared__ double shared[kWarp];
+  const Index sample = blockIdx.x / g.groups, channel = blockIdx.x % g.groups * g.per_group;
+  const Index plane = p.slices * p.channels;
+  const T* from = partial + sample * 3 * plane + channel;
+  const double origin = static_cast<double>(from[0]);
+  double total = 0.0, squares = 0.0;
+  for (Index i = threadIdx.x; i < p.slices * g.per_group; i += blockDim.x) {
+    const Index slice = i / g.per_group;
+    const T* of = from + slice * p.channels + i % g.per_group;
+    const double count = static_cast<double>(p.count(slice));
+    const double distance = (static_cast<double>(of[0]) - origin) + static_cast<double>(of[plane]);
+    total += count * distance;
+    squares += static_cast<double>(of[2 * plane]) + count * distance * distance;
+  }
+  total = block_reduce(total, 0.0, shared, Sum{});
+  squares = block_reduce(squares, 0.0, shared, Sum{});
+  const double n = static_cast<double>(g.points * g.per_group), middle = origin + total / n;
+  const double deviation = squares - total * (total / n);
+  const double root = 1.0 / sqrt((deviation < 0.0 ? 0.0 : deviation) / n + eps);  // NaN stays
+  if (threadIdx.x == 0) {
+    set_element(mean, blockIdx.x, middle);
+    set_element(rstd, blockIdx.x, root);
+  }
+  const T high = static_cast<T>(middle);
+  for (Index c = channel + threadIdx.x; c < channel + g.per_group; c += blockDim.x) {
+    const double scale = root * element(gamma, c, 1.0);
+    T* to = coefficients + sample * 3 * g.channels + c;
+    to[0] = high;
+    to[g.channels] = static_cast<T>(scale);
+    to[2 * g.channels] = static_cast<T>(element(beta, c, 0.0) - (middle - static_cast<double>(high)) * scale);
+  }
+}
+
+// centre [samples, channels] from mean [samples, groups].
+template <class T>
+__global__ void spread_means_kernel(GroupGeometry g, Slot mean, T* centre) {
+  const Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= g.samples * g.channels) return;
+  const Index sample = i / g.channels, group = i % g.channels / g.per_group;
+  centre[i] = element(mean, sample * g.groups + group, T(0));
+}
+
+// A block for each group of each sample, a warp for each of its channels in turn. `parameters`
+// [samples, 2, channels] receives each sample's part of dgamma and dbeta.
+template <class T>
+__global__ void __launch_bounds__(kGroupThreads)
+    finish_group_gradients_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot rstd,
+                                  double* parameters, T* coefficients) {
+  __shared__ double shared[kWarp];
+  const Index sample = blockIdx.x / g.groups, channel = blockIdx.x % g.groups * g.per_group;
+  const Index plane = p.slices * p.channels, last = channel + g.per_group;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const double root = element(rstd, blockIdx.x, 1.0);
+  double first = 0.0, second = 0.0;  // Σ gamma·dy·normalised and Σ gamma·dy, in lane 0 of each warp
+  for (Index c = channel + warp; c < last; c += kGroupThreads / kWarp) {
+    double sum = 0.0, product = 0.0;
+    for (Index slice = lane; slice < p.slices; slice += kWarp) {
+      const T* of = partial + sample * 2 * plane + slice * p.channels + c;
+      sum += static_cast<double>(of[0]);
+      product += static_cast<double>(of[plane]);
+    }
+    sum = warp_reduce(sum, Sum{});
+    product = warp_reduce(product, Sum{}) * root;
+    if (lane != 0) continue;
+    parameters[sample * 2 * g.channels + c] = product;
+    parameters[(sample * 2 + 1) * g.channels + c] = sum;
+    const double factor = element(gamma, c, 1.0);
+    first += factor * product;
+    second += factor * sum;
+  }
+  __syncwarp();
+  first = block_reduce(first, 0.0, shared, Sum{});
+  second = block_reduce(second, 0.0, shared, Sum{});
+  const double n = static_cast<double>(g.points * g.per_group);
+  for (Index c = channel + threadIdx.x; c < last; c += blockDim.x) {
+    T* to = coefficients + sample * 3 * g.channels + c;
+    to[0] = static_cast<T>(root * element(gamma, c, 1.0));
+    to[g.channels] = static_cast<T>(-root * root * first / n);
+    to[2 * g.channels] = static_cast<T>(-root * second / n);
+  }
+}
+
+}  // namespace
+
+void CudaBackend::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups,
+                             double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  if (x.numel() == 0) return;
+  const GroupGeometry g = geometry_of(x, groups);
+  const ColumnTypes types = column_types({&x, &y}, g.channels);
+  const ColumnPlan plan = statistics_plan(g.samples, g.points, g.channels, types, x.dtype());
+  const Tensor partial = workspace(Shape{g.samples, 3, plan.slices, g.channels}, types.compute);
+  const Tensor coefficients = workspace(Shape{g.samples, 3, g.channels}, types.compute);
+  gather_statistics(x, plan, types, partial.raw(), stream_);
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    launch("group_norm", finish_group_statistics_kernel<T>, static_cast<unsigned>(g.samples * groups),
+           kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(beta), eps,
+           slot_of(mean), slot_of(rstd), coefficients.data<T>());
+  });
+  write_forward({.x = x, .residual = {}, .y = y, .coefficients = coefficients.raw()}, g.samples, g.points,
+                types, stream_);
+}
+
+void CudaBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                      const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                      const Tensor& dgamma, const Tensor& dbeta) {
+  if (x.numel() == 0) {
+    if (dgamma.defined()) fill(dgamma, 0.0);
+    if (dbeta.defined()) fill(dbeta, 0.0);
+    return;
+  }
+  const GroupGeometry g = geometry_of(x, groups);
+  const ColumnTypes types = column_types({&x, &dy, &dx}, g.channels);
+  const ColumnPlan plan = gradient_plan(g.samples, g.points, g.channels, types, x.dtype());
+  const Tensor partial = workspace(Shape{g.samples, 2, plan.slices, g.channels}, types.compute);
+  const Tensor coefficients = workspace(Shape{g.samples, 3, g.channels}, types.compute);
+  const Tensor centre = workspace(Shape{g.samples, g.channels}, types.compute);
+  const Tensor parameters = workspace(Shape{g.samples, 2, g.channels}, DType::f64);
+  const ColumnBackward passes{.x = x,
+                              .dy = dy,
+                              .dx = dx,
+                              .dresidual = {},
+                              .centre = centre.raw(),
+                              .coefficients = coefficients.raw()};
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    launch("group_norm_backward", spread_means_kernel<T>,
+           static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, stream_, g, slot_of(mean),
+           centre.data<T>());
+    gather_gradients(passes, plan, types, partial.raw(), stream_);
+    launch("group_norm_backward", finish_group_gradients_kernel<T>, static_cast<unsigned>(g.samples * groups),
+           kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(rstd),
+           parameters.data<double>(), coefficients.data<T>());
+  });
+  if (dgamma.defined() || dbeta.defined())
+    finish_parameters<double>(parameters.data<double>(), g.samples, g.channels, dgamma, dbeta, stream_);
+  if (dx.defined()) write_backward(passes, g.samples, g.points, types, stream_);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,154 @@
+// Element types in device code: conversions that agree bit for bit with core/convert.h, and 16-byte accesses.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace tandem::cuda {
+
+template <class T>
+inline constexpr bool is_half_v = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+__device__ __forceinline__ float widen(Half value) { return __half2float(__ushort_as_half(value.bits)); }
+__device__ __forceinline__ float widen(BFloat16 value) {
+  return __uint_as_float(static_cast<std::uint32_t>(value.bits) << 16);
+}
+__device__ __forceinline__ void narrow(float value, Half& result) {
+  result.bits = __half_as_ushort(__float2half_rn(value));
+}
+__device__ __forceinline__ void narrow(float value, BFloat16& result) {
+  result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+// A float that rounds to 16 bits exactly as `value` would: rounded towards zero, with the last bit set when
+// anything was lost (Boldo and Melquiond 2008).
+__device__ __forceinline__ float round_to_odd(double value) {
+  const float towards_zero = __double2float_rz(value);
+  const bool exact = static_cast<double>(towards_zero) == value || value != value;
+  return exact ? towards_zero : __uint_as_float(__float_as_uint(towards_zero) | 1u);
+}
+__device__ __forceinline__ float round_to_odd(std::int64_t value) {
+  std::uint64_t size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  const float towards_zero = __ull2float_rz(size);
+  const bool exact = static_cast<std::uint64_t>(towards_zero) == size;
+  const float odd = exact ? towards_zero : __uint_as_float(__float_as_uint(towards_zero) | 1u);
+  return value < 0 ? -odd : odd;
+}
+
+// As convert of core/convert.h. The machine's conversions from floating to integral types truncate and
+// saturate; to 8 bits they go by way of 32.
+template <class To, class From>
+__device__ __forceinline__ To convert(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (is_half_v<From>) {
+    return convert<To>(widen(value));
+  } else if constexpr (is_half_v<To>) {
+    To result;
+    if constexpr (std::is_same_v<From, double>) {
+      narrow(round_to_odd(value), result);
+    } else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4) {
+      narrow(round_to_odd(std::int64_t{value}), result);
+    } else {
+      narrow(static_cast<float>(value), result);
+    }
+    return result;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    if (value != value) return To(0);
+    if constexpr (sizeof(To) == 1) {
+      return value <= From(0)     ? To(0)
+             : value >= From(255) ? To(255)
+                                  : static_cast<To>(static_cast<int>(value));
+    } else if constexpr (sizeof(To) == 4) {
+      return std::is_same_v<From, float> ? __float2int_rz(static_cast<float>(value))
+                                         : __double2int_rz(static_cast<double>(value));
+    } else {
+      return std::is_same_v<From, float> ? __float2ll_rz(static_cast<float>(value))
+                                         : __double2ll_rz(static_cast<double>(value));
+    }
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+// Reads an element in its compute type, and rounds one on store.
+template <class T>
+__device__ __forceinline__ ComputeType<T> load(const T* address) {
+  return convert<ComputeType<T>>(*address);
+}
+template <class T, class C>
+__device__ __forceinline__ void store(T* address, C value) {
+  *address = convert<T>(value);
+}
+
+// An element of any storage type, known at run time: for kernels whose traffic is small, or whose types are
+// mixed.
+template <class C>
+__device__ __forceinline__ C load_any(const void* data, DType dtype, Index i) {
+  switch (dtype) {
+    case DType::f64:
+      return convert<C>(static_cast<const double*>(data)[i]);
+    case DType::f32:
+      return convert<C>(static_cast<const float*>(data)[i]);
+    case DType::f16:
+      return convert<C>(static_cast<const Half*>(data)[i]);
+    case DType::bf16:
+      return convert<C>(static_cast<const BFloat16*>(data)[i]);
+    case DType::i64:
+      return convert<C>(static_cast<const std::int64_t*>(data)[i]);
+    case DType::i32:
+      return convert<C>(static_cast<const std::int32_t*>(data)[i]);
+    case DType::u8:
+      return convert<C>(static_cast<const std::uint8_t*>(data)[i]);
+    case DType::boolean:
+      break;
+  }
+  return convert<C>(static_cast<const bool*>(data)[i]);
+}
+template <class C>
+__device__ __forceinline__ void store_any(void* data, DType dtype, Index i, C value) {
+  switch (dtype) {
+    case DType::f64:
+      static_cast<double*>(data)[i] = convert<double>(value);
+      return;
+    case DType::f32:
+      static_cast<float*>(data)[i] = convert<float>(value);
+      return;
+    case DType::f16:
+      static_cast<Half*>(data)[i] = convert<Half>(value);
+      return;
+    case DType::bf16:
+      static_cast<BFloat16*>(data)[i] = convert<BFloat16>(value);
+      return;
+    case DType::i64:
+      static_cast<std::int64_t*>(data)[i] = convert<std::int64_t>(value);
+      return;
+    case DType::i32:
+      static_cast<std::int32_t*>(data)[i] = convert<std::int32_t>(value);
+      return;
+    case DType::u8:
+      static_cast<std::uint8_t*>(data)[i] = convert<std::uint8_t>(value);
+      return;
+    case DType::boolean:
+      static_cast<bool*>(data)[i] = convert<bool>(value);
+      return;
+  }
+}
+
+// N elements that are read and written at once; 16 bytes is what one thread moves best.
+template <class T, int N = 16 / sizeof(T)>
+struct alignas(sizeof(T) * N) Pack {
+  static constexpr int kSize = N;
+  T value[N];
+};
+
+}  // namespace tandem::cuda

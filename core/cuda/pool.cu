@@ -1,0 +1,483 @@
+// Pooling on channels-last images. A thread makes the 16 bytes of neighbouring channels of one result, sums
+// in f32 (f64 where a type is f64). The gradients gather: each input element sums over the windows that cover
+// it, in a fixed order, so nothing is cleared first and no two threads meet. Windows that overlap are read
+// again from the caches; memory is read and written once.
+//
+// A block runs along rows of the result, so that only a few divisions by run-time extents remain, in 32 bits.
+// Mixed types, f64 and channels that do not fill 16 bytes take one element a thread.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+constexpr int kPoolThreads = 128;
+
+// ---- Access
+
+// Elements with a type known at run time.
+struct Array {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+};
+Array array_of(const Tensor& t) { return {t.raw(), t.dtype()}; }
+
+// 16 bytes of type S, with positions in as many bytes as there are elements.
+template <class S>
+struct Packed {
+  using C = ComputeType<S>;
+  using Values = Pack<S>;
+  using Positions = Pack<std::uint8_t, Values::kSize>;
+  static constexpr int size = Values::kSize;
+
+  static __device__ __forceinline__ void read(const Array& a, Index at, C (&to)[size]) {
+    const Values values = *reinterpret_cast<const Values*>(static_cast<const S*>(a.data) + at);
+#pragma unroll
+    for (int i = 0; i < size; ++i) to[i] = load(&values.value[i]);
+  }
+  static __device__ __forceinline__ void write(const Array& a, Index at, const C (&from)[size]) {
+    Values values;
+#pragma unroll
+    for (int i = 0; i < size; ++i) store(&values.value[i], from[i]);
+    *reinterpret_cast<Values*>(static_cast<S*>(a.data) + at) = values;
+  }
+  static __device__ __forceinline__ void read_positions(const Array& a, Index at, int (&to)[size]) {
+    const Positions values =
+        *reinterpret_cast<const Positions*>(static_cast<const std::uint8_t*>(a.data) + at);
+#pragma unroll
+    for (int i = 0; i < size; ++i) to[i] = values.value[i];
+  }
+  static __device__ __forceinline__ void write_positions(const Array& a, Index at, const int (&from)[size]) {
+    Positions values;
+#pragma unroll
+    for (int i = 0; i < size; ++i) values.value[i] = static_cast<std::uint8_t>(from[i]);
+    *reinterpret_cast<Positions*>(static_cast<std::uint8_t*>(a.data) + at) = values;
+  }
+};
+
+// One element of any type, computed in T.
+template <class T>
+struct Any {
+  using C = T;
+  static constexpr int size = 1;
+
+  static __device__ __forceinline__ void read(const Array& a, Index at, C (&to)[1]) {
+    to[0] = load_any<C>(a.data, a.dtype, at);
+  }
+  static __device__ __forceinline__ void write(const Array& a, Index at, const C (&from)[1]) {
+    store_any(a.data, a.dtype, at, from[0]);
+  }
+  static __device__ __forceinline__ void read_positions(const Array& a, Index at, int (&to)[1]) {
+    to[0] = a.dtype == DType::u8 ? static_cast<const std::uint8_t*>(a.data)[at]
+                                 : static_cast<const std::int32_t*>(a.data)[at];
+  }
+  static __device__ __forceinline__ void write_positions(const Array& a, Index at, const int (&from)[1]) {
+    if (a.dtype == DType::u8) {
+      static_cast<std::uint8_t*>(a.data)[at] = static_cast<std::uint8_t>(from[0]);
+    } else {
+      static_cast<std::int32_t*>(a.data)[at] = from[0];
+    }
+  }
+};
+
+// ---- Geometry
+
+struct Geometry {
+  int batch, height, width, channels, out_height, out_width;
+};
+
+struct Span {
+  int first, last;
+};
+
+// One axis of fixed windows, and which positions of the other side belong to one.
+struct Axis {
+  int kernel, stride, padding, extent, out_extent;
+  int reach, rest;  // kernel - 1 divided by stride
+
+  __device__ __forceinline__ int start(int out) const { return out * stride - padding; }
+  // Input positions under output position `out`, without padding.
+  __device__ __forceinline__ Span window(int out) const {
+    return {max(start(out), 0), min(start(out) + kernel, extent)};
+  }
+  // Output positions whose windows cover input position `in`: the last that starts at or before it, and as
+  // many before that one as a window reaches over.
+  __device__ __forceinline__ Span covering(int in) const {
+    const unsigned shifted = static_cast<unsigned>(in + padding), each = static_cast<unsigned>(stride);
+    const unsigned last = shifted / each;
+    const int before = reach - (shifted - last * each > static_cast<unsigned>(rest) ? 1 : 0);
+    return {max(static_cast<int>(last) - before, 0), min(static_cast<int>(last) + 1, out_extent)};
+  }
+};
+
+struct FixedWindows {
+  Axis y, x;
+  bool count_include_pad;
+
+  __device__ __forceinline__ Span rows(int oy) const { return y.window(oy); }
+  __device__ __forceinline__ Span columns(int ox) const { return x.window(ox); }
+  __device__ __forceinline__ Span covering_rows(int iy) const { return y.covering(iy); }
+  __device__ __forceinline__ Span covering_columns(int ix) const { return x.covering(ix); }
+  // How many values the mean is over along one axis.
+  __device__ __forceinline__ int count(const Axis& axis, int out) const {
+    if (count_include_pad) {
+      // The window may not reach beyond the padding.
+      return min(axis.start(out) + axis.kernel, axis.extent + axis.padding) - axis.start(out);
+    }
+    const Span span = axis.window(out);
+    return span.last - span.first;
+  }
+  __device__ __forceinline__ int count_rows(int oy) const { return count(y, oy); }
+  __device__ __forceinline__ int count_columns(int ox) const { return count(x, ox); }
+};
+
+// Windows whose extents do not divide those of the image; the others are fixed ones.
+struct AdaptiveWindows {
+  int height, width, out_height, out_width;
+  bool small;  // products of two extents fit 31 bits: divisions cost a quarter
+
+  // i·by/over, rounded down and up.
+  __device__ __forceinline__ int scaled(int i, int by, int over) const {
+    if (small) return static_cast<int>(static_cast<unsigned>(i * by) / static_cast<unsigned>(over));
+    return static_cast<int>(static_cast<Index>(i) * by / over);
+  }
+  __device__ __forceinline__ int scaled_up(int i, int by, int over) const {
+    if (small)
+      return static_cast<int>(static_cast<unsigned>(i * by + over - 1) / static_cast<unsigned>(over));
+    return static_cast<int>((static_cast<Index>(i) * by + over - 1) / over);
+  }
+  __device__ __forceinline__ Span rows(int oy) const {
+    return {scaled(oy, height, out_height), scaled_up(oy + 1, height, out_height)};
+  }
+  __device__ __forceinline__ Span columns(int ox) const {
+    return {scaled(ox, width, out_width), scaled_up(ox + 1, width, out_width)};
+  }
+  __device__ __forceinline__ Span covering_rows(int iy) const {
+    return {scaled(iy, out_height, height), scaled_up(iy + 1, out_height, height)};
+  }
+  __device__ __forceinline__ Span covering_columns(int ix) const {
+    return {scaled(ix, out_width, width), scaled_up(ix + 1, out_width, width)};
+  }
+  __device__ __forceinline__ int count_rows(int oy) const { return rows(oy).last - rows(oy).first; }
+  __device__ __forceinline__ int count_columns(int ox) const { return columns(ox).last - columns(ox).first; }
+};
+
+// Calls body(image, row, column, first channel) for this thread's positions of [batch, height, width], each
+// with kSize channels.
+template <int kSize, class Body>
+__device__ __forceinline__ void over_positions(int batch, int height, int width, int channels, Body&& body) {
+  const unsigned packs = static_cast<unsigned>(channels) / kSize;
+  const unsigned in_row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (in_row >= packs * static_cast<unsigned>(width)) return;
+  const int column = static_cast<int>(in_row / packs);
+  const int channel = static_cast<int>(in_row % packs) * kSize;
+  for (unsigned row = blockIdx.y; row < static_cast<unsigned>(batch) * static_cast<unsigned>(height);
+       row += gridDim.y) {
+    const unsigned image = row / static_cast<unsigned>(height);
+    body(static_cast<int>(image), static_cast<int>(row - image * static_cast<unsigned>(height)), column,
+         channel);
+  }
+}
+
+// Element (image, y, x, channel) of [.., height, width, channels].
+__device__ __forceinline__ Index element_at(int image, int y, int x, int channel, int height, int width,
+                                            int channels) {
+  return ((static_cast<Index>(image) * height + y) * width + x) * channels + channel;
+}
+
+// ---- Maximum
+
+template <class A>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_kernel(Geometry g, Axis along_y, Axis along_x, Array x, Array y, Array where) {
+  using C = typename A::C;
+  over_positions<A::size>(
+      g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
+        const Span ys = along_y.window(oy), xs = along_x.window(ox);
+        const int top = along_y.start(oy), left = along_x.start(ox);
+        C best[A::size];
+        int position[A::size];
+        A::read(x, element_at(image, ys.first, xs.first, channel, g.height, g.width, g.channels), best);
+#pragma unroll
+        for (int i = 0; i < A::size; ++i) position[i] = (ys.first - top) * along_x.kernel + xs.first - left;
+        for (int iy = ys.first; iy < ys.last; ++iy) {
+          const Index row = element_at(image, iy, 0, channel, g.height, g.width, g.channels);
+#pragma unroll 3
+          for (int ix = xs.first; ix < xs.last; ++ix) {
+            C value[A::size];
+            A::read(x, row + static_cast<Index>(ix) * g.channels, value);
+            const int here = (iy - top) * along_x.kernel + ix - left;
+#pragma unroll
+            for (int i = 0; i < A::size; ++i) {
+              const bool take = value[i] > best[i] || value[i] != value[i];
+              best[i] = take ? value[i] : best[i];
+              position[i] = take ? here : position[i];
+            }
+          }
+        }
+        const Index out = element_at(image, oy, ox, channel, g.out_height, g.out_width, g.channels);
+        A::write(y, out, best);
+        A::write_positions(where, out, position);
+      });
+}
+
+template <class A>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_backward_kernel(Geometry g, Axis along_y, Axis along_x, Array dy, Array where, Array dx) {
+  using C = typename A::C;
+  over_positions<A::size>(
+      g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
+        const Span ys = along_y.covering(iy), xs = along_x.covering(ix);
+        C sum[A::size] = {};
+        for (int oy = ys.first; oy < ys.last; ++oy) {
+          const int row = (iy - along_y.start(oy)) * along_x.kernel;
+          const Index line = element_at(image, oy, 0, channel, g.out_height, g.out_width, g.channels);
+#pragma unroll 2
+          for (int ox = xs.first; ox < xs.last; ++ox) {
+            const int here = row + ix - along_x.start(ox);
+            C value[A::size];
+            int position[A::size];
+            A::read(dy, line + static_cast<Index>(ox) * g.channels, value);
+            A::read_positions(where, line + static_cast<Index>(ox) * g.channels, position);
+#pragma unroll
+            for (int i = 0; i < A::size; ++i) sum[i] += position[i] == here ? value[i] : C(0);
+          }
+        }
+        A::write(dx, element_at(image, iy, ix, channel, g.height, g.width, g.channels), sum);
+      });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_select_kernel(Geometry g, Axis along_y, Axis along_x, Array x, Array where, Array y) {
+  using A = Any<T>;
+  over_positions<1>(
+      g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
+        const Index out = element_at(image, oy, ox, channel, g.out_height, g.out_width, g.channels);
+        int position[1];
+        T value[1];
+        A::read_positions(where, out, position);
+        const int iy = along_y.start(oy) + position[0] / along_x.kernel;
+        const int ix = along_x.start(ox) + position[0] % along_x.kernel;
+        A::read(x, element_at(image, iy, ix, channel, g.height, g.width, g.channels), value);
+        A::write(y, out, value);
+      });
+}
+
+// ---- Average
+
+template <class A, class Windows>
+__global__ void __launch_bounds__(kPoolThreads)
+    average_kernel(Geometry g, Windows windows, Array x, Array y) {
+  using C = typename A::C;
+  over_positions<A::size>(
+      g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
+        const Span ys = windows.rows(oy), xs = windows.columns(ox);
+        C sum[A::size] = {};
+        for (int iy = ys.first; iy < ys.last; ++iy) {
+          const Index row = element_at(image, iy, 0, channel, g.height, g.width, g.channels);
+#pragma unroll 4
+          for (int ix = xs.first; ix < xs.last; ++ix) {
+            C value[A::size];
+            A::read(x, row + static_cast<Index>(ix) * g.channels, value);
+#pragma unroll
+            for (int i = 0; i < A::size; ++i) sum[i] += value[i];
+          }
+        }
+        const C factor =
+            C(1) / (static_cast<C>(windows.count_rows(oy)) * static_cast<C>(windows.count_columns(ox)));
+#pragma unroll
+        for (int i = 0; i < A::size; ++i) sum[i] *= factor;
+        A::write(y, element_at(image, oy, ox, channel, g.out_height, g.out_width, g.channels), sum);
+      });
+}
+
+template <class A, class Windows>
+__global__ void __launch_bounds__(kPoolThreads)
+    average_backward_kernel(Geometry g, Windows windows, Array dy, Array dx) {
+  using C = typename A::C;
+  over_positions<A::size>(
+      g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
+        const Span ys = windows.covering_rows(iy), xs = windows.covering_columns(ix);
+        C sum[A::size] = {};
+        for (int oy = ys.first; oy < ys.last; ++oy) {
+          const C rows = static_cast<C>(windows.count_rows(oy));
+          const Index line = element_at(image, oy, 0, channel, g.out_height, g.out_width, g.channels);
+          for (int ox = xs.first; ox < xs.last; ++ox) {
+            C value[A::size];
+            A::read(dy, line + static_cast<Index>(ox) * g.channels, value);
+            const C factor = C(1) / (rows * static_cast<C>(windows.count_columns(ox)));
+#pragma unroll
+            for (int i = 0; i < A::size; ++i) sum[i] += factor * value[i];
+          }
+        }
+        A::write(dx, element_at(image, iy, ix, channel, g.height, g.width, g.channels), sum);
+      });
+}
+
+// ---- Choosing
+
+Geometry geometry_of(const Tensor& x, const Tensor& y) {
+  const auto extent = [](const Tensor& t, int axis) { return static_cast<int>(t.size(axis)); };
+  return {extent(x, 0), extent(x, 1), extent(x, 2), extent(x, 3), extent(y, 1), extent(y, 2)};
+}
+
+Axis axis_of(const Pool2dOptions& o, int axis, int extent, int out_extent) {
+  const auto at = static_cast<std::size_t>(axis);
+  const int kernel = static_cast<int>(o.kernel[at]), stride = static_cast<int>(o.stride[at]);
+  return {.kernel = kernel,
+          .stride = stride,
+          .padding = static_cast<int>(o.padding[at]),
+          .extent = extent,
+          .out_extent = out_extent,
+          .reach = (kernel - 1) / stride,
+          .rest = (kernel - 1) % stride};
+}
+Axis vertical(const Pool2dOptions& o, const Geometry& g) { return axis_of(o, 0, g.height, g.out_height); }
+Axis horizontal(const Pool2dOptions& o, const Geometry& g) { return axis_of(o, 1, g.width, g.out_width); }
+
+FixedWindows fixed_windows(const Pool2dOptions& o, const Geometry& g) {
+  return {vertical(o, g), horizontal(o, g), o.count_include_pad};
+}
+
+// Calls visit(windows) with the windows of adaptive pooling.
+template <class Visit>
+void visit_adaptive(const Geometry& g, Visit&& visit) {
+  if (std::min({g.height, g.width, g.out_height, g.out_width}) > 0 && g.height % g.out_height == 0 &&
+      g.width % g.out_width == 0) {
+    const Pool2dOptions o{.kernel = {g.height / g.out_height, g.width / g.out_width},
+                          .stride = {g.height / g.out_height, g.width / g.out_width}};
+    return visit(fixed_windows(o, g));
+  }
+  constexpr int kSmall = 32767;
+  visit(AdaptiveWindows{.height = g.height,
+                        .width = g.width,
+                        .out_height = g.out_height,
+                        .out_width = g.out_width,
+                        .small = std::max({g.height, g.width, g.out_height, g.out_width}) <= kSmall});
+}
+
+// Blocks along rows of the result, [.., height, width, channels], with `size` channels a thread. Up to 16
+// rows for each thread, so that what depends on the column alone is computed once for them; fewer where there
+// are not enough blocks to fill a GPU twice.
+dim3 grid_of(const Tensor& result, int size) {
+  constexpr Index kMostRows = 65535, kEnough = 132 * 32, kRowsEach = 16;
+  const Index rows = result.size(0) * result.size(1);
+  const Index along = ceil_div(result.size(2) * (result.size(3) / size), kPoolThreads);
+  const Index down = std::max(ceil_div(kEnough, along), ceil_div(rows, kRowsEach));
+  return {static_cast<unsigned>(along), static_cast<unsigned>(std::min({rows, down, kMostRows}))};
+}
+
+bool is_aligned(const Tensor& t, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(t.raw()) % bytes == 0;
+}
+
+// Calls visit(TypeTag<access>{}) with what suits two images and, where given, positions.
+template <class Visit>
+void visit_access(const Tensor& a, const Tensor& b, const Tensor* where, Visit&& visit) {
+  const bool bytes = where == nullptr || where->dtype() == DType::u8;
+  const Index size = 16 / static_cast<Index>(size_of(a.dtype()));
+  if (a.dtype() == b.dtype() && a.dtype() != DType::f64 && bytes && a.size(3) % size == 0 &&
+      is_aligned(a, 16) && is_aligned(b, 16) &&
+      (where == nullptr || is_aligned(*where, static_cast<std::size_t>(size)))) {
+    return visit_floating(a.dtype(), [&]<class S>(TypeTag<S>) {
+      if constexpr (!std::is_same_v<S, double>) visit(TypeTag<Packed<S>>{});
+    });
+  }
+  if (a.dtype() == DType::f64 || b.dtype() == DType::f64) return visit(TypeTag<Any<double>>{});
+  visit(TypeTag<Any<float>>{});
+}
+
+void check_positions(const Tensor& where) {
+  ensure(where.dtype() == DType::u8 || where.dtype() == DType::i32, "max_pool2d",
+         "positions are u8 or i32, not {}", name_of(where.dtype()));
+}
+
+template <class Windows>
+void average(const Tensor& x, const Tensor& y, const Geometry& g, const Windows& windows,
+             cudaStream_t stream) {
+  visit_access(x, y, nullptr, [&]<class A>(TypeTag<A>) {
+    launch("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, 0, stream, g, windows,
+           array_of(x), array_of(y));
+  });
+}
+
+template <class Windows>
+void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, const Windows& windows,
+                      cudaStream_t stream) {
+  visit_access(dx, dy, nullptr, [&]<class A>(TypeTag<A>) {
+    launch("avg_pool2d_backward", average_backward_kernel<A, Windows>, grid_of(dx, A::size), kPoolThreads, 0,
+           stream, g, windows, array_of(dy), array_of(dx));
+  });
+}
+
+}  // namespace
+
+void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
+                             const Pool2dOptions& options) {
+  if (y.numel() == 0) return;
+  ensure(x.dtype() == y.dtype(), "max_pool2d", "{} pools to its own dtype, not {}", to_string(x),
+         to_string(y));
+  check_positions(where);
+  const Geometry g = geometry_of(x, y);
+  visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
+    launch("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, stream_, g,
+           vertical(options, g), horizontal(options, g), array_of(x), array_of(y), array_of(where));
+  });
+}
+
+void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
+                                      const Pool2dOptions& options) {
+  if (dx.numel() == 0) return;
+  check_positions(where);
+  const Geometry g = geometry_of(dx, dy);
+  visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
+    launch("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0, stream_, g,
+           vertical(options, g), horizontal(options, g), array_of(dy), array_of(where), array_of(dx));
+  });
+}
+
+void CudaBackend::max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
+                                    const Pool2dOptions& options) {
+  if (y.numel() == 0) return;
+  check_positions(where);
+  const Geometry g = geometry_of(x, y);
+  const auto run = [&]<class T>(TypeTag<T>) {
+    launch("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0, stream_, g,
+           vertical(options, g), horizontal(options, g), array_of(x), array_of(where), array_of(y));
+  };
+  x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+}
+
+void CudaBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) {
+  if (y.numel() == 0) return;
+  const Geometry g = geometry_of(x, y);
+  average(x, y, g, fixed_windows(options, g), stream_);
+}
+
+void CudaBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) {
+  if (dx.numel() == 0) return;
+  const Geometry g = geometry_of(dx, dy);
+  average_backward(dy, dx, g, fixed_windows(options, g), stream_);
+}
+
+void CudaBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0) return;
+  const Geometry g = geometry_of(x, y);
+  visit_adaptive(g, [&](const auto& windows) { average(x, y, g, windows, stream_); });
+}
+
+void CudaBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
+  if (dx.numel() == 0) return;
+  const Geometry g = geometry_of(dx, dy);
+  visit_adaptive(g, [&](const auto& windows) { average_backward(dy, dx, g, windows, stream_); });
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,828 @@
+// Reductions and cumulative sums.
+//
+// Neighbouring axes of one kind are merged first. Where the innermost elements are reduced, a group of lanes
+// or a block walks what belongs to one output (rows_kernel); where they are kept, every thread holds a few
+// neighbouring outputs and walks over rows, so that a warp reads consecutive memory (columns_kernel). Few
+// outputs are cut into parts of a size that depends on the shape only; a second kernel combines these in
+// their order. Threads sum in the compute type and hand over to f64 after a few terms, so that long sums keep
+// their digits.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/cuda/rows.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// What results are computed in before they are rounded.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, Index, double>;
+
+constexpr int kNeverFlush = 1 << 30;
+
+// ---- Kinds of reductions over elements of compute type T
+// ----------------------------------------------------------------------------------------------------
+// A thread adds elements to a Local, which becomes a State for combining between threads. kFlush is how many
+// terms a Local takes. A kind with add_all takes the elements of a pack together.
+
+template <class T>
+struct SumOf {
+  enum class Map { plain, squares, magnitudes };
+  using Element = T;
+  using Local = T;
+  using State = Wide<T>;
+  static constexpr int kFlush = std::is_same_v<T, float> ? 16 : kNeverFlush;
+
+  Map map;
+  double divisor;  // 1 unless it is a mean
+
+  __device__ __forceinline__ static Local local() { return T(0); }
+  __device__ __forceinline__ static State none() { return State(0); }
+  __device__ __forceinline__ void add(Local& held, T x, Index) const {
+    held += map == Map::plain ? x : map == Map::squares ? x * x : x < T(0) ? -x : x;
+  }
+  __device__ __forceinline__ static State widen(Local held) { return static_cast<State>(held); }
+  template <class A>
+  __device__ __forceinline__ A operator()(A a, A b) const {
+    return a + b;
+  }
+  __device__ __forceinline__ Wide<T> finish(State sum) const {
+    if constexpr (std::is_integral_v<T>) {
+      return sum;
+    } else {
+      return divisor == 1.0 ? sum : sum / divisor;
+    }
+  }
+};
+
+// A floating product as mantissa · 2^exponent with the mantissa in [½, 1), for partial products leave the
+// range of double where the whole does not. Integers wrap around.
+template <class T>
+struct ProductOf {
+  struct Scaled {
+    double mantissa;
+    Index exponent;
+  };
+  using Element = T;
+  using State = std::conditional_t<std::is_integral_v<T>, Index, Scaled>;
+  using Local = State;
+  static constexpr int kFlush = kNeverFlush;
+
+  __device__ __forceinline__ static State none() {
+    if constexpr (std::is_integral_v<T>) {
+      return 1;
+    } else {
+      return {1.0, 0};
+    }
+  }
+  __device__ __forceinline__ static Local local() { return none(); }
+  __device__ __forceinline__ void add(Local& held, T x, Index) const {
+    if constexpr (std::is_integral_v<T>) {
+      held *= x;
+    } else {
+      held = (*this)(held, normalised({static_cast<double>(x), 0}));
+    }
+  }
+  __device__ __forceinline__ static State widen(Local held) { return held; }
+  __device__ __forceinline__ State operator()(State a, State b) const {
+    if constexpr (std::is_integral_v<T>) {
+      return a * b;
+    } else {
+      return normalised({a.mantissa * b.mantissa, a.exponent + b.exponent});
+    }
+  }
+  __device__ __forceinline__ Wide<T> finish(State product) const {
+    if constexpr (std::is_integral_v<T>) {
+      return product;
+    } else {
+      const Index e = product.exponent < -4000 ? -4000 : product.exponent > 4000 ? 4000 : product.exponent;
+      return ::ldexp(product.mantissa, static_cast<int>(e));
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static Scaled normalised(Scaled x) {
+    if (!(::fabs(x.mantissa) < std::numeric_limits<double>::infinity())) return x;
+    int exponent = 0;
+    const double mantissa = ::frexp(x.mantissa, &exponent);
+    return {mantissa, x.exponent + exponent};
+  }
+};
+
+// Reverses the order of values: NaN stays NaN.
+template <class T>
+__device__ __forceinline__ T reversed(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return ~x;  // the negative of the lowest integer is none
+  } else {
+    return -x;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ T lowest() {
+  if constexpr (std::is_integral_v<T>) {
+    return std::numeric_limits<T>::min();
+  } else {
+    return -std::numeric_limits<T>::infinity();
+  }
+}
+
+// The largest key; NaN wins. The smallest element has the largest reversed key.
+template <class T>
+struct ExtremumOf {
+  enum class Key { value, reversed, magnitude };
+  using Element = T;
+  using Local = T;
+  using State = T;
+  static constexpr int kFlush = kNeverFlush;
+
+  Key key;
+
+  // Of an empty range the largest magnitude is 0.
+  __device__ __forceinline__ State none() const { return key == Key::magnitude ? T(0) : lowest<T>(); }
+  __device__ __forceinline__ Local local() const { return none(); }
+  __device__ __forceinline__ void add(Local& held, T x, Index) const {
+    const T k = key == Key::value ? x : key == Key::reversed ? reversed(x) : x < T(0) ? -x : x;
+    held = (*this)(held, k);
+  }
+  __device__ __forceinline__ static State widen(Local held) { return held; }
+  __device__ __forceinline__ T operator()(T a, T b) const { return b > a || b != b ? b : a; }
+  __device__ __forceinline__ Wide<T> finish(State best) const {
+    return static_cast<Wide<T>>(key == Key::reversed ? reversed(best) : best);
+  }
+};
+
+// The first position of the largest key; NaN counts as largest.
+template <class T>
+struct PositionOf {
+  struct Found {
+    T key;
+    Index at;  // -1: none yet
+  };
+  using Element = T;
+  using Local = Found;
+  using State = Found;
+  static constexpr int kFlush = kNeverFlush;
+
+  bool smallest;
+
+  __device__ __forceinline__ static bool beats(T a, T b) { return b == b && (a > b || a != a); }
+  __device__ __forceinline__ static State none() { return {lowest<T>(), -1}; }
+  __device__ __forceinline__ static Local local() { return none(); }
+  // A thread sees ascending positions.
+  __device__ __forceinline__ void add(Local& held, T x, Index at) const {
+    const T key = smallest ? reversed(x) : x;
+    const bool better = held.at < 0 || beats(key, held.key);
+    held.key = better ? key : held.key;
+    held.at = better ? at : held.at;
+  }
+  __device__ __forceinline__ static State widen(Local held) { return held; }
+  __device__ __forceinline__ State operator()(State a, State b) const {
+    if (a.at < 0) return b;
+    if (b.at < 0) return a;
+    const bool second = beats(b.key, a.key) || (!beats(a.key, b.key) && b.at < a.at);
+    return second ? b : a;
+  }
+  __device__ __forceinline__ Index finish(State found) const { return found.at; }
+};
+
+template <class T>
+struct LogSumExpOf {
+  using Element = T;
+  using Local = ExpSum<T>;
+  using State = ExpSum<T>;
+  static constexpr int kFlush = kNeverFlush;
+
+  __device__ __forceinline__ static State none() { return State::none(); }
+  __device__ __forceinline__ static Local local() { return none(); }
+  __device__ __forceinline__ void add(Local& held, T x, Index) const { held.add(x); }
+  template <class S, int kCount>
+  __device__ __forceinline__ void add_all(Local& held, const T (&x)[kCount]) const {
+    held.template add_all<S>(x);
+  }
+  __device__ __forceinline__ static State widen(Local held) { return held; }
+  __device__ __forceinline__ State operator()(State a, State b) const { return combined(a, b); }
+  __device__ __forceinline__ double finish(State s) const {
+    return static_cast<double>(s.top) + math::log(static_cast<double>(s.sum));
+  }
+};
+
+// ---- The shape of a reduction
+// ----------------------------------------------------------------------------------------------------
+
+struct AxisSet {
+  int rank = 0;
+  Index extent[kMaxRank] = {}, stride[kMaxRank] = {};
+  Index count = 1;
+
+  void prepend(Index e, Index s) {
+    for (int i = rank; i > 0; --i) {
+      extent[i] = extent[i - 1];
+      stride[i] = stride[i - 1];
+    }
+    extent[0] = e;
+    stride[0] = s;
+    ++rank;
+    count *= e;
+  }
+  __device__ __forceinline__ Index offset(Index index) const {
+    Index result = 0;
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const Index outer = index / extent[axis];
+      result += (index - outer * extent[axis]) * stride[axis];
+      index = outer;
+    }
+    return rank > 0 ? result + index * stride[0] : 0;
+  }
+};
+
+// `inner` elements lie together; they are reduced, or are that many outputs.
+struct Plan {
+  AxisSet kept, reduced;
+  Index inner = 1;
+  bool inner_reduced = true;
+  bool packed = false;  // inner_reduced: runs of several packs each, all on boundaries of 16 bytes
+
+  int group = 1;    // rows: threads of an output; columns: threads side by side
+  Index total = 0;  // rows: elements of an output; columns: rows
+  Index part = 0;   // how much of `total` is a part
+  Index parts = 1;
+  Index packs = 0, tiles = 0;  // columns: packs of outputs, and blocks to cover them
+
+  Index outputs() const { return kept.count * (inner_reduced ? 1 : inner); }
+};
+
+Plan make_plan(const Shape& shape, std::uint32_t axes) {
+  Plan plan;
+  struct Merged {
+    Index extent, stride;
+    bool is_reduced;
+  };
+  Merged merged[kMaxRank];
+  int count = 0;
+  Index stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const bool is_reduced = (axes >> axis & 1u) != 0;
+    if (shape[axis] != 1) {
+      if (count > 0 && merged[count - 1].is_reduced == is_reduced) {
+        merged[count - 1].extent *= shape[axis];
+      } else {
+        merged[count++] = {shape[axis], stride, is_reduced};
+      }
+    }
+    stride *= shape[axis];
+  }
+  if (count > 0) {
+    plan.inner = merged[0].extent;
+    plan.inner_reduced = merged[0].is_reduced;
+  }
+  for (int i = 1; i < count; ++i)
+    (merged[i].is_reduced ? plan.reduced : plan.kept).prepend(merged[i].extent, merged[i].stride);
+  return plan;
+}
+
+// Blocks that fill a large GPU once, eight a processor; below a quarter of them a reduction is cut into
+// parts.
+constexpr Index kFullGrid = 132 * 8;
+constexpr Index kMostBlocks = 1 << 20;
+
+// `least` is the smallest part that pays, and parts are multiples of `unit`.
+void cut(Plan& plan, Index blocks, Index least, Index unit) {
+  plan.part = std::max<Index>(plan.total, 1);
+  if (blocks * 4 > kFullGrid) return;
+  const Index parts =
+      std::clamp<Index>(ceil_div(kFullGrid, blocks), 1, std::max<Index>(1, plan.total / least));
+  if (parts == 1) return;
+  plan.part = ceil_div(ceil_div(plan.total, parts), unit) * unit;
+  plan.parts = ceil_div(plan.total, plan.part);
+}
+
+void plan_rows(Plan& plan, int width) {
+  plan.total = plan.reduced.count * plan.inner;
+  const Index steps = ceil_div(plan.total, plan.reduced.rank == 0 || plan.packed ? width : 1);
+  const Index outputs = plan.kept.count;
+  // A block an output where it is long, or where outputs are too few to fill the machine with warps.
+  const bool whole_block = steps >= 1024 || (steps >= 128 && outputs * kWarp < 132 * 512);
+  plan.group = whole_block ? kThreads : power_of_two_for(ceil_div(steps, 2), kWarp);
+  plan.part = std::max<Index>(plan.total, 1);
+  if (whole_block) cut(plan, outputs, Index{kThreads} * 4 * width, 64);
+}
+
+void plan_columns(Plan& plan, int width) {
+  plan.total = plan.reduced.count;
+  plan.packs = plan.kept.count * (plan.inner / width);
+  const bool shared = plan.total >= 64 || (plan.total >= 8 && plan.packs < 132 * kThreads);
+  plan.group = power_of_two_for(plan.packs, shared ? kWarp : kThreads);
+  plan.tiles = ceil_div(plan.packs, plan.group);
+  cut(plan, plan.tiles, Index{kThreads / plan.group} * 16, 1);
+}
+
+// Threads below one another in a block of columns.
+int rows_of_block(const Plan& plan) { return power_of_two_for(plan.part, kThreads / plan.group); }
+
+// ---- Results
+// ----------------------------------------------------------------------------------------------------
+
+struct Output {
+  void* y;
+  DType dtype;
+  bool accumulate;
+  void* partial;  // states [parts][outputs], or null: write y
+  Index outputs;
+};
+
+template <class Kind>
+__device__ __forceinline__ void write(const Kind& kind, const Output& out, Index part, Index index,
+                                      typename Kind::State state) {
+  if (out.partial != nullptr) {
+    static_cast<typename Kind::State*>(out.partial)[part * out.outputs + index] = state;
+    return;
+  }
+  auto result = kind.finish(state);
+  if (out.accumulate) result += load_any<decltype(result)>(out.y, out.dtype, index);
+  store_any(out.y, out.dtype, index, result);
+}
+
+// ---- Kernels
+// ----------------------------------------------------------------------------------------------------
+
+template <class Kind>
+constexpr bool kJoint = requires {
+  &Kind::template add_all<typename Kind::Element, 2>;
+};
+
+// What a thread holds: a chain of additions for each element of a pack, unless they are added together.
+template <class Kind, int kPack>
+struct Held {
+  static constexpr int kWidth = kJoint<Kind> ? 1 : kPack;
+
+  typename Kind::State state;
+  typename Kind::Local local[kWidth];
+
+  __device__ __forceinline__ explicit Held(const Kind& kind) : state(kind.none()) { clear(kind); }
+  __device__ __forceinline__ void clear(const Kind& kind) {
+#pragma unroll
+    for (int v = 0; v < kWidth; ++v) local[v] = kind.local();
+  }
+  __device__ __forceinline__ void flush(const Kind& kind) {
+#pragma unroll
+    for (int width = kWidth / 2; width > 0; width /= 2) {
+#pragma unroll
+      for (int v = 0; v < width; ++v) local[v] = kind(local[v], local[v + width]);
+    }
+    state = kind(state, Kind::widen(local[0]));
+    clear(kind);
+  }
+};
+
+// Reduced elements lie together.
+template <class Source, class Kind>
+__global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Plan plan, Output out) {
+  constexpr int kWidth = Source::kWidth;
+  using State = typename Kind::State;
+  __shared__ State shared[kThreads / kWarp];
+  const int group = plan.group, shift = log2_of(group), per_block = kThreads >> shift;
+  const int lane = static_cast<int>(threadIdx.x) & (group - 1);
+  const Index tasks = plan.kept.count * plan.parts;
+  for (Index first = Index{blockIdx.x} * per_block; first < tasks; first += Index{gridDim.x} * per_block) {
+    const Index task = first + (threadIdx.x >> shift);
+    const Index output = plan.parts == 1 ? task : task / plan.parts, part = task - output * plan.parts;
+    Held<Kind, kWidth> held(kind);
+    if (task < tasks) {
+      const Index base = plan.kept.offset(output), begin = part * plan.part;
+      const Index end = begin + plan.part < plan.total ? begin + plan.part : plan.total;
+      const auto pack = [&](Index i, const typename Source::Packed& values) {
+        typename Kind::Element elements[kWidth];
+#pragma unroll
+        for (int v = 0; v < kWidth; ++v) elements[v] = convert<typename Kind::Element>(values.value[v]);
+        if constexpr (kJoint<Kind> && kWidth > 1) {
+          kind.template add_all<typename Source::Stored>(held.local[0], elements);
+        } else {
+#pragma unroll
+          for (int v = 0; v < kWidth; ++v) kind.add(held.local[v], elements[v], i + v);
+        }
+      };
+      const auto one = [&](Index at, Index i) { kind.add(held.local[0], x.at(at), i); };
+      if (plan.reduced.rank == 0) {
+        walk_run<Kind::kFlush>(
+            x, base, begin, end, lane, group, [&](Index i) { one(base + i, i); }, pack,
+            [&] { held.flush(kind); });
+      } else {
+        const int width = plan.packed ? kWidth : 1;
+        int terms = 0;
+        for (Index i = begin + Index{lane} * width; i < end; i += Index{group} * width) {
+          // 32-bit divisions where they do take several times fewer instructions.
+          const Index run = plan.total <= 0xffffffff
+                                ? static_cast<unsigned>(i) / static_cast<unsigned>(plan.inner)
+                                : i / plan.inner;
+          const Index at = base + plan.reduced.offset(run) + (i - run * plan.inner);
+          if (plan.packed) {
+            pack(i, x.fetch(at));
+          } else {
+            one(at, i);
+          }
+          if (++terms == Kind::kFlush) {
+            held.flush(kind);
+            terms = 0;
+          }
+        }
+        held.flush(kind);
+      }
+    }
+    const State state = group_reduce(held.state, group, shared, kind);
+    if (lane == 0 && task < tasks) write(kind, out, part, output, state);
+  }
+}
+
+// Kept elements lie together; kWidth of them are a thread's.
+template <class Source, int kWidth, class Kind>
+__global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, Plan plan, Output out) {
+  using State = typename Kind::State;
+  constexpr int kBatch = 4;
+  __shared__ State shared[kWidth * kThreads];
+  const int shift = log2_of(plan.group);
+  const int column = static_cast<int>(threadIdx.x) & (plan.group - 1);
+  const int row = static_cast<int>(threadIdx.x) >> shift, rows = static_cast<int>(blockDim.x) >> shift;
+  const Index part = blockIdx.x / static_cast<unsigned>(plan.tiles);
+  const Index tile = blockIdx.x - part * plan.tiles;
+  const Index pack = tile * plan.group + column;
+  const bool valid = pack < plan.packs;
+  State states[kWidth];
+#pragma unroll
+  for (int v = 0; v < kWidth; ++v) states[v] = kind.none();
+  if (valid) {
+    const Index per_run = plan.inner / kWidth;
+    const Index run = plan.kept.rank == 0 ? 0 : pack / per_run;
+    const Index base = plan.kept.offset(run) + (pack - run * per_run) * kWidth;
+    const Index end = (part + 1) * plan.part < plan.total ? (part + 1) * plan.part : plan.total;
+    Index r = part * plan.part + row;
+    Index left = end > r ? (end - r + rows - 1) >> log2_of(rows) : 0;
+    typename Kind::Local local[kWidth];
+    const auto add = [&](Index at, const auto& values) {
+#pragma unroll
+      for (int v = 0; v < kWidth; ++v)
+        kind.add(local[v], convert<typename Kind::Element>(values.value[v]), at);
+    };
+    const auto fetch = [&](Index at) {
+      const Index from =
+          base + (plan.reduced.rank == 1 ? at * plan.reduced.stride[0] : plan.reduced.offset(at));
+      if constexpr (kWidth > 1) {
+        return x.fetch(from);
+      } else {
+        return Pack<typename Source::Element, 1>{{x.at(from)}};
+      }
+    };
+    while (left > 0) {
+      const int now = static_cast<int>(left < Kind::kFlush ? left : Kind::kFlush);
+      left -= now;
+#pragma unroll
+      for (int v = 0; v < kWidth; ++v) local[v] = kind.local();
+      int done = 0;
+      for (; done + kBatch <= now; done += kBatch) {
+        decltype(fetch(r)) values[kBatch];
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b) values[b] = fetch(r + b * rows);
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b) add(r + b * rows, values[b]);
+        r += kBatch * rows;
+      }
+      for (; done < now; ++done, r += rows) add(r, fetch(r));
+#pragma unroll
+      for (int v = 0; v < kWidth; ++v) states[v] = kind(states[v], Kind::widen(local[v]));
+    }
+  }
+  column_reduce<kWidth>(states, plan.group, shared, kind);
+  if (row == 0 && valid) {
+#pragma unroll
+    for (int v = 0; v < kWidth; ++v) write(kind, out, part, pack * kWidth + v, states[v]);
+  }
+}
+
+// The parts of every output, in their order.
+template <class Kind>
+__global__ void __launch_bounds__(kThreads)
+    parts_kernel(const typename Kind::State* partial, Kind kind, Index parts, int columns, Output out) {
+  __shared__ typename Kind::State shared[kThreads];
+  const int column = threadIdx.x % columns, rows = blockDim.x / columns;
+  const Index output = Index{blockIdx.x} * columns + column;
+  typename Kind::State state = kind.none();
+  if (output < out.outputs) {
+    for (Index part = threadIdx.x / columns; part < parts; part += rows)
+      state = kind(state, partial[part * out.outputs + output]);
+  }
+  column_reduce<1>(&state, columns, shared, kind);
+  if (threadIdx.x < columns && output < out.outputs) write(kind, out, 0, output, state);
+}
+
+// ---- Starting them
+// ----------------------------------------------------------------------------------------------------
+
+struct Call {
+  const CudaBackend& backend;
+  const Tensor& x;
+  Plan plan;
+  Output out;
+};
+
+template <class Kind, class Start>
+void run_parts(const Call& call, const Plan& plan, const Kind& kind, const Start& start) {
+  if (plan.parts == 1) return start(call.out);
+  const auto bytes = static_cast<Index>(sizeof(typename Kind::State)) * plan.parts * call.out.outputs;
+  const Tensor memory = call.backend.workspace(Shape{bytes}, DType::u8);
+  Output partial = call.out;
+  partial.partial = memory.raw();
+  start(partial);
+  const int columns = power_of_two_for(call.out.outputs, kWarp);
+  launch("reduce", parts_kernel<Kind>, static_cast<unsigned>(ceil_div(call.out.outputs, columns)), kThreads,
+         0, call.backend.stream(), static_cast<const typename Kind::State*>(memory.raw()), kind, plan.parts,
+         columns, call.out);
+}
+
+template <class Source, int kWidth, class Kind>
+void run_columns(const Call& call, const Source& x, const Kind& kind) {
+  Plan plan = call.plan;
+  plan_columns(plan, kWidth);
+  const Index blocks = plan.tiles * plan.parts;
+  ensure(blocks <= 0x7fffffff, "reduce", "{} is too large", to_string(call.x));
+  run_parts(call, plan, kind, [&](const Output& out) {
+    launch("reduce", columns_kernel<Source, kWidth, Kind>, static_cast<unsigned>(blocks),
+           static_cast<unsigned>(plan.group * rows_of_block(plan)), 0, call.backend.stream(), x, kind, plan,
+           out);
+  });
+}
+
+template <class Source, class Kind>
+void run_with(const Call& call, const Source& x, const Kind& kind) {
+  const bool fits = Source::kWidth > 1 && packs_fit(call.x.raw(), call.plan.inner, 16 / Source::kWidth);
+  if (!call.plan.inner_reduced) {
+    if constexpr (Source::kWidth > 1) {
+      if (fits) return run_columns<Source, Source::kWidth>(call, x, kind);
+    }
+    return run_columns<Source, 1>(call, x, kind);
+  }
+  Plan plan = call.plan;
+  plan.packed = fits;
+  plan_rows(plan, Source::kWidth);
+  const Index blocks = ceil_div(plan.kept.count * plan.parts, kThreads / plan.group);
+  run_parts(call, plan, kind, [&](const Output& out) {
+    launch("reduce", rows_kernel<Source, Kind>, static_cast<unsigned>(std::min(blocks, kMostBlocks)),
+           kThreads, 0, call.backend.stream(), x, kind, plan, out);
+  });
+}
+
+// The type that elements of x are computed in, given what is written.
+DType compute_type(DType x, DType y) {
+  if (x == DType::f64 || y == DType::f64) return DType::f64;
+  if (is_integral(x) && is_integral(y)) return DType::i64;
+  return x == DType::i64 || x == DType::i32 ? DType::f64 : DType::f32;
+}
+
+template <class T>
+Any<T> any_of(const Tensor& x) {
+  return {x.raw(), x.dtype()};
+}
+
+// Runs Kind<T> with whichever reader of x gives elements of T.
+template <template <class> class Kind, class T, class... Arguments>
+void run_in(const Call& call, Arguments... arguments) {
+  const Kind<T> kind{arguments...};
+  if constexpr (std::is_same_v<T, float>) {
+    switch (call.x.dtype()) {
+      case DType::f32:
+        return run_with(call, Typed<float>{call.x.data<float>()}, kind);
+      case DType::f16:
+        return run_with(call, Typed<Half>{call.x.data<Half>()}, kind);
+      case DType::bf16:
+        return run_with(call, Typed<BFloat16>{call.x.data<BFloat16>()}, kind);
+      default:
+        break;
+    }
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    if (call.x.dtype() == DType::f64) return run_with(call, Typed<double>{call.x.data<double>()}, kind);
+  }
+  // A position is computed in the type of x.
+  if constexpr (!std::is_same_v<Kind<T>, PositionOf<T>> || std::is_integral_v<T>)
+    run_with(call, any_of<T>(call.x), kind);
+}
+
+template <class T>
+void reduce_in(Reduction op, const Call& call) {
+  using Sum = SumOf<T>;
+  using Extremum = ExtremumOf<T>;
+  switch (op) {
+    case Reduction::sum:
+      return run_in<SumOf, T>(call, Sum::Map::plain, 1.0);
+    case Reduction::sum_of_squares:
+      return run_in<SumOf, T>(call, Sum::Map::squares, 1.0);
+    case Reduction::sum_of_abs:
+      return run_in<SumOf, T>(call, Sum::Map::magnitudes, 1.0);
+    case Reduction::mean:
+      if constexpr (std::is_integral_v<T>) break;
+      return run_in<SumOf, T>(
+          call, Sum::Map::plain,
+          static_cast<double>(call.plan.reduced.count * (call.plan.inner_reduced ? call.plan.inner : 1)));
+    case Reduction::prod:
+      return run_with(call, any_of<T>(call.x), ProductOf<T>{});
+    case Reduction::max:
+      return run_in<ExtremumOf, T>(call, Extremum::Key::value);
+    case Reduction::min:
+      return run_in<ExtremumOf, T>(call, Extremum::Key::reversed);
+    case Reduction::max_abs:
+      return run_in<ExtremumOf, T>(call, Extremum::Key::magnitude);
+    case Reduction::argmax:
+      return run_in<PositionOf, T>(call, false);
+    case Reduction::argmin:
+      return run_in<PositionOf, T>(call, true);
+    case Reduction::logsumexp:
+      if constexpr (!std::is_integral_v<T>) return run_in<LogSumExpOf, T>(call);
+      break;
+  }
+  throw InternalError("reduce", fmt::format("reduction {} of {}", static_cast<int>(op), to_string(call.x)));
+}
+
+// ---- Cumulative sums
+// ----------------------------------------------------------------------------------------------------
+// x viewed [outer, extent, inner], with `extent` cut into chunks where the rest gives too few threads: first
+// the sum of every chunk, then their sums up to each, then the chunks from there on. Sums run in f64 (i64).
+
+struct ScanShape {
+  Index outer, extent, inner;
+  Index chunk, chunks;
+  bool reverse;
+
+  __device__ __forceinline__ Index at(Index group, Index step, Index column) const {
+    return (group * extent + (reverse ? extent - 1 - step : step)) * inner + column;
+  }
+};
+
+// inner is 1: a block scans a chunk of one row tile by tile. `carry` [outer, chunks] is what precedes each
+// chunk, or null; with `totals` in its place, only the sum of the chunk is written.
+constexpr int kScanItems = 4;  // consecutive elements of a thread
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    scan_rows_kernel(Any<T> x, Any<T> y, ScanShape shape, const Wide<T>* carry, Wide<T>* totals) {
+  using W = Wide<T>;
+  __shared__ W shared[kThreads / kWarp];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const Index tasks = shape.outer * shape.chunks;
+  for (Index task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const Index group = task / shape.chunks, begin = (task - group * shape.chunks) * shape.chunk;
+    const Index end = begin + shape.chunk < shape.extent ? begin + shape.chunk : shape.extent;
+    W before = carry != nullptr ? carry[task] : W(0);
+    for (Index tile = begin; tile < end; tile += kThreads * kScanItems) {
+      const Index first = tile + Index{threadIdx.x} * kScanItems;
+      T items[kScanItems];
+      W own = 0;
+#pragma unroll
+      for (int i = 0; i < kScanItems; ++i) {
+        items[i] = first + i < end ? x.at(shape.at(group, first + i, 0)) : T(0);
+        own += static_cast<W>(items[i]);
+      }
+      W up_to = own;  // over the lanes up to this one
+#pragma unroll
+      for (int distance = 1; distance < kWarp; distance *= 2) {
+        const W lower = __shfl_up_sync(0xffffffffu, up_to, distance);
+        if (lane >= distance) up_to = lower + up_to;
+      }
+      if (lane == kWarp - 1) shared[warp] = up_to;
+      W sum = __shfl_up_sync(0xffffffffu, up_to, 1);  // of the lanes before this one
+      if (lane == 0) sum = 0;
+      __syncthreads();
+      W preceding = before;
+      for (int w = 0; w < kThreads / kWarp; ++w) {
+        if (w < warp) preceding += shared[w];
+        before += shared[w];
+      }
+      __syncthreads();
+      sum = preceding + sum;
+      if (totals == nullptr) {
+#pragma unroll
+        for (int i = 0; i < kScanItems; ++i) {
+          sum += static_cast<W>(items[i]);
+          if (first + i < end) y.put(shape.at(group, first + i, 0), static_cast<T>(sum));
+        }
+      }
+    }
+    if (totals != nullptr && threadIdx.x == 0) totals[task] = before;
+  }
+}
+
+// One thread a column of a chunk; carry and totals are [outer, chunks, inner].
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    scan_columns_kernel(Any<T> x, Any<T> y, ScanShape shape, const Wide<T>* carry, Wide<T>* totals) {
+  using W = Wide<T>;
+  const Index tasks = shape.outer * shape.chunks * shape.inner, stride = Index{gridDim.x} * blockDim.x;
+  for (Index task = Index{blockIdx.x} * blockDim.x + threadIdx.x; task < tasks; task += stride) {
+    const Index part = task / shape.inner, column = task - part * shape.inner;
+    const Index group = part / shape.chunks, begin = (part - group * shape.chunks) * shape.chunk;
+    const Index end = begin + shape.chunk < shape.extent ? begin + shape.chunk : shape.extent;
+    W sum = carry != nullptr ? carry[task] : W(0);
+    for (Index step = begin; step < end; ++step) {
+      const Index at = shape.at(group, step, column);
+      sum += static_cast<W>(x.at(at));
+      if (totals == nullptr) y.put(at, static_cast<T>(sum));
+    }
+    if (totals != nullptr) totals[task] = sum;
+  }
+}
+
+// totals [outer, chunks, inner] become the sums of the chunks before each.
+template <class W>
+__global__ void scan_totals_kernel(W* totals, Index outer, Index chunks, Index inner) {
+  const Index columns = outer * inner, stride = Index{gridDim.x} * blockDim.x;
+  for (Index column = Index{blockIdx.x} * blockDim.x + threadIdx.x; column < columns; column += stride) {
+    const Index group = column / inner;
+    W* own = totals + group * chunks * inner + (column - group * inner);
+    W sum = 0;
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      const W total = own[chunk * inner];
+      own[chunk * inner] = sum;
+      sum += total;
+    }
+  }
+}
+
+template <class T>
+void scan(const CudaBackend& backend, const Tensor& x, ScanShape shape, const Tensor& y) {
+  using W = Wide<T>;
+  const bool rows = shape.inner == 1;
+  // Blocks without chunks, and the least that is worth a chunk.
+  const Index blocks = rows ? shape.outer : ceil_div(shape.outer * shape.inner, kThreads);
+  const Index least = rows ? kThreads * kScanItems * 4 : 64;
+  shape.chunk = shape.extent;
+  if (blocks * 2 <= kFullGrid && shape.extent >= 2 * least) {
+    const Index chunks = std::min(ceil_div(kFullGrid / 2, blocks), shape.extent / least);
+    shape.chunk = ceil_div(shape.extent, chunks);
+  }
+  shape.chunks = ceil_div(shape.extent, shape.chunk);
+  const auto start = [&](const W* carry, W* totals) {
+    const Index tasks = shape.outer * shape.chunks * shape.inner;
+    const Index grid = std::min(rows ? tasks : ceil_div(tasks, kThreads), kMostBlocks);
+    launch("cumsum", rows ? scan_rows_kernel<T> : scan_columns_kernel<T>, static_cast<unsigned>(grid),
+           kThreads, 0, backend.stream(), any_of<T>(x), any_of<T>(y), shape, carry, totals);
+  };
+  if (shape.chunks == 1) return start(nullptr, nullptr);
+  const Tensor memory = backend.workspace(Shape{shape.outer * shape.chunks * shape.inner}, dtype_of<W>());
+  start(nullptr, memory.data<W>());
+  launch("cumsum", scan_totals_kernel<W>, blocks_for(shape.outer * shape.inner, kWarp), kWarp, 0,
+         backend.stream(), memory.data<W>(), shape.outer, shape.chunks, shape.inner);
+  start(memory.data<W>(), nullptr);
+}
+
+template <class Visitor>
+void with_compute_type(DType x, DType y, const Visitor& visit) {
+  switch (compute_type(x, y)) {
+    case DType::f64:
+      return visit(TypeTag<double>{});
+    case DType::i64:
+      return visit(TypeTag<Index>{});
+    default:
+      return visit(TypeTag<float>{});
+  }
+}
+
+}  // namespace
+
+void CudaBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y,
+                         bool accumulate) {
+  if (y.numel() == 0) return;
+  const Shape& shape = x.shape();
+  const bool position = op == Reduction::argmax || op == Reduction::argmin;
+  if (position) {
+    const bool one_axis = axes != 0 && (axes & (axes - 1)) == 0 && axes < 1u << shape.rank();
+    ensure(one_axis && y.dtype() == DType::i64, "reduce",
+           "argmax needs one axis and an i64 result, got axes {:#x} of {}", axes, to_string(x));
+  }
+  const Plan plan = make_plan(shape, axes);
+  ensure(plan.outputs() == y.numel(), "reduce", "{} over axes {:#x} does not give {}", to_string(x), axes,
+         to_string(y));
+  const Call call{*this, x, plan, {y.raw(), y.dtype(), accumulate && !position, nullptr, y.numel()}};
+  const DType result = !position ? y.dtype() : is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  with_compute_type(x.dtype(), result, [&]<class T>(TypeTag<T>) { reduce_in<T>(op, call); });
+}
+
+void CudaBackend::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) {
+  const Shape& shape = x.shape();
+  if (x.numel() == 0) return;
+  const ScanShape scanned{.outer = shape.product(0, axis),
+                          .extent = shape[axis],
+                          .inner = shape.product(axis + 1, shape.rank()),
+                          .chunk = 0,
+                          .chunks = 0,
+                          .reverse = reverse};
+  with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) { scan<T>(*this, x, scanned, y); });
+}
+
+}  // namespace tandem::cuda
