@@ -123,6 +123,15 @@ TEST_CASE("the table says what was found", "[compare]") {
   CHECK(json["rows"][1]["ci90"][0] == Approx(-0.1685).epsilon(1e-3));
 }
 
+TEST_CASE("memory is one measure throughout the table", "[compare]") {
+  ArmSpeed baseline;
+  baseline.peak_memory_bytes = 1'000'000;
+  auto results = std::vector<std::vector<SeedResult>>(3, seeds({92.0, 93.0, 92.5, 92.25, 92.75}));
+  const Report report = make_report(plan_of(kThree), std::move(results), {baseline, std::nullopt, baseline});
+  REQUIRE(report.rows[1].arm.name == "fp32_null");
+  for (const Row& row : report.rows) CHECK(row.peak_memory_bytes == 1'000'000);
+}
+
 TEST_CASE("a diverged seed decides", "[compare]") {
   auto results = std::vector<std::vector<SeedResult>>(3, seeds({92.0, 93.0, 92.5, 92.25, 92.75, 93.5}));
   results[2][1] = {.seed = 2, .diverged = true, .failure = "step 3: the loss is nan, \"sadly\""};

@@ -223,7 +223,12 @@ Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> result
     Row row = make_row(plan.arms[i], std::move(results[i]));
     if (i < speeds.size()) row.speed = std::move(speeds[i]);
     if (i < capacities.size()) row.capacity = capacities[i];
-    if (row.speed && row.speed->peak_memory_bytes > 0) row.peak_memory_bytes = row.speed->peak_memory_bytes;
+    // The peak of training steps alone, where it was measured: that of a run has evaluation in it. An arm
+    // whose speed is not measured has the memory of the baseline, whose precision it shares.
+    const auto& measured = row.speed || i == 0 ? row.speed : report.rows.front().speed;
+    if (measured && measured->peak_memory_bytes > 0 &&
+        (row.speed || row.arm.precision == report.rows.front().arm.precision))
+      row.peak_memory_bytes = measured->peak_memory_bytes;
     if (i > 0) {
       compare_with(report.rows.front(), row, plan);
       outcomes.push_back({*row.test, row.diverged, report.rows.front().diverged});
