@@ -62,6 +62,12 @@ void Leaf::set_gradient_buffer(const Tensor& buffer) {
   has_gradient_ = false;
 }
 
+void Leaf::set_device(Device device) {
+  ensure(!fixed_, "leaf", "a gradient in a flat buffer does not move");
+  clear_gradient();
+  outputs[0].device = device;
+}
+
 Destination Leaf::sink() {
   if (!fixed_ && !has_gradient_) return {};
   if (!fixed_ && gradient_.storage()->use_count() > 1) return {};
@@ -172,6 +178,13 @@ Tensor Parameter::tensor() const {
   Tensor tensor = state_->value;
   if (state_->trainable) tensor.set_edge({state_, 0});
   return tensor;
+}
+
+void Parameter::to(Device device) {
+  if (state_->value.device() == device) return;
+  state_->set_device(device);
+  state_->value = state_->value.to(device);
+  if (state_->value.dtype() == DType::f32) working_copies_of(state_->value);
 }
 
 void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buffer) {

@@ -33,6 +33,8 @@ class Leaf : public Node {
   void set_gradient_buffer(const Tensor& buffer);
   // Where a kernel may write the next contribution directly.
   Destination sink();
+  // For the owner of a value that has moved. Drops the gradient.
+  void set_device(Device device);
   void mark_written() {
     has_gradient_ = true;
     taped_ = {};
@@ -86,6 +88,8 @@ class Parameter {
   bool trainable() const { return state_->trainable; }
   void set_trainable(bool trainable) { state_->trainable = trainable; }
 
+  // Moves the value to a device; a gradient and working copies are dropped. Not after move_into.
+  void to(Device device);
   // Moves value and gradient into ranges of flat buffers; the value is copied.
   void move_into(const Tensor& value_buffer, const Tensor& gradient_buffer);
 

@@ -1,5 +1,6 @@
-# The CUDA backend: everything below core/cuda, for Ampere and Hopper, with PTX for what comes after. Compiled with
-# TANDEM_CUDA=ON, which takes the CUDA toolkit with cuDNN 9, and no GPU.
+# The CUDA backend: everything below core/cuda, for Ampere and Hopper, with PTX for what comes after, as a library that
+# the program opens when a GPU is asked for (core/device_library.h). Compiled with TANDEM_CUDA=ON, which takes the CUDA
+# toolkit with cuDNN 9, and no GPU.
 
 if(NOT TANDEM_CUDA)
   return()
@@ -18,10 +19,19 @@ find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
 find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include REQUIRED)
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cuda/*.cu ${PROJECT_SOURCE_DIR}/core/cuda/*.cpp)
-add_library(tandem_cuda STATIC ${cuda_sources})
+add_library(tandem_cuda MODULE ${cuda_sources})
 target_include_directories(tandem_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(tandem_cuda PUBLIC tandem_core PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})
+target_link_libraries(tandem_cuda PRIVATE tandem_core CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})
 # nvcc is not on fmt's list of compilers with constexpr.
 target_compile_definitions(tandem_cuda PRIVATE FMT_USE_CONSTEXPR=1)
 target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
                                            $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
+# One symbol leaves the library. CUDA's libraries are found where they were when it was linked, or on the loader's path.
+get_filename_component(cudnn_folder ${CUDNN_LIBRARY} DIRECTORY)
+set_target_properties(tandem_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}"
+  INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}")
+if(TANDEM_WERROR)
+  target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>
+                                             $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()

@@ -1,5 +1,5 @@
-# tandem_library(<folder> [<layer>...]): one static library of every .cpp below the folder, on top of the given layers.
-# Adding a file needs no edit here.
+# tandem_library(<folder> [SHARED] [<layer>...]): one library of every .cpp below the folder, static unless SHARED, on
+# top of the given layers. Adding a file needs no edit here.
 
 set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wshadow=local -Wnon-virtual-dtor -Woverloaded-virtual
     -Wno-missing-field-initializers)  # designated initialisers leave the rest to its default
@@ -27,15 +27,20 @@ if(TANDEM_SANITIZE)
 endif()
 
 function(tandem_library folder)
+  cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/")
   set(target tandem_${folder})
-  add_library(${target} STATIC ${sources})
+  set(kind STATIC)
+  if(ARG_SHARED)
+    set(kind SHARED)
+  endif()
+  add_library(${target} ${kind} ${sources})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tandem>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TANDEM_FLAGS})
   target_link_options(${target} INTERFACE ${TANDEM_LINK_FLAGS})
-  foreach(layer ${ARGN})
+  foreach(layer ${ARG_UNPARSED_ARGUMENTS})
     target_link_libraries(${target} PUBLIC tandem_${layer})
   endforeach()
 endfunction()

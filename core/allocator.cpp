@@ -34,7 +34,8 @@ std::string_view name_of(MemoryKind kind) {
 
 class CachingAllocator::Impl {
  public:
-  explicit Impl(std::unique_ptr<MemorySource> source) : source_(std::move(source)) {}
+  Impl(std::unique_ptr<MemorySource> source, bool keeps_segments)
+      : source_(std::move(source)), keeps_segments_(keeps_segments) {}
 
   ~Impl() {
     for (auto& [base, segment] : segments_) source_->release(base, segment);
@@ -139,12 +140,15 @@ class CachingAllocator::Impl {
       base = acquire(got);
     }
     if (!base) {
+      std::string left;
+      if (const auto memory = source_->free_memory())
+        left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
       throw VendorError(
           "allocator",
           fmt::format(
-              "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved; a smaller "
+              "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved{}; a smaller "
               "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
-              source_->name(), size, figures_.live, figures_.reserved));
+              source_->name(), size, figures_.live, figures_.reserved, left));
     }
     segments_.emplace(base, got);
     figures_.reserved += got;
@@ -181,6 +185,7 @@ class CachingAllocator::Impl {
   }
 
   void trim_locked() {
+    if (keeps_segments_) return;
     for (auto it = all_free_.begin(); it != all_free_.end();) {
       Block* block = *it++;
       if (block->previous || block->next) continue;
@@ -202,7 +207,8 @@ class CachingAllocator::Impl {
   }
 
   mutable std::mutex mutex_;
-  std::unique_ptr<MemorySource> source_;
+  const std::unique_ptr<MemorySource> source_;
+  const bool keeps_segments_;
   FreeSet free_small_, free_large_;
   std::set<Block*> all_free_;
   std::unordered_map<void*, Block*> live_;
@@ -210,8 +216,8 @@ class CachingAllocator::Impl {
   MemoryFigures figures_;
 };
 
-CachingAllocator::CachingAllocator(std::unique_ptr<MemorySource> source)
-    : impl_(std::make_unique<Impl>(std::move(source))) {}
+CachingAllocator::CachingAllocator(std::unique_ptr<MemorySource> source, bool keeps_segments)
+    : impl_(std::make_unique<Impl>(std::move(source), keeps_segments)) {}
 CachingAllocator::~CachingAllocator() = default;
 void* CachingAllocator::allocate(std::size_t bytes, MemoryKind kind) { return impl_->allocate(bytes, kind); }
 void CachingAllocator::deallocate(void* block) noexcept { impl_->deallocate(block); }

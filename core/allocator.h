@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace tandem {
@@ -31,6 +32,10 @@ struct MemoryFigures {
   std::array<std::size_t, kMemoryKindCount> peak_by_kind{};  // live_by_kind at the moment of `peak`
 };
 
+struct FreeMemory {
+  std::size_t free = 0, total = 0;  // bytes
+};
+
 // Where segments come from. `acquire` returns nullptr when the system refuses.
 class MemorySource {
  public:
@@ -38,17 +43,21 @@ class MemorySource {
   virtual void* acquire(std::size_t bytes) = 0;
   virtual void release(void* segment, std::size_t bytes) = 0;
   virtual std::string_view name() const = 0;
+  // What the system has left to give, where it can be asked.
+  virtual std::optional<FreeMemory> free_memory() const { return {}; }
 };
 
 class CachingAllocator {
  public:
-  explicit CachingAllocator(std::unique_ptr<MemorySource> source);
+  // One that keeps its segments returns none before its own end: what a recording uses is not to go while
+  // the recording is made.
+  explicit CachingAllocator(std::unique_ptr<MemorySource> source, bool keeps_segments = false);
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // At least `bytes` bytes aligned to kAlignment; nullptr for 0 bytes. Thread-safe. Throws VendorError with
-  // the bytes asked for, the bytes in use and advice when the system refuses even after a trim.
+  // the bytes asked for, in use and free, and advice when the system refuses even after a trim.
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* block) noexcept;
 

@@ -1,14 +1,52 @@
 #include "core/backend.h"
 
+#include <array>
+#include <atomic>
+#include <limits>
+
 #include "core/cpu/cpu_backend.h"
+#include "core/device_library.h"
 #include "core/error.h"
 
 namespace tandem {
 
+namespace {
+
+// The backends of CUDA devices that have been asked for, so that asking again costs one load.
+std::array<std::atomic<Backend*>, std::numeric_limits<std::int8_t>::max() + 1> opened;
+
+Backend& open(Device device) {
+  const CudaDevices& devices = cuda_devices();
+  require(devices.count > 0, "device", "{} is not available: {}", to_string(device), devices.why_none);
+  require(device.index >= 0 && device.index < devices.count, "device",
+          "{} is not available: there {} {} CUDA device{}, numbered from 0", to_string(device),
+          devices.count == 1 ? "is" : "are", devices.count, devices.count == 1 ? "" : "s");
+  Backend& backend = devices.library->backend(device.index);
+  opened[static_cast<std::size_t>(device.index)] = &backend;
+  return backend;
+}
+
+}  // namespace
+
+std::unique_ptr<Recording> Backend::record(const std::function<void()>&) {
+  throw InternalError("device", fmt::format("{} does not record", to_string(device())));
+}
+
+Tensor transfer_memory(const Shape& shape, DType dtype, Device device) {
+  const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+  CachingAllocator& allocator = backend_for(device).transfer_allocator();
+  return Tensor::over(make_ref<Storage>(allocator, bytes, Device{}, MemoryKind::data), 0, shape, dtype);
+}
+
 Backend& backend_for(Device device) {
-  require(device.type == DeviceType::cpu, "device",
-          "{} is not available: this build has the CPU backend only", to_string(device));
-  return cpu::backend();
+  if (device.type == DeviceType::cpu) [[likely]]
+    return cpu::backend();
+  if (device.index >= 0) {
+    Backend* const backend = opened[static_cast<std::size_t>(device.index)].load(std::memory_order_acquire);
+    if (backend) [[likely]]
+      return *backend;
+  }
+  return open(device);
 }
 
 }  // namespace tandem

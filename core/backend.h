@@ -17,6 +17,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -126,18 +128,54 @@ struct CrossEntropyOptions {
 // ---- The interface
 // ---------------------------------------------------------------------------------------------
 
+// Work that a device keeps, to do it again at once: see Backend::record.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Asks for the work in the order of everything else; reads and writes the memory it was recorded with.
+  virtual void replay() = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual Device device() const = 0;
   virtual CachingAllocator& allocator() = 0;
+  // Of all the device's memory in use, that of recordings included.
+  virtual MemoryFigures memory() { return allocator().figures(); }
+  virtual void reset_peak_memory() { allocator().reset_peak(); }
   // Waits until everything asked for is done.
   virtual void synchronize() = 0;
 
+  // ---- marks: points in the order of what was asked for. A step's state is read on the host once its mark
+  // is reached; 0 is reached from the start.
+  virtual std::uint64_t mark() = 0;
+  virtual bool reached(std::uint64_t mark) = 0;
+  virtual void wait_for(std::uint64_t mark) = 0;
+
+  // ---- transfer
+  // Host memory for copies that do not wait: page-locked for a GPU, the host's own for a CPU.
+  virtual CachingAllocator& transfer_allocator() = 0;
+  // copy_bytes from transfer memory beside the computation: begins once `after` is reached, and what is asked
+  // for from now on sees y. y must be memory that nothing asked for after that mark uses, so none that the
+  // allocator has handed out since.
+  virtual void upload(const Tensor& x, const Tensor& y, std::uint64_t after) = 0;
+
+  // ---- recording
+  // Whether `record` can be called.
+  virtual bool records() const { return false; }
+  // Runs `work`, and keeps what it asks of the device instead of doing it. `work` may not wait for the
+  // device, nor touch host memory other than transfer memory. Memory that it allocates belongs to the
+  // recording: it is given to nobody else while the recording lives. What `work` throws passes through, and
+  // nothing is kept. Throws InternalError where records() is false.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& work);
+
   // ---- elementwise
   virtual void fill(const Tensor& y, double value) = 0;
-  // Same dtype and element count; one side may be host memory.
+  // Same dtype and element count; one side may be host memory. Host memory of transfer_allocator is copied
+  // without waiting: a host y may be read, a host x changed, once a later mark is reached. For other host
+  // memory the call waits.
   virtual void copy_bytes(const Tensor& x, const Tensor& y) = 0;
   // Any dtype to any dtype, same shape.
   virtual void cast(const Tensor& x, const Tensor& y, bool accumulate = false) = 0;
@@ -292,12 +330,10 @@ class Backend {
   virtual void round_to(const Tensor& x, DType dtype) = 0;
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
-  // A point in the order of what was asked for. A step's state is read on the host once its mark is reached;
-  // 0 is reached from the start.
-  virtual std::uint64_t mark() = 0;
-  virtual bool reached(std::uint64_t mark) = 0;
-  virtual void wait_for(std::uint64_t mark) = 0;
 };
+
+// Uninitialised host memory that `device` copies from and to without waiting.
+Tensor transfer_memory(const Shape& shape, DType dtype, Device device);
 
 // The backend of a device; throws UserError when there is none, with the reason.
 Backend& backend_for(Device device);

@@ -11,27 +11,28 @@
 
 namespace tandem {
 
-class Error : public std::runtime_error {
- public:
-  // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
-  Error(std::string_view where, const std::string& message)
-      : std::runtime_error(where.empty() ? message : fmt::format("[{}] {}", where, message)) {}
+// Visible across shared libraries, so that what one throws the other catches.
+class [[gnu::visibility("default")]] Error : public std::runtime_error{
+  public :
+      // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
+      Error(std::string_view where, const std::string& message) :
+          std::runtime_error(where.empty() ? message : fmt::format("[{}] {}", where, message)){}
 };
 
 // The caller asked for something that cannot be done: shapes, dtypes, keys, files.
-class UserError : public Error {
+class [[gnu::visibility("default")]] UserError : public Error {
  public:
   using Error::Error;
 };
 
 // Tandem broke a promise to itself; a bug.
-class InternalError : public Error {
+class [[gnu::visibility("default")]] InternalError : public Error {
  public:
   using Error::Error;
 };
 
 // A library (oneDNN, cuDNN, MPI, the system allocator…) reported a failure.
-class VendorError : public Error {
+class [[gnu::visibility("default")]] VendorError : public Error {
  public:
   using Error::Error;
 };

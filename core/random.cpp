@@ -6,10 +6,12 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "core/kernels/philox.h"
 
 namespace tandem {
 
-std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint32_t block) {
+std::array<std::uint32_t, 4> philox(const RandomKey& given, std::uint32_t block) {
+  const RandomKey key = kernels::resolved(given);
   // Key: the seed. Counter: block, call, step, and purpose with the micro-batch in its lower bits.
   const r123::Philox4x32::key_type k = {
       {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)}};
@@ -68,10 +70,11 @@ namespace {
 thread_local RandomKey current;
 }
 
-RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch)
+RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch,
+                         const std::int64_t* counter)
     : outer_(current) {
   require(micro_batch < 4096, "random", "at most 4096 micro-batches per step, got index {}", micro_batch);
-  current = {.seed = seed, .step = step, .micro_batch = micro_batch};
+  current = {.seed = seed, .step = step, .micro_batch = micro_batch, .counter = counter};
 }
 RandomScope::~RandomScope() { current = outer_; }
 

@@ -27,9 +27,12 @@ struct RandomKey {
   std::uint32_t call = 0;         // which call within a step; which parameter; which sample
   std::uint32_t step = 0;         // attempted step; epoch for data
   std::uint32_t micro_batch = 0;  // at most 4095
+  // Where set, the step is this many more, read when the numbers are made. In memory of the device that makes
+  // them, so that recorded work draws new numbers each time.
+  const std::int64_t* counter = nullptr;
 };
 
-// Four independent 32-bit words for each block index.
+// Four independent 32-bit words for each block index. The key's counter, if any, must be host memory.
 std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint32_t block);
 
 // Uniform in [0, 1) with 24 bits.
@@ -59,7 +62,9 @@ class RandomStream {
 // The (seed, step, micro-batch) that random ops of this thread draw under, and their call counter.
 class RandomScope {
  public:
-  RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch);
+  // `counter` as in RandomKey; it must live until what was asked for in the scope is done, backward included.
+  RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch,
+              const std::int64_t* counter = nullptr);
   ~RandomScope();
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;

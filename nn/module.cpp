@@ -125,6 +125,16 @@ void Module::clear_gradients() {
   for (const auto& [path, parameter] : parameter_paths()) parameter.leaf().clear_gradient();
 }
 
+void Module::to(Device device) {
+  visit([&](const std::string&, Module& module) {
+    for (auto& [name, parameter] : module.parameters_) parameter.to(device);
+    for (Statistic& own : module.statistics_) {
+      own.live = own.live.to(device);
+      own.next = own.next.to(device);
+    }
+  });
+}
+
 void Module::commit_statistics(bool applied) {
   for (const Statistic& statistic : statistics()) {
     const Tensor& source = applied ? statistic.next : statistic.live;
@@ -146,7 +156,8 @@ StatisticBuffers Module::flatten_statistics(Device device) {
   Index first = 0;
   const auto move = [&](Tensor& tensor, const Tensor& buffer) {
     Tensor range = buffer.rows(first, tensor.numel()).viewed(tensor.shape());
-    backend.copy_bytes(tensor, range);
+    // The backend of a GPU knows host memory, not the other way round.
+    (tensor.device() == Device{} ? backend : backend_for(tensor.device())).copy_bytes(tensor, range);
     tensor = std::move(range);
   };
   std::set<const Module*> seen;

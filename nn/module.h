@@ -111,6 +111,9 @@ class Module {
 
   void clear_gradients();
 
+  // Moves parameters and statistics to a device; before an optim::Step is made, which keeps their memory.
+  void to(Device device);
+
   // For loops without optim::Step: makes what training wrote live, counters included, or takes it back.
   void commit_statistics(bool applied = true);
   // Moves every statistic into ranges of two new flat buffers on `device`, in the order of statistics().

@@ -13,6 +13,12 @@ class CpuBackend final : public Backend {
   Device device() const override { return {}; }
   CachingAllocator& allocator() override { return host_allocator(); }
   void synchronize() override {}
+  // Everything is done when a call returns.
+  std::uint64_t mark() override { return 0; }
+  bool reached(std::uint64_t) override { return true; }
+  void wait_for(std::uint64_t) override {}
+  CachingAllocator& transfer_allocator() override { return host_allocator(); }
+  void upload(const Tensor& x, const Tensor& y, std::uint64_t) override { copy_bytes(x, y); }
 
   // ---- elementwise
   void fill(const Tensor& y, double value) override;
@@ -104,9 +110,6 @@ class CpuBackend final : public Backend {
   void round_to(const Tensor& x, DType dtype) override;
   void scale_and_limit(const Tensor& x, double factor, double limit) override;
   // Every call returns when its work is done.
-  std::uint64_t mark() override { return 0; }
-  bool reached(std::uint64_t) override { return true; }
-  void wait_for(std::uint64_t) override {}
 };
 
 CpuBackend& backend();

@@ -4,6 +4,7 @@
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/memory.h"
 #include "core/error.h"
 
 namespace tandem::cuda {
@@ -16,43 +17,29 @@ void check(cudaError_t status, std::string_view call) {
                     fmt::format("{}: {}: {}", call, cudaGetErrorName(status), cudaGetErrorString(status)));
 }
 
-namespace {
-
-class DeviceMemory final : public MemorySource {
- public:
-  explicit DeviceMemory(int index) : name_(fmt::format("cuda:{}", index)) {}
-
-  void* acquire(std::size_t bytes) override {
-    void* memory = nullptr;
-    if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
-    cudaGetLastError();
-    return nullptr;
-  }
-  void release(void* segment, std::size_t) override { cudaFree(segment); }
-  std::string_view name() const override { return name_; }
-
- private:
-  std::string name_;
-};
-
-}  // namespace
-
 CudaBackend::CudaBackend(int index) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  for (cudaStream_t* stream : {&stream_, &upload_stream_})
+    check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaEventCreateWithFlags(&uploaded_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   for (cudaEvent_t& event : events_)
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   check(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped),
         "cudaHostAlloc");
   *fault_ = {};
-  allocator_ = std::make_unique<CachingAllocator>(std::make_unique<DeviceMemory>(index));
+  allocator_ = std::make_unique<CachingAllocator>(device_memory(index));
+  transfer_allocator_ = std::make_unique<CachingAllocator>(page_locked_memory());
 }
 
 CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(upload_stream_);
   cudaStreamSynchronize(stream_);
+  transfer_allocator_.reset();
   allocator_.reset();
   cudaFreeHost(fault_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  cudaEventDestroy(uploaded_);
+  cudaStreamDestroy(upload_stream_);
   cudaStreamDestroy(stream_);
 }
 

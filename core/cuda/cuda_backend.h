@@ -3,14 +3,18 @@
 //
 // Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
 // used in the order of that stream, so a block that is given back may be handed out while kernels before
-// still use it. A copy to the host waits. One file of core/cuda per family holds the bodies.
+// still use it. Uploads have a stream of their own. A recording is a CUDA graph with an allocator of its own,
+// whose memory nothing else is given while the recording lives. One file of core/cuda per family holds the
+// bodies.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/backend.h"
 #include "core/cuda/fault.h"
@@ -24,9 +28,24 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   Device device() const override { return {DeviceType::cuda, static_cast<std::int8_t>(index_)}; }
-  CachingAllocator& allocator() override { return *allocator_; }
+  // That of the recording, while there is one under way.
+  CachingAllocator& allocator() override {
+    return recording_allocator_ ? *recording_allocator_ : *allocator_;
+  }
+  MemoryFigures memory() override;
+  void reset_peak_memory() override;
   // Also throws UserError when a kernel found a bad index since the last time.
   void synchronize() override;
+  std::uint64_t mark() override;
+  bool reached(std::uint64_t mark) override;
+  void wait_for(std::uint64_t mark) override;
+
+  // ---- transfer
+  CachingAllocator& transfer_allocator() override { return *transfer_allocator_; }
+  void upload(const Tensor& x, const Tensor& y, std::uint64_t after) override;
+  // ---- recording
+  bool records() const override { return true; }
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override;
 
   // ---- elementwise
   void fill(const Tensor& y, double value) override;
@@ -117,9 +136,6 @@ class CudaBackend final : public Backend {
                       const Tensor& state) override;
   void round_to(const Tensor& x, DType dtype) override;
   void scale_and_limit(const Tensor& x, double factor, double limit) override;
-  std::uint64_t mark() override;
-  bool reached(std::uint64_t mark) override;
-  void wait_for(std::uint64_t mark) override;
 
   cudaStream_t stream() const { return stream_; }
   // Where kernels report a bad index; device and host see the same memory.
@@ -131,10 +147,16 @@ class CudaBackend final : public Backend {
 
  private:
   void throw_fault();
+  cudaGraphExec_t capture(const std::function<void()>& work);
+  void drop_unused_recording_memory();
 
   int index_;
-  std::unique_ptr<CachingAllocator> allocator_;
-  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<CachingAllocator> allocator_, transfer_allocator_;
+  // Of every recording that lives, or of which a tensor lives; the last one's while it is made.
+  std::vector<std::shared_ptr<CachingAllocator>> recording_allocators_;
+  CachingAllocator* recording_allocator_ = nullptr;
+  cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
+  cudaEvent_t uploaded_ = nullptr;  // the last upload
   Fault* fault_ = nullptr;
   // A ring of events: mark m lies in slot m % kMarks.
   static constexpr std::size_t kMarks = 8;

@@ -86,6 +86,7 @@ template <class T, class Distribution>
 __global__ void __launch_bounds__(kThreads)
     generate_kernel(RandomKey key, Distribution distribution, T* y, Index count, bool aligned) {
   constexpr int kRun = kAtOnce<T>;
+  key = kernels::resolved(key);
   const Index step = Index{gridDim.x} * blockDim.x * kRun;
   for (Index i = (Index{blockIdx.x} * blockDim.x + threadIdx.x) * kRun; i < count; i += step) {
     T values[kRun];
@@ -131,6 +132,7 @@ __global__ void __launch_bounds__(kThreads)
                    ComputeType<T> scale, bool aligned) {
   using C = ComputeType<T>;
   constexpr int kRun = kAtOnce<T>;
+  key = kernels::resolved(key);
   const Index step = Index{gridDim.x} * blockDim.x * kRun;
   for (Index i = (Index{blockIdx.x} * blockDim.x + threadIdx.x) * kRun; i < count; i += step) {
     const bool whole = aligned && count - i >= kRun;
@@ -167,6 +169,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C>
 __global__ void dropout_any_kernel(RandomKey key, const void* x, DType x_dtype, void* y, DType y_dtype,
                                    Index count, std::uint64_t threshold, C scale) {
+  key = kernels::resolved(key);
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index b = Index{blockIdx.x} * blockDim.x + threadIdx.x; b * kWords < count; b += step) {
     const auto block = kernels::philox(key, static_cast<std::uint32_t>(b));

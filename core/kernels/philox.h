@@ -13,8 +13,15 @@ struct PhiloxBlock {
   std::uint32_t word[4];
 };
 
-// Key of the generator: the seed. Counter: block, call, step, and purpose with the micro-batch in its lower
-// 12 bits.
+// The key with its counter, if it has one, added to the step.
+TANDEM_HD RandomKey resolved(RandomKey key) {
+  if (key.counter) key.step += static_cast<std::uint32_t>(*key.counter);
+  key.counter = nullptr;
+  return key;
+}
+
+// The key is resolved. Key of the generator: the seed. Counter: block, call, step, and purpose with the
+// micro-batch in its lower 12 bits.
 TANDEM_HD PhiloxBlock philox(const RandomKey& key, std::uint32_t block) {
   constexpr int kRounds = 10;
   constexpr std::uint64_t kFactor0 = 0xD2511F53u, kFactor2 = 0xCD9E8D57u;

@@ -1,0 +1,44 @@
+// Devices besides the CPU come from a library that is opened when one is first asked for, so that one program
+// runs with and without a GPU. This is what such a library exports, and how it is found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/device.h"
+
+namespace tandem {
+
+class Backend;
+
+// To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
+inline constexpr std::uint32_t kDeviceLibraryVersion = 1;
+
+// A library exports `extern "C" const tandem::DeviceLibrary* tandem_device_library()`. Its functions throw
+// Tandem's errors.
+struct DeviceLibrary {
+  std::uint32_t version;  // kDeviceLibraryVersion of the headers it was compiled with
+  // How many devices can be used; 0 with one line that says why.
+  int (*count)(std::string& why_none);
+  // One line for people: the device's name, memory, capability, and the versions of driver and libraries.
+  std::string (*describe)(int index);
+  // The backend of device `index`, made at the first call; lives as long as the process.
+  Backend& (*backend)(int index);
+};
+
+// The library of CUDA devices, as found by the first call that asks.
+struct CudaDevices {
+  int count = 0;
+  std::string why_none;                    // one line, when count is 0
+  const DeviceLibrary* library = nullptr;  // absent when none could be opened
+};
+
+// Looks for libtandem_cuda.so beside the library that holds this function, or where the environment variable
+// TANDEM_CUDA_LIBRARY says, and for an NVIDIA driver; opens nothing large where there is no GPU. Never
+// throws.
+const CudaDevices& cuda_devices();
+
+// "cpu", or what the device's library says of it. Throws UserError when there is no such device.
+std::string describe(Device device);
+
+}  // namespace tandem
