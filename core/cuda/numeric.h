@@ -82,6 +82,11 @@ __device__ __forceinline__ To convert(From value) {
   }
 }
 
+// `value` rounded to what f16 or bf16 can hold.
+__device__ __forceinline__ float rounded(float value, DType dtype) {
+  return dtype == DType::f16 ? widen(convert<Half>(value)) : widen(convert<BFloat16>(value));
+}
+
 // Reads an element in its compute type, and rounds one on store.
 template <class T>
 __device__ __forceinline__ ComputeType<T> load(const T* address) {
