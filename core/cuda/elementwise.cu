@@ -214,12 +214,11 @@ Run run_for(FormulaId id, std::span<const Tensor> inputs, const Tensor& y) {
   const formulas::Formulas all{};
   bool uniform = is_floating(y.dtype()), f64 = y.dtype() == DType::f64, floating = is_floating(y.dtype());
   for (const Tensor& x : inputs) {
-    uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() &&
-              reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
+    uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() && is_aligned(x.raw());
     f64 = f64 || x.dtype() == DType::f64;
     floating = floating || is_floating(x.dtype());
   }
-  if (uniform && reinterpret_cast<std::uintptr_t>(y.raw()) % 16 == 0)
+  if (uniform && is_aligned(y.raw()))
     return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { return uniform_run<T>(id, all); });
   if (f64) return general_run<double>(id, all);
   return floating ? general_run<float>(id, all) : general_run<std::int64_t>(id, all);
