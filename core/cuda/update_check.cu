@@ -160,7 +160,8 @@ __global__ void __launch_bounds__(kThreads)
 // ----------------------------------------------------------------------------------------------------
 
 template <class T>
-__global__ void note_loss_kernel(const T* loss, ScaleState* scale) {
+__global__ void note_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {
+  state->loss_sum += static_cast<double>(*loss) * weight;
   if (!std::isfinite(*loss)) ++scale->forward_non_finite;
 }
 
@@ -175,12 +176,14 @@ __global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
 
 }  // namespace
 
-void CudaBackend::note_loss(const Tensor& loss, const Tensor& scale) {
+void CudaBackend::note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
   if (loss.dtype() == DType::f64) {
-    launch("note_loss", note_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), to);
+    launch("note_loss", note_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), weight,
+           state_of(state), to);
   } else {
-    launch("note_loss", note_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), to);
+    launch("note_loss", note_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), weight,
+           state_of(state), to);
   }
 }
 
