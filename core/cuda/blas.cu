@@ -165,7 +165,7 @@ bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const
   ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "a batch of {}", p.batch);
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
   Plan& plan = plans_.get(
-      cpu::PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in, p.out,
+      PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in, p.out,
                    p.bias, p.in == DType::f32 && allow_tf32, alignment.a, alignment.b, alignment.c),
       [&] { return make_plan(p, alignment); });
   if (plan.status != CUBLAS_STATUS_SUCCESS) {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/cpu/plan.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/dtype.h"
+#include "core/plan.h"
 #include "core/shape.h"
 
 namespace tandem::cuda {
@@ -58,7 +58,7 @@ class Blas {
   std::unique_ptr<Plan> make_plan(const Product& product, const Alignment& alignment) const;
 
   cublasLtHandle_t handle_ = nullptr;
-  cpu::PlanCache<Plan> plans_;
+  PlanCache<Plan> plans_;
 };
 
 }  // namespace tandem::cuda
