@@ -2,7 +2,9 @@
 
 #include <string_view>
 
+#include "core/cuda/blas.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn.h"
 #include "core/cuda/launch.h"
 #include "core/error.h"
 
@@ -50,10 +52,22 @@ CudaBackend::CudaBackend(int index) : index_(index) {
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
+  dnn_.reset();
+  blas_.reset();
   allocator_.reset();
   cudaFreeHost(fault_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   cudaStreamDestroy(stream_);
+}
+
+Blas& CudaBackend::blas() {
+  if (!blas_) blas_ = std::make_unique<Blas>(*this);
+  return *blas_;
+}
+
+dnn::Library& CudaBackend::dnn() {
+  if (!dnn_) dnn_ = std::make_unique<dnn::Library>(*this);
+  return *dnn_;
 }
 
 void CudaBackend::synchronize() {

@@ -3,7 +3,10 @@
 //
 // Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
 // used in the order of that stream, so a block that is given back may be handed out while kernels before
-// still use it. A copy to the host waits. One file of core/cuda per family holds the bodies.
+// still use it. A copy to the host waits. The files of core/cuda hold the bodies family by family.
+//
+// A backend owns its handles of cuBLASLt and cuDNN, and must be destroyed before the CUDA runtime is, or not
+// at all.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +17,14 @@
 
 #include "core/backend.h"
 #include "core/cuda/fault.h"
+#include "core/cuda/rules.h"
 
 namespace tandem::cuda {
+
+class Blas;
+namespace dnn {
+class Library;
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -121,6 +130,13 @@ class CudaBackend final : public Backend {
   bool reached(std::uint64_t mark) override;
   void wait_for(std::uint64_t mark) override;
 
+  // A change applies from the next call on.
+  Rules& rules() { return rules_; }
+  const Rules& rules() const { return rules_; }
+  // Made when they are first asked for.
+  Blas& blas();
+  dnn::Library& dnn();
+
   cudaStream_t stream() const { return stream_; }
   // Where kernels report a bad index; device and host see the same memory.
   Fault* fault() const { return fault_; }
@@ -136,6 +152,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CachingAllocator> allocator_;
   cudaStream_t stream_ = nullptr;
   Fault* fault_ = nullptr;
+  Rules rules_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<dnn::Library> dnn_;
   // A ring of events: mark m lies in slot m % kMarks.
   static constexpr std::size_t kMarks = 8;
   std::array<cudaEvent_t, kMarks> events_{};
