@@ -262,11 +262,11 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   p.dtype = dtype;
   p.result = result_type(dtype, out, accumulate);
   const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
-  dnn::Plan& plan = dnn::plan(backend, pass, p);
+  dnn::Plan& plan = backend.dnn().plan(pass, p);
   const DType written = plan.carried().result;
   const bool direct = written == out.dtype() && !accumulate && is_aligned(out.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? out : backend.workspace(out.shape(), written);
-  plan.run(backend, {first.raw(), second.raw(), nullptr, result.raw()});
+  plan.run({first.raw(), second.raw(), nullptr, result.raw()});
   if (!direct) backend.cast(result, out, accumulate);
 }
 
@@ -294,11 +294,11 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bi
   p.bias = bias.defined();
   const Tensor image = operand(*this, x, type), weights = operand(*this, filter, type);
   const Tensor offset = operand(*this, bias, DType::f32);
-  dnn::Plan& plan = dnn::plan(*this, Pass::forward, p);
+  dnn::Plan& plan = dnn().plan(Pass::forward, p);
   const Convolution& carried = plan.carried();
   const bool direct = carried.result == y.dtype() && is_aligned(y.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? y : workspace(y.shape(), carried.result);
-  plan.run(*this, {image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
+  plan.run({image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
   if (p.bias && !carried.bias) {
     add_bias(result, offset, y, stream_);
   } else if (!direct) {

@@ -115,7 +115,6 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
     cast(tensor, copy, false);
     return copy;
   };
-  Blas& blas = Blas::of(device());
   const bool narrow = !f64 && is_16bit(a.dtype()) && a.dtype() == b.dtype();
   p.in = narrow ? a.dtype() : wide;
   for (;;) {
@@ -134,7 +133,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
           copy_bytes(bias, offset);
         }
       }
-      if (fits && blas.multiply(*this, p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, c.raw()))
+      if (fits && blas().multiply(p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, c.raw()))
         return;
     }
     const bool direct = c.dtype() == wide;
@@ -143,7 +142,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
     p.bias = false;
     p.accumulate = direct && options.accumulate;
     const bool last = p.in == wide;
-    if (blas.multiply(*this, p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
+    if (blas().multiply(p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
       if (!direct || bias.defined()) finish(product, bias, c, !direct && options.accumulate, stream_);
       return;
     }
