@@ -120,10 +120,11 @@ void Trainer::make_loaders() {
                               .drop_last = data.drop_last && training->size() >= data.batch_size,
                               .threads = static_cast<int>(data.workers),
                               .prefetch = static_cast<int>(data.prefetch),
-                              .seed = static_cast<std::uint64_t>(config_.seed)});
+                              .seed = static_cast<std::uint64_t>(config_.seed),
+                              .device = device_});
   const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
     return std::make_unique<datasets::Loader>(dataset, datasets::evaluation_pipeline(splits_, specs),
-                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size});
+                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size, .device = device_});
   };
   eval_loader_ = evaluating(held_out);
   if (eval_split_ == "validation") test_loader_ = evaluating(splits_.test);
