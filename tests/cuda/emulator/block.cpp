@@ -122,9 +122,10 @@ void check_gaps() {
     const std::size_t next = i < variable_count ? variables[i].begin : end + kGap;
     for (; end < next; ++end) {
       if (variable_count > 0 && shared_room[end] != kCanary)
-        fail("a kernel wrote outside its shared variables, %zu bytes behind variable %zu of the block "
-             "(variable 0 is the dynamic one)",
-             end - (i > 0 ? variables[i - 1].end : 0), i > 0 ? i - 1 : 0);
+        fail(
+            "a kernel wrote outside its shared variables, %zu bytes behind variable %zu of the block "
+            "(variable 0 is the dynamic one)",
+            end - (i > 0 ? variables[i - 1].end : 0), i > 0 ? i - 1 : 0);
     }
     if (i < variable_count) end = variables[i].end;
   }

@@ -1,10 +1,10 @@
 // Executes a kernel: its blocks one after the other, the threads of a block as fibres.
 //
-// A thread runs until it waits at a barrier or for the lanes of its warp. The order in which threads, warps and
-// blocks are taken is a choice of `Order`; results that depend on it show a barrier that is missing. Misuse
-// ends the process with what each thread waits for: a barrier that not all threads of the block reach, or
-// reach in different lines; lanes that name each other and meet in different lines or under different masks;
-// a lane's value asked for that the lane does not bring.
+// A thread runs until it waits at a barrier or for the lanes of its warp. The order in which threads, warps
+// and blocks are taken is a choice of `Order`; results that depend on it show a barrier that is missing.
+// Misuse ends the process with what each thread waits for: a barrier that not all threads of the block reach,
+// or reach in different lines; lanes that name each other and meet in different lines or under different
+// masks; a lane's value asked for that the lane does not bring.
 #pragma once
 
 #include <cuda_runtime_api.h>

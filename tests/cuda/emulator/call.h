@@ -8,7 +8,7 @@ namespace cuda_emulator {
 
 Counts& counters();
 bool is_allocation_refused();  // asked once by every call of cudaMalloc
-cudaError_t& last_error();  // of this thread
+cudaError_t& last_error();     // of this thread
 
 class Call {
  public:

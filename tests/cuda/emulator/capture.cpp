@@ -4,8 +4,8 @@
 #include "tests/cuda/emulator/call.h"
 #include "tests/cuda/emulator/stream.h"
 
-using cuda_emulator::Capture;
 using cuda_emulator::Call;
+using cuda_emulator::Capture;
 using cuda_emulator::ExecutableGraph;
 using cuda_emulator::Graph;
 using cuda_emulator::Stream;
@@ -88,8 +88,11 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   if (stream == nullptr) return call.result(cudaErrorInvalidResourceHandle);
   if (handle == nullptr) return call.result(cudaErrorStreamCaptureUnsupported);
   if (stream->capture) return call.result(cudaErrorInvalidValue);
-  stream->capture = std::make_shared<Capture>(
-      Capture{.mode = mode, .thread = std::this_thread::get_id(), .origin = stream, .streams = {stream}, .graph = {}});
+  stream->capture = std::make_shared<Capture>(Capture{.mode = mode,
+                                                      .thread = std::this_thread::get_id(),
+                                                      .origin = stream,
+                                                      .streams = {stream},
+                                                      .graph = {}});
   stream->tail.clear();
   return cudaSuccess;
 }

@@ -1,12 +1,26 @@
 #include "tests/cuda/emulator/control.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
+#include "tests/cuda/emulator/library.h"
 #include "tests/cuda/emulator/memory.h"
 
 namespace cuda_emulator {
 
 namespace {
+
+bool is_set(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
+}
+
+bool& narrow_libraries() {
+  static bool narrow = is_set("TANDEM_EMULATOR_NARROW");
+  return narrow;
+}
 
 std::uint64_t refused_allocation = 0;  // as a count of calls still to come; 0: none
 
@@ -44,6 +58,13 @@ void fail_allocation(std::uint64_t n) {
 void set_execution_order(int order) {
   const Call call;
   set_order(static_cast<Order>(order));
+}
+
+bool are_libraries_narrow() { return narrow_libraries(); }
+
+void set_narrow_libraries(bool narrow) {
+  const Call call;
+  narrow_libraries() = narrow;
 }
 
 void set_eager(bool eager) {

@@ -13,8 +13,8 @@
 #error "the emulator switches stacks on x86-64 only"
 #endif
 
-// Saves the registers that a call preserves on the stack, stores the stack pointer in *from, and goes on where
-// the stack `to` was left. The rounding mode is the same everywhere.
+// Saves the registers that a call preserves on the stack, stores the stack pointer in *from, and goes on
+// where the stack `to` was left. The rounding mode is the same everywhere.
 extern "C" void cuda_emulator_switch(void** from, void* to);
 asm(R"(
 .text

@@ -22,7 +22,7 @@ class Fibre {
   static void start();
 
   void (*entry_)();
-  char* memory_;        // a guard page, then the stack
+  char* memory_;  // a guard page, then the stack
   void* stack_pointer_;
   void* fake_stack_ = nullptr;  // of the address sanitizer
 };

@@ -24,9 +24,9 @@ struct Block {
 };
 
 // Everything here is changed under the lock of the interface (stream.h).
-std::map<char*, Block> blocks;              // by address
-std::map<char*, std::size_t> pinned;        // address → bytes
-std::map<char*, std::size_t> free_ranges;   // address → bytes, none touching another
+std::map<char*, Block> blocks;             // by address
+std::map<char*, std::size_t> pinned;       // address → bytes
+std::map<char*, std::size_t> free_ranges;  // address → bytes, none touching another
 std::size_t capacity = std::size_t{8} << 30, allocated = 0;
 int access_depth = 0;
 
@@ -91,7 +91,8 @@ bool free_device(void* address) {
   madvise(block.pages, block.page_bytes, MADV_DONTNEED);
   protect(block, PROT_NONE);
   auto range = free_ranges.emplace(block.pages, block.page_bytes + kPage).first;
-  if (const auto next = std::next(range); next != free_ranges.end() && range->first + range->second == next->first) {
+  if (const auto next = std::next(range);
+      next != free_ranges.end() && range->first + range->second == next->first) {
     range->second += next->second;
     free_ranges.erase(next);
   }
@@ -138,8 +139,7 @@ Residence residence_of(const void* address) {
 bool is_valid_range(const void* address, std::size_t bytes) {
   if (residence_of(address) != Residence::device) return true;
   const auto it = block_at(address);
-  return it != blocks.end() &&
-         static_cast<const char*>(address) + bytes <= it->first + it->second.bytes;
+  return it != blocks.end() && static_cast<const char*>(address) + bytes <= it->first + it->second.bytes;
 }
 
 DeviceAccess::DeviceAccess() {

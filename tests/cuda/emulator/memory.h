@@ -1,8 +1,8 @@
 // Memory of the emulated device and pinned memory of the host.
 //
-// Device memory lies in one reserved range of addresses that nobody may touch but work that is being executed:
-// the host's own accesses crash. Allocations end at a page that is never accessible, as is freed memory. What is
-// allocated holds bytes 0xff: NaN in every floating type.
+// Device memory lies in one reserved range of addresses that nobody may touch but work that is being
+// executed: the host's own accesses crash. Allocations end at a page that is never accessible, as is freed
+// memory. What is allocated holds bytes 0xff: NaN in every floating type.
 #pragma once
 
 #include <cstddef>

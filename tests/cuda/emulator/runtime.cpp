@@ -44,7 +44,8 @@ void run_blocking() {
 bool is_pageable(const void* address) { return residence_of(address) == Residence::pageable; }
 
 bool fits(const void* address, std::size_t bytes, bool device) {
-  return cuda_emulator::is_valid_range(address, bytes) && (residence_of(address) == Residence::device) == device;
+  return cuda_emulator::is_valid_range(address, bytes) &&
+         (residence_of(address) == Residence::device) == device;
 }
 
 // Whether the memory is where `kind` says.
@@ -275,7 +276,8 @@ cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cuda
 cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStream_t stream) {
   const Call call;
   if (bytes == 0) return cudaSuccess;
-  if (is_pageable(target) || !cuda_emulator::is_valid_range(target, bytes)) return call.result(cudaErrorInvalidValue);
+  if (is_pageable(target) || !cuda_emulator::is_valid_range(target, bytes))
+    return call.result(cudaErrorInvalidValue);
   return call.result(enqueue(stream, [=] { std::memset(target, value, bytes); }));
 }
 cudaError_t cudaMemset(void* target, int value, std::size_t bytes) {
@@ -336,7 +338,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   if (event->capture) {
     const auto& capture = event->capture;
     if (!capture->valid) return call.result(cudaErrorStreamCaptureInvalidated);
-    if (find(capture->origin) == nullptr || capture->origin->capture != capture) return call.result(cudaErrorCapturedEvent);
+    if (find(capture->origin) == nullptr || capture->origin->capture != capture)
+      return call.result(cudaErrorCapturedEvent);
     if (stream->capture && stream->capture != capture) {
       cuda_emulator::invalidate(*capture);
       cuda_emulator::invalidate(*stream->capture);
@@ -448,7 +451,8 @@ cudaError_t cuda_emulator::enqueue_kernel(const Launch& launch, std::function<vo
   if (g.x == 0 || g.y == 0 || g.z == 0 || g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535 || b.x == 0 ||
       b.y == 0 || b.z == 0 || b.z > 64 || std::size_t{b.x} * b.y * b.z > 1024)
     return call.result(cudaErrorInvalidConfiguration);
-  if (launch.shared_bytes > 48 << 10 || launch.parameter_bytes > 4096) return call.result(cudaErrorInvalidValue);
+  if (launch.shared_bytes > 48 << 10 || launch.parameter_bytes > 4096)
+    return call.result(cudaErrorInvalidValue);
   ++counters().launches;
   return call.result(enqueue(stream, [launch, thread = std::move(thread)] {
     ++counters().executed;

@@ -1,8 +1,8 @@
 // Streams, events and captures: when work is executed, and what is recorded instead.
 //
-// A stream is a queue. Its work is executed when something waits for it, in the order of the queue; a wait for
-// an event first executes the event's stream up to the event. A stream that is captured executes nothing: its
-// work becomes nodes of a graph, each after the nodes its stream had to wait for.
+// A stream is a queue. Its work is executed when something waits for it, in the order of the queue; a wait
+// for an event first executes the event's stream up to the event. A stream that is captured executes nothing:
+// its work becomes nodes of a graph, each after the nodes its stream had to wait for.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -11,6 +11,8 @@
 #include <limits>
 #include <source_location>
 
+#define TANDEM_CUDA_EMULATED  // device code is compiled here
+
 #define __global__
 #define __device__
 #define __host__
@@ -63,16 +65,14 @@ inline constexpr int warpSize = 32;
 
 // ---- Vector types
 
-#define CUDA_EMULATOR_VECTORS(T, name, two, four) \
-  struct alignas(two) name##2 {                   \
-    T x, y;                                       \
-  };                                              \
-  struct alignas(four) name##4 {                  \
-    T x, y, z, w;                                 \
-  };                                              \
-  inline name##2 make_##name##2(T x, T y) {       \
-    return {x, y};                                \
-  }                                               \
+#define CUDA_EMULATOR_VECTORS(T, name, two, four)            \
+  struct alignas(two) name##2 {                              \
+    T x, y;                                                  \
+  };                                                         \
+  struct alignas(four) name##4 {                             \
+    T x, y, z, w;                                            \
+  };                                                         \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
   inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 CUDA_EMULATOR_VECTORS(unsigned char, uchar, 2, 4)
 CUDA_EMULATOR_VECTORS(short, short, 4, 8)
@@ -164,10 +164,10 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-#define CUDA_EMULATOR_LOAD(name)     \
-  template <class T>                 \
-  inline T name(const T* address) {  \
-    return *address;                 \
+#define CUDA_EMULATOR_LOAD(name)    \
+  template <class T>                \
+  inline T name(const T* address) { \
+    return *address;                \
   }
 CUDA_EMULATOR_LOAD(__ldg)
 CUDA_EMULATOR_LOAD(__ldcs)
@@ -175,10 +175,10 @@ CUDA_EMULATOR_LOAD(__ldcg)
 CUDA_EMULATOR_LOAD(__ldca)
 CUDA_EMULATOR_LOAD(__ldlu)
 #undef CUDA_EMULATOR_LOAD
-#define CUDA_EMULATOR_STORE(name)                                    \
-  template <class T>                                                 \
+#define CUDA_EMULATOR_STORE(name)                                      \
+  template <class T>                                                   \
   inline void name(T* address, const std::type_identity_t<T>& value) { \
-    *address = value;                                                \
+    *address = value;                                                  \
   }
 CUDA_EMULATOR_STORE(__stcs)
 CUDA_EMULATOR_STORE(__stcg)
@@ -272,7 +272,7 @@ template <class To, class From>
 inline To truncated(From x, To of_nan) {
   constexpr From kAbove = static_cast<From>(0x1p31) * (sizeof(To) == 8 ? static_cast<From>(0x1p32) : From(1));
   if (x != x) return of_nan;
-  return x >= kAbove    ? std::numeric_limits<To>::max()
+  return x >= kAbove   ? std::numeric_limits<To>::max()
          : x < -kAbove ? std::numeric_limits<To>::min()
                        : static_cast<To>(x);
 }
@@ -293,15 +293,11 @@ inline long long __double2ll_rz(double x) {
 // ---- Functions
 
 template <class T>
-  requires std::is_arithmetic_v<T>
-inline T min(T a, T b) {
-  return b < a ? b : a;
-}
+requires std::is_arithmetic_v<T>
+inline T min(T a, T b) { return b < a ? b : a; }
 template <class T>
-  requires std::is_arithmetic_v<T>
-inline T max(T a, T b) {
-  return a < b ? b : a;
-}
+requires std::is_arithmetic_v<T>
+inline T max(T a, T b) { return a < b ? b : a; }
 inline float min(float a, float b) { return std::fmin(a, b); }
 inline float max(float a, float b) { return std::fmax(a, b); }
 inline double min(double a, double b) { return std::fmin(a, b); }

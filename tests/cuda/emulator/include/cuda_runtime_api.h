@@ -1,5 +1,5 @@
-// The part of the CUDA 13 runtime's host interface that core/cuda uses, in the names, signatures and values of
-// the real one, over the emulator. A launch is typed, so that its arguments can be kept by value.
+// The part of the CUDA 13 runtime's host interface that core/cuda uses, in the names, signatures and values
+// of the real one, over the emulator. A launch is typed, so that its arguments can be kept by value.
 #pragma once
 
 #include <cstddef>
@@ -218,5 +218,6 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
         {reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
          (std::size_t{0} + ... + sizeof(Parameters))},
         [kernel, values = std::move(values)] { std::apply(kernel, values); }, stream);
-  }(std::index_sequence_for<Parameters...>{});
+  }
+  (std::index_sequence_for<Parameters...>{});
 }
