@@ -1,7 +1,9 @@
 #include "tests/cuda/emulator/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -40,6 +42,30 @@ char* reserved() {
   return base;
 }
 
+// A file of poison that pages are mapped from, so that only those that work writes to take memory and time.
+constexpr std::size_t kPoisonBytes = std::size_t{8} << 20;
+
+int poison_file() {
+  static const int file = [] {
+    const int created = memfd_create("poison", 0);
+    if (created < 0 || ftruncate(created, kPoisonBytes) != 0) fail("no file for poisoned memory");
+    void* const view = mmap(nullptr, kPoisonBytes, PROT_READ | PROT_WRITE, MAP_SHARED, created, 0);
+    if (view == MAP_FAILED) fail("no view of poisoned memory");
+    std::memset(view, kPoison, kPoisonBytes);
+    munmap(view, kPoisonBytes);
+    return created;
+  }();
+  return file;
+}
+
+void map_poison(char* pages, std::size_t bytes, int protection) {
+  for (std::size_t done = 0; done < bytes; done += kPoisonBytes) {
+    if (mmap(pages + done, std::min(kPoisonBytes, bytes - done), protection,
+             MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, poison_file(), 0) == MAP_FAILED)
+      fail("%zu bytes of device memory cannot be mapped", bytes);
+  }
+}
+
 std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -72,9 +98,7 @@ void* allocate_device(std::size_t bytes) {
     if (rest > 0) free_ranges.emplace(pages + page_bytes + kPage, rest);
     const Block block{pages, page_bytes, bytes};
     char* const address = pages + (page_bytes - bytes) / kAlignment * kAlignment;
-    protect(block, PROT_READ | PROT_WRITE);
-    std::memset(pages, kPoison, page_bytes);
-    if (access_depth == 0) protect(block, PROT_NONE);
+    map_poison(pages, page_bytes, access_depth > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
     blocks.emplace(address, block);
     allocated += bytes;
     return address;
@@ -88,8 +112,9 @@ bool free_device(void* address) {
   const Block block = it->second;
   blocks.erase(it);
   allocated -= block.bytes;
-  madvise(block.pages, block.page_bytes, MADV_DONTNEED);
-  protect(block, PROT_NONE);
+  if (mmap(block.pages, block.page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+           -1, 0) == MAP_FAILED)
+    fail("%zu bytes of device memory cannot be given back", block.page_bytes);
   auto range = free_ranges.emplace(block.pages, block.page_bytes + kPage).first;
   if (const auto next = std::next(range);
       next != free_ranges.end() && range->first + range->second == next->first) {

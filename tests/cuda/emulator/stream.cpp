@@ -94,6 +94,7 @@ cudaError_t enqueue(cudaStream_t handle, Work work) {
 }
 
 void run(Stream& stream, const Point* point) {
+  if (stream.queue.empty() || (point && point->reached)) return;
   const DeviceAccess access;
   while (!stream.queue.empty() && !(point && point->reached)) {
     const Operation operation = std::move(stream.queue.front());
