@@ -13,7 +13,7 @@ struct Fault {
   std::int64_t position = 0;          // of the index in its tensor
 };
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(TANDEM_CUDA_EMULATED)
 // The name of an op as a kernel's argument.
 struct OpName {
   char text[28] = {};

@@ -1,7 +1,7 @@
 // Starting kernels: errors, and the shape of the grid.
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -34,9 +34,7 @@ void launch(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
   [&](Parameters... converted) {
     void* pointers[] = {const_cast<void*>(static_cast<const void*>(&converted))..., nullptr};
-    check(
-        cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes, stream),
-        name);
+    check(cudaLaunchKernel(kernel, grid, block, pointers, shared_bytes, stream), name);
   }(std::forward<Arguments>(arguments)...);
 }
 

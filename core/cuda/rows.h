@@ -255,9 +255,13 @@ template <class S>
 __device__ __forceinline__ ComputeType<S> exp_for(ComputeType<S> x) {
   if constexpr (is_half_v<S>) {
     // As __expf but with subnormal results as 0, which halves the number of instructions.
+#if defined(__CUDA_ARCH__)
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
     return result;
+#else
+    return ::exp2f(x * 1.44269504f);
+#endif
   } else {
     return math::exp(x);
   }

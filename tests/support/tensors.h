@@ -1,6 +1,8 @@
 // Tensors for tests: random ones, and their values as doubles.
 #pragma once
 
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "core/convert.h"
@@ -12,12 +14,21 @@ namespace tandem::test {
 inline constexpr DType kFloatingTypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
 inline constexpr DType kIntegralTypes[] = {DType::i64, DType::i32, DType::u8, DType::boolean};
 
+// Where tests put their tensors: "cpu", or "cuda" in the environment variable TANDEM_TEST_DEVICE.
+inline Device test_device() {
+  static const Device device = [] {
+    const char* name = std::getenv("TANDEM_TEST_DEVICE");
+    return Device{name && std::string_view(name) == "cuda" ? DeviceType::cuda : DeviceType::cpu};
+  }();
+  return device;
+}
+
 // Values converted to `dtype` as one element at a time would be.
 inline Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dtype) {
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
     std::vector<T> converted;
     for (const double value : values) converted.push_back(convert<T>(value));
-    return Tensor::from(converted, shape);
+    return Tensor::from(converted, shape, test_device());
   });
 }
 

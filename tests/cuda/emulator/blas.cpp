@@ -1,0 +1,111 @@
+// Products behind core/cuda/blas.h: sums in f32 (f64) in the order of k, rounded once.
+#include "core/cuda/blas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "tests/cuda/emulator/block.h"
+#include "tests/cuda/emulator/library.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+struct Operands {
+  const void *a, *b, *bias;
+  void* c;
+};
+
+// One matrix of the batch; a is [m,k] and b [k,n] by now.
+template <class C>
+void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, Index first) {
+#pragma omp parallel for
+  for (Index i = 0; i < p.m; ++i) {
+    std::vector<C> sums(static_cast<std::size_t>(p.n));
+    for (Index l = 0; l < p.k; ++l) {
+      const C factor = a[i * p.k + l];
+      const C* const row = b + l * p.n;
+      for (Index j = 0; j < p.n; ++j) sums[static_cast<std::size_t>(j)] += factor * row[j];
+    }
+    for (Index j = 0; j < p.n; ++j) {
+      C value = sums[static_cast<std::size_t>(j)];
+      const Index position = first + i * p.n + j;
+      if (p.bias) value += cuda_emulator::load<C>(at.bias, p.out, j);
+      if (p.accumulate) value += cuda_emulator::load<C>(at.c, p.out, position);
+      cuda_emulator::store(at.c, p.out, position, value);
+    }
+  }
+}
+
+// [rows, columns] of what lies as [columns, rows].
+template <class C>
+std::vector<C> transposed(const std::vector<C>& x, Index rows, Index columns) {
+  std::vector<C> result(x.size());
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < columns; ++j)
+      result[static_cast<std::size_t>(i * columns + j)] = x[static_cast<std::size_t>(j * rows + i)];
+  }
+  return result;
+}
+
+template <class C>
+void multiply_all(const Product& p, const Operands& at, bool tf32) {
+  const auto bytes = static_cast<Index>(size_of(p.in));
+  const auto matrix = [&](const void* base, Index stride, Index batch, Index rows, Index columns,
+                          bool turned) {
+    const void* const data = static_cast<const char*>(base) + batch * stride * bytes;
+    std::vector<C> values = cuda_emulator::widened<C>(data, p.in, rows * columns, tf32);
+    return turned ? transposed(values, rows, columns) : values;
+  };
+  for (Index batch = 0; batch < p.batch; ++batch) {
+    const std::vector<C> a = matrix(at.a, p.stride_a, batch, p.m, p.k, p.transpose_a);
+    const std::vector<C> b = matrix(at.b, p.stride_b, batch, p.k, p.n, p.transpose_b);
+    multiply_one(p, a.data(), b.data(), at, batch * p.m * p.n);
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Product& p) {
+  return fmt::format("{} x {} [{},{}]·[{},{}] -> {}", p.batch, name_of(p.in), p.m, p.k, p.k, p.n,
+                     name_of(p.out));
+}
+
+Blas::Blas() = default;
+
+Blas& Blas::of(Device device) {
+  static std::array<Blas*, 128> instances{};
+  Blas*& instance = instances[static_cast<std::size_t>(device.index)];
+  if (instance == nullptr) instance = new Blas;
+  return *instance;
+}
+
+bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const void* b, const void* bias,
+                    void* c, bool required) {
+  const bool f64 = p.in == DType::f64;
+  const bool known = f64 ? p.out == DType::f64 && !p.bias : p.out == p.in || p.out == DType::f32;
+  const bool refused =
+      !required && is_16bit(p.in) && (p.bias || p.accumulate) && cuda_emulator::are_libraries_narrow();
+  if (!known || refused) {
+    if (required) throw VendorError("cublas", "no algorithm: " + to_string(p));
+    return false;
+  }
+  if (p.bias && reinterpret_cast<std::uintptr_t>(bias) % 16 != 0)
+    cuda_emulator::fail("a bias is not aligned to 16 bytes");
+  const Tensor workspace = backend.workspace({4096}, DType::u8);
+  const bool tf32 = p.in == DType::f32 && allow_tf32;
+  cuda_emulator::enqueue_library(backend.stream(), "matmul",
+                                 [p, at = Operands{a, b, bias, c}, tf32, room = workspace.raw()] {
+                                   cuda_emulator::fill_with_nan(room, DType::u8, 4096);
+                                   if (!p.accumulate)
+                                     cuda_emulator::fill_with_nan(at.c, p.out, p.batch * p.m * p.n);
+                                   if (p.in == DType::f64) return multiply_all<double>(p, at, false);
+                                   multiply_all<float>(p, at, tf32);
+                                 });
+  return true;
+}
+
+}  // namespace tandem::cuda

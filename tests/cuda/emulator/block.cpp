@@ -1,0 +1,406 @@
+#include "tests/cuda/emulator/block.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <string_view>
+
+#include "tests/cuda/emulator/fibre.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace cuda_emulator {
+
+uint3 thread_index, block_index;
+dim3 block_extent, grid_extent;
+std::uint64_t block_serial = 0;
+
+namespace {
+
+constexpr unsigned kWarp = 32, kMostThreads = 1024;
+constexpr std::size_t kMostShared = 48 << 10;
+
+enum class State : std::uint8_t { ready, at_block_barrier, in_warp, done };
+enum class Meeting : std::uint8_t { barrier, shuffle, ballot };
+
+struct Thread {
+  std::unique_ptr<Fibre> fibre;
+  State state = State::done;
+  uint3 index{};
+  Where where;  // it waits here
+  // In a warp: what it brings, and what it gets.
+  Meeting meeting{};
+  unsigned mask = 0, source = 0;
+  std::uint64_t value = 0, result = 0;
+};
+
+// The block at hand. Work runs on one host thread at a time.
+Thread threads[kMostThreads];
+unsigned thread_count = 0, current = 0;
+unsigned waiting = 0, finished = 0;  // at the block's barrier; done
+int counted = 0, count_result = 0;   // of the barrier that forms; of the last one
+const std::function<void()>* body = nullptr;
+bool running = false;
+
+// ---- Order
+
+std::uint64_t random_state = 0x9e3779b97f4a7c15u;
+
+std::uint64_t next_random() {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+Order order_of_environment() {
+  const char* text = std::getenv("TANDEM_EMULATOR_ORDER");
+  const std::string_view name = text ? text : "forward";
+  if (name == "forward") return Order::forward;
+  if (name == "reverse") return Order::reverse;
+  if (name == "shuffled") return Order::shuffled;
+  fail("TANDEM_EMULATOR_ORDER must be forward, reverse or shuffled, got \"%s\"", text);
+}
+
+Order& chosen_order() {
+  static Order order = order_of_environment();
+  return order;
+}
+
+// ---- Shared memory
+
+constexpr unsigned char kPoison = 0xff, kCanary = 0xa7;
+constexpr std::size_t kGap = 64;  // around every variable
+constexpr std::size_t kMostVariables = 64;
+
+alignas(256) unsigned char shared_room[2 * kMostShared + kGap * (kMostVariables + 2)];
+struct Variable {
+  std::size_t begin, end;
+};
+Variable variables[kMostVariables];  // the first is the dynamic one
+std::size_t variable_count = 0, shared_bytes = 0, shared_end = 0;
+
+void set_readable([[maybe_unused]] std::size_t begin, [[maybe_unused]] std::size_t end,
+                  [[maybe_unused]] bool readable) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (readable) {
+    __asan_unpoison_memory_region(shared_room + begin, end - begin);
+  } else {
+    __asan_poison_memory_region(shared_room + begin, end - begin);
+  }
+#endif
+}
+
+void* place(std::size_t bytes, std::size_t alignment, const Where* where) {
+  const std::size_t begin = (shared_end + kGap + alignment - 1) / alignment * alignment;
+  shared_bytes += bytes;
+  if (shared_bytes > kMostShared || variable_count == kMostVariables)
+    fail("%s:%u: %zu bytes of shared memory in one block", where ? where->file_name() : "launch",
+         where ? where->line() : 0, shared_bytes);
+  // From the last variable's end to behind this one's.
+  set_readable(shared_end, begin + bytes + kGap, true);
+  std::fill(shared_room + shared_end, shared_room + begin + bytes + kGap, kCanary);
+  std::fill(shared_room + begin, shared_room + begin + bytes, kPoison);
+  set_readable(shared_end, begin, false);
+  set_readable(begin + bytes, begin + bytes + kGap, false);
+  variables[variable_count++] = {begin, begin + bytes};
+  shared_end = begin + bytes;
+  return shared_room + begin;
+}
+
+void check_gaps() {
+#if !defined(__SANITIZE_ADDRESS__)
+  std::size_t end = 0;
+  for (std::size_t i = 0; i <= variable_count; ++i) {
+    const std::size_t next = i < variable_count ? variables[i].begin : end + kGap;
+    for (; end < next; ++end) {
+      if (variable_count > 0 && shared_room[end] != kCanary)
+        fail(
+            "a kernel wrote outside its shared variables, %zu bytes behind variable %zu of the block "
+            "(variable 0 is the dynamic one)",
+            end - (i > 0 ? variables[i - 1].end : 0), i > 0 ? i - 1 : 0);
+    }
+    if (i < variable_count) end = variables[i].end;
+  }
+#endif
+}
+
+// ---- Threads
+
+void thread_main() {
+  for (;;) {
+    (*body)();
+    threads[current].state = State::done;
+    Fibre::pause();
+  }
+}
+
+void wait_as(State state, const Where& where) {
+  threads[current].state = state;
+  threads[current].where = where;
+  Fibre::pause();
+}
+
+const char* name_of(Meeting meeting) {
+  return meeting == Meeting::barrier ? "__syncwarp" : meeting == Meeting::shuffle ? "__shfl" : "a vote";
+}
+
+void print(unsigned number) {
+  const Thread& thread = threads[number];
+  std::fprintf(stderr, "  thread %u (%u,%u,%u): ", number, thread.index.x, thread.index.y, thread.index.z);
+  switch (thread.state) {
+    case State::ready:
+      std::fprintf(stderr, "runs\n");
+      break;
+    case State::done:
+      std::fprintf(stderr, "has left the kernel\n");
+      break;
+    case State::at_block_barrier:
+      std::fprintf(stderr, "waits at __syncthreads, %s:%u\n", thread.where.file_name(), thread.where.line());
+      break;
+    case State::in_warp:
+      std::fprintf(stderr, "waits in %s with mask %08x, %s:%u\n", name_of(thread.meeting), thread.mask,
+                   thread.where.file_name(), thread.where.line());
+      break;
+  }
+}
+
+// Threads that wait for different things, or at different places, one of each.
+[[noreturn]] void fail_waiting(const char* message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "cuda emulator: %s\n", message);
+  unsigned shown = 0;
+  for (unsigned i = 0; i < thread_count && shown < 8; ++i) {
+    const Thread& a = threads[i];
+    const bool known = std::any_of(threads, threads + i, [&](const Thread& b) {
+      return a.state == b.state && (a.state == State::done || a.where.line() == b.where.line()) &&
+             (a.state != State::in_warp || a.mask == b.mask);
+    });
+    if (known) continue;
+    print(i);
+    ++shown;
+  }
+  fail("in block (%u,%u,%u) of %u threads", block_index.x, block_index.y, block_index.z, thread_count);
+}
+
+// Within a kernel, so that names of files are one literal each.
+bool same_place(const Where& a, const Where& b) {
+  return a.line() == b.line() && a.column() == b.column() && a.file_name() == b.file_name();
+}
+
+// ---- Warps
+
+unsigned end_of_warp(unsigned first) { return std::min(first + kWarp, thread_count); }
+
+// Whether the lanes that thread `number` named are all there; if so they go on, with what they get.
+bool try_meet(unsigned number) {
+  const Thread& self = threads[number];
+  const unsigned first = number / kWarp * kWarp, end = end_of_warp(first);
+  for (unsigned i = first; i < end; ++i) {
+    if ((self.mask >> (i - first) & 1) == 0) continue;
+    const Thread& other = threads[i];
+    if (other.state == State::done) continue;
+    if (other.state != State::in_warp) return false;
+    if (other.mask == self.mask && other.meeting == self.meeting && same_place(other.where, self.where))
+      continue;
+    if (other.mask >> (number - first) & 1) fail_waiting("lanes that name each other do not meet");
+    return false;
+  }
+  std::uint64_t votes = 0;
+  for (unsigned i = first; i < end; ++i) {
+    if ((self.mask >> (i - first) & 1) != 0 && threads[i].state == State::in_warp)
+      votes |= (threads[i].value & 1) << (i - first);
+  }
+  for (unsigned i = first; i < end; ++i) {
+    Thread& lane = threads[i];
+    if ((self.mask >> (i - first) & 1) == 0 || lane.state != State::in_warp) continue;
+    if (lane.meeting == Meeting::ballot) lane.result = votes;
+    if (lane.meeting != Meeting::shuffle) continue;
+    const unsigned source = first + lane.source;
+    if ((self.mask >> lane.source & 1) == 0 || source >= end || threads[source].state != State::in_warp) {
+      print(i);
+      fail_waiting("a lane asks for the value of a lane that brings none");
+    }
+    lane.result = threads[source].value;
+  }
+  for (unsigned i = first; i < end; ++i) {
+    if ((self.mask >> (i - first) & 1) != 0 && threads[i].state == State::in_warp)
+      threads[i].state = State::ready;
+  }
+  return true;
+}
+
+std::uint64_t meet(Meeting meeting, unsigned mask, std::uint64_t value, unsigned source, const Where& where) {
+  const unsigned number = current;
+  Thread& self = threads[number];
+  self.state = State::in_warp;
+  self.where = where;
+  self.meeting = meeting;
+  self.mask = mask;
+  self.value = value;
+  self.source = source;
+  if ((mask >> (number % kWarp) & 1) == 0) fail_waiting("a lane is not in its own mask");
+  if (!try_meet(number)) Fibre::pause();
+  return self.result;
+}
+
+// ---- Blocks
+
+void run_thread(unsigned number) {
+  Thread& thread = threads[number];
+  current = number;
+  thread_index = thread.index;
+  thread.fibre->resume();
+  if (thread.state == State::at_block_barrier) {
+    ++waiting;
+  } else if (thread.state == State::done) {
+    ++finished;
+    // Lanes that waited for this one wait no longer.
+    const unsigned first = number / kWarp * kWarp;
+    for (unsigned i = first; i < end_of_warp(first); ++i) {
+      if (threads[i].state == State::in_warp && (threads[i].mask >> (number - first) & 1) != 0) try_meet(i);
+    }
+  }
+}
+
+// Each thread of the warp until it waits for another warp; whether any has moved.
+bool run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
+  bool moved = false, again = true;
+  while (again) {
+    again = false;
+    for (const unsigned lane : lanes) {
+      const unsigned number = warp * kWarp + lane;
+      if (number >= thread_count || threads[number].state != State::ready) continue;
+      run_thread(number);
+      moved = again = true;
+    }
+  }
+  return moved;
+}
+
+void open_barrier() {
+  const Where& where = threads[0].where;
+  for (unsigned i = 0; i < thread_count; ++i) {
+    if (!same_place(threads[i].where, where)) fail_waiting("threads of a block wait at different barriers");
+  }
+  for (unsigned i = 0; i < thread_count; ++i) threads[i].state = State::ready;
+  waiting = 0;
+  count_result = std::exchange(counted, 0);
+}
+
+void run_block(std::size_t dynamic_bytes) {
+  static std::vector<unsigned> warps, lanes;
+  ++block_serial;
+  variable_count = shared_bytes = shared_end = 0;
+  place(dynamic_bytes, 256, nullptr);
+  waiting = finished = 0;
+  counted = count_result = 0;
+  for (unsigned i = 0; i < thread_count; ++i) threads[i].state = State::ready;
+  const unsigned warp_count = (thread_count + kWarp - 1) / kWarp;
+  while (finished < thread_count) {
+    arrange(warp_count, warps);
+    arrange(kWarp, lanes);
+    bool moved = false;
+    for (const unsigned warp : warps) moved = run_warp(warp, lanes) || moved;
+    if (finished == thread_count) break;
+    if (waiting == thread_count) {
+      open_barrier();
+    } else if (waiting + finished == thread_count) {
+      fail_waiting("threads left the kernel while others wait at a barrier");
+    } else if (!moved) {
+      fail_waiting("threads wait for what never comes");
+    }
+  }
+  check_gaps();
+}
+
+void prepare_threads(dim3 block) {
+  thread_count = block.x * block.y * block.z;
+  unsigned i = 0;
+  for (unsigned z = 0; z < block.z; ++z) {
+    for (unsigned y = 0; y < block.y; ++y) {
+      for (unsigned x = 0; x < block.x; ++x, ++i) {
+        if (!threads[i].fibre) threads[i].fibre = std::make_unique<Fibre>(thread_main, i);
+        threads[i].index = {x, y, z};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void set_order(Order order) { chosen_order() = order; }
+Order order() { return chosen_order(); }
+
+void arrange(std::size_t count, std::vector<unsigned>& positions) {
+  positions.resize(count);
+  std::iota(positions.begin(), positions.end(), 0u);
+  if (order() == Order::reverse) std::reverse(positions.begin(), positions.end());
+  if (order() != Order::shuffled) return;
+  for (std::size_t i = count; i > 1; --i) std::swap(positions[i - 1], positions[next_random() % i]);
+}
+
+void execute(const Launch& launch, const std::function<void()>& thread) {
+  if (std::exchange(running, true)) fail("a kernel is executed within a kernel");
+  static std::vector<unsigned> blocks;
+  body = &thread;
+  block_extent = launch.block;
+  grid_extent = launch.grid;
+  prepare_threads(launch.block);
+  arrange(std::size_t{launch.grid.x} * launch.grid.y * launch.grid.z, blocks);
+  for (const unsigned block : blocks) {
+    block_index = {block % launch.grid.x, block / launch.grid.x % launch.grid.y,
+                   block / launch.grid.x / launch.grid.y};
+    run_block(launch.shared_bytes);
+  }
+  body = nullptr;
+  running = false;
+}
+
+void fail(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::fflush(stdout);
+  std::fprintf(stderr, "cuda emulator: ");
+  std::vfprintf(stderr, format, arguments);
+  std::fprintf(stderr, "\n");
+  va_end(arguments);
+  std::abort();
+}
+
+// ---- What kernels call
+
+unsigned lane() { return current % kWarp; }
+
+void block_barrier(const Where& where) { wait_as(State::at_block_barrier, where); }
+
+int block_barrier_count(bool value, const Where& where) {
+  counted += value ? 1 : 0;
+  wait_as(State::at_block_barrier, where);
+  return count_result;
+}
+
+void warp_barrier(unsigned mask, const Where& where) { meet(Meeting::barrier, mask, 0, 0, where); }
+
+std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, const Where& where) {
+  return meet(Meeting::shuffle, mask, value, source, where);
+}
+
+unsigned ballot(unsigned mask, bool value, const Where& where) {
+  return static_cast<unsigned>(meet(Meeting::ballot, mask, value ? 1 : 0, 0, where));
+}
+
+void place_shared(SharedPlace& place_of, std::size_t bytes, std::size_t alignment, const Where& where) {
+  place_of = {block_serial, place(bytes, alignment, &where)};
+}
+
+void* dynamic_shared() { return shared_room + variables[0].begin; }
+
+}  // namespace cuda_emulator

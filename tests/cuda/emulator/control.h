@@ -1,0 +1,39 @@
+// What tests ask of the emulator and tell it. Counts run from the start of the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define CUDA_EMULATOR_EXPORT __attribute__((visibility("default")))
+
+namespace cuda_emulator {
+
+struct Counts {
+  std::uint64_t host_waits = 0;  // calls that made the host wait for the device, or may do so on a GPU
+  std::uint64_t launches = 0;    // kernels put on a stream or recorded in a graph
+  std::uint64_t executed = 0;    // kernels executed, those of graphs included
+  std::uint64_t graph_launches = 0;
+  std::uint64_t allocations = 0;  // calls of cudaMalloc
+  std::uint64_t host_allocations = 0;
+  std::size_t device_bytes = 0;  // allocated at the moment
+};
+CUDA_EMULATOR_EXPORT Counts counts();
+
+// The device's memory in bytes; what is allocated already counts. cudaMalloc fails beyond.
+CUDA_EMULATOR_EXPORT void set_device_memory(std::size_t bytes);
+// Makes the n-th call of cudaMalloc from now on fail, 1 being the next; 0: none.
+CUDA_EMULATOR_EXPORT void fail_allocation(std::uint64_t n);
+
+// By number: 0 forward, 1 reverse, 2 shuffled (block.h).
+CUDA_EMULATOR_EXPORT void set_execution_order(int order);
+
+// Makes the stand-ins refuse what the libraries refuse for many shapes: a bias or an addition in 16-bit
+// products; a bias, or an f32 result of 16-bit operands, in convolutions. At first what
+// TANDEM_EMULATOR_NARROW says.
+CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
+
+// Executes work when it is put on a stream, and not when something waits for it: a fault then has the stack
+// of the call that caused it. At first what TANDEM_EMULATOR_EAGER says.
+CUDA_EMULATOR_EXPORT void set_eager(bool eager);
+
+}  // namespace cuda_emulator

@@ -1,0 +1,293 @@
+// Convolutions behind core/cuda/dnn.h, as direct loops: sums in f32, rounded once.
+#include "core/cuda/dnn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <istream>
+#include <ostream>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/error.h"
+#include "tests/cuda/emulator/block.h"
+#include "tests/cuda/emulator/library.h"
+
+namespace tandem::cuda::dnn {
+
+namespace {
+
+using Addresses = std::array<const void*, 4>;
+using Floats = std::vector<float>;
+
+constexpr std::string_view kName = "emulated";
+
+Choices& own_choices() {
+  static Choices choices{"the emulator", {}};
+  return choices;
+}
+
+Index x_count(const Convolution& p) { return p.batch * p.height * p.width * p.channels; }
+Index y_count(const Convolution& p) { return p.batch * p.out_height * p.out_width * p.out_channels; }
+Index filter_count(const Convolution& p) {
+  return p.out_channels * p.kernel_height * p.kernel_width * (p.channels / p.options.groups);
+}
+
+// Calls visit(pixel of x, pixel of y, tap) for every pair of pixels that a tap of the filter joins, in a row
+// of taps of an image; positions are those of a pixel's first channel.
+struct Geometry {
+  const Convolution& p;
+
+  // Of output row `oy`, output column `ox`; the numbers are of pixels.
+  template <class Visit>
+  void each_tap(Index n, Index oy, Index ox, const Visit& visit) const {
+    const Conv2dOptions& o = p.options;
+    for (Index ky = 0; ky < p.kernel_height; ++ky) {
+      const Index iy = oy * o.stride[0] - o.padding[0] + ky * o.dilation[0];
+      if (iy < 0 || iy >= p.height) continue;
+      for (Index kx = 0; kx < p.kernel_width; ++kx) {
+        const Index ix = ox * o.stride[1] - o.padding[1] + kx * o.dilation[1];
+        if (ix < 0 || ix >= p.width) continue;
+        visit((n * p.height + iy) * p.width + ix, ky * p.kernel_width + kx);
+      }
+    }
+  }
+};
+
+// [tap, input channel of the group, output channel] of a filter [output channel, tap, input channel].
+Floats channels_last(const Convolution& p, const Floats& filter) {
+  const Index taps = p.kernel_height * p.kernel_width, inner = p.channels / p.options.groups;
+  Floats result(filter.size());
+  for (Index o = 0; o < p.out_channels; ++o) {
+    for (Index i = 0; i < taps * inner; ++i)
+      result[static_cast<std::size_t>(i * p.out_channels + o)] =
+          filter[static_cast<std::size_t>(o * taps * inner + i)];
+  }
+  return result;
+}
+
+void forward(const Convolution& p, const Floats& x, const Floats& filter, const float* bias, void* y) {
+  const Floats weights = channels_last(p, filter);
+  const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
+#pragma omp parallel for collapse(2)
+  for (Index n = 0; n < p.batch; ++n) {
+    for (Index oy = 0; oy < p.out_height; ++oy) {
+      Floats sums(static_cast<std::size_t>(p.out_channels));
+      for (Index ox = 0; ox < p.out_width; ++ox) {
+        std::fill(sums.begin(), sums.end(), 0.0f);
+        Geometry{p}.each_tap(n, oy, ox, [&](Index pixel, Index tap) {
+          for (Index c = 0; c < p.channels; ++c) {
+            const Index group = c / inner;
+            const float value = x[static_cast<std::size_t>(pixel * p.channels + c)];
+            const float* const row =
+                weights.data() + (tap * inner + c % inner) * p.out_channels + group * outer;
+            float* const sum = sums.data() + group * outer;
+            for (Index o = 0; o < outer; ++o) sum[o] += value * row[o];
+          }
+        });
+        const Index at = ((n * p.out_height + oy) * p.out_width + ox) * p.out_channels;
+        for (Index o = 0; o < p.out_channels; ++o)
+          cuda_emulator::store(y, p.result, at + o,
+                               sums[static_cast<std::size_t>(o)] + (bias ? bias[o] : 0.0f));
+      }
+    }
+  }
+}
+
+void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter, void* dx) {
+  const Index taps = p.kernel_height * p.kernel_width;
+  const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
+#pragma omp parallel for
+  for (Index n = 0; n < p.batch; ++n) {
+    Floats sums(static_cast<std::size_t>(p.height * p.width * p.channels));
+    for (Index oy = 0; oy < p.out_height; ++oy) {
+      for (Index ox = 0; ox < p.out_width; ++ox) {
+        const float* const gradient =
+            dy.data() + ((n * p.out_height + oy) * p.out_width + ox) * p.out_channels;
+        Geometry{p}.each_tap(n, oy, ox, [&](Index pixel, Index tap) {
+          float* const target = sums.data() + (pixel - n * p.height * p.width) * p.channels;
+          for (Index o = 0; o < p.out_channels; ++o) {
+            const float* const row = filter.data() + (o * taps + tap) * inner;
+            float* const sum = target + o / outer * inner;
+            for (Index c = 0; c < inner; ++c) sum[c] += gradient[o] * row[c];
+          }
+        });
+      }
+    }
+    const Index first = n * static_cast<Index>(sums.size());
+    for (Index i = 0; i < static_cast<Index>(sums.size()); ++i)
+      cuda_emulator::store(dx, p.result, first + i, sums[static_cast<std::size_t>(i)]);
+  }
+}
+
+void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, void* dfilter) {
+  const Index taps = p.kernel_height * p.kernel_width;
+  const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
+  const Index count = taps * inner;
+#pragma omp parallel for
+  for (Index o = 0; o < p.out_channels; ++o) {
+    // A row of pixels in f32, rows in f64: a long sum of f32 would lose more than a library's tree does.
+    std::vector<double> total(static_cast<std::size_t>(count));
+    Floats sums(static_cast<std::size_t>(count));
+    for (Index row = 0; row < p.batch * p.out_height; ++row) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (Index ox = 0; ox < p.out_width; ++ox) {
+        const float gradient = dy[static_cast<std::size_t>((row * p.out_width + ox) * p.out_channels + o)];
+        Geometry{p}.each_tap(row / p.out_height, row % p.out_height, ox, [&](Index pixel, Index tap) {
+          const float* const source = x.data() + pixel * p.channels + o / outer * inner;
+          float* const sum = sums.data() + tap * inner;
+          for (Index c = 0; c < inner; ++c) sum[c] += gradient * source[c];
+        });
+      }
+      for (Index i = 0; i < count; ++i)
+        total[static_cast<std::size_t>(i)] += sums[static_cast<std::size_t>(i)];
+    }
+    for (Index i = 0; i < count; ++i)
+      cuda_emulator::store(dfilter, p.result, o * count + i, total[static_cast<std::size_t>(i)]);
+  }
+}
+
+void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
+  const auto operand = [&](int i, Index count) {
+    return cuda_emulator::widened<float>(at[static_cast<std::size_t>(i)], p.dtype, count, tf32);
+  };
+  void* const result = const_cast<void*>(at[3]);
+  switch (pass) {
+    case Pass::forward: {
+      const Floats x = operand(0, x_count(p)), filter = operand(1, filter_count(p));
+      cuda_emulator::fill_with_nan(result, p.result, y_count(p));
+      return forward(p, x, filter, static_cast<const float*>(at[2]), result);
+    }
+    case Pass::input_gradient: {
+      const Floats dy = operand(0, y_count(p)), filter = operand(1, filter_count(p));
+      cuda_emulator::fill_with_nan(result, p.result, x_count(p));
+      return input_gradient(p, dy, filter, result);
+    }
+    case Pass::filter_gradient: {
+      const Floats x = operand(0, x_count(p)), dy = operand(1, y_count(p));
+      cuda_emulator::fill_with_nan(result, p.result, filter_count(p));
+      return filter_gradient(p, x, dy, result);
+    }
+  }
+}
+
+// What the library refuses for many shapes.
+bool is_offered(const Convolution& p) {
+  return !cuda_emulator::are_libraries_narrow() || (!p.bias && p.result == p.dtype);
+}
+
+}  // namespace
+
+class Plan::Impl {
+ public:
+  Pass pass;
+  Convolution carried;
+  bool tf32;
+  std::string name{kName};
+};
+
+Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Plan::~Plan() = default;
+const Convolution& Plan::carried() const { return impl_->carried; }
+const std::string& Plan::name() const { return impl_->name; }
+bool Plan::tuned() const { return true; }
+std::size_t Plan::workspace_bytes() const { return 4096; }
+
+void Plan::run(CudaBackend& backend, const Addresses& addresses) {
+  for (const void* address : addresses) {
+    if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0)
+      cuda_emulator::fail("an operand of a convolution is not aligned to 16 bytes");
+  }
+  const Tensor workspace = backend.workspace({static_cast<Index>(workspace_bytes())}, DType::u8);
+  cuda_emulator::enqueue_library(backend.stream(), "convolution",
+                                 [pass = impl_->pass, p = impl_->carried, tf32 = impl_->tf32, addresses,
+                                  room = workspace.raw(), bytes = workspace.numel()] {
+                                   cuda_emulator::fill_with_nan(room, DType::u8, bytes);
+                                   compute(pass, p, addresses, tf32);
+                                 });
+}
+
+Plan& plan(CudaBackend&, Pass pass, const Convolution& problem) {
+  static std::unique_ptr<Plan> last;
+  for (const Convolution& p : alternatives(pass, problem, rules())) {
+    if (!is_offered(p)) continue;
+    own_choices().plan_of[key_text(pass, problem, rules())] = fmt::format("{}: {}", name_of(p.result), kName);
+    last = std::make_unique<Plan>(
+        std::make_unique<Plan::Impl>(pass, p, p.dtype == DType::f32 && rules().allow_tf32));
+    return *last;
+  }
+  throw VendorError("cudnn", "no plan: " + to_string(problem));
+}
+
+Rules& rules() {
+  static Rules rules;
+  return rules;
+}
+
+std::string to_string(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  return fmt::format(
+      "{} → {}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding [{},{}], "
+      "dilation [{},{}], groups {}",
+      name_of(p.dtype), name_of(p.result), p.bias ? " + bias" : "", p.batch, p.height, p.width, p.channels,
+      p.out_channels, p.kernel_height, p.kernel_width, p.channels / o.groups, p.batch, p.out_height,
+      p.out_width, p.out_channels, o.stride[0], o.stride[1], o.padding[0], o.padding[1], o.dilation[0],
+      o.dilation[1], o.groups);
+}
+
+std::string key_text(Pass pass, const Convolution& problem, const Rules&) {
+  return fmt::format("{}: {}", static_cast<int>(pass), to_string(problem));
+}
+
+bool expressible(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  const auto fits = [&](Index extent, Index kernel, Index out, int axis) {
+    const Index reach = extent + 2 * o.padding[axis] - o.dilation[axis] * (kernel - 1) - 1;
+    return reach >= 0 && out == reach / o.stride[axis] + 1;
+  };
+  return p.batch > 0 && p.height > 0 && p.width > 0 && p.channels > 0 && p.out_channels > 0 &&
+         fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
+}
+
+void validate(Pass, const Convolution& problem) {
+  ensure(expressible(problem), "cudnn", "{}", to_string(problem));
+}
+
+std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules&) {
+  std::vector<Convolution> result{problem, problem, problem};
+  result[1].result = problem.bias ? DType::f32 : problem.result;
+  result[1].bias = result[2].bias = false;
+  result[2].result = problem.dtype;
+  return result;
+}
+
+std::vector<std::string> plans_on(std::string_view, Pass, const Convolution&, const Rules&) {
+  return {std::string(kName)};
+}
+
+// ---- The table of choices
+
+void write(std::ostream& out, const Choices& choices) {
+  out << choices.made_by << '\n';
+  for (const auto& [key, name] : choices.plan_of) out << key << '\t' << name << '\n';
+}
+
+Choices read_choices(std::istream& in) {
+  Choices choices;
+  require(static_cast<bool>(std::getline(in, choices.made_by)), "cudnn plans", "the table is empty");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t tab = line.find('\t');
+    require(tab != std::string::npos, "cudnn plans", "a line has no tab");
+    choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return choices;
+}
+
+const Choices& choices(const CudaBackend&) { return own_choices(); }
+
+bool adopt(const CudaBackend&, const Choices& choices) {
+  if (choices.made_by != own_choices().made_by) return false;
+  for (const auto& [key, name] : choices.plan_of) own_choices().plan_of.insert_or_assign(key, name);
+  return true;
+}
+
+}  // namespace tandem::cuda::dnn

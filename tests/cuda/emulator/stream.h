@@ -1,0 +1,102 @@
+// Streams, events and captures: when work is executed, and what is recorded instead.
+//
+// A stream is a queue. Its work is executed when something waits for it, in the order of the queue; a wait
+// for an event first executes the event's stream up to the event. A stream that is captured executes nothing:
+// its work becomes nodes of a graph, each after the nodes its stream had to wait for.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace cuda_emulator {
+
+using Work = std::function<void()>;
+
+// A place in the queue of a stream.
+struct Point {
+  Stream* stream = nullptr;
+  bool reached = false;
+  bool asked = false;  // whether it has been reached; the first answer is no
+  std::chrono::steady_clock::time_point time;
+};
+
+struct Operation {
+  Work work;
+  std::shared_ptr<Point> awaited, mark;
+};
+
+struct Node {
+  Work work;
+  std::vector<std::size_t> after;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+};
+struct ExecutableGraph {
+  std::shared_ptr<const Graph> graph;
+};
+
+struct Capture {
+  cudaStreamCaptureMode mode;
+  std::thread::id thread;
+  Stream* origin;
+  bool valid = true;
+  std::vector<Stream*> streams;  // the origin and those that joined
+  Graph graph;
+};
+
+struct Stream {
+  bool blocking = true;  // waits for the legacy stream, and the other way about
+  std::deque<Operation> queue;
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> tail;  // of a capture: what the next node comes after
+};
+
+struct Event {
+  bool timed = true;
+  std::shared_ptr<Point> point;  // where it was last recorded, or
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> tail;
+};
+
+// Held by every function of the interface.
+std::recursive_mutex& lock();
+
+// The stream itself, or the legacy stream for nullptr; nullptr when there is no such stream.
+Stream* find(cudaStream_t stream);
+// All streams, the legacy stream first.
+const std::vector<Stream*>& streams();
+Stream* add_stream(bool blocking);
+void remove_stream(Stream* stream);
+
+// Puts work on a stream, or into its capture.
+cudaError_t enqueue(cudaStream_t stream, Work work);
+// Executes the stream's work up to `point`, or all.
+void run(Stream& stream, const Point* point = nullptr);
+void run_all();
+void set_eager_execution(bool eager);
+bool is_eager();
+
+// In the graph's order, where `order` (block.h) leaves a choice.
+void replay(const Graph& graph);
+
+// ---- Captures
+
+// What keeps a call from being made while a stream is captured; cudaSuccess if nothing does. The captures it
+// disturbs are no longer valid.
+cudaError_t unsafe_call();
+// Of a call that waits for `stream`, asks for its state or reads or writes pageable memory in its order.
+cudaError_t check_not_captured(Stream& stream);
+// Of a call that orders itself with all blocking streams.
+cudaError_t check_legacy();
+void invalidate(Capture& capture);
+
+}  // namespace cuda_emulator
