@@ -1,9 +1,31 @@
 # The CUDA backend: everything below core/cuda, for Ampere and Hopper, with PTX for what comes after, as a library that
-# the program opens when a GPU is asked for (core/device_library.h). Compiled with TANDEM_CUDA=ON, which takes the CUDA
-# toolkit with cuDNN 9, and no GPU.
+# the program opens when a GPU is asked for (core/device_library.h). Compiling takes the CUDA toolkit with cuDNN 9 and
+# the headers of cudnn-frontend, and no GPU.
 
-if(NOT TANDEM_CUDA)
+if(TANDEM_CUDA STREQUAL "OFF" OR NOT TANDEM_CUDA)
   return()
+endif()
+if(TANDEM_CUDA STREQUAL "AUTO")
+  include(CheckLanguage)
+  check_language(CUDA)
+  set(missing "")
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(missing "a CUDA compiler")
+  else()
+    get_filename_component(cuda_home ${CMAKE_CUDA_COMPILER} REALPATH)
+    get_filename_component(cuda_home ${cuda_home} DIRECTORY)
+    find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${cuda_home}/../include ${cuda_home}/../targets/x86_64-linux/include)
+    find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include)
+    if(NOT CUDNN_INCLUDE_DIR)
+      set(missing "cudnn.h")
+    elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+      set(missing "cudnn_frontend.h")
+    endif()
+  endif()
+  if(missing)
+    message(STATUS "The CUDA backend is not built: ${missing} was not found")
+    return()
+  endif()
 endif()
 set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
 enable_language(CUDA)
