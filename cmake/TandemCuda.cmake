@@ -37,23 +37,27 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 find_package(CUDAToolkit REQUIRED)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
-find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
 find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include REQUIRED)
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cuda/*.cu ${PROJECT_SOURCE_DIR}/core/cuda/*.cpp)
-add_library(tandem_cuda MODULE ${cuda_sources})
-target_include_directories(tandem_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(tandem_cuda PRIVATE tandem_core CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})
-# nvcc is not on fmt's list of compilers with constexpr.
-target_compile_definitions(tandem_cuda PRIVATE FMT_USE_CONSTEXPR=1)
-target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
-                                           $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
-# One symbol leaves the library. CUDA's libraries are found where they were when it was linked, or on the loader's path.
 get_filename_component(cudnn_folder ${CUDNN_LIBRARY} DIRECTORY)
-set_target_properties(tandem_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
-  VISIBILITY_INLINES_HIDDEN ON BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}"
-  INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}")
+add_library(tandem_cuda_objects OBJECT ${cuda_sources})
+target_include_directories(tandem_cuda_objects SYSTEM PUBLIC ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+target_link_libraries(tandem_cuda_objects PUBLIC tandem_core CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc
+                                                 CUDA::nvtx3 ${CUDNN_LIBRARY})
+# nvcc is not on fmt's list of compilers with constexpr.
+target_compile_definitions(tandem_cuda_objects PUBLIC FMT_USE_CONSTEXPR=1)
+target_compile_options(tandem_cuda_objects PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
 if(TANDEM_WERROR)
-  target_compile_options(tandem_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>
-                                             $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  target_compile_options(tandem_cuda_objects PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
+# One symbol leaves the library. CUDA's libraries are found where they were when it was linked, or on the loader's path.
+set_target_properties(tandem_cuda_objects PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON)
+add_library(tandem_cuda MODULE)
+target_link_libraries(tandem_cuda PRIVATE tandem_cuda_objects)
+set_target_properties(tandem_cuda PROPERTIES LINKER_LANGUAGE CXX BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}"
+  INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_folder}")

@@ -4,6 +4,7 @@
 //   environment.json  build, libraries, CPU, command line, seed
 //   metrics.jsonl     one event a line (train/metrics.h)
 //   log.txt           what was printed, with times
+//   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
 //   checkpoints/      last.safetensors, best.safetensors, epoch-N.safetensors
 #pragma once
 
@@ -26,6 +27,7 @@ class RunDirectory {
   std::string environment() const { return path_ / "environment.json"; }
   std::string metrics() const { return path_ / "metrics.jsonl"; }
   std::string log() const { return path_ / "log.txt"; }
+  std::string algorithms() const { return path_ / "algorithms.txt"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::string checkpoint(const std::string& name) const { return checkpoints() / (name + ".safetensors"); }
 

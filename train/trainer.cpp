@@ -169,6 +169,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   session.log.info(command_line);
   for (const std::string& note : notes_) session.say(note);
   if (options_.resume) {
+    take_choices(session);
     session.state = session.checkpoints.load_state(*step_);
     train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch - 1), session.state.position});
     session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
@@ -474,8 +475,23 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     ++next.epoch;
     next.position = 0;
   }
-  session.checkpoints.save_state(*step_, next);
+  save_state(session, next);
   return true;
+}
+
+// With the choice among algorithms, by which a resumed run rounds as this one does.
+void Trainer::save_state(Session& session, const RunState& state) {
+  const std::string choices = backend_for(device_).choices();
+  if (!choices.empty()) write_atomically(session.directory.algorithms(), choices);
+  session.checkpoints.save_state(*step_, state);
+}
+
+// Before anything of the run is computed.
+void Trainer::take_choices(Session& session) {
+  const std::filesystem::path file = session.directory.algorithms();
+  if (!std::filesystem::exists(file)) return;
+  if (!backend_for(device_).adopt_choices(read_text(file)))
+    session.say(fmt::format("{} is of another device or library: algorithms are timed anew", file.string()));
 }
 
 // Returns false when a stop was asked for on the way.
@@ -509,7 +525,7 @@ void Trainer::test_best(Session& session) {
 // An epoch that was trained but not evaluated is evaluated first when the run goes on.
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
-  session.checkpoints.save_state(*step_, session.state);
+  save_state(session, session.state);
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
   session.metrics.write_checkpoint(

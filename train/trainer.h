@@ -91,6 +91,8 @@ class Trainer {
                                         const optim::StepReport& report);
   void read_outcomes(Session& session);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
+  void save_state(Session& session, const RunState& state);
+  void take_choices(Session& session);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
