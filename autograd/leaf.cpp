@@ -108,7 +108,7 @@ struct WorkingCopies final : StorageAttachment {
   Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
 };
 
-// The layout part of the key is one that no packed copy has (core/cpu/plan.h).
+// The layout part of the key is one that no packed copy has (core/cpu/packed_weights.h).
 constexpr std::uint64_t kWorkingCopyLayout = 0xffffff;
 
 std::uint64_t working_copy_key(const Tensor& master) {

@@ -136,6 +136,14 @@ class Recording {
   virtual void replay() = 0;
 };
 
+// What restricts the choice among a device's algorithms.
+struct ComputeRules {
+  bool allow_tf32 = true;      // f32 operands of products may be rounded to TF32 (10 bits of mantissa)
+  bool deterministic = false;  // only algorithms with the same bits in every run; throws where there is none
+  bool autotune = true;        // among several the fastest in a timing, else the one a fixed rule names
+  friend bool operator==(const ComputeRules&, const ComputeRules&) = default;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -145,6 +153,13 @@ class Backend {
   // Of all the device's memory in use, that of recordings included.
   virtual MemoryFigures memory() { return allocator().figures(); }
   virtual void reset_peak_memory() { allocator().reset_peak(); }
+  // For what is asked for from now on. A CPU has no choice: it is always exact and deterministic.
+  virtual void set_rules(const ComputeRules&) {}
+  // Which algorithm was chosen for what, as text for a file, empty where nothing is chosen; and taken over
+  // from an earlier run: false where the text is of another device or library.
+  virtual std::string choices() const { return {}; }
+  virtual bool adopt_choices(const std::string& /*text*/) { return false; }
+
   // Waits until everything asked for is done.
   virtual void synchronize() = 0;
 
@@ -295,8 +310,9 @@ class Backend {
   virtual void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) = 0;
 
   // ---- update: flat f32 buffers, one StepState and one ScaleState in device memory; see core/step_state.h
-  // Tells the scale whether this loss (one f32 or f64 element) is finite.
-  virtual void note_loss(const Tensor& loss, const Tensor& scale) = 0;
+  // Adds this loss (one f32 or f64 element), times `weight`, to the state, and tells the scale whether it is
+  // finite.
+  virtual void note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) = 0;
   // Adds to the state the sum of squares (f64) of the unscaled gradient over all ranges, and how many of its
   // elements are not finite. f32 (or f64, for loops without flat buffers). `scale` may be absent where the
   // gradient is unscaled.

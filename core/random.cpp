@@ -1,7 +1,5 @@
 #include "core/random.h"
 
-#include <Random123/philox.h>
-
 #include <cmath>
 #include <numbers>
 
@@ -10,15 +8,9 @@
 
 namespace tandem {
 
-std::array<std::uint32_t, 4> philox(const RandomKey& given, std::uint32_t block) {
-  const RandomKey key = kernels::resolved(given);
-  // Key: the seed. Counter: block, call, step, and purpose with the micro-batch in its lower bits.
-  const r123::Philox4x32::key_type k = {
-      {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)}};
-  const r123::Philox4x32::ctr_type c = {
-      {block, key.call, key.step, static_cast<std::uint32_t>(key.purpose) << 12 | (key.micro_batch & 0xfff)}};
-  const auto words = r123::Philox4x32()(c, k);
-  return {words[0], words[1], words[2], words[3]};
+std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint32_t block) {
+  const kernels::PhiloxBlock words = kernels::philox(kernels::resolved(key), block);
+  return {words.word[0], words.word[1], words.word[2], words.word[3]};
 }
 
 std::uint32_t RandomStream::next_word() {

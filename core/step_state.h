@@ -21,7 +21,8 @@ struct StepState {
   std::int64_t applied = 0;
   std::int64_t skipped = 0;
   std::int64_t consecutive_skips = 0;
-  // Gathered by check_gradients, cleared by decide.
+  // Gathered by note_loss and check_gradients, cleared by decide.
+  double loss_sum = 0.0;        // of the losses, each times its weight
   double sum_of_squares = 0.0;  // of the unscaled gradients, over all ranks
   double amax = 0.0;            // greatest finite magnitude of an unscaled gradient, where it was asked for
   std::int32_t non_finite = 0;  // count of non-finite values seen, saturating
@@ -31,6 +32,7 @@ struct StepState {
   float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
   double learning_rate = 0.0;  // of this step, before group factors
+  double loss = 0.0;           // mean over the step's samples; of several losses their sum
   double gradient_norm =
       0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
 };
@@ -41,6 +43,8 @@ struct StepRules {
   bool skip_non_finite = true;  // a non-finite gradient skips the step
   bool measured = true;         // check_gradients ran; without it nothing is skipped or clipped by norm
   double divisor = 1.0;         // the gradients are a sum of so many means (micro-batches × ranks, weighted)
+  double loss_weight =
+      1.0;  // sum of the weights that note_loss was given (of one loss where there are several)
   double clip_norm = std::numeric_limits<double>::infinity();
   bool unscaled = false;    // the gradients carry no scale any more
   bool attributed = false;  // `unscale` has told the scales what was found already

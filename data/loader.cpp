@@ -27,7 +27,7 @@ class Loader::Impl {
       return std::nullopt;
     }
     BatchBuffer& buffer = options_.threads > 0 ? prefetched() : build(state_, count, true);
-    Batch batch = buffer.batch(count);
+    Batch batch = buffer.batch(count).to(options_.device);
     pool_.give_back(buffer);
     state_.position += count;
     return batch;
@@ -116,6 +116,11 @@ class Loader::Impl {
   BufferPool pool_;
   std::optional<Prefetcher> prefetcher_;  // last: its threads use everything above
 };
+
+Batch Batch::to(Device device) const {
+  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
+  return {moved(images), moved(labels), moved(soft_targets), moved(indices)};
+}
 
 Loader::Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options) {
   require(options.batch_size >= 1, "loader", "a batch size of {} is not positive", options.batch_size);

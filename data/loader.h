@@ -22,6 +22,7 @@ struct Batch {
   Tensor indices;       // i64 [N], the samples' numbers in the data set
 
   Index size() const { return labels.defined() ? labels.shape()[0] : 0; }
+  Batch to(Device device) const;
 };
 
 struct LoaderOptions {
@@ -33,6 +34,7 @@ struct LoaderOptions {
   int threads = 0;
   int prefetch = 2;
   std::uint64_t seed = 0;
+  Device device = {};
 };
 
 struct LoaderState {

@@ -77,9 +77,12 @@ void LossScaler::set(double scale, int index) {
   write(initial_state(options_, scale), device_state(index));
 }
 
-void LossScaler::advance() {
+void LossScaler::move_scales() {
   Backend& backend = backend_for(device_);
   for (const Tensor& state : states_) backend.update_scale(rules_, state);
+}
+
+void LossScaler::end_iteration() {
   ++iteration_;
   applied_ = 0;
 }
@@ -91,7 +94,8 @@ void LossScaler::update() {
           "update() without an apply() since the last one: no gradients were checked, so nothing is known to "
           "move "
           "the scale by");
-  advance();
+  move_scales();
+  end_iteration();
 }
 
 std::vector<NamedTensor> LossScaler::state() const {

@@ -55,8 +55,9 @@ class LossScaler {
 
  private:
   friend class Step;
-  int attach();    // a step: the index of its scale
-  void advance();  // update() without the check
+  int attach();          // a step: the index of its scale
+  void move_scales();    // the device's part of update()
+  void end_iteration();  // the host's
   Tensor device_state(int index) const { return states_[static_cast<std::size_t>(index)]; }
   void add_scale();
 

@@ -54,14 +54,17 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   initial.used_scale = static_cast<float>(scaler_->options().initial);
   state_ = device_copy(initial, buffers_.device());
   for (Tensor& report : reports_) {
-    report = Tensor::empty({kStateBytes + kScaleBytes}, {.dtype = DType::u8});
+    report = transfer_memory({kStateBytes + kScaleBytes}, DType::u8, buffers_.device());
     std::memcpy(report.raw(), &initial, sizeof(initial));
     backend_for(buffers_.device())
         .copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
   }
-  table_host_ = Tensor::empty({1 + kTableEntries}, {.dtype = DType::f64});
+  backend_for(buffers_.device()).synchronize();
+  table_host_ = transfer_memory({1 + kTableEntries}, DType::f64, buffers_.device());
   table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
 }
+
+Step::~Step() = default;
 
 void Step::check_options() const {
   require(options_.accumulate >= 1, "step", "accumulate must be at least 1, is {}", options_.accumulate);
@@ -209,33 +212,29 @@ Tensor Step::seed_for(const Tensor& loss, double weight, int loss_index) const {
   return wide;
 }
 
-void Step::backward(const Tensor& loss, double samples, int loss_index) {
+void Step::check_backward(int loss_index) const {
   require(
       phase() != Phase::stepped, "step",
       "backward() after apply(): the iteration ends with LossScaler::update(), which moves the shared scale");
   require(phase() != Phase::unscaled, "step",
           "backward() after unscale() would add scaled gradients to unscaled ones: call unscale() once, "
-          "after the last "
-          "backward of the step");
+          "after the last backward of the step");
   require(loss_index >= 0 && loss_index < losses(), "step",
           "loss number {} of {} (scaler.losses, scope loss)", loss_index, losses());
-  Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
+  const Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
+  const bool room = calls.count < options_.accumulate;
   require(
-      calls.count<options_.accumulate, "step",
-                  "backward was called {} times{}, which is all that accumulate ({}) allows: call apply()",
-                  calls.count, losses()> 1
-          ? fmt::format(" for loss number {}", loss_index)
-          : "",
-      options_.accumulate);
+      room, "step", "backward was called {} times{}, which is all that accumulate ({}) allows: call apply()",
+      calls.count, losses() > 1 ? fmt::format(" for loss number {}", loss_index) : "", options_.accumulate);
   require(!ema_ || !ema_->swapped_in(), "step",
           "the model holds its averages: leave the Ema::Scope before training");
+}
+
+// The first call's samples are the unit of the others' weights.
+void Step::begin_micro_batch(double samples, int loss_index) {
+  check_backward(loss_index);
   require(std::isfinite(samples) && samples > 0.0, "step",
           "a micro-batch has a positive number of samples, got {}", samples);
-  require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
-          "step", "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean",
-          to_string(loss));
-  require(loss.device() == buffers_.device(), "step", "the loss is on {}, the parameters on {}",
-          to_string(loss.device()), to_string(buffers_.device()));
   if (micro_batches_ == 0 || per_loss()) {
     buffers_.check_attached();
     for (const FlatBuffers::Slot& slot : buffers_.slots())
@@ -244,19 +243,38 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
               slot.parameter.name());
   }
   if (micro_batches_ == 0) reference_ = samples;
+}
+
+void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
+  require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
+          "step", "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean",
+          to_string(loss));
+  require(loss.device() == buffers_.device(), "step", "the loss is on {}, the parameters on {}",
+          to_string(loss.device()), to_string(buffers_.device()));
+  const Tensor seed = seed_for(loss, weight, loss_index);
+  tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
+  backend_for(buffers_.device())
+      .note_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
+}
+
+void Step::end_micro_batch(double weight, int loss_index) {
+  Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
+  ++micro_batches_;
+  ++calls.count;
+  calls.weight += weight;
+}
+
+void Step::backward(const Tensor& loss, double samples, int loss_index) {
+  begin_micro_batch(samples, loss_index);
   const double weight = samples / reference_;
   try {
-    const Tensor seed = seed_for(loss, weight, loss_index);
-    tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
+    enqueue_backward(loss, weight, loss_index);
   } catch (...) {
     clear();
     throw;
   }
-  backend_for(buffers_.device()).note_loss(loss, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) unscale_loss(loss_index);
-  ++micro_batches_;
-  ++calls.count;
-  calls.weight += weight;
+  end_micro_batch(weight, loss_index);
 }
 
 // Of the micro-batches so far, in units of the first one's samples.
@@ -364,7 +382,7 @@ void Step::reset_gathered() {
   };
   change(state_, StepState{}, [](StepState& state) {
     state.non_finite = 0;
-    state.sum_of_squares = state.amax = 0.0;
+    state.loss_sum = state.sum_of_squares = state.amax = 0.0;
   });
   if (!own_scaler_) return;  // of a shared one other steps may have told something
   for (int i = 0; i < scaler_->count(); ++i)
@@ -404,16 +422,26 @@ void Step::fill_table() {
   table_end_ = attempted_ + kTableEntries;  // in attempted steps, of which at most all are applied
 }
 
-void Step::apply() {
+void Step::check_apply() const {
   require(phase() != Phase::stepped, "step",
           "apply() was called already in this iteration: call LossScaler::update() before the next one");
   require(micro_batches_ > 0, "step", "apply() without a backward(): there is nothing to apply");
   require(!ema_ || !ema_->swapped_in(), "step",
           "the model holds its averages: leave the Ema::Scope before training");
+}
+
+void Step::apply() {
+  check_apply();
+  fill_table();
+  enqueue_apply();
+  record();
+}
+
+// What the device does at the end of a step.
+void Step::enqueue_apply() {
   Backend& backend = backend_for(buffers_.device());
   take_accumulated();
   collect_ranges();
-  fill_table();
   if (options_.reduce && !unscaled_) options_.reduce(buffers_.gradients());
   check_and_decide();
   update_groups();
@@ -422,8 +450,6 @@ void Step::apply() {
     backend.commit(statistics_.next, statistics_.live, state_);
   }
   if (ema_) ema_->update(state_);
-  unscaled_ = false;
-  record();
 }
 
 void Step::check_and_decide() {
@@ -431,6 +457,7 @@ void Step::check_and_decide() {
   const Tensor& gradients = buffers_.gradients();
   const Tensor scale = scaler_->device_state(scale_index_);
   const ScalerOptions& scaler = scaler_->options();
+  rules_.loss_weight = weight();
   rules_.divisor = unscaled_ ? 1.0 : weight() * options_.divisor;
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
@@ -442,9 +469,7 @@ void Step::check_and_decide() {
                              .magnitude = scaler.estimator != ScaleEstimator::none},
                             state_, scale);
   backend.decide(rules_, table_, state_, scale);
-  ++scaler_->applied_;
-  applied_in_ = scaler_->iteration_;
-  if (own_scaler_) own_scaler_->advance();
+  if (own_scaler_) own_scaler_->move_scales();
 }
 
 void Step::update_groups() {
@@ -498,6 +523,10 @@ void Step::settle_counters() {
 // expire.
 void Step::record() {
   Backend& backend = backend_for(buffers_.device());
+  unscaled_ = false;
+  ++scaler_->applied_;
+  applied_in_ = scaler_->iteration_;
+  if (own_scaler_) own_scaler_->end_iteration();
   ++attempted_;
   count_batches();
   const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);
@@ -521,6 +550,11 @@ void Step::record() {
   }
 }
 
+const std::int64_t* Step::random_counter(bool applied) const {
+  const auto* state = static_cast<const StepState*>(state_.raw());
+  return applied ? &state->applied : &state->attempted;
+}
+
 // ---- Reports
 // --------------------------------------------------------------------------------------------------
 
@@ -535,6 +569,7 @@ StepReport Step::report(std::size_t slot) const {
           .consecutive_skips = s.consecutive_skips,
           .skip = s.skip != 0,
           .learning_rate = s.learning_rate,
+          .loss = s.loss,
           .gradient_norm = s.gradient_norm,
           .clip_factor = static_cast<double>(s.clip_factor),
           .loss_scale = static_cast<double>(s.used_scale),
@@ -549,6 +584,19 @@ StepReport Step::last_report() {
   if (!arrived) backend.wait_for(marks_[1 - last]);
   settle_counters();
   return report(arrived ? last : 1 - last);
+}
+
+bool Step::arrived() {
+  return backend_for(buffers_.device()).reached(marks_[static_cast<std::size_t>(attempted_ % 2)]);
+}
+
+StepReport Step::report_of(std::int64_t attempted) {
+  ensure(attempted == attempted_ || attempted == attempted_ - 1, "step",
+         "asked for the report of step {}, the last was {}", attempted, attempted_);
+  const std::size_t slot = static_cast<std::size_t>(attempted % 2);
+  backend_for(buffers_.device()).wait_for(marks_[slot]);
+  settle_counters();
+  return report(slot);
 }
 
 StepReport Step::synchronize() {

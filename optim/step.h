@@ -8,7 +8,8 @@
 // schedule, `applied`. What advances all the same: `attempted`, `skipped`, the loss scale and its counters.
 //
 // The host never waits in a step: it reads the outcome as a StepReport when it has arrived, at most one step
-// late. Nothing is requested from the system after the first step.
+// late. Nothing is requested from the system after the first step. On a device that records (Backend::record)
+// a step can be done from recordings of its micro-batches and of its end, see optim/recorded_step.cpp.
 #pragma once
 
 #include <array>
@@ -63,12 +64,17 @@ struct StepReport {
   std::int64_t consecutive_skips = 0;
   bool skip = false;             // this step was skipped
   double learning_rate = 0.0;    // of this step, before group factors
+  double loss = 0.0;             // mean over the step's samples; of several losses their sum
   double gradient_norm = 0.0;    // before clipping; NaN when not finite or not measured
   double clip_factor = 1.0;      // by norm
   double loss_scale = 1.0;       // that this step used
   double next_loss_scale = 1.0;  // of the next one
   bool exhausted = false;        // the scale cannot fall further and gradients overflow still
 };
+
+// Work of a step that a device has recorded; made and used by one Step, which it must not outlive.
+class RecordedBackward;
+class RecordedApply;
 
 class Step {
  public:
@@ -77,6 +83,7 @@ class Step {
   // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
   // contradict each other, and for numbers out of range.
   Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options = {});
+  ~Step();
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
@@ -102,11 +109,33 @@ class Step {
   // Forgets the micro-batches since the last apply: gradients and running statistics.
   void clear();
 
+  // Records and does `forward`, which returns the loss, and backward(loss, samples), for the micro-batch of
+  // the number that is due. Whatever `forward` reads must lie where it will lie at every later use; random
+  // numbers come from a counter (random_counter). Run some steps the usual way first. Throws UserError where
+  // the device does not record, with a shared scaler or several losses, and with StepOptions::reduce; and
+  // what forward and the device throw, after which the micro-batches so far are forgotten.
+  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples);
+  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number.
+  void backward(RecordedBackward& recorded);
+  // The same for apply(): for steps of as many micro-batches, with samples in the same proportion.
+  std::unique_ptr<RecordedApply> record_apply();
+  void apply(RecordedApply& recorded);
+  // Whether the step that is due for apply() can be ended with it.
+  bool fits(const RecordedApply& recorded) const;
+
+  // The count of attempted or of applied steps in device memory, for RandomKey::counter: in forward and
+  // backward it is the count before this step.
+  const std::int64_t* random_counter(bool applied = false) const;
+
   // The report of the last step, or of the one before when the last is still under way on an asynchronous
   // device.
   StepReport last_report();
   // The report of the last step; waits for it. For evaluation, checkpoints and the end.
   StepReport synchronize();
+  // Whether the report of the last step has arrived.
+  bool arrived();
+  // The report of one of the last two steps, by its number; waits for it.
+  StepReport report_of(std::int64_t attempted);
 
   std::int64_t attempted() const { return attempted_; }  // known without waiting
   int micro_batches() const { return micro_batches_; }   // calls of backward since the last apply
@@ -138,6 +167,13 @@ class Step {
   enum class Phase : std::uint8_t { ready, unscaled, stepped };
 
   void check_options() const;
+  void check_backward(int loss_index) const;
+  void begin_micro_batch(double samples, int loss_index);
+  void enqueue_backward(const Tensor& loss, double weight, int loss_index);
+  void end_micro_batch(double weight, int loss_index);
+  void check_apply() const;
+  void enqueue_apply();
+  void check_recordable() const;
   Phase phase() const;
   bool per_loss() const { return scaler_->options().scope == ScalerScope::loss; }
   int losses() const { return scaler_->options().losses; }

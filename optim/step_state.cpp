@@ -13,10 +13,11 @@ namespace tandem::optim {
 namespace {
 
 constexpr const char* kCounters = "step.counters";  // i64: attempted, applied, skipped, consecutive skips
-constexpr const char* kValues = "step.values";      // f64: used loss scale, learning rate, norm, clip factor
+// f64: used loss scale, learning rate, norm, clip factor, loss
+constexpr const char* kValues = "step.values";
 constexpr const char* kAccumulation =
-    "step.accumulation";  // f64: micro-batches, samples of the first, non-finite values found in
-                          // them, and for each loss its backward calls and their weight
+    "step.accumulation";  // f64: micro-batches, samples of the first, non-finite values found in them, sum of
+                          // their losses, and for each loss its backward calls and their weight
 
 using Given = std::unordered_map<std::string, Tensor>;
 
@@ -69,8 +70,9 @@ StepState Step::gathered_state() const {
 }
 
 Tensor Step::accumulation_state() const {
+  const StepState gathered = gathered_state();
   std::vector<double> values{static_cast<double>(micro_batches_), reference_,
-                             static_cast<double>(gathered_state().non_finite)};
+                             static_cast<double>(gathered.non_finite), gathered.loss_sum};
   for (const Calls& calls : calls_) {
     values.push_back(static_cast<double>(calls.count));
     values.push_back(calls.weight);
@@ -117,10 +119,10 @@ std::vector<NamedTensor> Step::state() {
   state.emplace_back(
       kCounters,
       Tensor::from(std::vector<std::int64_t>{s.attempted, s.applied, s.skipped, s.consecutive_skips}, {4}));
-  state.emplace_back(kValues,
-                     Tensor::from(std::vector<double>{static_cast<double>(s.used_scale), s.learning_rate,
-                                                      s.gradient_norm, static_cast<double>(s.clip_factor)},
-                                  {4}));
+  state.emplace_back(
+      kValues, Tensor::from(std::vector<double>{static_cast<double>(s.used_scale), s.learning_rate,
+                                                s.gradient_norm, static_cast<double>(s.clip_factor), s.loss},
+                            {5}));
   if (own_scaler_) {
     for (NamedTensor& named : own_scaler_->state()) state.push_back(std::move(named));
   }
@@ -151,7 +153,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   require(given.size() == state.size(), "state", "a name occurs twice");
   std::vector<NamedTensor> targets = persistent_state();
   const Tensor counters = Tensor::empty({4}, {.dtype = DType::i64}),
-               values = Tensor::empty({4}, {.dtype = DType::f64});
+               values = Tensor::empty({5}, {.dtype = DType::f64});
   std::vector<NamedTensor> scales;
   if (own_scaler_) scales = own_scaler_->state();
   for (const NamedTensor& scale : scales) targets.push_back(scale);
@@ -187,7 +189,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   const std::vector<double> progress = given.at(kAccumulation).to_vector<double>();
   std::vector<Calls> calls(calls_.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    calls[i] = {static_cast<int>(progress[3 + 2 * i]), progress[4 + 2 * i]};
+    calls[i] = {static_cast<int>(progress[4 + 2 * i]), progress[5 + 2 * i]};
     require(calls[i].count <= options_.accumulate, "state",
             "saved after {} micro-batches of a step, accumulate is {}", calls[i].count, options_.accumulate);
   }
@@ -222,9 +224,11 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   loaded.learning_rate = v[1];
   loaded.gradient_norm = v[2];
   loaded.clip_factor = static_cast<float>(v[3]);
+  loaded.loss = v[4];
   micro_batches_ = static_cast<int>(progress[0]);
   reference_ = progress[1];
   loaded.non_finite = static_cast<std::int32_t>(progress[2]);
+  loaded.loss_sum = progress[3];
   calls_ = std::move(calls);
   if (own_scaler_) own_scaler_->load_state(scales);
   constexpr Index kStateBytes = sizeof(StepState), kScaleBytes = sizeof(ScaleState);
@@ -233,6 +237,7 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     backend.copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
   }
   backend.copy_bytes(reports_[0].rows(0, kStateBytes), state_);
+  backend.synchronize();
   unscaled_ = false;
   marks_ = {backend.mark(), backend.mark()};
   attempted_ = settled_ = loaded.attempted;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cpu/cpu_features.h"
+#include "core/device_library.h"
 #include "train/build_info.h"
 #include "train/progress.h"
 
@@ -32,6 +33,14 @@ Json libraries() {
           {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"OpenMP", _OPENMP}};
+}
+
+Json devices() {
+  Json names = Json::array({"cpu"});
+  for (int i = 0; i < cuda_devices().count; ++i)
+    names.push_back(
+        fmt::format("cuda:{} ({})", i, describe({DeviceType::cuda, static_cast<std::int8_t>(i)})));
+  return names;
 }
 
 Json system_name() {
@@ -63,7 +72,8 @@ nlohmann::ordered_json environment() {
           {"amx", std::string(cpu::name_of(cpu::request_amx()))},
           {"threads", cpu::threads()},
           {"memory_bytes", pages * page},
-          {"devices", Json::array({"cpu"})}};
+          {"devices", devices()},
+          {"cuda", cuda_devices().count > 0 ? Json(nullptr) : Json(cuda_devices().why_none)}};
 }
 
 std::string environment_text(const nlohmann::ordered_json& environment) {
@@ -95,7 +105,8 @@ std::string environment_text(const nlohmann::ordered_json& environment) {
   add("BF16", fast ? "multiplied in hardware" : "widened to FP32 first: correct, but no faster than FP32");
   add("threads", environment["threads"].dump());
   add("memory", bytes_text(environment["memory_bytes"].get<double>()));
-  add("devices", words(environment["devices"]));
+  for (const auto& device : environment["devices"]) add("device", device);
+  if (environment["cuda"].is_string()) add("CUDA", "no GPU: " + environment["cuda"].get<std::string>());
   return text;
 }
 

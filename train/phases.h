@@ -1,10 +1,12 @@
 // Where the time of a training step goes. A reading costs some tens of nanoseconds; on an asynchronous device
-// a phase is the time of the host unless the caller synchronises first.
+// a phase is the time of the host, unless the timer waits for the device.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+
+#include "core/backend.h"
 
 namespace tandem::train {
 
@@ -16,10 +18,13 @@ class PhaseTimer {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // Lets a phase end when the device has done its work; for measurements, since it keeps the device waiting.
+  void wait_for(Backend& backend) { backend_ = &backend; }
   // The next phase starts now.
   void start() { last_ = Clock::now(); }
   // What passed since the last start or finish belongs to `phase`.
   void finish(Phase phase) {
+    if (backend_) backend_->synchronize();
     const auto now = Clock::now();
     seconds_[static_cast<std::size_t>(phase)] += std::chrono::duration<double>(now - last_).count();
     last_ = now;
@@ -33,6 +38,7 @@ class PhaseTimer {
   void clear() { seconds_ = {}; }
 
  private:
+  Backend* backend_ = nullptr;
   Clock::time_point last_ = Clock::now();
   std::array<double, kPhaseNames.size()> seconds_{};
 };

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "core/backend.h"
 #include "core/cpu/cpu_features.h"
+#include "core/device_library.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "models/builder.h"
@@ -66,6 +68,26 @@ DataDescription data_description(const Json& json) {
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
   if (config.threads) cpu::set_threads(static_cast<int>(*config.threads));
+}
+
+Device device_of(const config::Config& config) {
+  if (config.device == "cpu") return {};
+  const CudaDevices& found = cuda_devices();
+  if (found.count == 0) {
+    if (config.device == "auto") return {};
+    throw VendorError("", fmt::format("device=cuda: {}; device=auto takes the CPU then", found.why_none));
+  }
+  const Device device{DeviceType::cuda, 0};
+  backend_for(device).set_rules({.allow_tf32 = config.allow_tf32,
+                                 .deterministic = config.deterministic,
+                                 .autotune = config.autotune && !config.deterministic});
+  return device;
+}
+
+GraphUse graph_use(const config::Config& config) {
+  return config.cuda_graph == "auto" ? GraphUse::automatic
+         : config.cuda_graph == "on" ? GraphUse::on
+                                     : GraphUse::off;
 }
 
 datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report) {

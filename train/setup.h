@@ -12,6 +12,7 @@
 #include "optim/schedules.h"
 #include "optim/step.h"
 #include "train/config/load.h"
+#include "train/step_runner.h"
 #include "train/task.h"
 
 namespace tandem::train {
@@ -26,6 +27,11 @@ DataDescription data_description(const config::Json& json);
 
 // Sets the threads of the process and refuses what this build cannot do. Throws UserError.
 void prepare_machine(const config::Loaded& loaded);
+
+// Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is
+// asked for and there is none.
+Device device_of(const config::Config& config);
+GraphUse graph_use(const config::Config& config);
 
 // Opens the data set. `report` is told of samples that were skipped.
 datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report = {});

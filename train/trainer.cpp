@@ -70,7 +70,6 @@ struct Trainer::Session {
   RunState state;
   TrainResult result;
   std::deque<Pending> pending;
-  optim::StepReport report;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_loss = 0.0, epoch_samples = 0.0;
@@ -78,7 +77,7 @@ struct Trainer::Session {
 };
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
-    : loaded_(loaded), config_(loaded.config), options_(options) {
+    : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
   splits_ = open_data(config_);
   data_ = describe_data(splits_);
   make_loaders();
@@ -88,11 +87,16 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
   task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
+  model_->to(device_);
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
   step_ = std::make_unique<optim::Step>(
       *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
       step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
+  runner_ = std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
+                                         StepRunnerOptions{.seed = static_cast<std::uint64_t>(config_.seed),
+                                                           .number_by_applied = retries(),
+                                                           .graphs = graph_use(config_)});
 }
 
 Trainer::~Trainer() = default;
@@ -116,10 +120,11 @@ void Trainer::make_loaders() {
                               .drop_last = data.drop_last && training->size() >= data.batch_size,
                               .threads = static_cast<int>(data.workers),
                               .prefetch = static_cast<int>(data.prefetch),
-                              .seed = static_cast<std::uint64_t>(config_.seed)});
+                              .seed = static_cast<std::uint64_t>(config_.seed),
+                              .device = device_});
   const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
     return std::make_unique<datasets::Loader>(dataset, datasets::evaluation_pipeline(splits_, specs),
-                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size});
+                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size, .device = device_});
   };
   eval_loader_ = evaluating(held_out);
   if (eval_split_ == "validation") test_loader_ = evaluating(splits_.test);
@@ -148,7 +153,7 @@ std::string Trainer::dry_run() {
   for (const std::string& note : notes_) text += note + "\n";
   text += fmt::format("batch: {} → loss {:.4f}\n", to_string(batch->images.shape()), loss);
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
-                      config_.precision.label(), to_string(Device{}));
+                      config_.precision.label(), to_string(device_));
   return text;
 }
 
@@ -169,8 +174,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
   }
   if (!options_.resume) warn_of_underflow(session);
-  session.metrics.write(
-      StartEvent{model_->parameter_count(), config_.precision.label(), to_string(Device{})});
+  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_)});
 
   const auto end = [&] {
     const optim::StepReport report = step_->synchronize();
@@ -182,7 +186,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
       session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
                               report.attempted));
     session.metrics.write(EndEvent{name_of(session.result.status), report.attempted, report.applied,
-                                   report.skipped, session.result.wall_s, host_allocator().figures().peak,
+                                   report.skipped, session.result.wall_s, backend_for(device_).memory().peak,
                                    session.result.metrics});
     if (session.progress) session.progress->finish();
   };
@@ -229,12 +233,13 @@ void Trainer::warn_of_underflow(Session& session) {
   {
     const nn::ModulePtr model = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
     initialise_from(config_, *model);
+    model->to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(*model);
     backward(task_->loss((*model)(batch->images), *batch));
     gradients = collector.activations();
   }
-  host_allocator().reset_peak();  // the figure of the run is that of its own steps
+  backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
   const auto non_zero = gradients.total() - gradients.zeros();
   const auto flushed = gradients.flushed(0);
   const auto saving = gradients.saving_scale();
@@ -292,7 +297,9 @@ bool Trainer::train_epoch(Session& session) {
     pending = {};
     if (session.stop.asked() || limit_reached()) break;
   }
-  read_outcomes(session, step_->synchronize());
+  settle(session, nullptr);
+  step_->synchronize();
+  read_outcomes(session);
   session.state.position = train_loader_->state().position;
   session.epoch_seconds = since(started);
   session.result.train_s += session.epoch_seconds;
@@ -301,47 +308,42 @@ bool Trainer::train_epoch(Session& session) {
   return true;
 }
 
-// A step that is retried has the random numbers of the first attempt: it is numbered by what was applied.
-std::uint32_t Trainer::random_step() const {
-  return static_cast<std::uint32_t>(retries() ? step_->last_report().applied : step_->attempted());
-}
-
-Tensor Trainer::loss_of(const datasets::Batch& batch, int micro_batch) {
-  const RandomScope random(static_cast<std::uint64_t>(config_.seed), random_step_,
-                           static_cast<std::uint32_t>(micro_batch));
-  const amp::Autocast autocast(*precision_);
-  const Tensor output = (*model_)(batch.images);
-  phases_.finish(Phase::forward);
-  const Tensor loss = task_->loss(output, batch);
-  phases_.finish(Phase::loss);
-  return loss;
-}
-
 void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
-  phases_.start();
-  if (step_->micro_batches() == 0) random_step_ = random_step();
-  const Tensor loss = loss_of(batch, step_->micro_batches());
-  step_->backward(loss, static_cast<double>(batch.size()));
-  phases_.finish(Phase::backward);
-  pending.losses.push_back(loss.detach());
-  pending.samples.push_back(static_cast<double>(batch.size()));
+  runner_->backward(batch);
+  pending.samples += static_cast<double>(batch.size());
   if (in_16_bits()) pending.batches.push_back(batch);
 }
 
 void Trainer::end_step(Session& session, Pending pending) {
-  step_->apply();
-  phases_.finish(Phase::update);
-  const optim::StepReport report = in_16_bits() ? settle(session, pending) : step_->last_report();
-  pending.batches.clear();
+  settle(session, &pending);
+  runner_->apply();
   pending.attempted = step_->attempted();
   session.pending.push_back(std::move(pending));
-  read_outcomes(session, report);
+  if (step_->arrived()) settle(session, nullptr);
+  read_outcomes(session);
 }
 
-// Waits for the outcome of a step. One that overflowed is diagnosed, and retried at the lower scale where the
-// configuration says so.
-optim::StepReport Trainer::settle(Session& session, Pending& pending) {
-  optim::StepReport report = step_->synchronize();
+// Makes sure of the outcome of the last 16-bit step. `following` is the step after it, of which everything
+// but the update has been done: where the last one has to be run again, it is dropped, and done once more.
+void Trainer::settle(Session& session, const Pending* following) {
+  if (!in_16_bits() || session.pending.empty() || session.pending.back().settled) return;
+  Pending& last = session.pending.back();
+  last.settled = true;
+  const optim::StepReport report = step_->synchronize();
+  const bool hopeless = report.exhausted || report.consecutive_skips >= config_.precision.max_skips;
+  const bool examined = session.state.diagnosed < config_.precision.diagnose;
+  if (report.skip && (hopeless || examined || retries())) {
+    if (following) step_->clear();
+    run_again(session, last, report);
+    if (following) {
+      for (const datasets::Batch& batch : following->batches) runner_->backward(batch);
+    }
+  }
+  last.batches.clear();
+}
+
+// A step that overflowed is diagnosed, and retried at the lower scale where the configuration says so.
+void Trainer::run_again(Session& session, Pending& pending, optim::StepReport report) {
   while (report.skip) {
     const bool hopeless = report.exhausted || report.consecutive_skips >= config_.precision.max_skips;
     std::optional<amp::Overflow> cause;
@@ -351,22 +353,12 @@ optim::StepReport Trainer::settle(Session& session, Pending& pending) {
     }
     if (hopeless) give_up(report, cause);
     // A loss that is not finite is so at any scale; log_step says what that means.
-    const bool forward_finite =
-        std::ranges::all_of(pending.losses, [](const Tensor& loss) { return std::isfinite(loss.item()); });
-    if (!retries() || !forward_finite) break;
-    const Pending again = std::exchange(pending, {});
-    pending.seconds = again.seconds;
-    for (std::size_t i = 0; i < again.batches.size(); ++i) {
-      const Tensor loss = loss_of(again.batches[i], static_cast<int>(i));
-      step_->backward(loss, again.samples[i]);
-      pending.losses.push_back(loss.detach());
-      pending.samples.push_back(again.samples[i]);
-      pending.batches.push_back(again.batches[i]);
-    }
-    step_->apply();
+    if (!retries() || !std::isfinite(report.loss)) return;
+    for (const datasets::Batch& batch : pending.batches) runner_->backward(batch);
+    runner_->apply();
+    pending.attempted = step_->attempted();
     report = step_->synchronize();
   }
-  return report;
 }
 
 // Ends a run whose steps are skipped without end.
@@ -390,9 +382,12 @@ void Trainer::give_up(const optim::StepReport& report, const std::optional<amp::
 // Names what overflowed, in the log and to the user.
 std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& pending,
                                                const optim::StepReport& report) {
+  // What the step's random numbers were numbered by: the count before it.
+  const auto number = static_cast<std::uint32_t>(retries() ? report.applied : report.attempted - 1);
   const auto overflow = amp::find_overflow(
       *model_, static_cast<int>(pending.batches.size()),
-      [&](int i) { return loss_of(pending.batches[static_cast<std::size_t>(i)], i); }, report.loss_scale);
+      [&](int i) { return runner_->loss(pending.batches[static_cast<std::size_t>(i)], i, number); },
+      report.loss_scale);
   step_->clear();
   if (!overflow) return {};
   session.metrics.write(OverflowEvent{report.attempted, report.loss_scale, overflow->op, overflow->tensor,
@@ -404,22 +399,20 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
 }
 
 // The outcome of a step is read when it has arrived, at most one step late.
-void Trainer::read_outcomes(Session& session, const optim::StepReport& report) {
-  while (!session.pending.empty() && session.pending.front().attempted <= report.attempted) {
-    log_step(session, session.pending.front(), report);
+void Trainer::read_outcomes(Session& session) {
+  while (!session.pending.empty()) {
+    const Pending& next = session.pending.front();
+    if (next.attempted == step_->attempted() && !step_->arrived()) return;
+    log_step(session, next, step_->report_of(next.attempted));
     session.pending.pop_front();
   }
 }
 
 void Trainer::log_step(Session& session, const Pending& pending, const optim::StepReport& report) {
-  double loss = 0.0, samples = 0.0;
-  for (std::size_t i = 0; i < pending.losses.size(); ++i) {
-    loss += pending.losses[i].item() * pending.samples[i];
-    samples += pending.samples[i];
-  }
-  session.epoch_loss += loss;
+  double loss = report.loss;
+  const double samples = pending.samples;
+  session.epoch_loss += loss * samples;
   session.epoch_samples += samples;
-  loss /= samples;
   session.step_seconds =
       session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
   const bool diverged = !std::isfinite(loss);

@@ -4,8 +4,9 @@
 // bit by its configuration, and goes on after an interruption as if there had been none.
 //
 // A step that overflows in 16 bits is replayed with a check after every op, and retried where the
-// configuration says so (settle). For that the host waits for the outcome of every 16-bit step; in FP32
-// outcomes are read when they have arrived, at most one step late.
+// configuration says so (settle). For that the host knows the outcome of a 16-bit step before the next one
+// changes anything; on an asynchronous device the forward and backward passes of that next one are under way
+// by then, so the device never waits. Other outcomes are read at most one step late.
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@
 #include "train/run_directory.h"
 #include "train/setup.h"
 #include "train/signals.h"
+#include "train/step_runner.h"
 #include "train/task.h"
 
 namespace tandem::train {
@@ -69,10 +71,11 @@ class Trainer {
   // A step whose outcome has not been read yet.
   struct Pending {
     std::int64_t attempted = 0;
-    std::vector<datasets::Batch> batches;  // kept where the step may have to be run again
-    TensorList losses;
-    std::vector<double> samples;
+    std::vector<datasets::Batch>
+        batches;  // kept where the step may have to be run again, until it is settled
+    double samples = 0.0;
     double seconds = 0.0;
+    bool settled = false;
   };
 
   void make_loaders();
@@ -80,14 +83,13 @@ class Trainer {
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void micro_batch(const datasets::Batch& batch, Pending& pending);
-  Tensor loss_of(const datasets::Batch& batch, int micro_batch);
   void end_step(Session& session, Pending pending);
-  optim::StepReport settle(Session& session, Pending& pending);
+  void settle(Session& session, const Pending* following);
+  void run_again(Session& session, Pending& pending, optim::StepReport report);
   [[noreturn]] void give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const;
   std::optional<amp::Overflow> diagnose(Session& session, const Pending& pending,
                                         const optim::StepReport& report);
-  std::uint32_t random_step() const;
-  void read_outcomes(Session& session, const optim::StepReport& report);
+  void read_outcomes(Session& session);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
@@ -100,6 +102,7 @@ class Trainer {
 
   const config::Loaded& loaded_;
   const config::Config& config_;
+  const Device device_;
   TrainerOptions options_;
   datasets::Splits splits_;
   DataDescription data_;
@@ -112,7 +115,7 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
   PhaseTimer phases_;
-  std::uint32_t random_step_ = 0;  // of the random numbers of the step under way
+  std::unique_ptr<StepRunner> runner_;
 };
 
 }  // namespace tandem::train

@@ -9,7 +9,8 @@
 #include "core/cpu/conv_direct.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/cpu_features.h"
-#include "core/cpu/plan.h"
+#include "core/cpu/packed_weights.h"
+#include "core/plan.h"
 
 namespace tandem::cpu {
 

@@ -8,7 +8,8 @@
 
 #include "core/cpu/conv_tiles.h"
 #include "core/cpu/cpu_features.h"
-#include "core/cpu/plan.h"
+#include "core/cpu/packed_weights.h"
+#include "core/plan.h"
 
 namespace tandem::cpu {
 

@@ -92,7 +92,7 @@ class CpuBackend final : public Backend {
   void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
   void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
   // ---- update
-  void note_loss(const Tensor& loss, const Tensor& scale) override;
+  void note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
   void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
                        const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
   void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,

@@ -6,7 +6,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/gemm.h"
 #include "core/cpu/onednn.h"
-#include "core/cpu/plan.h"
+#include "core/plan.h"
 
 namespace tandem::cpu {
 

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "core/cpu/cpu_features.h"
-#include "core/cpu/plan.h"
+#include "core/cpu/packed_weights.h"
 #include "core/error.h"
+#include "core/plan.h"
 
 namespace tandem::cpu::onednn {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/backend.h"
-#include "core/cpu/plan.h"
+#include "core/cpu/packed_weights.h"
 
 struct dnnl_memory;
 struct dnnl_memory_desc;

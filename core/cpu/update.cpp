@@ -343,8 +343,9 @@ Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
 
 }  // namespace
 
-void CpuBackend::note_loss(const Tensor& loss, const Tensor& scale) {
+void CpuBackend::note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) {
   const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
+  state_of(state).loss_sum += value * weight;
   if (!std::isfinite(value)) ++scale_of(scale).forward_non_finite;
 }
 

@@ -4,11 +4,11 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdint>
 #include <limits>
 
 #include "core/cuda/blas.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/launch.h"
 #include "core/error.h"
 
@@ -76,19 +76,6 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Ind
         "cublasLtMatrixLayoutSetAttribute");
 }
 
-// What would be illegal while a stream of any thread is captured is legal as long as this lives: the
-// library's own allocations, which no captured work depends on.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 }  // namespace
 
 std::string to_string(const Product& p) {
@@ -98,24 +85,24 @@ std::string to_string(const Product& p) {
                      p.accumulate ? " + c" : "");
 }
 
-Blas::Blas() {
+std::string blas_version() {
+  const std::size_t version = cublasLtGetVersion();  // 10000·major + 100·minor + patch since 12
+  return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+Blas::Blas(CudaBackend& backend) : backend_(backend) {
   const RelaxedCapture relaxed;
   check(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
-Blas& Blas::of(Device device) {
-  static std::array<Blas*, 128> instances{};
-  Blas*& instance = instances[static_cast<std::size_t>(device.index)];
-  if (instance == nullptr) instance = new Blas;
-  return *instance;
-}
+Blas::~Blas() { cublasLtDestroy(handle_); }
 
-std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& alignment) const {
+std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& alignment, bool tf32) const {
   auto plan = std::make_unique<Plan>();
   const bool f64 = p.in == DType::f64;
-  const cublasComputeType_t compute = f64                                ? CUBLAS_COMPUTE_64F
-                                      : p.in == DType::f32 && allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                         : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = f64    ? CUBLAS_COMPUTE_64F
+                                      : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                             : CUBLAS_COMPUTE_32F;
   check(cublasLtMatmulDescInit(&plan->operation, compute, f64 ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescInit", &p);
   const cublasOperation_t left = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -135,7 +122,7 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-  // Parts of a sum are not rounded to the type of c before they are added.
+  // Parts of a sum are neither rounded to the type of c before they are added, nor added as they arrive.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment.b);
@@ -160,14 +147,15 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   return plan;
 }
 
-bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const void* b, const void* bias,
-                    void* c, bool required) {
+bool Blas::multiply(const Product& p, const void* a, const void* b, const void* bias, void* c,
+                    bool required) {
   ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "a batch of {}", p.batch);
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
-  Plan& plan = plans_.get(
-      cpu::PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in, p.out,
-                   p.bias, p.in == DType::f32 && allow_tf32, alignment.a, alignment.b, alignment.c),
-      [&] { return make_plan(p, alignment); });
+  const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
+  Plan& plan =
+      plans_.get(PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in,
+                         p.out, p.bias, tf32, alignment.a, alignment.b, alignment.c),
+                 [&] { return make_plan(p, alignment, tf32); });
   if (plan.status != CUBLAS_STATUS_SUCCESS) {
     if (required) check(plan.status, "cublasLtMatmulAlgoGetHeuristic", &p);
     return false;
@@ -176,7 +164,7 @@ bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const
 
   // The caching allocator keeps this memory between calls.
   Tensor workspace;
-  if (plan.workspace != 0) workspace = backend.workspace({static_cast<Index>(plan.workspace)}, DType::u8);
+  if (plan.workspace != 0) workspace = backend_.workspace({static_cast<Index>(plan.workspace)}, DType::u8);
   constexpr double kOne64 = 1.0, kZero64 = 0.0;
   constexpr float kOne32 = 1.0f, kZero32 = 0.0f;
   const bool f64 = p.in == DType::f64;
@@ -184,7 +172,7 @@ bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const
   const void* const zero = f64 ? static_cast<const void*>(&kZero64) : &kZero32;
   check(cublasLtMatmul(handle_, &plan.operation, one, b, &plan.left, a, &plan.right,
                        p.accumulate ? one : zero, c, &plan.result, c, &plan.result, &plan.algorithm,
-                       plan.workspace != 0 ? workspace.raw() : nullptr, plan.workspace, backend.stream()),
+                       plan.workspace != 0 ? workspace.raw() : nullptr, plan.workspace, backend_.stream()),
         "cublasLtMatmul", &p);
   return true;
 }

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/cpu/plan.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/dtype.h"
+#include "core/plan.h"
 #include "core/shape.h"
 
 namespace tandem::cuda {
@@ -26,20 +26,22 @@ struct Product {
 // "8 x f16 [m,k]·[k,n] -> f32 + bias"
 std::string to_string(const Product& product);
 
-// Products of one device. Used by the one thread that drives it.
+// "cuBLASLt 13.2.0"
+std::string blas_version();
+
+// Products of one backend, under its rules. Used by the one thread that drives it.
 class Blas {
  public:
-  // Made when it is first asked for, and never destroyed: CUDA may be gone before objects of static lifetime.
-  static Blas& of(Device device);
-
-  // f32 operands are rounded to TF32 (10 bits of mantissa), which tensor cores multiply.
-  bool allow_tf32 = true;
+  explicit Blas(CudaBackend& backend);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
 
   // Sums are formed in f32 (f64) and rounded once; the same product gives the same bits. The bias lies on 16
   // bytes. False, and nothing done, when cuBLASLt has no algorithm for the product; a VendorError where it is
   // `required`.
-  bool multiply(CudaBackend& backend, const Product& product, const void* a, const void* b, const void* bias,
-                void* c, bool required = false);
+  bool multiply(const Product& product, const void* a, const void* b, const void* bias, void* c,
+                bool required = false);
 
  private:
   struct Plan {
@@ -54,11 +56,11 @@ class Blas {
     std::uint32_t a, b, c;
   };
 
-  Blas();
-  std::unique_ptr<Plan> make_plan(const Product& product, const Alignment& alignment) const;
+  std::unique_ptr<Plan> make_plan(const Product& product, const Alignment& alignment, bool tf32) const;
 
+  CudaBackend& backend_;
   cublasLtHandle_t handle_ = nullptr;
-  cpu::PlanCache<Plan> plans_;
+  PlanCache<Plan> plans_;
 };
 
 }  // namespace tandem::cuda

@@ -32,6 +32,18 @@ __device__ __forceinline__ T block_reduce(T value, T neutral, T* shared, Combine
   return value;
 }
 
+// Calls step(distance) for the steps of a tree over `lanes` lanes, the barriers between them included.
+template <class Step>
+__device__ __forceinline__ void lane_tree(int lanes, Step&& step) {
+  int distance = 1;
+  while (distance < lanes) distance *= 2;
+  __syncthreads();
+  for (distance /= 2; distance > 0; distance /= 2) {
+    step(distance);
+    __syncthreads();
+  }
+}
+
 struct Sum {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {

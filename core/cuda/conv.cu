@@ -54,16 +54,12 @@ __global__ void add_bias_any(const void* x, DType x_dtype, const float* bias, vo
     store_any(y, y_dtype, i, load_any<float>(x, x_dtype, i) + bias[i % channels]);
 }
 
-bool is_aligned(const Tensor& tensor, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(tensor.raw()) % bytes == 0;
-}
-
 // Whether it was done: `channels` must be a multiple of N, and tensors be of these types and aligned.
 template <class From, class To, int N>
 bool try_add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t stream) {
   const Index channels = bias.numel(), packs = y.numel() / N;
   if (x.dtype() != dtype_of<From>() || y.dtype() != dtype_of<To>() || channels % N != 0 ||
-      !is_aligned(x, N * sizeof(From)) || !is_aligned(y, N * sizeof(To)))
+      !is_aligned(x.raw(), N * sizeof(From)) || !is_aligned(y.raw(), N * sizeof(To)))
     return false;
   launch("add_bias", add_bias_packed<From, To, N>, blocks_for(packs), kThreads, 0, stream, x.data<From>(),
          bias.data<float>(), y.data<To>(), packs, static_cast<unsigned>(channels / N));
@@ -238,7 +234,7 @@ DType arithmetic_type(DType a, DType b) {
 Tensor operand(CudaBackend& backend, const Tensor& tensor, DType dtype) {
   if (!tensor.defined()) return tensor;
   const bool same = tensor.dtype() == dtype;
-  if (same && is_aligned(tensor, dnn::Plan::kAlignment)) return tensor;
+  if (same && is_aligned(tensor.raw(), dnn::Plan::kAlignment)) return tensor;
   const Tensor copy = backend.workspace(tensor.shape(), dtype);
   if (same) {
     backend.copy_bytes(tensor, copy);
@@ -266,11 +262,11 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   p.dtype = dtype;
   p.result = result_type(dtype, out, accumulate);
   const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
-  dnn::Plan& plan = dnn::plan(backend, pass, p);
+  dnn::Plan& plan = backend.dnn().plan(pass, p);
   const DType written = plan.carried().result;
-  const bool direct = written == out.dtype() && !accumulate && is_aligned(out, dnn::Plan::kAlignment);
+  const bool direct = written == out.dtype() && !accumulate && is_aligned(out.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? out : backend.workspace(out.shape(), written);
-  plan.run(backend, {first.raw(), second.raw(), nullptr, result.raw()});
+  plan.run({first.raw(), second.raw(), nullptr, result.raw()});
   if (!direct) backend.cast(result, out, accumulate);
 }
 
@@ -298,11 +294,11 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bi
   p.bias = bias.defined();
   const Tensor image = operand(*this, x, type), weights = operand(*this, filter, type);
   const Tensor offset = operand(*this, bias, DType::f32);
-  dnn::Plan& plan = dnn::plan(*this, Pass::forward, p);
+  dnn::Plan& plan = dnn().plan(Pass::forward, p);
   const Convolution& carried = plan.carried();
-  const bool direct = carried.result == y.dtype() && is_aligned(y, dnn::Plan::kAlignment);
+  const bool direct = carried.result == y.dtype() && is_aligned(y.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? y : workspace(y.shape(), carried.result);
-  plan.run(*this, {image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
+  plan.run({image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
   if (p.bias && !carried.bias) {
     add_bias(result, offset, y, stream_);
   } else if (!direct) {

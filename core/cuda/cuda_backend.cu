@@ -1,8 +1,11 @@
 #include <cuda_runtime.h>
 
+#include <sstream>
 #include <string_view>
 
+#include "core/cuda/blas.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/memory.h"
 #include "core/error.h"
@@ -35,6 +38,8 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(upload_stream_);
   cudaStreamSynchronize(stream_);
   transfer_allocator_.reset();
+  dnn_.reset();
+  blas_.reset();
   allocator_.reset();
   cudaFreeHost(fault_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
@@ -43,10 +48,38 @@ CudaBackend::~CudaBackend() {
   cudaStreamDestroy(stream_);
 }
 
+Blas& CudaBackend::blas() {
+  if (!blas_) blas_ = std::make_unique<Blas>(*this);
+  return *blas_;
+}
+
+dnn::Library& CudaBackend::dnn() {
+  if (!dnn_) dnn_ = std::make_unique<dnn::Library>(*this);
+  return *dnn_;
+}
+
 void CudaBackend::synchronize() {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   reached_ = last_mark_;
   if (fault_->raised != 0) throw_fault();
+}
+
+void CudaBackend::set_rules(const ComputeRules& rules) {
+  rules_.allow_tf32 = rules.allow_tf32;
+  rules_.deterministic = rules.deterministic;
+  rules_.tune = rules.autotune;
+}
+
+std::string CudaBackend::choices() const {
+  if (!dnn_ || dnn_->choices().plan_of.empty()) return {};
+  std::ostringstream text;
+  dnn::write(text, dnn_->choices());
+  return text.str();
+}
+
+bool CudaBackend::adopt_choices(const std::string& text) {
+  std::istringstream lines(text);
+  return dnn().adopt(dnn::read_choices(lines));
 }
 
 void CudaBackend::throw_fault() {

@@ -4,8 +4,11 @@
 // Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
 // used in the order of that stream, so a block that is given back may be handed out while kernels before
 // still use it. Uploads have a stream of their own. A recording is a CUDA graph with an allocator of its own,
-// whose memory nothing else is given while the recording lives. One file of core/cuda per family holds the
-// bodies.
+// whose memory nothing else is given while the recording lives. The files of core/cuda hold the bodies family
+// by family.
+//
+// A backend owns its handles of cuBLASLt and cuDNN, and must be destroyed before the CUDA runtime is, or not
+// at all.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +21,14 @@
 
 #include "core/backend.h"
 #include "core/cuda/fault.h"
+#include "core/cuda/rules.h"
 
 namespace tandem::cuda {
+
+class Blas;
+namespace dnn {
+class Library;
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -34,6 +43,9 @@ class CudaBackend final : public Backend {
   }
   MemoryFigures memory() override;
   void reset_peak_memory() override;
+  void set_rules(const ComputeRules& rules) override;
+  std::string choices() const override;
+  bool adopt_choices(const std::string& text) override;
   // Also throws UserError when a kernel found a bad index since the last time.
   void synchronize() override;
   std::uint64_t mark() override;
@@ -119,7 +131,7 @@ class CudaBackend final : public Backend {
   void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
   void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
   // ---- update
-  void note_loss(const Tensor& loss, const Tensor& scale) override;
+  void note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
   void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
                        const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
   void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
@@ -136,6 +148,13 @@ class CudaBackend final : public Backend {
                       const Tensor& state) override;
   void round_to(const Tensor& x, DType dtype) override;
   void scale_and_limit(const Tensor& x, double factor, double limit) override;
+
+  // A change applies from the next call on.
+  Rules& rules() { return rules_; }
+  const Rules& rules() const { return rules_; }
+  // Made when they are first asked for.
+  Blas& blas();
+  dnn::Library& dnn();
 
   cudaStream_t stream() const { return stream_; }
   // Where kernels report a bad index; device and host see the same memory.
@@ -158,6 +177,9 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;  // the last upload
   Fault* fault_ = nullptr;
+  Rules rules_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<dnn::Library> dnn_;
   // A ring of events: mark m lies in slot m % kMarks.
   static constexpr std::size_t kMarks = 8;
   std::array<cudaEvent_t, kMarks> events_{};

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/error.h"
@@ -39,20 +40,21 @@ constexpr std::string_view name_of(Pass pass) {
   return names[static_cast<int>(pass)];
 }
 
-std::string advice_for(const Convolution& p) {
+std::string advice_for(const Convolution& p, const Rules& rules) {
   std::string advice;
   if (is_16bit(p.dtype) && (p.channels % 8 != 0 || p.out_channels % 8 != 0))
     advice = "channel counts that are multiples of 8 have more plans; ";
-  if (rules().deterministic) advice += "fewer plans are deterministic; ";
+  if (rules.deterministic) advice += "fewer plans are deterministic; ";
   return advice +
          "another data type or a smaller data.batch_size may have a plan; CUDNN_LOGLEVEL_DBG=2 with "
          "CUDNN_LOGDEST_DBG=stderr shows the reasons of cuDNN";
 }
 
-[[noreturn]] void fail(Pass pass, const Convolution& p, std::string_view call, std::string_view text) {
+[[noreturn]] void fail(Pass pass, const Convolution& p, const Rules& rules, std::string_view call,
+                       std::string_view text) {
   constexpr std::size_t kMostText = 800;  // cuDNN may give its reasons for every engine
   throw VendorError("cudnn", fmt::format("{}: {}: {}; {}; {}", name_of(pass), call, text.substr(0, kMostText),
-                                         to_string(p), advice_for(p)));
+                                         to_string(p), advice_for(p, rules)));
 }
 
 void check(cudnnStatus_t status, std::string_view call) {
@@ -199,7 +201,7 @@ std::string name_at(const Graph& graph, std::int64_t index) {
   return graph.get_plan_name_at_index(index, name).is_good() ? name : std::string();
 }
 
-// ---- Devices
+// ---- Which plan
 
 struct Key {
   Pass pass;
@@ -245,51 +247,16 @@ struct Hash {
   }
 };
 
-struct Library {
-  cudnnHandle_t handle = nullptr;
-  cudaStream_t stream = nullptr;
-  Choices choices;
-  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;
-};
-
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   tandem::cuda::check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 
-// Plans load code, which is not to be mistaken for a part of the work that is being captured.
-class OutsideCapture {
- public:
-  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+struct DestroyHandle {
+  void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
 };
-
-// Never destroyed: at the end of the process the CUDA runtime may be gone before static objects are.
-Library& library_of(const CudaBackend& backend) {
-  static auto* libraries = new std::array<Library, std::numeric_limits<std::int8_t>::max() + 1>();
-  Library& library = libraries->at(backend.device().index);
-  if (!library.handle) {
-    const OutsideCapture outside;
-    check(cudnnCreate(&library.handle), "cudnnCreate");
-    cudaDeviceProp properties{};
-    tandem::cuda::check(cudaGetDeviceProperties(&properties, backend.device().index),
-                        "cudaGetDeviceProperties");
-    library.choices.made_by =
-        fmt::format("cuDNN {} on {}, {} multiprocessors", cudnnGetVersion(),
-                    static_cast<const char*>(properties.name), properties.multiProcessorCount);
-  }
-  if (library.stream != backend.stream()) {
-    check(cudnnSetStream(library.handle, backend.stream()), "cudnnSetStream");
-    library.stream = backend.stream();
-  }
-  return library;
-}
+using Handle = std::unique_ptr<cudnnContext, DestroyHandle>;
 
 class Event {
  public:
@@ -312,6 +279,21 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+}  // namespace
+
+// ---- What a backend holds
+
+struct Library::State {
+  explicit State(CudaBackend& owner);
+
+  CudaBackend& backend;
+  Handle handle;  // on the stream of the backend
+  Choices choices;
+  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;
+};
+
+namespace {
+
 // One plan that is ready to run.
 struct Candidate {
   std::unique_ptr<Graph> graph;
@@ -327,8 +309,7 @@ std::string choice_text(const Convolution& carried, std::string_view name) {
 
 using Addresses = std::array<const void*, 4>;
 
-Outcome execute(const Candidate& candidate, cudnnHandle_t handle, const CudaBackend& backend,
-                const Addresses& addresses) {
+Outcome execute(const Candidate& candidate, const Library::State& library, const Addresses& addresses) {
   constexpr std::size_t kWorkspaceAlignment = 256;
   void* pointers[4];
   int count = 0;
@@ -339,13 +320,14 @@ Outcome execute(const Candidate& candidate, cudnnHandle_t handle, const CudaBack
   Tensor workspace;
   void* room = nullptr;
   if (candidate.workspace > 0) {
-    workspace = backend.workspace({candidate.workspace + static_cast<Index>(kWorkspaceAlignment)}, DType::u8);
+    workspace =
+        library.backend.workspace({candidate.workspace + static_cast<Index>(kWorkspaceAlignment)}, DType::u8);
     const auto address = reinterpret_cast<std::uintptr_t>(workspace.raw());
     room = reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
                                    kWorkspaceAlignment);
   }
-  return outcome("execute",
-                 candidate.graph->execute_plan_at_index(handle, pointers, count, room, candidate.index));
+  return outcome("execute", candidate.graph->execute_plan_at_index(library.handle.get(), pointers, count,
+                                                                   room, candidate.index));
 }
 
 }  // namespace
@@ -354,14 +336,15 @@ Outcome execute(const Candidate& candidate, cudnnHandle_t handle, const CudaBack
 
 class Plan::Impl {
  public:
-  Impl(Key key, Convolution carried) : key_(std::move(key)), carried_(std::move(carried)) {}
+  Impl(Library::State& library, Key key, Convolution carried)
+      : library_(library), key_(std::move(key)), carried_(std::move(carried)) {}
 
   // Builds the plan of the table of choices, or else the first that builds.
-  Outcome build(Library& library) {
+  Outcome build() {
     auto graph = describe(key_.pass, carried_);
-    if (auto bad = query(*graph, library.handle, carried_, key_.rules)) return bad;
+    if (auto bad = query(*graph, library_.handle.get(), carried_, key_.rules)) return bad;
     const std::int64_t count = graph->get_execution_plan_count();
-    const auto& known = library.choices.plan_of;
+    const auto& known = library_.choices.plan_of;
     if (const auto it = known.find(text()); it != known.end()) {
       for (std::int64_t i = 0; i < count; ++i) {
         if (choice_text(carried_, name_at(*graph, i)) != it->second) continue;
@@ -382,12 +365,11 @@ class Plan::Impl {
     return last;
   }
 
-  void run(CudaBackend& backend, const Addresses& addresses) {
-    Library& library = library_of(backend);
-    if (!tuned_ && !is_captured(backend.stream())) [[unlikely]]
-      tune(library, backend, addresses);
-    if (auto bad = execute(chosen_, library.handle, backend, addresses))
-      fail(key_.pass, carried_, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
+  void run(const Addresses& addresses) {
+    if (!tuned_ && !is_captured(library_.backend.stream())) [[unlikely]]
+      tune(addresses);
+    if (auto bad = execute(chosen_, library_, addresses))
+      fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
   }
 
   const Convolution& carried() const { return carried_; }
@@ -413,18 +395,18 @@ class Plan::Impl {
   }
 
   // Of one run; nullopt when the candidate cannot run here.
-  static std::optional<float> milliseconds(const Candidate& candidate, cudnnHandle_t handle,
-                                           const CudaBackend& backend, const Addresses& addresses,
-                                           std::optional<float> to_beat) try {
-    if (execute(candidate, handle, backend, addresses)) return {};
+  std::optional<float> milliseconds(const Candidate& candidate, const Addresses& addresses,
+                                    std::optional<float> to_beat) const try {
+    if (execute(candidate, library_, addresses)) return {};
+    const cudaStream_t stream = library_.backend.stream();
     Event start, end;
     float best = std::numeric_limits<float>::max();
     for (int round = 0; round < kRounds; ++round) {
-      start.record(backend.stream());
+      start.record(stream);
       for (int i = 0; i < kRuns; ++i) {
-        if (execute(candidate, handle, backend, addresses)) return {};
+        if (execute(candidate, library_, addresses)) return {};
       }
-      end.record(backend.stream());
+      end.record(stream);
       best = std::min(best, end.milliseconds_since(start) / kRuns);
       if (to_beat && best > kHopeless * *to_beat) break;
     }
@@ -434,36 +416,36 @@ class Plan::Impl {
   }
 
   // Keeps the fastest of the first plans that build.
-  void tune(Library& library, const CudaBackend& backend, const Addresses& addresses) {
-    milliseconds_ = milliseconds(chosen_, library.handle, backend, addresses, {});
+  void tune(const Addresses& addresses) {
+    milliseconds_ = milliseconds(chosen_, addresses, {});
     std::size_t tried = 1;
     for (std::int64_t i = chosen_.index + 1; tried < kCandidates; ++i) {
       auto graph = describe(key_.pass, carried_);
-      if (query(*graph, library.handle, carried_, key_.rules)) break;
+      if (query(*graph, library_.handle.get(), carried_, key_.rules)) break;
       const std::int64_t count = graph->get_execution_plan_count();
       while (i < count && graph->build_plan_at_index(i).is_bad()) ++i;
       if (i >= count) break;
       Candidate candidate = ready(std::move(graph), i);
-      const auto time = milliseconds(candidate, library.handle, backend, addresses, milliseconds_);
+      const auto time = milliseconds(candidate, addresses, milliseconds_);
       ++tried;
       if (!time || (milliseconds_ && *milliseconds_ <= *time)) continue;
       milliseconds_ = time;
       std::swap(chosen_, candidate);
     }
     tuned_ = true;
-    if (carried_.result != carried_.dtype && find_successor(library, backend, addresses)) return;
-    if (milliseconds_) library.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
+    if (carried_.result != carried_.dtype && find_successor(addresses)) return;
+    if (milliseconds_) library_.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
   }
 
   // Whether rounding to 16 bits is so much faster than writing f32 that the rules prefer it.
-  bool find_successor(Library& library, const CudaBackend& backend, Addresses addresses) {
+  bool find_successor(Addresses addresses) {
     Convolution narrow = carried_;
     narrow.result = narrow.dtype;
     narrow.bias = false;
-    auto other = std::make_unique<Impl>(key_, narrow);
-    if (other->build(library)) return false;
+    auto other = std::make_unique<Impl>(library_, key_, narrow);
+    if (other->build()) return false;
     addresses[2] = nullptr;
-    other->tune(library, backend, addresses);  // its result fits where the f32 result goes
+    other->tune(addresses);  // its result fits where the f32 result goes
     if (!other->milliseconds_ ||
         (milliseconds_ && *milliseconds_ <= key_.rules.wide_cost * *other->milliseconds_))
       return false;
@@ -471,6 +453,7 @@ class Plan::Impl {
     return true;
   }
 
+  Library::State& library_;
   Key key_;
   Convolution carried_;
   Candidate chosen_;
@@ -485,50 +468,9 @@ const Convolution& Plan::carried() const { return impl_->carried(); }
 const std::string& Plan::name() const { return impl_->chosen().name; }
 bool Plan::tuned() const { return impl_->tuned(); }
 std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->chosen().workspace); }
-void Plan::run(CudaBackend& backend, const Addresses& addresses) { impl_->run(backend, addresses); }
-
-Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem) {
-  Library& library = library_of(backend);
-  const Key key{pass, problem, rules()};
-  // A plan may go once its kernels are done; a stream that is captured cannot be waited for.
-  const auto wait = [&] {
-    if (is_captured(backend.stream())) return false;
-    tandem::cuda::check(cudaStreamSynchronize(backend.stream()), "cudaStreamSynchronize");
-    return true;
-  };
-  if (const auto it = library.plans.find(key); it != library.plans.end()) {
-    if (auto& successor = it->second->impl_->successor(); successor && wait()) [[unlikely]]
-      it->second = std::make_unique<Plan>(std::move(successor));
-    return *it->second;
-  }
-  const OutsideCapture outside;
-  std::vector<Convolution> carried = alternatives(pass, problem, key.rules);
-  const auto& known = library.choices.plan_of;
-  if (const auto it = known.find(key_text(pass, problem, key.rules)); it != known.end()) {
-    std::stable_partition(carried.begin(), carried.end(),
-                          [&](const Convolution& p) { return it->second.starts_with(choice_text(p, {})); });
-  }
-  Failure last;
-  for (const Convolution& p : carried) {
-    auto impl = std::make_unique<Plan::Impl>(key, p);
-    if (auto bad = impl->build(library)) {
-      last = std::move(*bad);
-      continue;
-    }
-    // Shapes that never repeat must not fill the memory: a full cache starts over.
-    constexpr std::size_t kCapacity = 1024;
-    if (library.plans.size() >= kCapacity && wait()) library.plans.clear();
-    return *library.plans.emplace(key, std::make_unique<Plan>(std::move(impl))).first->second;
-  }
-  fail(pass, problem, last.call, last.text);
-}
+void Plan::run(const Addresses& addresses) { impl_->run(addresses); }
 
 // ---- Problems
-
-Rules& rules() {
-  static Rules rules;
-  return rules;
-}
 
 std::string to_string(const Convolution& p) {
   const Conv2dOptions& o = p.options;
@@ -562,7 +504,7 @@ bool expressible(const Convolution& p) {
 
 void validate(Pass pass, const Convolution& problem) {
   if (auto bad = outcome("validate", describe(pass, problem)->validate()))
-    fail(pass, problem, bad->call, bad->text);
+    fail(pass, problem, {}, bad->call, bad->text);
 }
 
 std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
@@ -587,12 +529,12 @@ std::vector<std::string> plans_on(std::string_view description, Pass pass, const
   auto device = std::make_shared<fe::DeviceProperties>();
   const std::vector<std::uint8_t> bytes(description.begin(), description.end());
   if (auto bad = outcome("description of a device", device->deserialize(bytes)))
-    fail(pass, problem, bad->call, bad->text);
+    fail(pass, problem, rules, bad->call, bad->text);
   auto graph = describe(pass, problem);
   graph->set_device_properties(device);
   if (auto bad = query(*graph, nullptr, problem, rules)) {
     if (bad->call == "create_execution_plans") return {};
-    fail(pass, problem, bad->call, bad->text);
+    fail(pass, problem, rules, bad->call, bad->text);
   }
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
@@ -629,10 +571,70 @@ Choices read_choices(std::istream& in) {
   return choices;
 }
 
-const Choices& choices(const CudaBackend& backend) { return library_of(backend).choices; }
+// ---- The plans of a backend
 
-bool adopt(const CudaBackend& backend, const Choices& choices) {
-  Choices& own = library_of(backend).choices;
+Library::State::State(CudaBackend& owner) : backend(owner) {
+  const RelaxedCapture relaxed;
+  cudnnHandle_t created = nullptr;
+  check(cudnnCreate(&created), "cudnnCreate");
+  handle.reset(created);
+  check(cudnnSetStream(created, backend.stream()), "cudnnSetStream");
+  cudaDeviceProp properties{};
+  tandem::cuda::check(cudaGetDeviceProperties(&properties, backend.device().index),
+                      "cudaGetDeviceProperties");
+  choices.made_by = fmt::format("cuDNN {} on {}, {} multiprocessors", cudnnGetVersion(),
+                                static_cast<const char*>(properties.name), properties.multiProcessorCount);
+}
+
+std::string version() {
+  const std::size_t version = cudnnGetVersion();  // 10000·major + 100·minor + patch
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
+Library::~Library() = default;
+
+Plan& Library::plan(Pass pass, const Convolution& problem) {
+  State& library = *state_;
+  const cudaStream_t stream = library.backend.stream();
+  const Key key{pass, problem, library.backend.rules()};
+  // A plan may go once its kernels are done; a stream that is captured cannot be waited for.
+  const auto wait = [&] {
+    if (is_captured(stream)) return false;
+    tandem::cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    return true;
+  };
+  if (const auto it = library.plans.find(key); it != library.plans.end()) {
+    if (auto& successor = it->second->impl_->successor(); successor && wait()) [[unlikely]]
+      it->second = std::make_unique<Plan>(std::move(successor));
+    return *it->second;
+  }
+  const RelaxedCapture relaxed;
+  std::vector<Convolution> carried = alternatives(pass, problem, key.rules);
+  const auto& known = library.choices.plan_of;
+  if (const auto it = known.find(key_text(pass, problem, key.rules)); it != known.end()) {
+    std::stable_partition(carried.begin(), carried.end(),
+                          [&](const Convolution& p) { return it->second.starts_with(choice_text(p, {})); });
+  }
+  Failure last;
+  for (const Convolution& p : carried) {
+    auto impl = std::make_unique<Plan::Impl>(library, key, p);
+    if (auto bad = impl->build()) {
+      last = std::move(*bad);
+      continue;
+    }
+    // Shapes that never repeat must not fill the memory: a full cache starts over.
+    constexpr std::size_t kCapacity = 1024;
+    if (library.plans.size() >= kCapacity && wait()) library.plans.clear();
+    return *library.plans.emplace(key, std::make_unique<Plan>(std::move(impl))).first->second;
+  }
+  fail(pass, problem, key.rules, last.call, last.text);
+}
+
+const Choices& Library::choices() const { return state_->choices; }
+
+bool Library::adopt(const Choices& choices) {
+  Choices& own = state_->choices;
   if (choices.made_by != own.made_by) return false;
   for (const auto& [key, name] : choices.plan_of) own.plan_of.insert_or_assign(key, name);
   return true;

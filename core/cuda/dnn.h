@@ -8,8 +8,7 @@
 //
 // A shape's plan is chosen at its first run by timing cuDNN's candidates on the data at hand; while a stream
 // is captured, or where results must be the same in every run, it is the one that cuDNN's heuristics put
-// first. `choices` and `adopt` carry the table of chosen plans from one run to the next. One thread drives a
-// device.
+// first. `choices` and `adopt` carry the table of chosen plans from one run to the next.
 #pragma once
 
 #include <array>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "core/cuda/rules.h"
 
 namespace tandem::cuda {
 
@@ -48,22 +48,6 @@ std::string to_string(const Convolution& problem);
 // Whether cuDNN's descriptors can say this: nothing is empty, and y has every position that the padded image
 // has room for.
 bool expressible(const Convolution& problem);
-
-// What restricts the choice of a plan.
-struct Rules {
-  bool deterministic = false;  // only plans with the same bits in every run, and none chosen by timing
-  bool allow_tf32 = true;  // f32 operands may be rounded to 11 significant bits on their way to tensor cores
-  bool tune = true;        // choose by timing
-  // How many times as long as a plan that rounds to 16 bits one may take that writes f32 from 16-bit
-  // operands; 0: none is wanted. Where nothing is timed, a plan that writes f32 is taken if there is one.
-  float wide_cost = 1.25f;
-  friend bool operator==(const Rules&, const Rules&) = default;
-};
-
-// The rules of this process; a change applies to shapes from their next call on.
-Rules& rules();
-inline bool& deterministic() { return rules().deterministic; }
-inline bool& allow_tf32() { return rules().allow_tf32; }
 
 // The line of a shape in the table of choices.
 std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
@@ -97,7 +81,7 @@ class Plan {
   // Addresses of both operands, of the bias (or nullptr) and of the result, aligned to kAlignment: forward
   // [x, filter, bias, y]; input_gradient [dy, filter, nullptr, dx]; filter_gradient [x, dy, nullptr,
   // dfilter]. The result is overwritten, at the first run several times, and may not overlap the operands.
-  void run(CudaBackend& backend, const std::array<const void*, 4>& addresses);
+  void run(const std::array<const void*, 4>& addresses);
 
   static constexpr std::size_t kAlignment = 16;
 
@@ -105,13 +89,9 @@ class Plan {
   explicit Plan(std::unique_ptr<Impl> impl);
 
  private:
-  friend Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem);
+  friend class Library;
   std::unique_ptr<Impl> impl_;
 };
-
-// The plan of a pass under the rules of this process; valid until the next call. Throws VendorError when
-// cuDNN has none for any alternative.
-Plan& plan(CudaBackend& backend, Pass pass, const Convolution& problem);
 
 // ---- The table of choices
 
@@ -126,11 +106,33 @@ void write(std::ostream& out, const Choices& choices);
 // Throws UserError for text that `write` did not write.
 Choices read_choices(std::istream& in);
 
-// What has been chosen on this device so far, and adopted.
-const Choices& choices(const CudaBackend& backend);
-// Takes choices made by the same version on the same GPU for shapes that have no plan yet; false, and nothing
-// changes, when others made them.
-bool adopt(const CudaBackend& backend, const Choices& choices);
+// ---- The plans of a backend
+
+// "cuDNN 9.19.0"
+std::string version();
+
+// cuDNN for one backend, under its rules. Used by the one thread that drives it.
+class Library {
+ public:
+  explicit Library(CudaBackend& backend);
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  // Valid until the next call. Throws VendorError when cuDNN has no plan for any alternative.
+  Plan& plan(Pass pass, const Convolution& problem);
+
+  // What has been chosen so far, and adopted.
+  const Choices& choices() const;
+  // Takes choices made by the same version on the same GPU for shapes that have no plan yet; false, and
+  // nothing changes, when others made them.
+  bool adopt(const Choices& choices);
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace dnn
 }  // namespace tandem::cuda

@@ -214,28 +214,48 @@ Run run_for(FormulaId id, std::span<const Tensor> inputs, const Tensor& y) {
   const formulas::Formulas all{};
   bool uniform = is_floating(y.dtype()), f64 = y.dtype() == DType::f64, floating = is_floating(y.dtype());
   for (const Tensor& x : inputs) {
-    uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() &&
-              reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
+    uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() && is_aligned(x.raw());
     f64 = f64 || x.dtype() == DType::f64;
     floating = floating || is_floating(x.dtype());
   }
-  if (uniform && reinterpret_cast<std::uintptr_t>(y.raw()) % 16 == 0)
+  if (uniform && is_aligned(y.raw()))
     return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { return uniform_run<T>(id, all); });
   if (f64) return general_run<double>(id, all);
   return floating ? general_run<float>(id, all) : general_run<std::int64_t>(id, all);
 }
 
-template <class From, class To, bool kAccumulate>
-__global__ void cast_kernel(const From* x, To* y, Index count) {
-  const Index stride = Index{gridDim.x} * blockDim.x;
-  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    if constexpr (kAccumulate) {
-      using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
-      store(y + i, convert<C>(x[i]) + convert<C>(y[i]));
-    } else {
-      y[i] = convert<To>(x[i]);
-    }
+// ---- Casts
+
+// Elements of a cast at once: at least 16 bytes on one side, where that is no more than eight elements.
+template <class From, class To>
+inline constexpr int kCastWidth = std::min<int>(8, 16 / std::min(sizeof(From), sizeof(To)));
+
+template <bool kAccumulate, class From, class To>
+__device__ __forceinline__ void cast_element(From x, To& y) {
+  if constexpr (kAccumulate) {
+    using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
+    store(&y, convert<C>(x) + convert<C>(y));
+  } else {
+    y = convert<To>(x);
   }
+}
+
+// The first `packs` packs as such, and single elements behind them.
+template <class From, class To, bool kAccumulate>
+__global__ void cast_kernel(const From* x, To* y, Index packs, Index count) {
+  constexpr int kWidth = kCastWidth<From, To>;
+  using Sources = Pack<From, kWidth>;
+  using Targets = Pack<To, kWidth>;
+  const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (Index p = first; p < packs; p += stride) {
+    const Sources in = reinterpret_cast<const Sources*>(x)[p];
+    Targets out;
+    if constexpr (kAccumulate) out = reinterpret_cast<const Targets*>(y)[p];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) cast_element<kAccumulate>(in.value[k], out.value[k]);
+    reinterpret_cast<Targets*>(y)[p] = out;
+  }
+  for (Index i = packs * kWidth + first; i < count; i += stride) cast_element<kAccumulate>(x[i], y[i]);
 }
 
 template <class T>
@@ -267,8 +287,13 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
   visit_dtype(x.dtype(), [&]<class From>(TypeTag<From>) {
     visit_dtype(y.dtype(), [&]<class To>(TypeTag<To>) {
       const auto kernel = accumulate ? cast_kernel<From, To, true> : cast_kernel<From, To, false>;
-      launch("cast", kernel, blocks_for(y.numel()), kThreads, 0, stream_, x.data<From>(), y.data<To>(),
-             y.numel());
+      constexpr int kWidth = kCastWidth<From, To>;
+      const Index count = y.numel();
+      const bool wide =
+          is_aligned(x.raw(), sizeof(Pack<From, kWidth>)) && is_aligned(y.raw(), sizeof(Pack<To, kWidth>));
+      const Index packs = wide ? count / kWidth : 0;
+      launch("cast", kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_, x.data<From>(),
+             y.data<To>(), packs, count);
     });
   });
 }

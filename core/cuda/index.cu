@@ -52,10 +52,6 @@ Indices indices_of(const char* op, const Tensor& index, Index bound, Fault* faul
   return indices;
 }
 
-bool is_multiple(const void* address, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
-}
-
 constexpr Index kMost32 = (Index{1} << 31) - 1;  // positions up to here are computed in 32 bits
 
 // Calls visit(Int{}) with the type that positions below `count` are computed in.
@@ -241,18 +237,13 @@ void select_bytes(const Tensor& x, const Indices& indices, const Slices& s, cons
                   cudaStream_t stream) {
   const Index element = static_cast<Index>(size_of(x.dtype())), bytes = s.inner * element;
   if constexpr (kBytes > 1) {
-    if (bytes % static_cast<Index>(kBytes) != 0 || !is_multiple(x.raw(), kBytes) ||
-        !is_multiple(y.raw(), kBytes))
+    if (bytes % static_cast<Index>(kBytes) != 0 || !is_aligned(x.raw(), kBytes) ||
+        !is_aligned(y.raw(), kBytes))
       return select_bytes<kBytes / 2>(x, indices, s, y, stream);
   }
-  using Word = std::conditional_t<
-      kBytes == 16, uint4,
-      std::conditional_t<kBytes == 8, std::uint64_t,
-                         std::conditional_t<kBytes == 4, std::uint32_t,
-                                            std::conditional_t<kBytes == 2, std::uint16_t, std::uint8_t>>>>;
   Slices words = s;
   words.inner = bytes / static_cast<Index>(kBytes);
-  run_select<Word, Word>(x, indices, words, y, 1, stream);
+  run_select<MemoryWord<kBytes>, MemoryWord<kBytes>>(x, indices, words, y, 1, stream);
 }
 
 // An f32 table read into a 16-bit type, as an embedding under mixed precision does.
@@ -260,7 +251,7 @@ template <class Y>
 bool select_narrowed(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y,
                      cudaStream_t stream) {
   constexpr int kWidth = 4;
-  if (s.inner % kWidth != 0 || !is_multiple(x.raw(), 16) || !is_multiple(y.raw(), 8)) return false;
+  if (s.inner % kWidth != 0 || !is_aligned(x.raw(), 16) || !is_aligned(y.raw(), 8)) return false;
   run_select<Pack<float, kWidth>, Pack<Y, kWidth>>(x, indices, s, y, kWidth, stream);
   return true;
 }
@@ -386,7 +377,7 @@ void run_sums(const Sums& call, const Units& units) {
 template <class S, class Y, int N>
 bool sum_units(const Sums& call) {
   if (call.src.dtype() != dtype_of<S>() || call.y.dtype() != dtype_of<Y>() || call.slices.inner % N != 0 ||
-      !is_multiple(call.src.raw(), N * sizeof(S)) || !is_multiple(call.y.raw(), N * sizeof(Y)))
+      !is_aligned(call.src.raw(), N * sizeof(S)) || !is_aligned(call.y.raw(), N * sizeof(Y)))
     return false;
   run_sums(call, TypedUnits<S, Y, N>{call.src.data<S>(), call.y.data<Y>()});
   return true;

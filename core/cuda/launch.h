@@ -15,14 +15,15 @@ namespace tandem::cuda {
 // Throws VendorError "[cuda] CALL: name: text" unless `status` is success.
 void check(cudaError_t status, std::string_view call);
 
-inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+inline constexpr Index kProcessors = 132;  // of the GPU that grids are shaped for, an H100
+inline constexpr int kThreads = 256;       // of a block, where nothing speaks for another number
 
 constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 // Blocks of a kernel that strides over `count` elements by the grid's width: enough to fill any GPU, few
 // enough to amortise what a block computes first.
 inline unsigned blocks_for(Index count, Index per_block = kThreads) {
-  constexpr Index kMost = 132 * 16;
+  constexpr Index kMost = kProcessors * 16;
   return static_cast<unsigned>(std::clamp<Index>(ceil_div(count, per_block), 1, kMost));
 }
 

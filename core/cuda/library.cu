@@ -5,7 +5,9 @@
 #include <mutex>
 #include <vector>
 
+#include "core/cuda/blas.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn.h"
 #include "core/cuda/launch.h"
 #include "core/device_library.h"
 #include "core/error.h"
@@ -49,10 +51,11 @@ std::string describe(int index) {
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  return fmt::format("{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors; CUDA {} (driver {})",
-                     properties.name, static_cast<double>(properties.totalGlobalMem) / (1 << 30),
-                     properties.major, properties.minor, properties.multiProcessorCount,
-                     version_text(runtime), version_text(driver));
+  return fmt::format(
+      "{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors; CUDA {} (driver {}), {}, {}",
+      properties.name, static_cast<double>(properties.totalGlobalMem) / (1 << 30), properties.major,
+      properties.minor, properties.multiProcessorCount, version_text(runtime), version_text(driver),
+      blas_version(), dnn::version());
 }
 
 Backend& backend(int index) {

@@ -21,16 +21,11 @@ namespace {
 // ---- c = product + bias + c
 // ----------------------------------------------------------------------------------------------------
 
-struct Bias {
-  const void* data;  // or null
-  DType dtype;
-};
-
 // kWidth neighbouring elements at a time, which lie in one row: `packs` in all, `columns` in a row. The
 // product may be c, or absent, which is zero.
 template <class From, class To, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    finish_kernel(const From* product, Bias bias, To* c, Index packs, Index columns, bool accumulate) {
+    finish_kernel(const From* product, Slot bias, To* c, Index packs, Index columns, bool accumulate) {
   using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
   const Index stride = Index{gridDim.x} * kThreads, step = stride % columns;
   Index p = Index{blockIdx.x} * kThreads + threadIdx.x;
@@ -56,15 +51,14 @@ __global__ void __launch_bounds__(kThreads)
 template <class From>
 void finish(const From* product, const Tensor& bias, const Tensor& c, bool accumulate, cudaStream_t stream) {
   const Index n = c.size(-1);
-  const Bias offset{bias.defined() ? bias.raw() : nullptr, bias.defined() ? bias.dtype() : DType::f32};
   visit_floating(c.dtype(), [&]<class To>(TypeTag<To>) {
     constexpr int kWidth = 4;
-    const bool wide = n % kWidth == 0 &&
-                      reinterpret_cast<std::uintptr_t>(product) % (kWidth * sizeof(From)) == 0 &&
-                      reinterpret_cast<std::uintptr_t>(c.raw()) % (kWidth * sizeof(To)) == 0;
+    const bool wide = n % kWidth == 0 && is_aligned(product, kWidth * sizeof(From)) &&
+                      is_aligned(c.raw(), kWidth * sizeof(To));
     const Index packs = wide ? c.numel() / kWidth : c.numel();
     launch("matmul", wide ? finish_kernel<From, To, kWidth> : finish_kernel<From, To, 1>, blocks_for(packs),
-           kThreads, 0, stream, product, offset, c.data<To>(), packs, wide ? n / kWidth : n, accumulate);
+           kThreads, 0, stream, product, slot_of(bias), c.data<To>(), packs, wide ? n / kWidth : n,
+           accumulate);
   });
 }
 
@@ -121,7 +115,6 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
     cast(tensor, copy, false);
     return copy;
   };
-  Blas& blas = Blas::of(device());
   const bool narrow = !f64 && is_16bit(a.dtype()) && a.dtype() == b.dtype();
   p.in = narrow ? a.dtype() : wide;
   for (;;) {
@@ -135,12 +128,12 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
       if (p.bias) {
         fits = !f64 && (c.dtype() == wide || bias.dtype() == c.dtype());
         if (fits) offset = as(bias, c.dtype());
-        if (fits && reinterpret_cast<std::uintptr_t>(offset.raw()) % 16 != 0) {
+        if (fits && !is_aligned(offset.raw())) {
           offset = workspace(bias.shape(), c.dtype());
           copy_bytes(bias, offset);
         }
       }
-      if (fits && blas.multiply(*this, p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, c.raw()))
+      if (fits && blas().multiply(p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, c.raw()))
         return;
     }
     const bool direct = c.dtype() == wide;
@@ -149,7 +142,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, c
     p.bias = false;
     p.accumulate = direct && options.accumulate;
     const bool last = p.in == wide;
-    if (blas.multiply(*this, p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
+    if (blas().multiply(p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
       if (!direct || bias.defined()) finish(product, bias, c, !direct && options.accumulate, stream_);
       return;
     }

@@ -3,24 +3,12 @@
 
 #include <string>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/memory.h"
 
 namespace tandem::cuda {
 
 namespace {
-
-// Allows this thread to call what a capture under way forbids to all threads, allocation above all. Freeing
-// is no part of it: it would wait for the device.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 class DeviceMemory final : public MemorySource {
  public:
@@ -33,7 +21,7 @@ class DeviceMemory final : public MemorySource {
     cudaGetLastError();
     return nullptr;
   }
-  // Waits for the device, so what still uses the segment is done.
+  // Never while a stream is captured. Waits for the device, so what still uses the segment is done.
   void release(void* segment, std::size_t) override { cudaFree(segment); }
   std::string_view name() const override { return name_; }
 

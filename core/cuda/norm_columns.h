@@ -1,6 +1,6 @@
 // Norms over the columns of [samples, rows, channels]: sums over the rows of each column, and passes that
 // write with coefficients per column. Batch norm has one sample, group norm as many as its input; both finish
-// the sums in kernels of their own. norm.cu holds the bodies.
+// the sums in kernels of their own. norm_columns.cu holds the bodies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "core/cuda/numeric.h"
 #include "core/kernels/math.h"
 #include "core/tensor.h"
 
 namespace tandem::cuda {
+
+inline constexpr int kColumnWidth = 8;  // channels of a thread where they come in eights
 
 // How a block of threads goes over a tensor. Thread (column, lane) of a block owns `width` neighbouring
 // channels and every lanes-th row of a chunk, so that a warp reads runs of at least 128 bytes, or whole rows
@@ -44,13 +47,6 @@ struct ColumnTypes {
 };
 // Absent tensors do not count.
 ColumnTypes column_types(std::initializer_list<const Tensor*> tensors, Index channels);
-
-// An element array that kernels read or write with types known at run time; `data` is null where absent.
-struct Slot {
-  void* data = nullptr;
-  DType dtype = DType::f32;
-};
-Slot slot_of(const Tensor& t);
 
 // y = act((x-centre)·scale + offset + residual)
 struct ColumnForward {

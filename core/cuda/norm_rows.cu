@@ -395,13 +395,6 @@ bool visit_rows(ColumnTypes types, DType dtype, Index width, Visit&& visit) {
   return true;
 }
 
-template <class Visit>
-void visit_compute(DType dtype, Visit&& visit) {
-  dtype == DType::f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
-}
-
-constexpr Index kProcessors = 132;
-
 // Blocks of a pass over row pairs in which a processor holds about `threads` threads, or has that many to
 // come.
 unsigned row_blocks(Index rows, int teams, int block, int threads) {

@@ -1,4 +1,5 @@
-// Element types in device code: conversions that agree bit for bit with core/convert.h, and 16-byte accesses.
+// Element types in kernels: conversions that agree bit for bit with core/convert.h, arrays of a type known at
+// run time, and 16-byte accesses.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,6 +11,7 @@
 
 #include "core/dtype.h"
 #include "core/shape.h"
+#include "core/tensor.h"
 
 namespace tandem::cuda {
 
@@ -80,6 +82,11 @@ __device__ __forceinline__ To convert(From value) {
   }
 }
 
+// `value` rounded to what f16 or bf16 can hold.
+__device__ __forceinline__ float rounded(float value, DType dtype) {
+  return dtype == DType::f16 ? widen(convert<Half>(value)) : widen(convert<BFloat16>(value));
+}
+
 // Reads an element in its compute type, and rounds one on store.
 template <class T>
 __device__ __forceinline__ ComputeType<T> load(const T* address) {
@@ -143,6 +150,49 @@ __device__ __forceinline__ void store_any(void* data, DType dtype, Index i, C va
       return;
   }
 }
+
+// An array that kernels read or write with a type known at run time; `data` is null where absent.
+struct Slot {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+};
+inline Slot slot_of(const Tensor& t) { return t.defined() ? Slot{t.raw(), t.dtype()} : Slot{}; }
+
+// Calls visit(TypeTag<double>{}) for f64, visit(TypeTag<float>{}) for any other type.
+template <class Visit>
+void visit_compute(DType dtype, Visit&& visit) {
+  dtype == DType::f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
+}
+
+inline bool is_aligned(const void* address, std::size_t bytes = 16) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+// What moves kBytes bytes, a power of two up to 16, at once.
+template <std::size_t kBytes>
+struct MemoryWordOf;
+template <>
+struct MemoryWordOf<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct MemoryWordOf<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct MemoryWordOf<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct MemoryWordOf<8> {
+  using type = std::uint64_t;
+};
+template <>
+struct MemoryWordOf<16> {
+  using type = uint4;
+};
+template <std::size_t kBytes>
+using MemoryWord = typename MemoryWordOf<kBytes>::type;
 
 // N elements that are read and written at once; 16 bytes is what one thread moves best.
 template <class T, int N = 16 / sizeof(T)>

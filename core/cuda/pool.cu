@@ -22,13 +22,6 @@ constexpr int kPoolThreads = 128;
 
 // ---- Access
 
-// Elements with a type known at run time.
-struct Array {
-  void* data = nullptr;
-  DType dtype = DType::f32;
-};
-Array array_of(const Tensor& t) { return {t.raw(), t.dtype()}; }
-
 // 16 bytes of type S, with positions in as many bytes as there are elements.
 template <class S>
 struct Packed {
@@ -37,24 +30,24 @@ struct Packed {
   using Positions = Pack<std::uint8_t, Values::kSize>;
   static constexpr int size = Values::kSize;
 
-  static __device__ __forceinline__ void read(const Array& a, Index at, C (&to)[size]) {
+  static __device__ __forceinline__ void read(const Slot& a, Index at, C (&to)[size]) {
     const Values values = *reinterpret_cast<const Values*>(static_cast<const S*>(a.data) + at);
 #pragma unroll
     for (int i = 0; i < size; ++i) to[i] = load(&values.value[i]);
   }
-  static __device__ __forceinline__ void write(const Array& a, Index at, const C (&from)[size]) {
+  static __device__ __forceinline__ void write(const Slot& a, Index at, const C (&from)[size]) {
     Values values;
 #pragma unroll
     for (int i = 0; i < size; ++i) store(&values.value[i], from[i]);
     *reinterpret_cast<Values*>(static_cast<S*>(a.data) + at) = values;
   }
-  static __device__ __forceinline__ void read_positions(const Array& a, Index at, int (&to)[size]) {
+  static __device__ __forceinline__ void read_positions(const Slot& a, Index at, int (&to)[size]) {
     const Positions values =
         *reinterpret_cast<const Positions*>(static_cast<const std::uint8_t*>(a.data) + at);
 #pragma unroll
     for (int i = 0; i < size; ++i) to[i] = values.value[i];
   }
-  static __device__ __forceinline__ void write_positions(const Array& a, Index at, const int (&from)[size]) {
+  static __device__ __forceinline__ void write_positions(const Slot& a, Index at, const int (&from)[size]) {
     Positions values;
 #pragma unroll
     for (int i = 0; i < size; ++i) values.value[i] = static_cast<std::uint8_t>(from[i]);
@@ -68,17 +61,17 @@ struct Any {
   using C = T;
   static constexpr int size = 1;
 
-  static __device__ __forceinline__ void read(const Array& a, Index at, C (&to)[1]) {
+  static __device__ __forceinline__ void read(const Slot& a, Index at, C (&to)[1]) {
     to[0] = load_any<C>(a.data, a.dtype, at);
   }
-  static __device__ __forceinline__ void write(const Array& a, Index at, const C (&from)[1]) {
+  static __device__ __forceinline__ void write(const Slot& a, Index at, const C (&from)[1]) {
     store_any(a.data, a.dtype, at, from[0]);
   }
-  static __device__ __forceinline__ void read_positions(const Array& a, Index at, int (&to)[1]) {
+  static __device__ __forceinline__ void read_positions(const Slot& a, Index at, int (&to)[1]) {
     to[0] = a.dtype == DType::u8 ? static_cast<const std::uint8_t*>(a.data)[at]
                                  : static_cast<const std::int32_t*>(a.data)[at];
   }
-  static __device__ __forceinline__ void write_positions(const Array& a, Index at, const int (&from)[1]) {
+  static __device__ __forceinline__ void write_positions(const Slot& a, Index at, const int (&from)[1]) {
     if (a.dtype == DType::u8) {
       static_cast<std::uint8_t*>(a.data)[at] = static_cast<std::uint8_t>(from[0]);
     } else {
@@ -196,7 +189,7 @@ __device__ __forceinline__ Index element_at(int image, int y, int x, int channel
 
 template <class A>
 __global__ void __launch_bounds__(kPoolThreads)
-    max_kernel(Geometry g, Axis along_y, Axis along_x, Array x, Array y, Array where) {
+    max_kernel(Geometry g, Axis along_y, Axis along_x, Slot x, Slot y, Slot where) {
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -230,7 +223,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 template <class A>
 __global__ void __launch_bounds__(kPoolThreads)
-    max_backward_kernel(Geometry g, Axis along_y, Axis along_x, Array dy, Array where, Array dx) {
+    max_backward_kernel(Geometry g, Axis along_y, Axis along_x, Slot dy, Slot where, Slot dx) {
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
@@ -256,7 +249,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kPoolThreads)
-    max_select_kernel(Geometry g, Axis along_y, Axis along_x, Array x, Array where, Array y) {
+    max_select_kernel(Geometry g, Axis along_y, Axis along_x, Slot x, Slot where, Slot y) {
   using A = Any<T>;
   over_positions<1>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -274,8 +267,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 // ---- Average
 
 template <class A, class Windows>
-__global__ void __launch_bounds__(kPoolThreads)
-    average_kernel(Geometry g, Windows windows, Array x, Array y) {
+__global__ void __launch_bounds__(kPoolThreads) average_kernel(Geometry g, Windows windows, Slot x, Slot y) {
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -301,7 +293,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 template <class A, class Windows>
 __global__ void __launch_bounds__(kPoolThreads)
-    average_backward_kernel(Geometry g, Windows windows, Array dy, Array dx) {
+    average_backward_kernel(Geometry g, Windows windows, Slot dy, Slot dx) {
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
@@ -368,15 +360,11 @@ void visit_adaptive(const Geometry& g, Visit&& visit) {
 // rows for each thread, so that what depends on the column alone is computed once for them; fewer where there
 // are not enough blocks to fill a GPU twice.
 dim3 grid_of(const Tensor& result, int size) {
-  constexpr Index kMostRows = 65535, kEnough = 132 * 32, kRowsEach = 16;
+  constexpr Index kMostRows = 65535, kEnough = kProcessors * 32, kRowsEach = 16;
   const Index rows = result.size(0) * result.size(1);
   const Index along = ceil_div(result.size(2) * (result.size(3) / size), kPoolThreads);
   const Index down = std::max(ceil_div(kEnough, along), ceil_div(rows, kRowsEach));
   return {static_cast<unsigned>(along), static_cast<unsigned>(std::min({rows, down, kMostRows}))};
-}
-
-bool is_aligned(const Tensor& t, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(t.raw()) % bytes == 0;
 }
 
 // Calls visit(TypeTag<access>{}) with what suits two images and, where given, positions.
@@ -385,8 +373,8 @@ void visit_access(const Tensor& a, const Tensor& b, const Tensor* where, Visit&&
   const bool bytes = where == nullptr || where->dtype() == DType::u8;
   const Index size = 16 / static_cast<Index>(size_of(a.dtype()));
   if (a.dtype() == b.dtype() && a.dtype() != DType::f64 && bytes && a.size(3) % size == 0 &&
-      is_aligned(a, 16) && is_aligned(b, 16) &&
-      (where == nullptr || is_aligned(*where, static_cast<std::size_t>(size)))) {
+      is_aligned(a.raw()) && is_aligned(b.raw()) &&
+      (where == nullptr || is_aligned(where->raw(), static_cast<std::size_t>(size)))) {
     return visit_floating(a.dtype(), [&]<class S>(TypeTag<S>) {
       if constexpr (!std::is_same_v<S, double>) visit(TypeTag<Packed<S>>{});
     });
@@ -405,7 +393,7 @@ void average(const Tensor& x, const Tensor& y, const Geometry& g, const Windows&
              cudaStream_t stream) {
   visit_access(x, y, nullptr, [&]<class A>(TypeTag<A>) {
     launch("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, 0, stream, g, windows,
-           array_of(x), array_of(y));
+           slot_of(x), slot_of(y));
   });
 }
 
@@ -414,7 +402,7 @@ void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, con
                       cudaStream_t stream) {
   visit_access(dx, dy, nullptr, [&]<class A>(TypeTag<A>) {
     launch("avg_pool2d_backward", average_backward_kernel<A, Windows>, grid_of(dx, A::size), kPoolThreads, 0,
-           stream, g, windows, array_of(dy), array_of(dx));
+           stream, g, windows, slot_of(dy), slot_of(dx));
   });
 }
 
@@ -429,7 +417,7 @@ void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& whe
   const Geometry g = geometry_of(x, y);
   visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
     launch("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), array_of(x), array_of(y), array_of(where));
+           vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
   });
 }
 
@@ -440,7 +428,7 @@ void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, con
   const Geometry g = geometry_of(dx, dy);
   visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
     launch("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), array_of(dy), array_of(where), array_of(dx));
+           vertical(options, g), horizontal(options, g), slot_of(dy), slot_of(where), slot_of(dx));
   });
 }
 
@@ -451,7 +439,7 @@ void CudaBackend::max_pool2d_select(const Tensor& x, const Tensor& where, const 
   const Geometry g = geometry_of(x, y);
   const auto run = [&]<class T>(TypeTag<T>) {
     launch("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), array_of(x), array_of(where), array_of(y));
+           vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
   };
   x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
 }

@@ -20,8 +20,6 @@ namespace {
 
 constexpr int kWords = 4;  // of a block
 
-bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-
 // Elements a thread makes at once: whole blocks, and whole packs of 16 bytes.
 template <class T>
 inline constexpr int kAtOnce = 16 / sizeof(T) > 4 ? 16 / static_cast<int>(sizeof(T)) : kWords;
@@ -121,7 +119,7 @@ void generate(cudaStream_t stream, const RandomKey& key, const Tensor& y, Parame
     using C = RandomCompute<T>;
     const Distribution<C> distribution{parameters(TypeTag<C>{})...};
     launch("random", generate_kernel<T, Distribution<C>>, blocks_for(count, Index{kThreads} * kAtOnce<T>),
-           kThreads, 0, stream, key, distribution, y.data<T>(), count, on_16_bytes(y.raw()));
+           kThreads, 0, stream, key, distribution, y.data<T>(), count, is_aligned(y.raw()));
   });
 }
 
@@ -207,7 +205,7 @@ void CudaBackend::dropout(const Tensor& x, const RandomKey& key, double p, const
     return visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
       launch("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0,
              stream_, key, x.data<T>(), y.data<T>(), count, threshold, static_cast<ComputeType<T>>(scale),
-             on_16_bytes(x.raw()) && on_16_bytes(y.raw()));
+             is_aligned(x.raw()) && is_aligned(y.raw()));
     });
   }
   const auto run = [&]<class C>(TypeTag<C>) {

@@ -1,4 +1,4 @@
-// Reductions and cumulative sums.
+// Reductions.
 //
 // Neighbouring axes of one kind are merged first. Where the innermost elements are reduced, a group of lanes
 // or a block walks what belongs to one output (rows_kernel); where they are kept, every thread holds a few
@@ -21,10 +21,6 @@
 namespace tandem::cuda {
 
 namespace {
-
-// What results are computed in before they are rounded.
-template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, Index, double>;
 
 constexpr int kNeverFlush = 1 << 30;
 
@@ -290,11 +286,6 @@ Plan make_plan(const Shape& shape, std::uint32_t axes) {
   return plan;
 }
 
-// Blocks that fill a large GPU once, eight a processor; below a quarter of them a reduction is cut into
-// parts.
-constexpr Index kFullGrid = 132 * 8;
-constexpr Index kMostBlocks = 1 << 20;
-
 // `least` is the smallest part that pays, and parts are multiples of `unit`.
 void cut(Plan& plan, Index blocks, Index least, Index unit) {
   plan.part = std::max<Index>(plan.total, 1);
@@ -311,7 +302,7 @@ void plan_rows(Plan& plan, int width) {
   const Index steps = ceil_div(plan.total, plan.reduced.rank == 0 || plan.packed ? width : 1);
   const Index outputs = plan.kept.count;
   // A block an output where it is long, or where outputs are too few to fill the machine with warps.
-  const bool whole_block = steps >= 1024 || (steps >= 128 && outputs * kWarp < 132 * 512);
+  const bool whole_block = steps >= 1024 || (steps >= 128 && outputs * kWarp < kProcessors * 512);
   plan.group = whole_block ? kThreads : power_of_two_for(ceil_div(steps, 2), kWarp);
   plan.part = std::max<Index>(plan.total, 1);
   if (whole_block) cut(plan, outputs, Index{kThreads} * 4 * width, 64);
@@ -320,7 +311,7 @@ void plan_rows(Plan& plan, int width) {
 void plan_columns(Plan& plan, int width) {
   plan.total = plan.reduced.count;
   plan.packs = plan.kept.count * (plan.inner / width);
-  const bool shared = plan.total >= 64 || (plan.total >= 8 && plan.packs < 132 * kThreads);
+  const bool shared = plan.total >= 64 || (plan.total >= 8 && plan.packs < kProcessors * kThreads);
   plan.group = power_of_two_for(plan.packs, shared ? kWarp : kThreads);
   plan.tiles = ceil_div(plan.packs, plan.group);
   cut(plan, plan.tiles, Index{kThreads / plan.group} * 16, 1);
@@ -579,18 +570,6 @@ void run_with(const Call& call, const Source& x, const Kind& kind) {
   });
 }
 
-// The type that elements of x are computed in, given what is written.
-DType compute_type(DType x, DType y) {
-  if (x == DType::f64 || y == DType::f64) return DType::f64;
-  if (is_integral(x) && is_integral(y)) return DType::i64;
-  return x == DType::i64 || x == DType::i32 ? DType::f64 : DType::f32;
-}
-
-template <class T>
-Any<T> any_of(const Tensor& x) {
-  return {x.raw(), x.dtype()};
-}
-
 // Runs Kind<T> with whichever reader of x gives elements of T.
 template <template <class> class Kind, class T, class... Arguments>
 void run_in(const Call& call, Arguments... arguments) {
@@ -650,149 +629,6 @@ void reduce_in(Reduction op, const Call& call) {
   throw InternalError("reduce", fmt::format("reduction {} of {}", static_cast<int>(op), to_string(call.x)));
 }
 
-// ---- Cumulative sums
-// ----------------------------------------------------------------------------------------------------
-// x viewed [outer, extent, inner], with `extent` cut into chunks where the rest gives too few threads: first
-// the sum of every chunk, then their sums up to each, then the chunks from there on. Sums run in f64 (i64).
-
-struct ScanShape {
-  Index outer, extent, inner;
-  Index chunk, chunks;
-  bool reverse;
-
-  __device__ __forceinline__ Index at(Index group, Index step, Index column) const {
-    return (group * extent + (reverse ? extent - 1 - step : step)) * inner + column;
-  }
-};
-
-// inner is 1: a block scans a chunk of one row tile by tile. `carry` [outer, chunks] is what precedes each
-// chunk, or null; with `totals` in its place, only the sum of the chunk is written.
-constexpr int kScanItems = 4;  // consecutive elements of a thread
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    scan_rows_kernel(Any<T> x, Any<T> y, ScanShape shape, const Wide<T>* carry, Wide<T>* totals) {
-  using W = Wide<T>;
-  __shared__ W shared[kThreads / kWarp];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const Index tasks = shape.outer * shape.chunks;
-  for (Index task = blockIdx.x; task < tasks; task += gridDim.x) {
-    const Index group = task / shape.chunks, begin = (task - group * shape.chunks) * shape.chunk;
-    const Index end = begin + shape.chunk < shape.extent ? begin + shape.chunk : shape.extent;
-    W before = carry != nullptr ? carry[task] : W(0);
-    for (Index tile = begin; tile < end; tile += kThreads * kScanItems) {
-      const Index first = tile + Index{threadIdx.x} * kScanItems;
-      T items[kScanItems];
-      W own = 0;
-#pragma unroll
-      for (int i = 0; i < kScanItems; ++i) {
-        items[i] = first + i < end ? x.at(shape.at(group, first + i, 0)) : T(0);
-        own += static_cast<W>(items[i]);
-      }
-      W up_to = own;  // over the lanes up to this one
-#pragma unroll
-      for (int distance = 1; distance < kWarp; distance *= 2) {
-        const W lower = __shfl_up_sync(0xffffffffu, up_to, distance);
-        if (lane >= distance) up_to = lower + up_to;
-      }
-      if (lane == kWarp - 1) shared[warp] = up_to;
-      W sum = __shfl_up_sync(0xffffffffu, up_to, 1);  // of the lanes before this one
-      if (lane == 0) sum = 0;
-      __syncthreads();
-      W preceding = before;
-      for (int w = 0; w < kThreads / kWarp; ++w) {
-        if (w < warp) preceding += shared[w];
-        before += shared[w];
-      }
-      __syncthreads();
-      sum = preceding + sum;
-      if (totals == nullptr) {
-#pragma unroll
-        for (int i = 0; i < kScanItems; ++i) {
-          sum += static_cast<W>(items[i]);
-          if (first + i < end) y.put(shape.at(group, first + i, 0), static_cast<T>(sum));
-        }
-      }
-    }
-    if (totals != nullptr && threadIdx.x == 0) totals[task] = before;
-  }
-}
-
-// One thread a column of a chunk; carry and totals are [outer, chunks, inner].
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    scan_columns_kernel(Any<T> x, Any<T> y, ScanShape shape, const Wide<T>* carry, Wide<T>* totals) {
-  using W = Wide<T>;
-  const Index tasks = shape.outer * shape.chunks * shape.inner, stride = Index{gridDim.x} * blockDim.x;
-  for (Index task = Index{blockIdx.x} * blockDim.x + threadIdx.x; task < tasks; task += stride) {
-    const Index part = task / shape.inner, column = task - part * shape.inner;
-    const Index group = part / shape.chunks, begin = (part - group * shape.chunks) * shape.chunk;
-    const Index end = begin + shape.chunk < shape.extent ? begin + shape.chunk : shape.extent;
-    W sum = carry != nullptr ? carry[task] : W(0);
-    for (Index step = begin; step < end; ++step) {
-      const Index at = shape.at(group, step, column);
-      sum += static_cast<W>(x.at(at));
-      if (totals == nullptr) y.put(at, static_cast<T>(sum));
-    }
-    if (totals != nullptr) totals[task] = sum;
-  }
-}
-
-// totals [outer, chunks, inner] become the sums of the chunks before each.
-template <class W>
-__global__ void scan_totals_kernel(W* totals, Index outer, Index chunks, Index inner) {
-  const Index columns = outer * inner, stride = Index{gridDim.x} * blockDim.x;
-  for (Index column = Index{blockIdx.x} * blockDim.x + threadIdx.x; column < columns; column += stride) {
-    const Index group = column / inner;
-    W* own = totals + group * chunks * inner + (column - group * inner);
-    W sum = 0;
-    for (Index chunk = 0; chunk < chunks; ++chunk) {
-      const W total = own[chunk * inner];
-      own[chunk * inner] = sum;
-      sum += total;
-    }
-  }
-}
-
-template <class T>
-void scan(const CudaBackend& backend, const Tensor& x, ScanShape shape, const Tensor& y) {
-  using W = Wide<T>;
-  const bool rows = shape.inner == 1;
-  // Blocks without chunks, and the least that is worth a chunk.
-  const Index blocks = rows ? shape.outer : ceil_div(shape.outer * shape.inner, kThreads);
-  const Index least = rows ? kThreads * kScanItems * 4 : 64;
-  shape.chunk = shape.extent;
-  if (blocks * 2 <= kFullGrid && shape.extent >= 2 * least) {
-    const Index chunks = std::min(ceil_div(kFullGrid / 2, blocks), shape.extent / least);
-    shape.chunk = ceil_div(shape.extent, chunks);
-  }
-  shape.chunks = ceil_div(shape.extent, shape.chunk);
-  const auto start = [&](const W* carry, W* totals) {
-    const Index tasks = shape.outer * shape.chunks * shape.inner;
-    const Index grid = std::min(rows ? tasks : ceil_div(tasks, kThreads), kMostBlocks);
-    launch("cumsum", rows ? scan_rows_kernel<T> : scan_columns_kernel<T>, static_cast<unsigned>(grid),
-           kThreads, 0, backend.stream(), any_of<T>(x), any_of<T>(y), shape, carry, totals);
-  };
-  if (shape.chunks == 1) return start(nullptr, nullptr);
-  const Tensor memory = backend.workspace(Shape{shape.outer * shape.chunks * shape.inner}, dtype_of<W>());
-  start(nullptr, memory.data<W>());
-  launch("cumsum", scan_totals_kernel<W>, blocks_for(shape.outer * shape.inner, kWarp), kWarp, 0,
-         backend.stream(), memory.data<W>(), shape.outer, shape.chunks, shape.inner);
-  start(memory.data<W>(), nullptr);
-}
-
-template <class Visitor>
-void with_compute_type(DType x, DType y, const Visitor& visit) {
-  switch (compute_type(x, y)) {
-    case DType::f64:
-      return visit(TypeTag<double>{});
-    case DType::i64:
-      return visit(TypeTag<Index>{});
-    default:
-      return visit(TypeTag<float>{});
-  }
-}
-
 }  // namespace
 
 void CudaBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y,
@@ -811,18 +647,6 @@ void CudaBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, cons
   const Call call{*this, x, plan, {y.raw(), y.dtype(), accumulate && !position, nullptr, y.numel()}};
   const DType result = !position ? y.dtype() : is_floating(x.dtype()) ? x.dtype() : DType::i64;
   with_compute_type(x.dtype(), result, [&]<class T>(TypeTag<T>) { reduce_in<T>(op, call); });
-}
-
-void CudaBackend::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) {
-  const Shape& shape = x.shape();
-  if (x.numel() == 0) return;
-  const ScanShape scanned{.outer = shape.product(0, axis),
-                          .extent = shape[axis],
-                          .inner = shape.product(axis + 1, shape.rank()),
-                          .chunk = 0,
-                          .chunks = 0,
-                          .reverse = reverse};
-  with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) { scan<T>(*this, x, scanned, y); });
 }
 
 }  // namespace tandem::cuda

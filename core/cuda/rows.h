@@ -19,6 +19,10 @@
 
 namespace tandem::cuda {
 
+// What results are computed in before they are rounded.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, Index, double>;
+
 // ---- Sources and targets
 // ----------------------------------------------------------------------------------------------------
 
@@ -66,10 +70,15 @@ struct Any {
   __device__ __forceinline__ int to_boundary(Index) const { return 0; }
 };
 
+template <class C>
+Any<C> any_of(const Tensor& x) {
+  return {x.raw(), x.dtype()};
+}
+
 // Whether packs of `element`-sized values may be read where every run starts a multiple of `inner` elements
 // from `data`.
 inline bool packs_fit(const void* data, Index inner, std::size_t element) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && inner % static_cast<Index>(16 / element) == 0;
+  return is_aligned(data) && inner % static_cast<Index>(16 / element) == 0;
 }
 
 // The smallest power of two that is at least n, within [1, most]; `most` is one itself.
@@ -81,6 +90,33 @@ constexpr int power_of_two_for(Index n, int most) {
 
 // Of a power of two.
 __device__ __forceinline__ int log2_of(int n) { return 31 - __clz(n); }
+
+// ---- Choosing
+// ----------------------------------------------------------------------------------------------------
+
+// Blocks that fill a large GPU once, eight a processor; below a quarter of them a reduction is cut into
+// parts.
+inline constexpr Index kFullGrid = kProcessors * 8;
+inline constexpr Index kMostBlocks = 1 << 20;
+
+// The type that elements of x are computed in, given what is written.
+inline DType compute_type(DType x, DType y) {
+  if (x == DType::f64 || y == DType::f64) return DType::f64;
+  if (is_integral(x) && is_integral(y)) return DType::i64;
+  return x == DType::i64 || x == DType::i32 ? DType::f64 : DType::f32;
+}
+
+template <class Visitor>
+void with_compute_type(DType x, DType y, const Visitor& visit) {
+  switch (compute_type(x, y)) {
+    case DType::f64:
+      return visit(TypeTag<double>{});
+    case DType::i64:
+      return visit(TypeTag<Index>{});
+    default:
+      return visit(TypeTag<float>{});
+  }
+}
 
 // ---- Walking a run
 // ----------------------------------------------------------------------------------------------------

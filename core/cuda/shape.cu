@@ -167,10 +167,6 @@ void visit_walk(const Plan& plan, Visitor&& visit) {
   }
 }
 
-bool is_multiple(const void* address, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
-}
-
 // Whether all strides but the innermost axis's own are multiples of `width`, and its extent too.
 bool divides(const Plan& plan, Index width, bool from, bool to) {
   for (int i = 0; i < plan.rank - 1; ++i) {
@@ -372,8 +368,8 @@ template <class T, template <int> class Op>
 bool transpose(const Plan& plan, const T* x, T* y, cudaStream_t stream) {
   constexpr int kPack = 16 / sizeof(T) < 8 ? 16 / static_cast<int>(sizeof(T)) : 8;
   // Enough blocks to fill the device several times over; a block goes on to further tiles.
-  const auto blocks = [](const Plane& plane) { return std::min<unsigned>(plane.tiles, 132 * 32); };
-  if (is_multiple(x, kPack * sizeof(T)) && is_multiple(y, kPack * sizeof(T))) {
+  const auto blocks = [](const Plane& plane) { return std::min<unsigned>(plane.tiles, kProcessors * 32); };
+  if (is_aligned(x, kPack * sizeof(T)) && is_aligned(y, kPack * sizeof(T))) {
     if (const auto plane = plane_of(plan, kPack)) {
       launch("strided_copy", transpose_kernel<Op<kPack>, T, kPack>, blocks(*plane), kThreads, 0, stream, x, y,
              *plane);
@@ -421,15 +417,10 @@ template <std::size_t kBytes, std::size_t kElement>
 void copy_runs(const Plan& plan, const void* x, void* y, cudaStream_t stream) {
   constexpr Index kWidth = kBytes / kElement;
   if constexpr (kWidth > 1) {
-    if (!is_multiple(x, kBytes) || !is_multiple(y, kBytes) || !divides(plan, kWidth, true, true))
+    if (!is_aligned(x, kBytes) || !is_aligned(y, kBytes) || !divides(plan, kWidth, true, true))
       return copy_runs<kBytes / 2, kElement>(plan, x, y, stream);
   }
-  using Word = std::conditional_t<
-      kBytes == 16, uint4,
-      std::conditional_t<kBytes == 8, std::uint64_t,
-                         std::conditional_t<kBytes == 4, std::uint32_t,
-                                            std::conditional_t<kBytes == 2, std::uint16_t, std::uint8_t>>>>;
-  run_copy<Move<Word>>(plan, kWidth, x, y, stream);
+  run_copy<Move<MemoryWord<kBytes>>>(plan, kWidth, x, y, stream);
 }
 
 // T is an unsigned integer of the element's size.
@@ -445,7 +436,7 @@ void copy_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaS
   }
   if (transpose<T, MoveOf<T>::template Op>(plan, x, y, stream)) return;
   constexpr Index kWidth = Pack<T>::kSize;
-  if (inner.to == 1 && is_multiple(y, 16) && divides(plan, kWidth, false, true)) {
+  if (inner.to == 1 && is_aligned(y, 16) && divides(plan, kWidth, false, true)) {
     Plan packs = plan;
     packs.inner() = {inner.extent / kWidth, inner.from * kWidth, kWidth};
     return visit_walk(packs, [&]<class Int>(const Walk<Int>& walk) {
@@ -463,7 +454,7 @@ void add_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaSt
   const T* x = from.data<T>() + plan.from;
   T* y = to.data<T>() + plan.to;
   const Axis& inner = plan.inner();
-  if (inner.from == 1 && inner.to == 1 && is_multiple(x, 16) && is_multiple(y, 16) &&
+  if (inner.from == 1 && inner.to == 1 && is_aligned(x, 16) && is_aligned(y, 16) &&
       divides(plan, kWidth, true, true))
     return run_copy<Add<T, kWidth>>(plan, kWidth, x, y, stream);
   if (transpose<T, AddOf<T>::template Op>(plan, x, y, stream)) return;

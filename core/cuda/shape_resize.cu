@@ -264,10 +264,8 @@ void run(Call call, const Elements& in, const Elements& out) {
 template <class T>
 bool run_packs(const Call& call) {
   using Packs = TypedPacks<T, float>;
-  const auto aligned = [](const Tensor& tensor) {
-    return reinterpret_cast<std::uintptr_t>(tensor.raw()) % 16 == 0;
-  };
-  if (call.extents.channels % Packs::kWidth != 0 || !aligned(call.in) || !aligned(call.out)) return false;
+  if (call.extents.channels % Packs::kWidth != 0 || !is_aligned(call.in.raw()) || !is_aligned(call.out.raw()))
+    return false;
   run<float>(call, Packs{call.in.data<T>()}, Packs{call.out.data<T>()});
   return true;
 }

@@ -170,7 +170,7 @@ Strided strided_of(const Tensor& x, int axis) {
     s.rows = power_of_two_for(ceil_div(s.extent, 4), kThreads);
     s.columns = kThreads / s.rows;
   } else {
-    const bool shared = s.extent >= 64 || (s.extent >= 8 && s.vectors() < 132 * kThreads);
+    const bool shared = s.extent >= 64 || (s.extent >= 8 && s.vectors() < kProcessors * kThreads);
     s.columns = power_of_two_for(s.vectors(), shared ? kWarp : kThreads);
     s.rows = power_of_two_for(s.extent, kThreads / s.columns);
   }
@@ -256,8 +256,6 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Choosing
 // ----------------------------------------------------------------------------------------------------
 
-bool aligned(const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0; }
-
 template <class... Tensors>
 bool all_of_type(DType dtype, const Tensors&... tensors) {
   return ((tensors.dtype() == dtype) && ...);
@@ -281,11 +279,6 @@ bool visit_common(const Visitor& visit, const Tensor& x, const Tensors&... other
   return false;
 }
 
-template <class C>
-Any<C> any_of(const Tensor& x) {
-  return {x.raw(), x.dtype()};
-}
-
 template <class S>
 Typed<S> typed(const Tensor& x) {
   return {x.data<S>()};
@@ -302,7 +295,7 @@ void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
-    const bool packed = s.extent % kPack == 0 && aligned(x) && aligned(y);
+    const bool packed = s.extent % kPack == 0 && is_aligned(x.raw()) && is_aligned(y.raw());
     const Layout layout = layout_of(s.extent, packed ? kPack : 1, kForwardThreads);
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(x), typed<S>(y));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
@@ -327,7 +320,8 @@ void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
-    const bool packed = s.extent % kPack == 0 && aligned(y) && aligned(dy) && aligned(dx);
+    const bool packed =
+        s.extent % kPack == 0 && is_aligned(y.raw()) && is_aligned(dy.raw()) && is_aligned(dx.raw());
     const Layout layout = layout_of(s.extent, packed ? kPack : 1, kBackwardThreads);
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(y), typed<S>(dy), typed<S>(dx));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {

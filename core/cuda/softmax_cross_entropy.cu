@@ -25,7 +25,6 @@ namespace {
 
 constexpr int kNeverFlush = 1 << 30;
 constexpr int kMostThreads = 512;
-constexpr Index kMostBlocks = 1 << 20;
 
 // The targets as i64, whichever integer type they have.
 struct Targets {
@@ -195,11 +194,6 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Choosing
 // ----------------------------------------------------------------------------------------------------
 
-template <class C>
-Any<C> any_of(const Tensor& x) {
-  return {x.raw(), x.dtype()};
-}
-
 // Calls visit with readers of both tensors: typed ones where their types agree and both lie alike to 16
 // bytes.
 template <class Visitor>
@@ -224,10 +218,10 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
   visit_elements(logits, logits, [&]<class Logits>(const Logits& x, const Logits&) {
     using C = typename Logits::Element;
     const Index steps = ceil_div(classes, Logits::kWidth);
-    const bool few = rows * kWarp < 132 * 512;
+    const bool few = rows * kWarp < kProcessors * 512;
     int threads = kThreads, group = power_of_two_for(ceil_div(steps, 2), kWarp);
     if (steps >= 1024 || (steps >= 128 && few)) {
-      if (steps >= 2048 && rows < 132 * 4) threads = kMostThreads;
+      if (steps >= 2048 && rows < kProcessors * 4) threads = kMostThreads;
       group = threads;
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);

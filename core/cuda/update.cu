@@ -1,17 +1,12 @@
-// The update family: the formulas of core/kernels/update.h over flat buffers.
+// The update of parameters: the formulas of core/kernels/update.h over flat buffers.
 //
-// Ranges travel as arguments of a kernel, up to kRanges in a launch, and are cut into pieces of a fixed size
-// that blocks of threads take one by one, so that many small parameters cost no more than one large one. What
-// a step decides stays on the device: a kernel that must do nothing in a skipped step reads that itself. Sums
-// are f64, taken by thread, by block and then over blocks, each in an order that follows from the ranges
-// alone. The passes are bound by memory: a check reads 4 bytes an element, SGD with momentum moves 20, Adam
-// 28, and 2 more each with a working copy; LARS 28 and LAMB 40 in two passes.
+// What a step decides stays on the device: a kernel that must do nothing in a skipped step reads that itself.
+// Sums are f64, taken by thread, by block and then over blocks, each in an order that follows from the ranges
+// alone. The passes are bound by memory: SGD with momentum moves 20 bytes an element, Adam 28, and 2 more
+// each with a working copy; LARS 28 and LAMB 40 in two passes.
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -19,8 +14,8 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/update_ranges.h"
 #include "core/error.h"
-#include "core/kernels/loss_scale.h"
 #include "core/kernels/philox.h"
 #include "core/kernels/rounding.h"
 #include "core/kernels/update.h"
@@ -35,15 +30,7 @@ using kernels::UpdateConstants;
 // ---- Ranges as arguments
 // ----------------------------------------------------------------------------------------------------
 
-constexpr int kRanges = 176;    // of a launch: with the other arguments they stay below 4 KB
-constexpr Index kPiece = 4096;  // elements
 constexpr int kConstantsThreads = (kRanges + kWarp - 1) / kWarp * kWarp;
-
-struct Chunk {
-  std::int32_t ranges, pieces;
-  Index first[kRanges], count[kRanges];
-  std::int32_t end[kRanges];  // pieces of the ranges up to and with this one
-};
 
 // What else the constants of an update depend on, and where its pieces lie.
 struct Settings {
@@ -53,29 +40,7 @@ struct Settings {
   std::int32_t end[kRanges];
   bool adapt[kRanges];
 };
-static_assert(sizeof(Chunk) <= 3600 && sizeof(Settings) <= 3600);
-
-// Calls use(chunk, its ranges) for as many chunks as it takes.
-template <class Use>
-void for_chunks(std::span<const UpdateRange> ranges, Index limit, const Use& use) {
-  Chunk chunk;
-  for (std::size_t at = 0; at < ranges.size(); at += kRanges) {
-    const auto part = ranges.subspan(at, std::min<std::size_t>(kRanges, ranges.size() - at));
-    chunk.ranges = static_cast<std::int32_t>(part.size());
-    Index pieces = 0;
-    for (std::size_t r = 0; r < part.size(); ++r) {
-      const UpdateRange& range = part[r];
-      ensure(range.first >= 0 && range.count >= 0 && range.first + range.count <= limit, "update",
-             "range {} to {} exceeds a buffer of {} elements", range.first, range.first + range.count, limit);
-      pieces += ceil_div(range.count, kPiece);
-      chunk.first[r] = range.first;
-      chunk.count[r] = range.count;
-      chunk.end[r] = static_cast<std::int32_t>(pieces);
-    }
-    chunk.pieces = static_cast<std::int32_t>(pieces);
-    use(chunk, part);
-  }
-}
+static_assert(sizeof(Settings) <= 3600);
 
 Settings settings_of(const Chunk& chunk, std::span<const UpdateRange> ranges) {
   Settings s{};
@@ -97,235 +62,6 @@ __device__ __forceinline__ UpdateRange range_of(const Settings& s, int r) {
   range.weight_decay = s.weight_decay[r];
   range.adapt = s.adapt[r];
   return range;
-}
-
-struct Piece {
-  int range;
-  Index first;
-  int count;
-};
-
-__device__ __forceinline__ Piece piece_of(const Chunk& chunk, int piece) {
-  int range = 0, last = chunk.ranges - 1;  // the first whose end lies behind the piece
-  while (range < last) {
-    const int middle = (range + last) / 2;
-    if (chunk.end[middle] > piece) {
-      last = middle;
-    } else {
-      range = middle + 1;
-    }
-  }
-  const Index offset = Index{piece - (range == 0 ? 0 : chunk.end[range - 1])} * kPiece;
-  const Index rest = chunk.count[range] - offset;
-  return {range, chunk.first[range] + offset, static_cast<int>(rest < kPiece ? rest : kPiece)};
-}
-
-template <int kWidth>
-using Width = std::integral_constant<int, kWidth>;
-
-// Calls visit(Width<n>, i) for n neighbouring elements at a time, from element i of the buffers on: kWidth of
-// them where the buffers allow it (`packs`) and the piece starts at a multiple, and single ones elsewhere.
-template <int kWidth, class Visit>
-__device__ __forceinline__ void walk(const Piece& piece, bool packs, const Visit& visit) {
-  int done = 0;
-  if (packs && piece.first % kWidth == 0) {
-    done = piece.count / kWidth * kWidth;
-#pragma unroll 2
-    for (int i = threadIdx.x * kWidth; i < done; i += kThreads * kWidth)
-      visit(Width<kWidth>{}, piece.first + i);
-  }
-  for (int i = done + threadIdx.x; i < piece.count; i += kThreads) visit(Width<1>{}, piece.first + i);
-}
-
-template <int kWidth, class T>
-__device__ __forceinline__ Pack<T, kWidth> fetch(const T* address) {
-  return *reinterpret_cast<const Pack<T, kWidth>*>(address);
-}
-// Four floats by the instruction for four: behind branches nvcc leaves the stores of members apart.
-template <int kWidth, class T>
-__device__ __forceinline__ void put(T* address, const Pack<T, kWidth>& values) {
-  if constexpr (std::is_same_v<T, float> && kWidth == 4) {
-    __stwb(reinterpret_cast<float4*>(address),
-           make_float4(values.value[0], values.value[1], values.value[2], values.value[3]));
-  } else {
-    *reinterpret_cast<Pack<T, kWidth>*>(address) = values;
-  }
-}
-
-bool aligned(const void* address, std::size_t to = 16) {
-  return reinterpret_cast<std::uintptr_t>(address) % to == 0;
-}
-
-StepState* state_of(const Tensor& state) {
-  ensure(state.dtype() == DType::u8 && state.bytes() == sizeof(StepState), "update", "{} is not a step state",
-         to_string(state));
-  return static_cast<StepState*>(state.raw());
-}
-
-ScaleState* scale_of(const Tensor& scale) {
-  ensure(scale.dtype() == DType::u8 && scale.bytes() == sizeof(ScaleState), "update",
-         "{} is not a loss scale", to_string(scale));
-  return static_cast<ScaleState*>(scale.raw());
-}
-
-template <class T>
-T* room(const Tensor& workspace) {
-  return static_cast<T*>(workspace.raw());
-}
-template <class T>
-Shape bytes_for(Index count) {
-  return {count * static_cast<Index>(sizeof(T))};
-}
-
-// ---- What is gathered from gradients
-// ----------------------------------------------------------------------------------------------------
-
-struct Gathered {
-  double squares, greatest;
-  unsigned bad;
-};
-
-struct Greater {
-  template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-
-// By all threads of a block.
-__device__ __forceinline__ void gather(double squares, double greatest, unsigned bad, Gathered& result) {
-  __shared__ double doubles[kWarp];
-  __shared__ unsigned counts[kWarp];
-  squares = block_reduce(squares, 0.0, doubles, Sum{});
-  greatest = block_reduce(greatest, 0.0, doubles, Greater{});
-  bad = block_reduce(bad, 0u, counts, Sum{});
-  if (threadIdx.x == 0) result = {squares, greatest, bad};
-}
-
-template <class T, bool kMagnitude>
-__global__ void __launch_bounds__(kThreads)
-    check_kernel(const __grid_constant__ Chunk chunk, const T* x, bool packs, double divisor, bool unscaled,
-                 const ScaleState* scale, Gathered* gathered) {
-  ScaleState from;
-  if (!unscaled) from.value = scale->value;
-  const T factor = static_cast<T>(kernels::unscale_factor(from, divisor, unscaled));
-  constexpr T kGreatest = std::numeric_limits<T>::max();
-  double squares = 0.0;
-  T greatest = 0;
-  unsigned bad = 0;
-  for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<Pack<T>::kSize>(piece_of(chunk, p), packs, [&](auto width, Index i) {
-      constexpr int kWidth = width();
-      const Pack<T, kWidth> values = fetch<kWidth>(x + i);
-#pragma unroll
-      for (const T element : values.value) {
-        const T value = element * factor;
-        squares += static_cast<double>(value) * static_cast<double>(value);
-        const T size = std::abs(value);
-        const bool finite = size <= kGreatest;
-        bad += !finite;
-        if constexpr (kMagnitude) greatest = finite && size > greatest ? size : greatest;
-      }
-    });
-  }
-  gather(squares, static_cast<double>(greatest), bad, gathered[blockIdx.x]);
-}
-
-__device__ __forceinline__ std::int32_t saturating_sum(std::int32_t count, unsigned long long more) {
-  constexpr unsigned long long kMost = std::numeric_limits<std::int32_t>::max();
-  const unsigned long long sum = static_cast<unsigned long long>(count) + more;
-  return static_cast<std::int32_t>(sum < kMost ? sum : kMost);
-}
-
-// One block: adds what the blocks of a pass found to the state. `attributed` is a scale whose overflow a
-// non-finite value is, or null.
-__global__ void __launch_bounds__(kThreads)
-    gathered_kernel(const Gathered* gathered, int count, StepState* state, ScaleState* attributed) {
-  __shared__ double doubles[kWarp];
-  __shared__ unsigned long long counts[kWarp];
-  double squares = 0.0, greatest = 0.0;
-  unsigned long long bad = 0;
-  for (int i = threadIdx.x; i < count; i += kThreads) {
-    squares += gathered[i].squares;
-    greatest = Greater{}(greatest, gathered[i].greatest);
-    bad += gathered[i].bad;
-  }
-  squares = block_reduce(squares, 0.0, doubles, Sum{});
-  greatest = block_reduce(greatest, 0.0, doubles, Greater{});
-  bad = block_reduce(bad, 0ull, counts, Sum{});
-  if (threadIdx.x != 0) return;
-  state->sum_of_squares += squares;
-  state->amax = Greater{}(state->amax, greatest);
-  state->non_finite = saturating_sum(state->non_finite, bad);
-  if (attributed != nullptr && bad != 0) ++attributed->found;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    unscale_kernel(const __grid_constant__ Chunk chunk, const float* x, float* y, bool packs, double divisor,
-                   bool add, const ScaleState* scale, Gathered* gathered) {
-  ScaleState from;
-  from.value = scale->value;
-  const float factor = static_cast<float>(kernels::unscale_factor(from, divisor, false));
-  unsigned bad = 0;
-  for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<4>(piece_of(chunk, p), packs, [&](auto width, Index i) {
-      constexpr int kWidth = width();
-      Pack<float, kWidth> values = fetch<kWidth>(x + i), sums{};
-      if (add) sums = fetch<kWidth>(static_cast<const float*>(y) + i);
-#pragma unroll
-      for (int l = 0; l < kWidth; ++l) {
-        const float value = values.value[l] * factor;
-        bad += !std::isfinite(value);
-        values.value[l] = add ? sums.value[l] + value : value;
-      }
-      put<kWidth>(y + i, values);
-    });
-  }
-  gather(0.0, 0.0, bad, gathered[blockIdx.x]);
-}
-
-// Writes only where something was repaired.
-__global__ void __launch_bounds__(kThreads)
-    sanitize_kernel(const __grid_constant__ Chunk chunk, float* x, bool packs, float floor,
-                    const ScaleState* scale) {
-  constexpr float kGreatest = 65504.0f;
-  const bool at_floor = scale->value <= floor;
-  for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<4>(piece_of(chunk, p), packs, [&](auto width, Index i) {
-      constexpr int kWidth = width();
-      Pack<float, kWidth> values = fetch<kWidth>(static_cast<const float*>(x) + i);
-      bool repaired = false;
-#pragma unroll
-      for (float& value : values.value) {
-        if (std::isfinite(value)) continue;
-        if (std::isinf(value)) {
-          value = std::copysign(kGreatest, value);
-          repaired = true;
-        } else if (at_floor) {
-          value = 0.0f;
-          repaired = true;
-        }
-      }
-      if (repaired) put<kWidth>(x + i, values);
-    });
-  }
-}
-
-// ---- One thread
-// ----------------------------------------------------------------------------------------------------
-
-template <class T>
-__global__ void note_loss_kernel(const T* loss, ScaleState* scale) {
-  if (!std::isfinite(*loss)) ++scale->forward_non_finite;
-}
-
-__global__ void decide_kernel(StepRules rules, const double* table, std::int64_t entries, StepState* state,
-                              ScaleState* scale) {
-  kernels::decide_step(rules, table, entries, *state, *scale);
-}
-
-__global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
-  kernels::update_scale(rules, *scale);
 }
 
 // ---- Update
@@ -362,10 +98,6 @@ __global__ void __launch_bounds__(kConstantsThreads)
   }
   __syncthreads();  // every count is read
   if (last) counts[slot] = updates + 1;
-}
-
-__device__ __forceinline__ float rounded(float value, DType dtype) {
-  return dtype == DType::f16 ? widen(convert<Half>(value)) : widen(convert<BFloat16>(value));
 }
 
 template <int kWidth>
@@ -596,154 +328,12 @@ Buffers buffers_of(const UpdateBuffers& buffers) {
             .working_dtype = working.defined() ? working.dtype() : DType::f32,
             .rounding = buffers.rounding,
             .packs = false};
-  p.packs = aligned(p.gradient) && aligned(p.master) && aligned(p.moment1) && aligned(p.moment2) &&
-            aligned(p.moment3) && aligned(p.working, 8);
+  p.packs = is_aligned(p.gradient) && is_aligned(p.master) && is_aligned(p.moment1) &&
+            is_aligned(p.moment2) && is_aligned(p.moment3) && is_aligned(p.working, 8);
   return p;
 }
 
-// ---- After the step
-// ----------------------------------------------------------------------------------------------------
-
-using Bytes = Pack<std::uint8_t>;
-
-__global__ void commit_kernel(std::uint8_t* source, std::uint8_t* target, Index packs, Index count,
-                              const StepState* state) {
-  const bool skip = state->skip != 0;
-  const std::uint8_t* const from = skip ? target : source;
-  std::uint8_t* const to = skip ? source : target;
-  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
-  for (Index p = first; p < packs; p += stride)
-    reinterpret_cast<Bytes*>(to)[p] = reinterpret_cast<const Bytes*>(from)[p];
-  for (Index i = packs * Bytes::kSize + first; i < count; i += stride) to[i] = from[i];
-}
-
-__global__ void average_kernel(const float* x, float* y, Index packs, Index count, AverageRule rule,
-                               const StepState* state) {
-  if (state->skip != 0) return;
-  const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, *state));
-  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
-  for (Index p = first; p < packs; p += stride) {
-    const Pack<float> value = fetch<4>(x + 4 * p);
-    Pack<float> average = fetch<4>(static_cast<const float*>(y) + 4 * p);
-#pragma unroll
-    for (int l = 0; l < 4; ++l) average.value[l] += rest * (value.value[l] - average.value[l]);
-    put<4>(y + 4 * p, average);
-  }
-  for (Index i = 4 * packs + first; i < count; i += stride) y[i] += rest * (x[i] - y[i]);
-}
-
-// ---- In place
-// ----------------------------------------------------------------------------------------------------
-
-struct RoundTo {
-  DType dtype;
-  __device__ __forceinline__ float operator()(float value) const { return rounded(value, dtype); }
-};
-
-template <class T>
-struct ScaleAndLimit {
-  T factor, limit;
-  __device__ __forceinline__ T operator()(T x) const {
-    const T value = x * factor;
-    const T low = value < -limit ? -limit : value;
-    return low > limit ? limit : low;
-  }
-};
-
-template <class T, class Change>
-__global__ void in_place_kernel(T* x, Index packs, Index count, Change change) {
-  constexpr int kWidth = Pack<T>::kSize;
-  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
-  for (Index p = first; p < packs; p += stride) {
-    Pack<T> values = fetch<kWidth>(static_cast<const T*>(x) + p * kWidth);
-#pragma unroll
-    for (T& value : values.value) value = change(value);
-    put<kWidth>(x + p * kWidth, values);
-  }
-  for (Index i = packs * kWidth + first; i < count; i += stride) x[i] = change(x[i]);
-}
-
-template <class T, class Change>
-void change_in_place(std::string_view name, const Tensor& x, Change change, cudaStream_t stream) {
-  const Index count = x.numel();
-  if (count == 0) return;
-  const Index packs = aligned(x.raw()) ? count / Pack<T>::kSize : 0;
-  launch(name, in_place_kernel<T, Change>, blocks_for(count, Index{kThreads} * Pack<T>::kSize), kThreads, 0,
-         stream, x.data<T>(), packs, count, change);
-}
-
 }  // namespace
-
-void CudaBackend::note_loss(const Tensor& loss, const Tensor& scale) {
-  ScaleState* const to = scale_of(scale);
-  if (loss.dtype() == DType::f64) {
-    launch("note_loss", note_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), to);
-  } else {
-    launch("note_loss", note_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), to);
-  }
-}
-
-void CudaBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                                  const GradientCheck& rules, const Tensor& state, const Tensor& scale) {
-  StepState* const step = state_of(state);
-  const ScaleState* const from = rules.unscaled ? nullptr : scale_of(scale);
-  const auto run = [&]<class T>(TypeTag<T>) {
-    const T* const x = gradient.data<T>();
-    for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
-      if (chunk.pieces == 0) return;
-      const unsigned blocks = blocks_for(chunk.pieces, 1);
-      const Tensor memory = workspace(bytes_for<Gathered>(blocks), DType::u8);
-      Gathered* const gathered = room<Gathered>(memory);
-      launch("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>, blocks,
-             kThreads, 0, stream_, chunk, x, aligned(x), rules.divisor, rules.unscaled, from, gathered);
-      launch("check_gradients", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks),
-             step, nullptr);
-    });
-  };
-  gradient.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
-}
-
-void CudaBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                          const UnscaleOptions& options, const Tensor& target, const Tensor& state,
-                          const Tensor& scale) {
-  ScaleState* const from = scale_of(scale);
-  StepState* const step = state_of(state);
-  const float* const x = gradient.data<float>();
-  float* const y = target.data<float>();
-  for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
-    if (chunk.pieces == 0) return;
-    const unsigned blocks = blocks_for(chunk.pieces, 1);
-    const Tensor memory = workspace(bytes_for<Gathered>(blocks), DType::u8);
-    Gathered* const gathered = room<Gathered>(memory);
-    launch("unscale", unscale_kernel, blocks, kThreads, 0, stream_, chunk, x, y, aligned(x) && aligned(y),
-           options.divisor, options.add, from, gathered);
-    launch("unscale", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks), step,
-           options.attribute ? from : nullptr);
-  });
-}
-
-void CudaBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
-                           const Tensor& scale) {
-  const ScaleState* const from = scale_of(scale);
-  float* const x = gradient.data<float>();
-  for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
-    if (chunk.pieces == 0) return;
-    launch("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, stream_, chunk, x,
-           aligned(x), floor, from);
-  });
-}
-
-void CudaBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                         const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
-         to_string(lr_table));
-  launch("decide", decide_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(), lr_table.numel() - 1,
-         state_of(state), scale_of(scale));
-}
-
-void CudaBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {
-  launch("update_scale", update_scale_kernel, 1, 1, 0, stream_, rules, scale_of(scale));
-}
 
 void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
                          const UpdateBuffers& buffers, const Tensor& state) {
@@ -775,42 +365,6 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
     }
     launch("update", pass.kernel, blocks, kThreads, 0, stream_, chunk, p, constants, step);
   });
-}
-
-void CudaBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
-         to_string(source), to_string(target));
-  const Index count = static_cast<Index>(source.bytes());
-  if (count == 0) return;
-  const Index packs = aligned(source.raw()) && aligned(target.raw()) ? count / Bytes::kSize : 0;
-  launch("commit", commit_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-         static_cast<std::uint8_t*>(source.raw()), static_cast<std::uint8_t*>(target.raw()), packs, count,
-         state_of(state));
-}
-
-void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
-                                 const Tensor& state) {
-  ensure(value.numel() == average.numel(), "update_average", "{} beside {}", to_string(value),
-         to_string(average));
-  const Index count = value.numel();
-  if (count == 0) return;
-  const Index packs = aligned(value.raw()) && aligned(average.raw()) ? count / 4 : 0;
-  launch("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-         value.data<float>(), average.data<float>(), packs, count, rule, state_of(state));
-}
-
-void CudaBackend::round_to(const Tensor& x, DType dtype) {
-  ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
-  change_in_place<float>("round_to", x, RoundTo{dtype}, stream_);
-}
-
-void CudaBackend::scale_and_limit(const Tensor& x, double factor, double limit) {
-  if (x.dtype() == DType::f64) {
-    change_in_place<double>("scale_and_limit", x, ScaleAndLimit<double>{factor, limit}, stream_);
-  } else {
-    const ScaleAndLimit<float> change{static_cast<float>(factor), static_cast<float>(limit)};
-    change_in_place<float>("scale_and_limit", x, change, stream_);
-  }
 }
 
 }  // namespace tandem::cuda

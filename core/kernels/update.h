@@ -44,7 +44,8 @@ TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int
     ++state.applied;
     state.consecutive_skips = 0;
   }
-  state.sum_of_squares = state.amax = 0.0;
+  state.loss = state.loss_sum / rules.loss_weight;
+  state.loss_sum = state.sum_of_squares = state.amax = 0.0;
   state.non_finite = 0;
 }
 

@@ -14,6 +14,7 @@
 using namespace tandem;
 using namespace tandem::cuda::dnn;
 using Catch::Matchers::Contains;
+using tandem::cuda::Rules;
 
 namespace {
 

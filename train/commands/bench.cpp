@@ -1,5 +1,5 @@
 // The training step alone: one synthetic batch that stays on the device. With --serve also end to end, with
-// batches from the loader.
+// batches from the loader. On an asynchronous device steps are timed in blocks, so that it never waits.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -40,28 +40,42 @@ struct Measured {
 
 class Bench {
  public:
-  explicit Bench(const config::Loaded& loaded) : config_(loaded.config) {
+  explicit Bench(const config::Loaded& loaded)
+      : config_(loaded.config), device_(train::device_of(loaded.config)) {
     const train::DataDescription data = train::describe_data(config_);
     const auto pipeline =
         datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
     model_ = train::make_model(loaded, data, pipeline.output_shape());
     precision_ = train::make_plan(loaded, *model_);
     task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
+    model_->to(device_);
     optimizer_ = train::make_optimizer(config_, *model_);
     optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
     step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
+    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed)
+                 .to(device_);
+    const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
+      return std::make_unique<train::StepRunner>(*model_, *precision_, *task_, *step_, phases,
+                                                 train::StepRunnerOptions{.seed = seed, .graphs = graphs});
+    };
+    runner_ = runner(host_phases_, train::graph_use(config_));
+    timed_runner_ = runner(phases_, train::GraphUse::off);
+    phases_.wait_for(backend_for(device_));
   }
 
   Measured measure(std::int64_t warmup, std::int64_t steps) {
-    for (std::int64_t i = 0; i < warmup; ++i) step();
+    for (std::int64_t i = 0; i < warmup; ++i) step(*runner_, host_phases_);
     Measured measured;
-    for (std::int64_t i = 0; i < steps; ++i) {
+    const std::int64_t block = backend_for(device_).records() ? kBlock : 1;
+    for (std::int64_t i = 0; block > 1 && i < steps; i += block)
+      measured.step_ms.push_back(1e3 * seconds_of(block) / static_cast<double>(block));
+    const std::int64_t timed = block > 1 ? kBlock : steps;
+    for (std::int64_t i = 0; i < timed; ++i) {
       phases_.clear();
-      step();
-      measured.step_ms.push_back(1e3 * phases_.total());
+      step(*timed_runner_, phases_);
+      if (block == 1) measured.step_ms.push_back(1e3 * phases_.total());
       for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
         measured.phases_ms[p].push_back(1e3 * phases_.seconds(static_cast<train::Phase>(p)));
     }
@@ -70,17 +84,19 @@ class Bench {
     return measured;
   }
 
+  Device device() const { return device_; }
+
   // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
   // of the data set; otherwise there is one synthetic batch.
   Json block(bool from_loader, std::int64_t steps) {
     if (from_loader && !loader_) {
       open_loader();
-      for (int i = 0; i < kLoaderWarmup; ++i) step(true);
+      for (int i = 0; i < kLoaderWarmup; ++i) step(*runner_, host_phases_, true);
     }
     const optim::StepReport before = step_->synchronize();
     items_ = 0;
     const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < steps; ++i) step(from_loader);
+    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_, from_loader);
     const std::int64_t applied = step_->synchronize().applied - before.applied;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return {
@@ -89,6 +105,7 @@ class Bench {
 
  private:
   static constexpr int kLoaderWarmup = 2;
+  static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
 
   void open_loader() {
     const datasets::Splits splits = train::open_data(config_);
@@ -100,7 +117,16 @@ class Bench {
                                 .drop_last = data.drop_last && splits.train->size() >= data.batch_size,
                                 .threads = static_cast<int>(data.workers),
                                 .prefetch = static_cast<int>(data.prefetch),
-                                .seed = static_cast<std::uint64_t>(config_.seed)});
+                                .seed = static_cast<std::uint64_t>(config_.seed),
+                                .device = device_});
+  }
+
+  double seconds_of(std::int64_t steps) {
+    backend_for(device_).synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_);
+    backend_for(device_).synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   datasets::Batch next_batch(bool from_loader) {
@@ -109,38 +135,19 @@ class Bench {
     return batch ? *std::move(batch) : *loader_->next();  // the next epoch
   }
 
-  // Each phase ends when the device has done its work.
-  void finish(train::Phase phase) {
-    backend_for({}).synchronize();
-    phases_.finish(phase);
-  }
-
-  void step(bool from_loader = false) {
-    using train::Phase;
-    phases_.start();
+  void step(train::StepRunner& runner, train::PhaseTimer& phases, bool from_loader = false) {
+    phases.start();
     for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
-      const RandomScope random(static_cast<std::uint64_t>(config_.seed),
-                               static_cast<std::uint32_t>(step_->attempted()),
-                               static_cast<std::uint32_t>(micro));
       const datasets::Batch batch = next_batch(from_loader);
       items_ += batch.size();
-      finish(Phase::data);
-      Tensor loss;
-      {
-        const amp::Autocast autocast(*precision_);
-        const Tensor output = (*model_)(batch.images);
-        finish(Phase::forward);
-        loss = task_->loss(output, batch);
-        finish(Phase::loss);
-      }
-      step_->backward(loss, static_cast<double>(batch.size()));
-      finish(Phase::backward);
+      phases.finish(train::Phase::data);
+      runner.backward(batch);
     }
-    step_->apply();
-    finish(Phase::update);
+    runner.apply();
   }
 
   const config::Config& config_;
+  const Device device_;
   nn::ModulePtr model_;
   std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<train::Task> task_;
@@ -149,11 +156,12 @@ class Bench {
   datasets::Batch batch_;
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;
-  train::PhaseTimer phases_;
+  train::PhaseTimer phases_, host_phases_;  // of the device's work; of the host's, which nobody reads
+  std::unique_ptr<train::StepRunner> runner_, timed_runner_;
 };
 
-Json memory_json() {
-  const MemoryFigures memory = host_allocator().figures();
+Json memory_json(Device device) {
+  const MemoryFigures memory = backend_for(device).memory();
   Json kinds = Json::object();
   for (int kind = 0; kind < kMemoryKindCount; ++kind)
     kinds[std::string(name_of(static_cast<MemoryKind>(kind)))] =
@@ -171,7 +179,7 @@ void serve(Bench& bench, std::int64_t warmup) {
   answer({{"ready", true}});
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {
-      answer(memory_json());
+      answer(memory_json(bench.device()));
       continue;
     }
     const std::size_t space = line.find(' ');
@@ -183,9 +191,9 @@ void serve(Bench& bench, std::int64_t warmup) {
   }
 }
 
-Json as_json(const config::Loaded& loaded, const Measured& measured) {
+Json as_json(const config::Loaded& loaded, const Measured& measured, Device device) {
   const auto& config = loaded.config;
-  const Json memory = memory_json();
+  const Json memory = memory_json(device);
   Json phases = Json::object();
   for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
     phases[train::kPhaseNames[p]] = quantile(measured.phases_ms[p], 0.5);
@@ -193,7 +201,7 @@ Json as_json(const config::Loaded& loaded, const Measured& measured) {
   const double items = static_cast<double>(config.data.batch_size * config.accumulate);
   return {{"config", config.name},
           {"precision", config.precision.label()},
-          {"device", to_string(Device{})},
+          {"device", to_string(device)},
           {"threads", cpu::threads()},
           {"batch_size", config.data.batch_size},
           {"items_per_s", 1e3 * items / median},
@@ -234,7 +242,7 @@ int bench(const BenchArguments& arguments) {
     serve(bench, arguments.warmup);
     return 0;
   }
-  const Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps));
+  const Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench.device());
   if (arguments.json) {
     fmt::print("{}\n", result.dump());
   } else {

@@ -27,6 +27,7 @@ int eval(const EvalArguments& arguments) {
   const auto run = train::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
+  const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) train::weights_path(run, arguments.weights);  // before the data is read
   const auto splits = train::open_data(loaded.config);
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
@@ -37,10 +38,11 @@ int eval(const EvalArguments& arguments) {
   auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
   const Shape sample = pipeline.output_shape();
   datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
-                          {.batch_size = *loaded.config.data.eval_batch_size});
+                          {.batch_size = *loaded.config.data.eval_batch_size, .device = device});
   const auto model = train::make_model(loaded, train::describe_data(splits), sample);
   train::load_run_weights(run, which, *model);
   const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
+  model->to(device);
   const amp::Precision precision =
       arguments.in_precision ? train::precision_of(loaded.config) : amp::Precision::fp32();
   const amp::Plan plan(precision, *model);

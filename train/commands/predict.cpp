@@ -126,6 +126,8 @@ int predict(const PredictArguments& arguments) {
   const Preparation preparation(data, train::augmentations(loaded.config));
   const auto model = train::make_model(loaded, data, preparation.output_shape());
   train::load_run_weights(run, which, *model);
+  const Device device = train::device_of(loaded.config);
+  model->to(device);
   model->eval();
 
   std::vector<Input> inputs;
@@ -140,7 +142,7 @@ int predict(const PredictArguments& arguments) {
     const Index each = preparation.output_shape().numel();
     for (std::size_t i = 0; i < count; ++i)
       preparation.apply(inputs[first + i], batch.data<float>() + static_cast<Index>(i) * each);
-    const Tensor scores = softmax((*model)(batch));
+    const Tensor scores = softmax((*model)(batch.to(device)));
     const std::vector<float> probabilities = scores.to_vector<float>();
     const auto classes = static_cast<std::size_t>(scores.size(1));
     for (std::size_t i = 0; i < count; ++i)

@@ -196,6 +196,8 @@ struct Config {
   std::int64_t seed = 1;
   std::int64_t init_ulps = 0;
   std::string device = "auto";
+  bool allow_tf32 = true, deterministic = false, autotune = true;
+  std::string cuda_graph = "auto";
   std::optional<std::int64_t> threads;
   std::string run_dir = "runs/{name}-{time}";
   static const Schema& schema();

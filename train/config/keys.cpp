@@ -340,7 +340,19 @@ const Schema& Config::schema() {
                "initial weights moved up or down at random by so many units in the last place: the floor "
                "that chance sets; 0: none",
                between(0, 1 << 20))
-          .key("device", &Config::device, "auto: a GPU when there is one", one_of({"auto", "cpu"}))
+          .key("device", &Config::device, "where to compute; auto: on a GPU when there is one",
+               one_of({"auto", "cpu", "cuda"}))
+          .key("allow_tf32", &Config::allow_tf32,
+               "on a GPU, products of FP32 numbers may round them to TF32, with 10 bits of mantissa")
+          .key("deterministic", &Config::deterministic,
+               "on a GPU, only algorithms that give the same bits in every run; a CPU always does")
+          .key(
+              "autotune", &Config::autotune,
+              "on a GPU, algorithms are chosen by timing them, and the choice is kept with the run; not with "
+              "deterministic")
+          .key("cuda_graph", &Config::cuda_graph,
+               "on a GPU, steps are recorded once and done as one piece; auto: where that is possible",
+               one_of({"auto", "on", "off"}))
           .key("threads", &Config::threads, "threads of a computation",
                {.min = 1, .max = 1024, .keyword = "auto"})
           .key("run_dir", &Config::run_dir, "directory of the run; {name} and {time} are replaced");

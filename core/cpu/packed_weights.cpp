@@ -1,4 +1,6 @@
-#include "core/cpu/plan.h"
+#include "core/cpu/packed_weights.h"
+
+#include <unordered_map>
 
 namespace tandem::cpu {
 

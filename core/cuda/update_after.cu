@@ -1,0 +1,128 @@
+// What follows the update of parameters (commit, averages), and changes of a buffer in place. Bound by
+// memory.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/cuda/update_ranges.h"
+#include "core/error.h"
+#include "core/kernels/update.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// ---- After the step
+// ----------------------------------------------------------------------------------------------------
+
+using Bytes = Pack<std::uint8_t>;
+
+__global__ void commit_kernel(std::uint8_t* source, std::uint8_t* target, Index packs, Index count,
+                              const StepState* state) {
+  const bool skip = state->skip != 0;
+  const std::uint8_t* const from = skip ? target : source;
+  std::uint8_t* const to = skip ? source : target;
+  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
+  for (Index p = first; p < packs; p += stride)
+    reinterpret_cast<Bytes*>(to)[p] = reinterpret_cast<const Bytes*>(from)[p];
+  for (Index i = packs * Bytes::kSize + first; i < count; i += stride) to[i] = from[i];
+}
+
+__global__ void average_kernel(const float* x, float* y, Index packs, Index count, AverageRule rule,
+                               const StepState* state) {
+  if (state->skip != 0) return;
+  const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, *state));
+  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
+  for (Index p = first; p < packs; p += stride) {
+    const Pack<float> value = fetch<4>(x + 4 * p);
+    Pack<float> average = fetch<4>(static_cast<const float*>(y) + 4 * p);
+#pragma unroll
+    for (int l = 0; l < 4; ++l) average.value[l] += rest * (value.value[l] - average.value[l]);
+    put<4>(y + 4 * p, average);
+  }
+  for (Index i = 4 * packs + first; i < count; i += stride) y[i] += rest * (x[i] - y[i]);
+}
+
+// ---- In place
+// ----------------------------------------------------------------------------------------------------
+
+struct RoundTo {
+  DType dtype;
+  __device__ __forceinline__ float operator()(float value) const { return rounded(value, dtype); }
+};
+
+template <class T>
+struct ScaleAndLimit {
+  T factor, limit;
+  __device__ __forceinline__ T operator()(T x) const {
+    const T value = x * factor;
+    const T low = value < -limit ? -limit : value;
+    return low > limit ? limit : low;
+  }
+};
+
+template <class T, class Change>
+__global__ void in_place_kernel(T* x, Index packs, Index count, Change change) {
+  constexpr int kWidth = Pack<T>::kSize;
+  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
+  for (Index p = first; p < packs; p += stride) {
+    Pack<T> values = fetch<kWidth>(static_cast<const T*>(x) + p * kWidth);
+#pragma unroll
+    for (T& value : values.value) value = change(value);
+    put<kWidth>(x + p * kWidth, values);
+  }
+  for (Index i = packs * kWidth + first; i < count; i += stride) x[i] = change(x[i]);
+}
+
+template <class T, class Change>
+void change_in_place(std::string_view name, const Tensor& x, Change change, cudaStream_t stream) {
+  const Index count = x.numel();
+  if (count == 0) return;
+  const Index packs = is_aligned(x.raw()) ? count / Pack<T>::kSize : 0;
+  launch(name, in_place_kernel<T, Change>, blocks_for(count, Index{kThreads} * Pack<T>::kSize), kThreads, 0,
+         stream, x.data<T>(), packs, count, change);
+}
+
+}  // namespace
+
+void CudaBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
+  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
+         to_string(source), to_string(target));
+  const Index count = static_cast<Index>(source.bytes());
+  if (count == 0) return;
+  const Index packs = is_aligned(source.raw()) && is_aligned(target.raw()) ? count / Bytes::kSize : 0;
+  launch("commit", commit_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
+         static_cast<std::uint8_t*>(source.raw()), static_cast<std::uint8_t*>(target.raw()), packs, count,
+         state_of(state));
+}
+
+void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                                 const Tensor& state) {
+  ensure(value.numel() == average.numel(), "update_average", "{} beside {}", to_string(value),
+         to_string(average));
+  const Index count = value.numel();
+  if (count == 0) return;
+  const Index packs = is_aligned(value.raw()) && is_aligned(average.raw()) ? count / 4 : 0;
+  launch("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
+         value.data<float>(), average.data<float>(), packs, count, rule, state_of(state));
+}
+
+void CudaBackend::round_to(const Tensor& x, DType dtype) {
+  ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
+  change_in_place<float>("round_to", x, RoundTo{dtype}, stream_);
+}
+
+void CudaBackend::scale_and_limit(const Tensor& x, double factor, double limit) {
+  if (x.dtype() == DType::f64) {
+    change_in_place<double>("scale_and_limit", x, ScaleAndLimit<double>{factor, limit}, stream_);
+  } else {
+    const ScaleAndLimit<float> change{static_cast<float>(factor), static_cast<float>(limit)};
+    change_in_place<float>("scale_and_limit", x, change, stream_);
+  }
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,101 @@
+// Steps from recordings. The host does its part of the bookkeeping as if the work had been asked for piece by
+// piece, so recorded and ordinary micro-batches and steps may follow each other in any order, and leave the
+// same bits.
+#include "optim/recorded_step.h"
+
+#include "core/error.h"
+#include "optim/step.h"
+
+namespace tandem::optim {
+
+void Step::check_recordable() const {
+  require(backend_for(buffers_.device()).records(), "step", "{} does not record work",
+          to_string(buffers_.device()));
+  require(own_scaler_ != nullptr && !per_loss(), "step",
+          "steps with a shared scaler or a scale for each loss are not recorded");
+  require(!options_.reduce, "step", "steps that reduce gradients over ranks are not recorded");
+  require(!unscaled_, "step", "unscaled gradients are not recorded");
+}
+
+std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tensor()>& forward,
+                                                        double samples) {
+  check_recordable();
+  begin_micro_batch(samples, 0);
+  const double weight = samples / reference_;
+  auto recorded = std::make_unique<RecordedBackward>();
+  recorded->micro_batch_ = micro_batches_;
+  recorded->samples_ = samples;
+  recorded->weight_ = weight;
+  std::vector<std::int64_t> before;
+  for (const nn::Counter& counter : counters_) before.push_back(*counter.next);
+  try {
+    recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_backward(forward(), weight, 0); });
+    recorded->work_->replay();
+  } catch (...) {
+    clear();
+    throw;
+  }
+  for (std::size_t i = 0; i < counters_.size(); ++i)
+    recorded->counter_steps_.push_back(*counters_[i].next - before[i]);
+  for (const FlatBuffers::Slot& slot : buffers_.slots())
+    recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
+  end_micro_batch(weight, 0);
+  return recorded;
+}
+
+void Step::backward(RecordedBackward& recorded) {
+  begin_micro_batch(recorded.samples_, 0);
+  require(recorded.micro_batch_ == micro_batches_, "step",
+          "micro-batch number {} was recorded, number {} is due", recorded.micro_batch_, micro_batches_);
+  require(recorded.weight_ == recorded.samples_ / reference_, "step",
+          "{} samples were recorded as {} times those of the first micro-batch, which has {} now",
+          recorded.samples_, recorded.weight_, reference_);
+  recorded.work_->replay();
+  for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next += recorded.counter_steps_[i];
+  const auto& slots = buffers_.slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (recorded.has_gradient_[i]) slots[i].parameter.leaf().mark_written();
+  }
+  end_micro_batch(recorded.weight_, 0);
+}
+
+std::unique_ptr<RecordedApply> Step::record_apply() {
+  check_recordable();
+  check_apply();
+  fill_table();
+  auto recorded = std::make_unique<RecordedApply>();
+  recorded->micro_batches_ = micro_batches_;
+  recorded->weight_ = weight();
+  for (const FlatBuffers::Slot& slot : buffers_.slots())
+    recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
+  try {
+    recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_apply(); });
+    recorded->work_->replay();
+  } catch (...) {
+    clear();
+    throw;
+  }
+  record();
+  return recorded;
+}
+
+bool Step::fits(const RecordedApply& recorded) const {
+  if (recorded.micro_batches_ != micro_batches_ || recorded.weight_ != weight() || unscaled_) return false;
+  const auto& slots = buffers_.slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].parameter.gradient().defined() != (recorded.has_gradient_[i] != 0)) return false;
+  }
+  return true;
+}
+
+void Step::apply(RecordedApply& recorded) {
+  check_apply();
+  require(fits(recorded), "step",
+          "the recorded end of a step was for {} micro-batches of other sizes or other gradients",
+          recorded.micro_batches_);
+  fill_table();
+  recorded.work_->replay();
+  record();
+}
+
+}  // namespace tandem::optim

@@ -1,0 +1,132 @@
+#include "train/step_runner.h"
+
+#include <array>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+
+namespace tandem::train {
+
+namespace {
+
+// Ordinary steps before the first recording: they allocate what lives on, and time algorithms.
+constexpr int kWarmUp = 3;
+// A recording for each micro-batch costs memory for its launches; longer accumulations gain little.
+constexpr int kMostRecordings = 16;
+
+std::array<Tensor, 4> fields(const datasets::Batch& batch) {
+  return {batch.images, batch.labels, batch.soft_targets, batch.indices};
+}
+
+bool alike(const Tensor& a, const Tensor& b) {
+  return a.defined() == b.defined() &&
+         (!a.defined() || (a.shape() == b.shape() && a.dtype() == b.dtype() && a.device() == b.device()));
+}
+
+}  // namespace
+
+StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const Task& task, optim::Step& step,
+                       PhaseTimer& phases, StepRunnerOptions options)
+    : model_(model), precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
+  const Device device = step.buffers().device();
+  const bool possible = backend_for(device).records() && step.options().accumulate <= kMostRecordings;
+  require(options_.graphs != GraphUse::on || possible, "",
+          "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
+          kMostRecordings, to_string(device), step.options().accumulate);
+  records_ = possible && options_.graphs != GraphUse::off;
+  backwards_.resize(records_ ? static_cast<std::size_t>(step.options().accumulate) : 0);
+}
+
+Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
+  const RandomScope random(options_.seed, 0, static_cast<std::uint32_t>(micro_batch),
+                           step_.random_counter(options_.number_by_applied));
+  const amp::Autocast autocast(precision_);
+  const Tensor output = model_(batch.images);
+  phases_.finish(Phase::forward);
+  const Tensor loss = task_.loss(output, batch);
+  phases_.finish(Phase::loss);
+  return loss;
+}
+
+Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step) {
+  const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
+  const amp::Autocast autocast(precision_);
+  return task_.loss(model_(batch.images), batch);
+}
+
+bool StepRunner::may_record(const datasets::Batch& batch) const {
+  if (!records_ || warm_steps_ < kWarmUp || batch.size() != full_size_) return false;
+  if (!inputs_.images.defined()) return true;
+  const auto now = fields(batch), fixed = fields(inputs_);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (!alike(now[i], fixed[i])) return false;
+  }
+  return true;
+}
+
+// Puts the batch where recordings read it.
+void StepRunner::set_up_inputs(const datasets::Batch& batch) {
+  if (!inputs_.images.defined()) {
+    const auto copy = [](const Tensor& tensor) {
+      return tensor.defined() ? tensor.clone(MemoryKind::data) : Tensor{};
+    };
+    inputs_ = {copy(batch.images), copy(batch.labels), copy(batch.soft_targets), copy(batch.indices)};
+    return;
+  }
+  const auto now = fields(batch), fixed = fields(inputs_);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i].defined()) backend_for(now[i].device()).copy_bytes(now[i], fixed[i]);
+  }
+}
+
+// Records the micro-batch that is due, and does it. False where that failed and ordinary steps go on: what
+// the step did before is forgotten, so only its first micro-batch may fail.
+bool StepRunner::record(const datasets::Batch& batch) {
+  const int number = step_.micro_batches();
+  auto& recorded = backwards_[static_cast<std::size_t>(number)];
+  try {
+    recorded =
+        step_.record_backward([&] { return forward(inputs_, number); }, static_cast<double>(batch.size()));
+    return true;
+  } catch (const VendorError& error) {
+    if (options_.graphs == GraphUse::on || number > 0) throw;
+    records_ = false;
+    backwards_.clear();
+    inputs_ = {};
+    why_not_ = error.what();
+    return false;
+  }
+}
+
+void StepRunner::backward(const datasets::Batch& batch) {
+  phases_.start();
+  if (full_size_ == 0) full_size_ = batch.size();
+  const auto number = static_cast<std::size_t>(step_.micro_batches());
+  bool done = false;
+  if (may_record(batch)) {
+    set_up_inputs(batch);
+    if (backwards_[number]) {
+      step_.backward(*backwards_[number]);
+      done = true;
+    } else {
+      done = record(batch);
+    }
+  }
+  if (!done) step_.backward(forward(batch, static_cast<int>(number)), static_cast<double>(batch.size()));
+  phases_.finish(Phase::backward);
+}
+
+void StepRunner::apply() {
+  if (apply_ && step_.fits(*apply_)) {
+    step_.apply(*apply_);
+  } else if (records_ && !apply_ && backwards_.back() && step_.ready()) {
+    apply_ = step_.record_apply();
+  } else {
+    step_.apply();
+    ++warm_steps_;
+  }
+  phases_.finish(Phase::update);
+}
+
+}  // namespace tandem::train
