@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
 #include "tests/cuda/emulator/block.h"
@@ -74,17 +73,11 @@ std::string to_string(const Product& p) {
                      name_of(p.out));
 }
 
-Blas::Blas() = default;
+Blas::Blas(CudaBackend& backend) : backend_(backend) {}
+Blas::~Blas() = default;
 
-Blas& Blas::of(Device device) {
-  static std::array<Blas*, 128> instances{};
-  Blas*& instance = instances[static_cast<std::size_t>(device.index)];
-  if (instance == nullptr) instance = new Blas;
-  return *instance;
-}
-
-bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const void* b, const void* bias,
-                    void* c, bool required) {
+bool Blas::multiply(const Product& p, const void* a, const void* b, const void* bias, void* c,
+                    bool required) {
   const bool f64 = p.in == DType::f64;
   const bool known = f64 ? p.out == DType::f64 && !p.bias : p.out == p.in || p.out == DType::f32;
   const bool refused =
@@ -95,9 +88,9 @@ bool Blas::multiply(CudaBackend& backend, const Product& p, const void* a, const
   }
   if (p.bias && reinterpret_cast<std::uintptr_t>(bias) % 16 != 0)
     cuda_emulator::fail("a bias is not aligned to 16 bytes");
-  const Tensor workspace = backend.workspace({4096}, DType::u8);
-  const bool tf32 = p.in == DType::f32 && allow_tf32;
-  cuda_emulator::enqueue_library(backend.stream(), "matmul",
+  const Tensor workspace = backend_.workspace({4096}, DType::u8);
+  const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
+  cuda_emulator::enqueue_library(backend_.stream(), "matmul",
                                  [p, at = Operands{a, b, bias, c}, tf32, room = workspace.raw()] {
                                    cuda_emulator::fill_with_nan(room, DType::u8, 4096);
                                    if (!p.accumulate)

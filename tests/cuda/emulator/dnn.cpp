@@ -21,11 +21,6 @@ using Floats = std::vector<float>;
 
 constexpr std::string_view kName = "emulated";
 
-Choices& own_choices() {
-  static Choices choices{"the emulator", {}};
-  return choices;
-}
-
 Index x_count(const Convolution& p) { return p.batch * p.height * p.width * p.channels; }
 Index y_count(const Convolution& p) { return p.batch * p.out_height * p.out_width * p.out_channels; }
 Index filter_count(const Convolution& p) {
@@ -179,6 +174,7 @@ bool is_offered(const Convolution& p) {
 
 class Plan::Impl {
  public:
+  CudaBackend& backend;
   Pass pass;
   Convolution carried;
   bool tf32;
@@ -192,7 +188,8 @@ const std::string& Plan::name() const { return impl_->name; }
 bool Plan::tuned() const { return true; }
 std::size_t Plan::workspace_bytes() const { return 4096; }
 
-void Plan::run(CudaBackend& backend, const Addresses& addresses) {
+void Plan::run(const Addresses& addresses) {
+  CudaBackend& backend = impl_->backend;
   for (const void* address : addresses) {
     if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0)
       cuda_emulator::fail("an operand of a convolution is not aligned to 16 bytes");
@@ -206,21 +203,33 @@ void Plan::run(CudaBackend& backend, const Addresses& addresses) {
                                  });
 }
 
-Plan& plan(CudaBackend&, Pass pass, const Convolution& problem) {
-  static std::unique_ptr<Plan> last;
-  for (const Convolution& p : alternatives(pass, problem, rules())) {
+struct Library::State {
+  CudaBackend& backend;
+  Choices choices{"the emulator", {}};
+  std::unique_ptr<Plan> last;
+};
+
+Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(State{.backend = backend})) {}
+Library::~Library() = default;
+
+Plan& Library::plan(Pass pass, const Convolution& problem) {
+  const Rules& rules = state_->backend.rules();
+  for (const Convolution& p : alternatives(pass, problem, rules)) {
     if (!is_offered(p)) continue;
-    own_choices().plan_of[key_text(pass, problem, rules())] = fmt::format("{}: {}", name_of(p.result), kName);
-    last = std::make_unique<Plan>(
-        std::make_unique<Plan::Impl>(pass, p, p.dtype == DType::f32 && rules().allow_tf32));
-    return *last;
+    state_->choices.plan_of[key_text(pass, problem, rules)] = fmt::format("{}: {}", name_of(p.result), kName);
+    const bool tf32 = p.dtype == DType::f32 && rules.allow_tf32;
+    state_->last = std::make_unique<Plan>(std::make_unique<Plan::Impl>(state_->backend, pass, p, tf32));
+    return *state_->last;
   }
   throw VendorError("cudnn", "no plan: " + to_string(problem));
 }
 
-Rules& rules() {
-  static Rules rules;
-  return rules;
+const Choices& Library::choices() const { return state_->choices; }
+
+bool Library::adopt(const Choices& choices) {
+  if (choices.made_by != state_->choices.made_by) return false;
+  for (const auto& [key, name] : choices.plan_of) state_->choices.plan_of.insert_or_assign(key, name);
+  return true;
 }
 
 std::string to_string(const Convolution& p) {
@@ -280,14 +289,6 @@ Choices read_choices(std::istream& in) {
     choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
   }
   return choices;
-}
-
-const Choices& choices(const CudaBackend&) { return own_choices(); }
-
-bool adopt(const CudaBackend&, const Choices& choices) {
-  if (choices.made_by != own_choices().made_by) return false;
-  for (const auto& [key, name] : choices.plan_of) own_choices().plan_of.insert_or_assign(key, name);
-  return true;
 }
 
 }  // namespace tandem::cuda::dnn
