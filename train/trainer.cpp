@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -488,10 +490,12 @@ void Trainer::save_state(Session& session, const RunState& state) {
 
 // Before anything of the run is computed.
 void Trainer::take_choices(Session& session) {
-  const std::filesystem::path file = session.directory.algorithms();
-  if (!std::filesystem::exists(file)) return;
-  if (!backend_for(device_).adopt_choices(read_text(file)))
-    session.say(fmt::format("{} is of another device or library: algorithms are timed anew", file.string()));
+  const std::string path = session.directory.algorithms();
+  std::ifstream file(path);
+  if (!file) return;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!backend_for(device_).adopt_choices(text))
+    session.say(fmt::format("{} is of another device or library: algorithms are timed anew", path));
 }
 
 // Returns false when a stop was asked for on the way.

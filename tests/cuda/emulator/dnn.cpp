@@ -273,6 +273,8 @@ std::vector<std::string> plans_on(std::string_view, Pass, const Convolution&, co
   return {std::string(kName)};
 }
 
+std::string version() { return "emulated convolutions"; }
+
 // ---- The table of choices
 
 void write(std::ostream& out, const Choices& choices) {

@@ -1,0 +1,130 @@
+// Steps done from recordings leave the bits that ordinary steps leave.
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "tests/device/support.h"
+#include "tests/support/errors.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+void check_same(const optim::StepReport& a, const optim::StepReport& b) {
+  CHECK(a.attempted == b.attempted);
+  CHECK(a.applied == b.applied);
+  CHECK(a.skip == b.skip);
+  CHECK(same_number(a.loss, b.loss));
+  CHECK(same_number(a.gradient_norm, b.gradient_norm));
+  CHECK(a.learning_rate == b.learning_rate);
+  CHECK(a.loss_scale == b.loss_scale);
+  CHECK(a.next_loss_scale == b.next_loss_scale);
+}
+
+void check_same_state(Training& a, Training& b) {
+  const auto first = a.state(), second = b.state();
+  REQUIRE(first.size() == second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    INFO(first[i].first);
+    CHECK(first[i].first == second[i].first);
+    REQUIRE(first[i].second.size() == second[i].second.size());
+    bool same = true;
+    for (std::size_t k = 0; k < first[i].second.size(); ++k)
+      same = same && same_number(first[i].second[k], second[i].second[k]);
+    CHECK(same);
+  }
+}
+
+bool device_records() { return backend_under_test().records(); }
+
+}  // namespace
+
+TEST_CASE("recorded steps have the bits of ordinary ones", "[device][recording]") {
+  const std::vector<std::vector<std::string>> settings = {
+      {"precision=fp32", "clip_norm=1", "ema={}"},
+      {"precision=amp_bf16", "optimizer={\"name\": \"adamw\", \"lr\": 0.01}"},
+      // Starts so high that steps are skipped, and moves.
+      {"precision=amp_fp16", "precision.scaler.initial=16777216", "precision.scaler.interval=3"},
+      {"precision=amp_fp16", "precision.level=O2", "optimizer={\"name\": \"adam\", \"lr\": 0.01}"},
+  };
+  for (const auto& overrides : settings) {
+    INFO(overrides[0] << " " << overrides[1]);
+    Training ordinary(overrides, train::GraphUse::off), recorded(overrides);
+    for (std::uint64_t i = 0; i < 9; ++i) {
+      INFO("step " << i);
+      check_same(recorded.run(i), ordinary.run(i));
+    }
+    CHECK(recorded.runner->recorded() == device_records());
+    CHECK(recorded.runner->why_not_recorded().empty());
+    CHECK_FALSE(ordinary.runner->recorded());
+    check_same_state(recorded, ordinary);
+  }
+}
+
+TEST_CASE("recorded and ordinary micro-batches mix", "[device][recording]") {
+  const std::vector<std::string> overrides = {"precision=amp_fp16", "accumulate=2"};
+  Training ordinary(overrides, train::GraphUse::off), recorded(overrides);
+  // A short last batch, a step of one micro-batch, and full ones again.
+  const std::vector<std::vector<Index>> steps = {{6, 6}, {6, 6}, {6, 6}, {6, 6}, {6, 6},
+                                                 {6, 3}, {6},    {6, 6}, {3},    {6, 6}};
+  std::uint64_t first = 0;
+  for (const auto& sizes : steps) {
+    check_same(recorded.run(first, sizes), ordinary.run(first, sizes));
+    first += sizes.size();
+  }
+  CHECK(recorded.runner->recorded() == device_records());
+  check_same_state(recorded, ordinary);
+}
+
+TEST_CASE("a step that is dropped after recordings leaves nothing behind", "[device][recording]") {
+  const std::vector<std::string> overrides = {"precision=amp_fp16"};
+  Training plain(overrides, train::GraphUse::off), dropped(overrides);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    plain.run(i);
+    dropped.run(i);
+  }
+  dropped.runner->backward(Training::batch(50));
+  dropped.step->clear();
+  check_same(dropped.run(6), plain.run(6));
+  check_same_state(dropped, plain);
+}
+
+TEST_CASE("a run goes on from its state in recordings as without", "[device][recording]") {
+  const std::vector<std::string> overrides = {"precision=amp_fp16"};
+  Training whole(overrides), first(overrides), second(overrides);
+  for (std::uint64_t i = 0; i < 12; ++i) whole.run(i);
+  for (std::uint64_t i = 0; i < 6; ++i) first.run(i);
+  second.step->load_state(first.step->state());
+  for (std::uint64_t i = 6; i < 12; ++i) second.run(i);
+  check_same_state(second, whole);
+}
+
+TEST_CASE("recordings are refused where they would be wrong", "[device][recording]") {
+  if (!device_records()) {
+    Training training({"precision=fp32"});
+    CHECK_FAILS(UserError, training.step->record_apply(), "does not record work");
+    CHECK_FAILS(UserError, Training({"precision=fp32"}, train::GraphUse::on),
+                "cuda_graph: on needs a CUDA device");
+    return;
+  }
+  Training training({"precision=fp32", "accumulate=2"});
+  Training::batch(0);
+  const auto forward = [&] { return training.runner->loss(Training::batch(0), 0, 0); };
+  training.run(0, {6, 6});
+  const auto batch = Training::batch(0);
+  auto recorded = training.step->record_backward(
+      [&] {
+        const amp::Autocast autocast(*training.plan);
+        return training.task->loss((*training.model)(batch.images), batch);
+      },
+      6.0);
+  CHECK_FAILS(UserError, training.step->backward(*recorded),
+              "micro-batch number 0 was recorded, number 1 is due");
+  training.step->backward(forward(), 6.0);
+  training.step->apply();
+  CHECK_NOTHROW(training.step->backward(*recorded));
+  training.step->clear();
+}

@@ -1,0 +1,84 @@
+// A small training setup on the device under test.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "data/loader.h"
+#include "models/builder.h"
+#include "tests/support/tensors.h"
+#include "tests/train/support.h"
+#include "train/setup.h"
+#include "train/step_runner.h"
+
+namespace tandem::test {
+
+inline Backend& backend_under_test() { return backend_for(test_device()); }
+
+// Batches of noise, a model with batch norm and dropout, and a Step over it.
+struct Training {
+  explicit Training(const std::vector<std::string>& overrides,
+                    train::GraphUse graphs = train::GraphUse::automatic)
+      : loaded(config::load("resnet20_synthetic", with_small_model(overrides))) {
+    const Shape sample{8, 8, 3};
+    train::DataDescription data = train::describe_data(loaded.config);
+    data.info.sample_shape = sample;
+    model = train::make_model(loaded, data, sample);
+    plan = train::make_plan(loaded, *model);
+    task = train::make_task(loaded.config, models::output_shape(*model, sample));
+    model->to(test_device());
+    optimizer = train::make_optimizer(loaded.config, *model);
+    step = std::make_unique<optim::Step>(
+        *model, std::vector<optim::Optimizer*>{optimizer.get()},
+        train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 20)));
+    runner = std::make_unique<train::StepRunner>(*model, *plan, *task, *step, phases,
+                                                 train::StepRunnerOptions{.seed = 5, .graphs = graphs});
+  }
+
+  static std::vector<std::string> with_small_model(std::vector<std::string> overrides) {
+    overrides.insert(
+        overrides.begin(),
+        {
+            R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "padding": "same", "bias": false},
+                             {"type": "batch_norm"}, {"type": "relu"}, {"type": "dropout", "p": 0.3},
+                             {"type": "flatten"}, {"type": "linear", "out_features": 10}]})",
+            "data.batch_size=6"});
+    return overrides;
+  }
+
+  // Batch number `n`, of `size` samples.
+  static datasets::Batch batch(std::uint64_t n, Index size = 6) {
+    datasets::Batch batch;
+    batch.images = random_tensor({size, 8, 8, 3}, DType::f32, 100 + n);
+    std::vector<std::int64_t> labels;
+    for (Index i = 0; i < size; ++i) labels.push_back((i + static_cast<Index>(n)) % 10);
+    batch.labels = Tensor::from(labels, {size}, test_device());
+    return batch;
+  }
+
+  // One step over batches numbered from `first`; its report.
+  optim::StepReport run(std::uint64_t first, std::vector<Index> sizes = {6}) {
+    for (const Index size : sizes) runner->backward(batch(first++, size));
+    runner->apply();
+    return step->synchronize();
+  }
+
+  std::vector<std::pair<std::string, std::vector<double>>> state() {
+    std::vector<std::pair<std::string, std::vector<double>>> values;
+    for (const auto& [name, tensor] : step->state()) values.emplace_back(name, tensor.to_vector<double>());
+    return values;
+  }
+
+  config::Loaded loaded;
+  nn::ModulePtr model;
+  std::unique_ptr<amp::Plan> plan;
+  std::unique_ptr<train::Task> task;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Step> step;
+  train::PhaseTimer phases;
+  std::unique_ptr<train::StepRunner> runner;
+};
+
+}  // namespace tandem::test
