@@ -272,8 +272,8 @@ std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& m
   }
 }
 
-std::string precision_note(const config::Config& config) {
-  if (config.precision.is_fp32()) return "";
+std::string precision_note(const config::Config& config, Device device) {
+  if (config.precision.is_fp32() || device.type != DeviceType::cpu) return "";
   if (config.precision.dtype == "fp16")
     return "FP16 is emulated on a CPU (16-bit storage, FP32 arithmetic): it shows what FP16 does, and is not "
            "faster";

@@ -54,8 +54,8 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
 amp::Precision precision_of(const config::Config& config);
 // The same, looked up for the model. Throws UserError with the place of rules that match none of its layers.
 std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model);
-// What a user should know of that precision on this CPU, in one line; "" when there is nothing to say.
-std::string precision_note(const config::Config& config);
+// What a user should know of that precision on the device, in one line; "" when there is nothing to say.
+std::string precision_note(const config::Config& config, Device device);
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);
 optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
                               std::int64_t total_steps);

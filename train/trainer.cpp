@@ -85,7 +85,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   make_loaders();
   model_ = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
   notes_ = initialise_from(config_, *model_);
-  if (const std::string note = precision_note(config_); !note.empty()) notes_.push_back(note);
+  if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
   task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
@@ -125,8 +125,9 @@ void Trainer::make_loaders() {
                               .seed = static_cast<std::uint64_t>(config_.seed),
                               .device = device_});
   const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
-    return std::make_unique<datasets::Loader>(dataset, datasets::evaluation_pipeline(splits_, specs),
-                                              datasets::LoaderOptions{.batch_size = *data.eval_batch_size, .device = device_});
+    return std::make_unique<datasets::Loader>(
+        dataset, datasets::evaluation_pipeline(splits_, specs),
+        datasets::LoaderOptions{.batch_size = *data.eval_batch_size, .device = device_});
   };
   eval_loader_ = evaluating(held_out);
   if (eval_split_ == "validation") test_loader_ = evaluating(splits_.test);

@@ -268,6 +268,27 @@ TEST_CASE("--resume auto finds the newest unfinished run", "[program]") {
   CHECK_THAT(resumed.out, Contains("Run directory: " + name));
 }
 
+TEST_CASE("a GPU that is asked for and not there ends the program with the reason", "[program]") {
+  const TemporaryDirectory directory;
+  const auto run = [&](const std::string& device) {
+    return launch({.arguments = {"train", "digits_mlp", "epochs=1", "run_dir=" + device, "device=" + device},
+                   .directory = directory.path().string(),
+                   .environment = {{"TANDEM_CUDA_LIBRARY", "/none/libtandem_cuda.so"}}});
+  };
+  const Outcome refused = run("cuda");
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err ==
+        "tandem: device=cuda: TANDEM_CUDA_LIBRARY names /none/libtandem_cuda.so, which is not there; "
+        "device=auto takes the CPU then\n");
+  CHECK_FALSE(std::filesystem::exists(directory.path() / "cuda"));
+  CHECK(run("auto").exit_code == 0);
+  const Outcome environment =
+      launch({.arguments = {"env"},
+              .directory = directory.path().string(),
+              .environment = {{"TANDEM_CUDA_LIBRARY", "/none/libtandem_cuda.so"}}});
+  CHECK_THAT(environment.out, Contains("CUDA          no GPU: TANDEM_CUDA_LIBRARY names"));
+}
+
 TEST_CASE("two interrupts end the program at once", "[program]") {
   const TemporaryDirectory directory;
   const auto metrics = directory.path() / "run" / "metrics.jsonl";
