@@ -73,6 +73,8 @@ std::string to_string(const Product& p) {
                      name_of(p.out));
 }
 
+std::string blas_version() { return "emulated"; }
+
 Blas::Blas(CudaBackend& backend) : backend_(backend) {}
 Blas::~Blas() = default;
 
