@@ -72,6 +72,10 @@ bool BatchSender::Slot::is_shared() const {
   return block.storage()->use_count() > 1 || (images.defined() && images.storage()->use_count() > 1);
 }
 
+void BatchSender::reserve(std::size_t count) {
+  while (slots_.size() < count) add_slot();
+}
+
 BatchSender::Slot& BatchSender::add_slot() {
   auto slot = std::make_unique<Slot>();
   const auto memory = [&](const Shape& shape, DType dtype) {

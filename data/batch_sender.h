@@ -34,6 +34,12 @@ class BatchSender {
   BatchSender(const BatchSender&) = delete;
   BatchSender& operator=(const BatchSender&) = delete;
 
+  // Slots in turn where batches are sent ahead: of the batch that is sent, of the one the caller gets, and of
+  // the one before, just found free.
+  static constexpr std::size_t kSlotsInTurn = 3;
+  // Makes slots until there are `count`, so that none is asked for later.
+  void reserve(std::size_t count);
+
   // Buffers that are out of the pool besides those being filled: one in the caller's hand, one being copied.
   static constexpr std::size_t kBuffersUnderWay = 2;
   // Gives the buffers whose copies are done back to the pool, and waits until no more than one is left: to be

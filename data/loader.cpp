@@ -142,6 +142,7 @@ class Loader::Impl {
     // the batches ahead, and those being sent or the one the caller holds.
     pool_.reserve(static_cast<std::size_t>(std::min<Index>(options_.threads + options_.prefetch, batches)) +
                   (sender_ ? BatchSender::kBuffersUnderWay : 1));
+    if (sender_) sender_->reserve(BatchSender::kSlotsInTurn);
     prefetcher_.emplace(Prefetcher::Work{
         .batches = batches,
         .threads = static_cast<int>(std::min<Index>(options_.threads, batches)),

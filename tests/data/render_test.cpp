@@ -1,5 +1,5 @@
-// Backend::render_images against the renderer of the host's pipeline, bit for bit, and which pipelines may
-// use it.
+// Backend::render_images on the device of the tests against the renderer of the host's pipeline, bit for bit,
+// and which pipelines may use it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "data/transforms/pipeline.h"
 #include "tests/data/files.h"
-#include "tests/support/devices.h"
+#include "tests/support/tensors.h"
 
 using namespace tandem;
 using namespace tandem::datasets;
@@ -99,7 +99,8 @@ Tensor window_tensor(const std::vector<ImageWindow>& windows) {
 
 // `skipped` elements before y put it off the 16-byte grid.
 template <class T>
-bool renders_alike(const Records& records, Device device, const Shape& shape, Index skipped) {
+bool renders_alike(const Records& records, const Shape& shape, Index skipped) {
+  const Device device = test::test_device();
   Backend& backend = backend_for(device);
   const Tensor memory =
       Tensor::full({shape.numel() + skipped}, 7, {.dtype = dtype_of<T>(), .device = device});
@@ -118,24 +119,21 @@ bool renders_alike(const Records& records, Device device, const Shape& shape, In
 }  // namespace
 
 TEST_CASE("render_images gives the bits of the host's renderer", "[render]") {
-  const std::vector<Device> devices = test::devices();
-  for (const Device device : devices) {
-    for (const Index channels : {1, 2, 3, 4, 5}) {
-      for (const auto& [height, width] :
-           std::vector<std::pair<Index, Index>>{{7, 9}, {5, 4}, {10, 13}, {1, 1}}) {
-        Records records{{}, windows_of(height, width), affine_of(channels)};
-        const Bytes bytes =
-            random_bytes(static_cast<std::size_t>(records.count() * kHeight * kWidth * channels), 3);
-        records.pixels = Tensor::from(bytes, {records.count(), kHeight, kWidth, channels});
-        for (const Index out_channels : {channels, Index{8}}) {
-          for (const Index skipped : {0, 1}) {
-            CAPTURE(to_string(device), channels, height, width, out_channels, skipped);
-            const Shape shape{records.count(), height, width, out_channels};
-            CHECK(renders_alike<float>(records, device, shape, skipped));
-            CHECK(renders_alike<Half>(records, device, shape, skipped));
-            CHECK(renders_alike<BFloat16>(records, device, shape, skipped));
-            CHECK(renders_alike<double>(records, device, shape, skipped));
-          }
+  for (const Index channels : {1, 2, 3, 4, 5}) {
+    for (const auto& [height, width] :
+         std::vector<std::pair<Index, Index>>{{7, 9}, {5, 4}, {10, 13}, {1, 1}}) {
+      Records records{{}, windows_of(height, width), affine_of(channels)};
+      const Bytes bytes =
+          random_bytes(static_cast<std::size_t>(records.count() * kHeight * kWidth * channels), 3);
+      records.pixels = Tensor::from(bytes, {records.count(), kHeight, kWidth, channels});
+      for (const Index out_channels : {channels, Index{8}}) {
+        for (const Index skipped : {0, 1}) {
+          CAPTURE(channels, height, width, out_channels, skipped);
+          const Shape shape{records.count(), height, width, out_channels};
+          CHECK(renders_alike<float>(records, shape, skipped));
+          CHECK(renders_alike<Half>(records, shape, skipped));
+          CHECK(renders_alike<BFloat16>(records, shape, skipped));
+          CHECK(renders_alike<double>(records, shape, skipped));
         }
       }
     }
@@ -143,15 +141,14 @@ TEST_CASE("render_images gives the bits of the host's renderer", "[render]") {
 }
 
 TEST_CASE("render_images of no images does nothing", "[render]") {
-  for (const Device device : test::devices()) {
-    const auto empty = [&](const Shape& shape, DType dtype) {
-      return Tensor::empty(shape, {.dtype = dtype, .device = device});
-    };
-    backend_for(device).render_images(empty({0, 4, 4, 3}, DType::u8), empty({0, 16}, DType::u8),
-                                      {empty({3}, DType::f32), empty({3}, DType::f32)},
-                                      empty({0, 4, 4, 3}, DType::f32));
-    backend_for(device).synchronize();
-  }
+  const Device device = test::test_device();
+  const auto empty = [&](const Shape& shape, DType dtype) {
+    return Tensor::empty(shape, {.dtype = dtype, .device = device});
+  };
+  backend_for(device).render_images(empty({0, 4, 4, 3}, DType::u8), empty({0, 16}, DType::u8),
+                                    {empty({3}, DType::f32), empty({3}, DType::f32)},
+                                    empty({0, 4, 4, 3}, DType::f32));
+  backend_for(device).synchronize();
 }
 
 TEST_CASE("a pipeline takes windows when its transforms compose into one, whatever they draw", "[render]") {
