@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/allocator.h"
+#include "core/images.h"
 #include "core/random.h"
 #include "core/step_state.h"
 #include "core/tensor.h"
@@ -207,6 +208,13 @@ class Backend {
   // x [N,H,W,C] to y [N,H',W',C].
   virtual void resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) = 0;
   virtual void resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) = 0;
+
+  // ---- image
+  // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C'] of
+  // any floating dtype: y = pixel·scale + offset, rounded to f32 once and then to y's dtype. C' may exceed C;
+  // the channels beyond are 0.
+  virtual void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
+                             const Tensor& y) = 0;
 
   // ---- reduce
   // Over the axes whose bit is set in `axes`; y has the remaining elements in order (extent-1 axes are fine).

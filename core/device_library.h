@@ -12,7 +12,7 @@ namespace tandem {
 class Backend;
 
 // To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
-inline constexpr std::uint32_t kDeviceLibraryVersion = 1;
+inline constexpr std::uint32_t kDeviceLibraryVersion = 2;
 
 // A library exports `extern "C" const tandem::DeviceLibrary* tandem_device_library()`. Its functions throw
 // Tandem's errors.

@@ -1,15 +1,12 @@
 #include "data/batch_builder.h"
 
-#include <algorithm>
+#include <cstring>
 #include <exception>
+#include <mutex>
 
 namespace tandem::datasets {
 
 namespace {
-
-bool is_free(const Tensor& tensor) { return !tensor.defined() || tensor.storage()->use_count() == 1; }
-
-Shape batched(const Shape& sample, Index count) { return sample.inserted(0, count); }
 
 // The error of the lowest position, so that threads do not decide which one is reported.
 class FirstError {
@@ -30,69 +27,53 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-}  // namespace
-
-Batch BatchBuffer::batch(Index count) const {
-  const auto first = [&](const Tensor& tensor) {
-    return tensor.defined() && tensor.shape()[0] != count ? tensor.rows(0, count) : tensor;
-  };
-  return {first(images), first(labels), first(soft_targets), first(indices)};
-}
-
-BatchBuffer& BufferPool::take() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& buffer : buffers_) {
-    if (buffer->taken || !is_free(buffer->images) || !is_free(buffer->labels) ||
-        !is_free(buffer->soft_targets) || !is_free(buffer->indices)) {
-      continue;
+// Writes image `i` of a batch, whichever way its parts keep images.
+class ImageWriter {
+ public:
+  ImageWriter(const BuildContext& context, const BatchParts& parts)
+      : pipeline_(context.pipeline), key_{context.seed, context.epoch, 0} {
+    if (parts.records.defined()) {
+      records_ = parts.records.data<std::uint8_t>();
+      windows_ = static_cast<ImageWindow*>(parts.windows.raw());
+    } else {
+      images_ = parts.batch.images.data<float>();
     }
-    buffer->taken = true;
-    // Whoever keeps something derived from the old contents must notice.
-    buffer->images.storage()->bump_version();
-    buffer->labels.storage()->bump_version();
-    if (buffer->soft_targets.defined()) buffer->soft_targets.storage()->bump_version();
-    return *buffer;
   }
-  BatchBuffer& buffer = add();
-  buffer.taken = true;
-  return buffer;
-}
 
-void BufferPool::reserve(std::size_t count) {
-  const std::lock_guard lock(mutex_);
-  while (buffers_.size() < count) add();
-}
-
-BatchBuffer& BufferPool::add() {
-  auto buffer = std::make_unique<BatchBuffer>();
-  const MemoryKind kind = MemoryKind::data;
-  buffer->images = Tensor::empty(batched(sample_shape_, batch_size_), {.dtype = DType::f32, .kind = kind});
-  buffer->labels = Tensor::empty({batch_size_}, {.dtype = DType::i64, .kind = kind});
-  buffer->indices = Tensor::empty({batch_size_}, {.dtype = DType::i64, .kind = kind});
-  if (soft_classes_ > 0) {
-    buffer->soft_targets = Tensor::empty({batch_size_, soft_classes_}, {.dtype = DType::f32, .kind = kind});
+  void write(Index i, const Tensor& image, std::uint32_t sample) const {
+    DrawKey key = key_;
+    key.sample = sample;
+    if (images_) {
+      pipeline_.apply(image, key, images_ + i * pipeline_.output_shape().numel());
+    } else {
+      windows_[i] = pipeline_.window(image, key);
+      std::memcpy(records_ + static_cast<std::size_t>(i) * image.bytes(), image.raw(), image.bytes());
+    }
   }
-  buffers_.push_back(std::move(buffer));
-  return *buffers_.back();
-}
 
-void BufferPool::give_back(BatchBuffer& buffer) {
-  const std::lock_guard lock(mutex_);
-  buffer.taken = false;
-}
+ private:
+  const Pipeline& pipeline_;
+  DrawKey key_;
+  float* images_ = nullptr;
+  std::uint8_t* records_ = nullptr;
+  ImageWindow* windows_ = nullptr;
+};
+
+}  // namespace
 
 void build_batch(const BuildContext& context, std::span<const std::uint32_t> samples, BatchBuffer& buffer) {
   const auto count = static_cast<Index>(samples.size());
-  const Shape& shape = context.pipeline.output_shape();
-  float* images = buffer.images.data<float>();
-  std::int64_t* labels = buffer.labels.data<std::int64_t>();
-  std::int64_t* indices = buffer.indices.data<std::int64_t>();
+  const BatchParts parts = context.layout.parts(buffer.block, count);
+  const ImageWriter images(context, parts);
+  std::int64_t* labels = parts.batch.labels.data<std::int64_t>();
+  std::int64_t* indices = parts.batch.indices.data<std::int64_t>();
+  buffer.count = count;
   FirstError error;
   const auto work = [&](Index i) {
     try {
       const std::uint32_t index = samples[static_cast<std::size_t>(i)];
       const Sample sample = context.dataset.get(index);
-      context.pipeline.apply(sample.image, {context.seed, context.epoch, index}, images + i * shape.numel());
+      images.write(i, sample.image, index);
       labels[i] = sample.label;
       indices[i] = index;
     } catch (...) {
@@ -110,6 +91,7 @@ void build_batch(const BuildContext& context, std::span<const std::uint32_t> sam
   }
   error.rethrow();
   if (!context.pipeline.mix().any()) return;
+  const Shape& shape = context.pipeline.output_shape();
   mix_batch({.options = context.pipeline.mix(),
              .seed = context.seed,
              .epoch = context.epoch,
@@ -119,7 +101,7 @@ void build_batch(const BuildContext& context, std::span<const std::uint32_t> sam
              .channels = shape[2],
              .classes = context.pipeline.classes(),
              .parallel = context.parallel},
-            images, buffer.soft_targets.data<float>());
+            parts.batch.images.data<float>(), parts.batch.soft_targets.data<float>());
 }
 
 }  // namespace tandem::datasets

@@ -5,11 +5,17 @@
 
 #include "core/error.h"
 #include "data/batch_builder.h"
+#include "data/batch_sender.h"
 #include "data/decorators.h"
 #include "data/limits.h"
 #include "data/prefetcher.h"
 
 namespace tandem::datasets {
+
+Batch Batch::to(Device device) const {
+  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
+  return {moved(images), moved(labels), moved(soft_targets), moved(indices)};
+}
 
 class Loader::Impl {
  public:
@@ -17,7 +23,9 @@ class Loader::Impl {
       : dataset_(std::move(dataset)),
         pipeline_(std::move(pipeline)),
         options_(options),
-        pool_(pipeline_.output_shape(), options.batch_size, pipeline_.mix().any() ? pipeline_.classes() : 0) {
+        layout_(pipeline_, options.batch_size, sends() && pipeline_.takes_windows()),
+        pool_(layout_.bytes(), options.device) {
+    if (sends()) sender_.emplace(pipeline_, layout_, target(), pool_);
   }
 
   std::optional<Batch> next() {
@@ -26,10 +34,10 @@ class Loader::Impl {
       seek({state_.epoch + 1, 0});
       return std::nullopt;
     }
-    BatchBuffer& buffer = options_.threads > 0 ? prefetched() : build(state_, count, true);
-    Batch batch = buffer.batch(count).to(options_.device);
-    pool_.give_back(buffer);
+    Batch batch = ahead_ ? std::move(*ahead_) : fetch();
+    ahead_.reset();
     state_.position += count;
+    look_ahead();
     return batch;
   }
 
@@ -37,6 +45,7 @@ class Loader::Impl {
     require(state.position >= 0 && state.position <= dataset_->size(), "loader",
             "position {} lies beyond the data set's {} samples", state.position, dataset_->size());
     prefetcher_.reset();
+    ahead_.reset();
     if (state.epoch != state_.epoch) order_.clear();
     state_ = state;
   }
@@ -71,7 +80,7 @@ class Loader::Impl {
         std::span(order()).subspan(static_cast<std::size_t>(at.position), static_cast<std::size_t>(count));
     BatchBuffer& buffer = pool_.take();
     try {
-      build_batch({*dataset_, pipeline_, options_.seed, at.epoch, parallel}, samples, buffer);
+      build_batch({*dataset_, pipeline_, layout_, options_.seed, at.epoch, parallel}, samples, buffer);
     } catch (...) {
       pool_.give_back(buffer);
       throw;
@@ -79,14 +88,48 @@ class Loader::Impl {
     return buffer;
   }
 
-  BatchBuffer& prefetched() {
-    if (!prefetcher_) start_prefetcher();
+  BatchSender::Target target() const { return {options_.device, options_.dtype, options_.channel_multiple}; }
+  bool sends() const { return BatchSender::needed(pipeline_, target()); }
+
+  // The batch at state_. After an error the next call starts again there.
+  Batch fetch() {
     try {
-      return *prefetcher_->take();
+      if (sender_) sender_->settle();
+      return options_.threads > 0 ? arrived(prefetched()) : arrived(build(state_, next_count(), true));
     } catch (...) {
-      prefetcher_.reset();  // the next call starts again at this batch
+      prefetcher_.reset();
       throw;
     }
+  }
+
+  // The batch in `buffer` where it is wanted.
+  Batch arrived(BatchBuffer& buffer) {
+    if (!sender_) {
+      Batch batch = layout_.parts(buffer.block, buffer.count).batch;
+      pool_.give_back(buffer);
+      return batch;
+    }
+    try {
+      return sender_->send(buffer);
+    } catch (...) {
+      pool_.give_back(buffer);
+      throw;
+    }
+  }
+
+  // Starts the copy of the batch at state_ when its buffer is ready. An error waits for the call that asks
+  // for this batch, which starts again here and meets it.
+  void look_ahead() {
+    if (!sender_ || !prefetcher_ || !prefetcher_->ready()) return;
+    try {
+      ahead_ = fetch();
+    } catch (...) {
+    }
+  }
+
+  BatchBuffer& prefetched() {
+    if (!prefetcher_) start_prefetcher();
+    return *prefetcher_->take();
   }
 
   void start_prefetcher() {
@@ -95,10 +138,11 @@ class Loader::Impl {
     const Index left = dataset_->size() - start.position;
     const Index batches = options_.drop_last ? left / options_.batch_size
                                              : (left + options_.batch_size - 1) / options_.batch_size;
-    // All the memory that can be in use at once, so that none is asked for later: the batches ahead and the
-    // one the caller holds.
+    // All the memory that can be in use at once, so that none is asked for later, by the threads above all:
+    // the batches ahead, and those being sent or the one the caller holds.
     pool_.reserve(static_cast<std::size_t>(std::min<Index>(options_.threads + options_.prefetch, batches)) +
-                  1);
+                  (sender_ ? BatchSender::kBuffersUnderWay : 1));
+    if (sender_) sender_->reserve(BatchSender::kSlotsInTurn);
     prefetcher_.emplace(Prefetcher::Work{
         .batches = batches,
         .threads = static_cast<int>(std::min<Index>(options_.threads, batches)),
@@ -113,14 +157,12 @@ class Loader::Impl {
   }
 
   std::vector<std::uint32_t> order_;  // of state_.epoch; empty until needed
+  BatchLayout layout_;
   BufferPool pool_;
+  std::optional<BatchSender> sender_;     // absent: batches are used where they were built
+  std::optional<Batch> ahead_;            // the batch at state_, on its way to the device
   std::optional<Prefetcher> prefetcher_;  // last: its threads use everything above
 };
-
-Batch Batch::to(Device device) const {
-  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
-  return {moved(images), moved(labels), moved(soft_targets), moved(indices)};
-}
 
 Loader::Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options) {
   require(options.batch_size >= 1, "loader", "a batch size of {} is not positive", options.batch_size);
@@ -128,6 +170,13 @@ Loader::Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options) {
           options.threads);
   require(options.prefetch >= 0 && options.prefetch <= 1024, "loader", "prefetch is {}, expected 0 to 1024",
           options.prefetch);
+  require(is_floating(options.dtype), "loader", "images of {}, expected a floating type",
+          name_of(options.dtype));
+  require(options.channel_multiple >= 1 && options.channel_multiple <= 4096, "loader",
+          "channels to a multiple of {}, expected 1 to 4096", options.channel_multiple);
+  require(options.channel_multiple == 1 || pipeline.output_shape().rank() == 3, "loader",
+          "channels to a multiple of {} are for images [H,W,C]; the samples of {} are {}",
+          options.channel_multiple, dataset->info().name, to_string(pipeline.output_shape()));
   const Index size = dataset->size();
   require(size > 0 && size <= kMaxSamples, "loader", "{} has {} samples", dataset->info().name, size);
   require(!options.drop_last || size >= options.batch_size, "loader",

@@ -16,12 +16,13 @@ namespace tandem::datasets {
 
 // Tasks add the fields they need; a field that a task lacks is an absent tensor.
 struct Batch {
-  Tensor images;        // f32 [N,H,W,C], or [N,…] features; normalised
+  Tensor images;        // [N,H,W,C], or [N,…] features; normalised
   Tensor labels;        // i64 [N]
   Tensor soft_targets;  // f32 [N,classes] where the pipeline mixes samples
   Tensor indices;       // i64 [N], the samples' numbers in the data set
 
   Index size() const { return labels.defined() ? labels.shape()[0] : 0; }
+  // A copy in other memory; the identity when nothing differs.
   Batch to(Device device) const;
 };
 
@@ -34,7 +35,11 @@ struct LoaderOptions {
   int threads = 0;
   int prefetch = 2;
   std::uint64_t seed = 0;
+  // Where batches arrive. The loader is then used by the thread that drives the device, and its threads keep
+  // to host memory; a batch that is ready early is copied beside what the device computes.
   Device device = {};
+  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once
+  Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
 };
 
 struct LoaderState {
@@ -46,7 +51,7 @@ struct LoaderState {
 
 class Loader {
  public:
-  // Throws UserError on a batch size below 1, more than 256 threads, or nothing to serve.
+  // Throws UserError on a batch size below 1, more than 256 threads, nothing to serve, or no such device.
   Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(Loader&&) noexcept;

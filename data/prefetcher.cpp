@@ -58,4 +58,10 @@ BatchBuffer* Prefetcher::take() {
   return result.buffer;
 }
 
+bool Prefetcher::ready() {
+  const std::lock_guard lock(mutex_);
+  const Entry& next = entries_[static_cast<std::size_t>(taken_) % entries_.size()];
+  return taken_ < work_.batches && next.done && !next.error;
+}
+
 }  // namespace tandem::datasets

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/batch_builder.h"
+#include "data/batch_buffer.h"
 
 namespace tandem::datasets {
 
@@ -31,6 +31,8 @@ class Prefetcher {
 
   // Waits for the next batch in order; rethrows what its `build` threw. At most `batches` calls.
   BatchBuffer* take();
+  // Whether `take` would neither wait nor throw.
+  bool ready();
 
  private:
   struct Entry {

@@ -31,6 +31,9 @@ class CpuBackend final : public Backend {
                     const Shape& extents, bool accumulate) override;
   void resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) override;
   void resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) override;
+  // ---- image
+  void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
+                     const Tensor& y) override;
   // ---- reduce
   void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) override;
   void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) override;

@@ -28,6 +28,7 @@ class Pad final : public Transform {
   Extents output(Extents in) const override {
     return {in.height ? in.height + 2 * padding_ : 0, in.width ? in.width + 2 * padding_ : 0};
   }
+  WindowEffect effect(Extents) const override { return WindowEffect::pads; }
   void apply(ImageWork& image, RandomStream&) const override {
     image.crop({-padding_, -padding_, image.height() + 2 * padding_, image.width() + 2 * padding_},
                static_cast<float>(fill_) * image.unit());
@@ -49,6 +50,9 @@ class RandomCrop final : public Transform {
     const Extents out = size_.known() ? size_ : in;
     if (in.known()) check(in, out);
     return out;
+  }
+  WindowEffect effect(Extents) const override {
+    return padding_ > 0 ? WindowEffect::pads : WindowEffect::crops;
   }
   void apply(ImageWork& image, RandomStream& random) const override {
     const Extents in{image.height(), image.width()};
@@ -79,6 +83,9 @@ class CenterCrop final : public Transform {
   }
 
   Extents output(Extents) const override { return size_; }
+  WindowEffect effect(Extents in) const override {
+    return size_.height <= in.height && size_.width <= in.width ? WindowEffect::crops : WindowEffect::pads;
+  }
   void apply(ImageWork& image, RandomStream&) const override {
     const auto before = [](Index in, Index out) {
       return static_cast<Index>(std::floor(static_cast<double>(in - out) / 2.0));
@@ -94,6 +101,7 @@ class CenterCrop final : public Transform {
 class HorizontalFlip final : public Transform {
  public:
   explicit HorizontalFlip(const Parameters& parameters) : probability_(parameters.number("probability")) {}
+  WindowEffect effect(Extents) const override { return WindowEffect::flips; }
   void apply(ImageWork& image, RandomStream& random) const override {
     if (chance(random, probability_)) image.mirror();
   }
@@ -105,6 +113,7 @@ class HorizontalFlip final : public Transform {
 class VerticalFlip final : public Transform {
  public:
   explicit VerticalFlip(const Parameters& parameters) : probability_(parameters.number("probability")) {}
+  WindowEffect effect(Extents) const override { return WindowEffect::flips; }
   void apply(ImageWork& image, RandomStream& random) const override {
     if (chance(random, probability_)) image.flip();
   }

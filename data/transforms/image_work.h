@@ -35,6 +35,8 @@ class ImageWork {
   void finish(const Affine& affine, float* out);
 
   const ImageView& view() const { return view_; }
+  // Whether the result is a window of the 8-bit image that `start` was given.
+  bool is_window() const { return source_.bytes && !view_.resampled() && view_.hole_count == 0; }
 
  private:
   void materialise();

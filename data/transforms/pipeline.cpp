@@ -21,6 +21,17 @@ float per_channel(const std::vector<float>& values, Index channel) {
   return values.size() == 1 ? values.front() : values[static_cast<std::size_t>(channel)];
 }
 
+// Whether a list of transforms composes into one window, whatever they draw: padding after a crop does not,
+// because what was cut away must not come back.
+struct WindowUse {
+  bool composable = true, moved = false;
+
+  void add(WindowEffect effect) {
+    if (effect == WindowEffect::beyond || (effect == WindowEffect::pads && moved)) composable = false;
+    if (effect != WindowEffect::flips) moved = true;
+  }
+};
+
 }  // namespace
 
 Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs)
@@ -34,6 +45,7 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
   require(specs.size() < kMaxTransforms, "augment", "{} transforms, at most {} are possible", specs.size(),
           kMaxTransforms - 1);
   ChannelStatistics statistics = info.statistics;
+  WindowUse use;
   Extents extents = is_image_ ? Extents{input_[0], input_[1]} : Extents{input_.numel(), 1};
   for (const TransformSpec& spec : specs) {
     const TransformInfo& transform = transform_info(spec.name);
@@ -45,6 +57,7 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
       require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
               to_string(input_));
       transforms_.push_back(transform.make(parameters));
+      use.add(transforms_.back()->effect(extents));
       extents = transforms_.back()->output(extents);
     } else {
       require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
@@ -56,6 +69,7 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
           "a size",
           info.name);
   output_ = is_image_ ? Shape{extents.height, extents.width, channels_} : input_;
+  takes_windows_ = info.dtype == DType::u8 && input_.numel() > 0 && use.composable && !mix_.any();
   require(!mix_.any() || classes_ > 0, "augment", "mixing needs classes, {} has none", info.name);
   set_normalisation(statistics);
 }
@@ -78,12 +92,10 @@ void Pipeline::set_normalisation(const ChannelStatistics& statistics) {
   }
 }
 
-void Pipeline::apply(const Tensor& image, const DrawKey& key, float* out) const {
-  thread_local ImageWork work;
+void Pipeline::transform(const Tensor& image, const DrawKey& key, ImageWork& work) const {
   if (!is_image_) {
     if (image.shape() != input_) fail_shape(image.shape(), input_, key);
-    work.start(image.viewed({image.numel(), 1, 1}), unit_, mean_pixel_);
-    work.finish(affine_, out);
+    work.start(image.viewed(as_image(input_)), unit_, mean_pixel_);
     return;
   }
   if (image.rank() != 3 || image.shape()[2] != channels_) fail_shape(image.shape(), input_, key);
@@ -99,7 +111,25 @@ void Pipeline::apply(const Tensor& image, const DrawKey& key, float* out) const 
   require(work.height() == output_[0] && work.width() == output_[1], "data",
           "sample {} became {}x{} pixels, expected {}x{}", key.sample, work.height(), work.width(),
           output_[0], output_[1]);
+}
+
+void Pipeline::apply(const Tensor& image, const DrawKey& key, float* out) const {
+  thread_local ImageWork work;
+  transform(image, key, work);
   work.finish(affine_, out);
+}
+
+ImageWindow Pipeline::window(const Tensor& image, const DrawKey& key) const {
+  thread_local ImageWork work;
+  if (image.shape() != input_) fail_shape(image.shape(), input_, key);
+  transform(image, key, work);
+  ensure(work.is_window(), "data", "sample {} is no window of its record", key.sample);
+  const ImageView& view = work.view();
+  return {.top = static_cast<std::int32_t>(view.window.top),
+          .left = static_cast<std::int32_t>(view.window.left),
+          .fill = view.fill,
+          .mirrored = view.mirrored,
+          .flipped = view.flipped};
 }
 
 }  // namespace tandem::datasets

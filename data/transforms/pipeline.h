@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/images.h"
 #include "data/dataset.h"
 #include "data/transforms/mix.h"
 #include "data/transforms/transform.h"
@@ -36,10 +37,21 @@ class Pipeline {
   // shape.
   void apply(const Tensor& image, const DrawKey& key, float* out) const;
 
+  // Whether all samples are 8-bit records of one size, of which the result shows a window, normalised: then a
+  // device can keep the records and do the rest, by Backend::render_images.
+  bool takes_windows() const { return takes_windows_; }
+  // Of such a record, as [H,W,C]; features count as pixels of one channel. The result as an image, likewise.
+  Shape record_shape() const { return as_image(input_); }
+  Shape window_shape() const { return as_image(output_); }
+  // What `apply` would show of the record. Thread-safe; errors as of `apply`.
+  ImageWindow window(const Tensor& image, const DrawKey& key) const;
+
  private:
+  Shape as_image(const Shape& shape) const { return is_image_ ? shape : Shape{1, shape.numel(), 1}; }
+  void transform(const Tensor& image, const DrawKey& key, ImageWork& work) const;
   void set_normalisation(const ChannelStatistics& statistics);
 
-  bool is_image_ = true;
+  bool is_image_ = true, takes_windows_ = false;
   Index channels_ = 1;
   float unit_ = 1;  // value of full brightness
   Shape input_, output_;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/kernels/image.h"
+
 namespace tandem::datasets {
 
 Rect ImageView::to_scaled(const Rect& rect) const {
@@ -22,6 +24,8 @@ Rect ImageView::to_output(const Rect& rect) const {
 
 namespace {
 
+using kernels::normalised;
+
 // ---- rows: pixel·scale + offset
 // ---------------------------------------------------------------------------------
 
@@ -34,7 +38,7 @@ void affine_row(const T* from, Index pixels, const Affine& affine, float* to) {
   const Index count = pixels * channels;
   if (channels == 1) {
     const float scale = affine.scale[0], offset = affine.offset[0];
-    for (Index i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale + offset;
+    for (Index i = 0; i < count; ++i) to[i] = normalised(static_cast<float>(from[i]), scale, offset);
   } else if (channels == 3) {
     std::array<float, kPeriod> scale, offset;
     for (Index i = 0; i < kPeriod; ++i) {
@@ -43,14 +47,16 @@ void affine_row(const T* from, Index pixels, const Affine& affine, float* to) {
     }
     Index i = 0;
     for (; i + kPeriod <= count; i += kPeriod) {
-      for (Index j = 0; j < kPeriod; ++j) to[i + j] = static_cast<float>(from[i + j]) * scale[j] + offset[j];
+      for (Index j = 0; j < kPeriod; ++j)
+        to[i + j] = normalised(static_cast<float>(from[i + j]), scale[j], offset[j]);
     }
-    for (Index j = 0; i + j < count; ++j) to[i + j] = static_cast<float>(from[i + j]) * scale[j] + offset[j];
+    for (Index j = 0; i + j < count; ++j)
+      to[i + j] = normalised(static_cast<float>(from[i + j]), scale[j], offset[j]);
   } else {
     for (Index x = 0; x < pixels; ++x) {
       for (Index c = 0; c < channels; ++c) {
         to[x * channels + c] =
-            static_cast<float>(from[x * channels + c]) * affine.scale[c] + affine.offset[c];
+            normalised(static_cast<float>(from[x * channels + c]), affine.scale[c], affine.offset[c]);
       }
     }
   }
@@ -62,21 +68,22 @@ void affine_row_mirrored(const T* from, Index pixels, const Affine& affine, floa
   const Index channels = affine.channels();
   if (channels == 1) {
     const float scale = affine.scale[0], offset = affine.offset[0];
-    for (Index x = 0; x < pixels; ++x) to[x] = static_cast<float>(from[pixels - 1 - x]) * scale + offset;
+    for (Index x = 0; x < pixels; ++x)
+      to[x] = normalised(static_cast<float>(from[pixels - 1 - x]), scale, offset);
   } else if (channels == 3) {
     const float s0 = affine.scale[0], s1 = affine.scale[1], s2 = affine.scale[2];
     const float o0 = affine.offset[0], o1 = affine.offset[1], o2 = affine.offset[2];
     const T* last = from + 3 * (pixels - 1);
     for (Index x = 0; x < pixels; ++x) {
-      to[3 * x] = static_cast<float>(last[-3 * x]) * s0 + o0;
-      to[3 * x + 1] = static_cast<float>(last[-3 * x + 1]) * s1 + o1;
-      to[3 * x + 2] = static_cast<float>(last[-3 * x + 2]) * s2 + o2;
+      to[3 * x] = normalised(static_cast<float>(last[-3 * x]), s0, o0);
+      to[3 * x + 1] = normalised(static_cast<float>(last[-3 * x + 1]), s1, o1);
+      to[3 * x + 2] = normalised(static_cast<float>(last[-3 * x + 2]), s2, o2);
     }
   } else {
     for (Index x = 0; x < pixels; ++x) {
       const T* pixel = from + (pixels - 1 - x) * channels;
       for (Index c = 0; c < channels; ++c) {
-        to[x * channels + c] = static_cast<float>(pixel[c]) * affine.scale[c] + affine.offset[c];
+        to[x * channels + c] = normalised(static_cast<float>(pixel[c]), affine.scale[c], affine.offset[c]);
       }
     }
   }
@@ -94,7 +101,8 @@ void write_row(const T* from, Index pixels, const Affine& affine, bool mirrored,
 void fill_row(float value, Index pixels, const Affine& affine, float* to) {
   const Index channels = affine.channels();
   for (Index x = 0; x < pixels; ++x) {
-    for (Index c = 0; c < channels; ++c) to[x * channels + c] = value * affine.scale[c] + affine.offset[c];
+    for (Index c = 0; c < channels; ++c)
+      to[x * channels + c] = normalised(value, affine.scale[c], affine.offset[c]);
   }
 }
 

@@ -39,11 +39,20 @@ struct Extents {
   friend bool operator==(const Extents&, const Extents&) = default;
 };
 
+// What a transform does to the part of an image that is shown, at most.
+enum class WindowEffect {
+  flips,
+  crops,   // shows less than before
+  pads,    // shows what lies outside of what was shown
+  beyond,  // changes or resamples pixels
+};
+
 class Transform {
  public:
   virtual ~Transform() = default;
   // Throws UserError when images of extents `in` cannot be transformed.
   virtual Extents output(Extents in) const { return in; }
+  virtual WindowEffect effect(Extents /*in*/) const { return WindowEffect::beyond; }
   virtual void apply(ImageWork& image, RandomStream& random) const = 0;
 };
 

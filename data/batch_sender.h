@@ -1,0 +1,84 @@
+// Brings batches to a device, the next one's copy beside the step on this one. Used by the one thread that
+// drives the device; the threads that fill buffers never ask anything of it.
+//
+// The tensors of a batch lie in a slot that is used again once no batch shares it. Slots are persistent
+// memory, and an upload into one begins when the device has done what was asked for up to the moment at which
+// the slot was found free.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/backend.h"
+#include "data/batch_buffer.h"
+
+namespace tandem::datasets {
+
+class BatchSender {
+ public:
+  struct Target {
+    Device device;
+    DType dtype = DType::f32;    // of the images
+    Index channel_multiple = 1;  // to which images [H,W,C] are padded with channels of zeros
+  };
+
+  // Whether batches need a sender to be what is asked for, rather than being used where they were built.
+  static bool needed(const Pipeline& pipeline, const Target& target);
+
+  // `layout` is that of the buffers of `pool`. Throws UserError when there is no such device.
+  BatchSender(const Pipeline& pipeline, const BatchLayout& layout, const Target& target, BufferPool& pool);
+  // Waits for the copies under way: the host memory they read goes to others.
+  ~BatchSender();
+  BatchSender(const BatchSender&) = delete;
+  BatchSender& operator=(const BatchSender&) = delete;
+
+  // Slots in turn where batches are sent ahead: of the batch that is sent, of the one the caller gets, and of
+  // the one before, just found free.
+  static constexpr std::size_t kSlotsInTurn = 3;
+  // Makes slots until there are `count`, so that none is asked for later.
+  void reserve(std::size_t count);
+
+  // Buffers that are out of the pool besides those being filled: one in the caller's hand, one being copied.
+  static constexpr std::size_t kBuffersUnderWay = 2;
+  // Gives the buffers whose copies are done back to the pool, and waits until no more than one is left: to be
+  // called before a buffer is taken.
+  void settle();
+  // The batch in `buffer`, on the device. The buffer returns to the pool when its copy is done, unless this
+  // throws.
+  Batch send(BatchBuffer& buffer);
+
+ private:
+  struct Slot {
+    Tensor block;   // as the buffer's
+    Tensor images;  // where those of the block are not what is asked for
+    Tensor narrow;  // f32 values cast, before their channels are padded
+    // Set when the slot is free: everything asked for before its contents were dropped is done once this
+    // mark is reached.
+    std::optional<std::uint64_t> free_since;
+
+    bool is_shared() const;
+  };
+  struct Upload {
+    BatchBuffer* buffer;
+    std::uint64_t mark;  // reached after the copy
+  };
+
+  Slot& take_slot();
+  Slot& add_slot();
+  Batch finish(const Slot& slot, Index count) const;
+
+  const Pipeline& pipeline_;
+  const BatchLayout& layout_;
+  Target target_;
+  BufferPool& pool_;
+  Backend& backend_;
+  ImageAffine affine_;
+  Shape shape_;            // of an image on the device
+  bool in_place_ = false;  // the block's images are what is asked for
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::deque<Upload> uploads_;  // the oldest first
+};
+
+}  // namespace tandem::datasets
