@@ -232,8 +232,6 @@ bool Library::adopt(const Choices& choices) {
   return true;
 }
 
-std::string version() { return "emulated"; }
-
 std::string to_string(const Convolution& p) {
   const Conv2dOptions& o = p.options;
   return fmt::format(
