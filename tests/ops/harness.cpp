@@ -71,7 +71,7 @@ DType result_dtype(const Row& row, DType dtype) {
 // What a value becomes when it is stored.
 double stored(double value, DType dtype) {
   if (!is_floating(dtype)) return value;
-  return tensor_of({value}, {1}, dtype).item();
+  return visit_dtype(dtype, [&]<class T>(TypeTag<T>) { return convert<double>(convert<T>(value)); });
 }
 
 void compare(const std::vector<double>& got, const std::vector<double>& expected, DType dtype, const Row& row,

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/backend.h"
 #include "core/convert.h"
 #include "core/random.h"
 #include "core/tensor.h"
@@ -14,11 +15,14 @@ namespace tandem::test {
 inline constexpr DType kFloatingTypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
 inline constexpr DType kIntegralTypes[] = {DType::i64, DType::i32, DType::u8, DType::boolean};
 
-// Where tests put their tensors: "cpu", or "cuda" in the environment variable TANDEM_TEST_DEVICE.
+// Where tests put their tensors: the CPU, or a GPU where the environment variable TANDEM_TEST_DEVICE is "cuda".
 inline Device test_device() {
   static const Device device = [] {
     const char* name = std::getenv("TANDEM_TEST_DEVICE");
-    return Device{name && std::string_view(name) == "cuda" ? DeviceType::cuda : DeviceType::cpu};
+    if (!name || std::string_view(name) != "cuda") return Device{};
+    const Device cuda{DeviceType::cuda};
+    backend_for(cuda).set_rules({.allow_tf32 = false});  // the tolerances are those of f32
+    return cuda;
   }();
   return device;
 }
