@@ -10,6 +10,7 @@
 #include "optim/sgd.h"
 #include "optim/step.h"
 #include "tests/golden/hashed.h"
+#include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 #include "tests/support/tolerance.h"
 #include "train/safetensors.h"
@@ -48,7 +49,7 @@ std::vector<Batch> batches() {
       const float pattern = patterns.data<float>()[labels[i / kPixels] * kPixels + i % kPixels];
       pixels[i] = 0.5f * pattern + 0.5f * pixels[i];
     }
-    result.push_back({images, Tensor::from(labels, {kBatch})});
+    result.push_back({images.to(test::test_device()), Tensor::from(labels, {kBatch}, test::test_device())});
   }
   return result;
 }
@@ -60,6 +61,7 @@ struct Run {
 
 Run train(nn::Module& model, double lr, const amp::Precision& precision) {
   set_initial(model);
+  model.to(test::test_device());
   optim::Sgd optimizer(model.parameters(), {.lr = lr, .momentum = 0.9, .weight_decay = 1e-4});
   optim::Step step(model, {&optimizer}, amp::step_options(precision));
   const amp::Plan plan(precision);

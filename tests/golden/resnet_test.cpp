@@ -10,6 +10,7 @@
 #include "optim/sgd.h"
 #include "optim/step.h"
 #include "tests/golden/hashed.h"
+#include "tests/support/tensors.h"
 #include "train/safetensors.h"
 #include "train/weights.h"
 
@@ -67,12 +68,13 @@ struct Run {
 Run train_steps(nn::Module& model, const Shape& images, const std::string& stream,
                 const safetensors::File* golden) {
   set_initial(model);
+  model.to(test::test_device());
   optim::Sgd optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4});
   optim::Step step(model, {&optimizer});
-  const Tensor x = signed_unit("images" + stream, images);
+  const Tensor x = signed_unit("images" + stream, images).to(test::test_device());
   std::vector<std::int64_t> classes;
   for (std::uint32_t word : hashed("labels" + stream, images[0])) classes.push_back(word % 10);
-  const Tensor labels = Tensor::from(classes, {images[0]});
+  const Tensor labels = Tensor::from(classes, {images[0]}, test::test_device());
   Run run;
   for (int i = 0; i < kSteps; ++i) {
     const Tensor logits = model(x);

@@ -10,7 +10,7 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 
 // The terms y(n,p,q,o) += x(n,h,w,c)·f(o,k,l,c') of a convolution, one at a time; what is done with them
 // makes the convolution or one of its adjoints.
@@ -141,26 +141,28 @@ Rows conv2d_rows() {
                     .cases = {bare.front()},
                     .normalised = true});
   }
-  rows[0].refusals = {{"[conv2d] filter [64,3,3,16] expects 16 input channels, input is [8,28,28,32]",
-                       CALL(conv2d(zeros({8, 28, 28, 32}), zeros({64, 3, 3, 16})))},
-                      {"must have 4 axes, got f32[3,3]", CALL(conv2d(zeros({3, 3}), zeros({1, 1, 1, 3})))},
-                      {"[conv2d] kernel 5 with dilation 1 is larger than height 3 with padding 0",
-                       CALL(conv2d(zeros({1, 3, 9, 2}), zeros({1, 5, 5, 2})))},
-                      {"[conv2d] stride must be at least 1, got [0,1]",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.stride = {0, 1}}))},
-                      {"[conv2d] padding must not be negative, got [0,-1]",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.padding = {0, -1}}))},
-                      {"[conv2d] dilation must be at least 1",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.dilation = {0, 1}}))},
-                      {"[conv2d] groups must be at least 1, got 0",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.groups = 0}))},
-                      {"which 2 groups do not divide",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({3, 1, 1, 1}), {}, {.groups = 2}))},
-                      {"[conv2d] bias must be floating [4], got f32[3]",
-                       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({4, 1, 1, 2}), zeros({3})))},
-                      {"must be floating, got i32",
-                       CALL(conv2d(Tensor::zeros({1, 3, 3, 2}, {.dtype = DType::i32}), zeros({4, 1, 1, 2})))},
-                      {"has an empty kernel", CALL(conv2d(zeros({1, 3, 3, 2}), zeros({4, 0, 1, 2})))}};
+  rows[0].refusals = {
+      {"[conv2d] filter [64,3,3,16] expects 16 input channels, input is [8,28,28,32]",
+       CALL(conv2d(zeros({8, 28, 28, 32}), zeros({64, 3, 3, 16})))},
+      {"must have 4 axes, got f32[3,3]", CALL(conv2d(zeros({3, 3}), zeros({1, 1, 1, 3})))},
+      {"[conv2d] kernel 5 with dilation 1 is larger than height 3 with padding 0",
+       CALL(conv2d(zeros({1, 3, 9, 2}), zeros({1, 5, 5, 2})))},
+      {"[conv2d] stride must be at least 1, got [0,1]",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.stride = {0, 1}}))},
+      {"[conv2d] padding must not be negative, got [0,-1]",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.padding = {0, -1}}))},
+      {"[conv2d] dilation must be at least 1",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.dilation = {0, 1}}))},
+      {"[conv2d] groups must be at least 1, got 0",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({1, 1, 1, 2}), {}, {.groups = 0}))},
+      {"which 2 groups do not divide",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({3, 1, 1, 1}), {}, {.groups = 2}))},
+      {"[conv2d] bias must be floating [4], got f32[3]",
+       CALL(conv2d(zeros({1, 3, 3, 2}), zeros({4, 1, 1, 2}), zeros({3})))},
+      {"must be floating, got i32",
+       CALL(conv2d(Tensor::zeros({1, 3, 3, 2}, {.dtype = DType::i32, .device = test_device()}),
+                   zeros({4, 1, 1, 2})))},
+      {"has an empty kernel", CALL(conv2d(zeros({1, 3, 3, 2}), zeros({4, 0, 1, 2})))}};
   return rows;
 }
 
@@ -304,8 +306,8 @@ Rows tandem::test::conv_rows() {
 
 TEST_CASE("16-bit convolutions accumulate in f32", "[ops][conv]") {
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    const Tensor x = Tensor::full({1, 3, 3, 512}, 1.0, {.dtype = dtype}),
-                 f = Tensor::full({1, 3, 3, 512}, 1.0, {.dtype = dtype});
+    const Tensor x = Tensor::full({1, 3, 3, 512}, 1.0, {.dtype = dtype, .device = test_device()}),
+                 f = Tensor::full({1, 3, 3, 512}, 1.0, {.dtype = dtype, .device = test_device()});
     CHECK(conv2d(x, f).item() == 4608.0);  // FP16 would stall at 2048, BF16 at 256
   }
 }

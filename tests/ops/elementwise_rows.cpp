@@ -56,7 +56,10 @@ Row comparison(const char* op, Run run, F f) {
   row.result = Result::boolean;
   row.gradient = false;
   row.integers = true;
-  row.refusals = {{"do not broadcast", [run = row.run] { run({Tensor::zeros({2}), Tensor::zeros({3})}); }}};
+  row.refusals = {
+      {"do not broadcast", [run = row.run] {
+         run({Tensor::zeros({2}, {.device = test_device()}), Tensor::zeros({3}, {.device = test_device()})});
+       }}};
   return row;
 }
 
@@ -70,7 +73,9 @@ const auto kNoGradientTwice = [](Row& row) { row.twice = false; };
 
 double sigmoid_of(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-Tensor integers(const Shape& shape) { return Tensor::zeros(shape, {.dtype = DType::i32}); }
+Tensor integers(const Shape& shape) {
+  return Tensor::zeros(shape, {.dtype = DType::i32, .device = test_device()});
+}
 
 Rows unary_rows() {
   const Draw off_zero{.kinks = {0}}, positive{.low = 0.2, .high = 4}, wide{.low = -6, .high = 6};
@@ -130,8 +135,8 @@ Rows unary_rows() {
                  [](double x) { return 2 * x > 5 ? x : std::log1p(std::exp(2 * x)) / 2; },
                  {.low = -4, .high = 4, .kinks = {2.5}}),
            [](Row& row) {
-             row.refusals = {
-                 {"[softplus] beta must be positive, got 0", CALL(softplus(Tensor::zeros({1}), 0.0))}};
+             row.refusals = {{"[softplus] beta must be positive, got 0",
+                              CALL(softplus(Tensor::zeros({1}, {.device = test_device()}), 0.0))}};
            }),
       unary("hardswish", RUN(hardswish(x[0])),
             [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; },
@@ -142,7 +147,7 @@ Rows unary_rows() {
            [](Row& row) {
              row.integers = true;
              row.refusals = {{"[clamp] the lower bound 2 exceeds the upper bound 1",
-                              CALL(clamp(Tensor::zeros({1}), 2, 1))}};
+                              CALL(clamp(Tensor::zeros({1}, {.device = test_device()}), 2, 1))}};
            }),
   };
 }
@@ -197,8 +202,9 @@ Rows binary_rows() {
       comparison("greater", RUN(greater(x[0], x[1])), [](double a, double b) { return a > b; }),
       comparison("greater_equal", RUN(greater_equal(x[0], x[1])), [](double a, double b) { return a >= b; }),
   };
-  rows[0].refusals = {
-      {"[add] shapes [2,3] and [2,4] do not broadcast", CALL(Tensor::zeros({2, 3}) + Tensor::zeros({2, 4}))}};
+  rows[0].refusals = {{"[add] shapes [2,3] and [2,4] do not broadcast",
+                       CALL(Tensor::zeros({2, 3}, {.device = test_device()}) +
+                            Tensor::zeros({2, 4}, {.device = test_device()}))}};
   rows[3].refusals = {{"[div] has no meaning for i32", CALL(integers({2}) / integers({2}))}};
   return rows;
 }
@@ -225,7 +231,8 @@ Rows other_rows() {
        .cases = {{{4, 3}, {3}}, {{2, 5}, {1}}, {{2, 3, 7}, {7}}, {{0, 3}, {3}}, {{5}, {}}, {{301, 67}, {67}}},
        .draws = {off_zero, off_zero},
        .refusals = {{"[prelu] slope must have one element or one for each channel of f32[4,3], got f32[4]",
-                     CALL(prelu(Tensor::zeros({4, 3}), Tensor::zeros({4})))}}},
+                     CALL(prelu(Tensor::zeros({4, 3}, {.device = test_device()}),
+                                Tensor::zeros({4}, {.device = test_device()})))}}},
       {.op = "cast",
        .run = RUN(cast(x[0], DType::i64)),
        .oracle = truncated,
@@ -301,7 +308,7 @@ TEST_CASE("operands of different dtypes give the widest", "[ops][elementwise]") 
 }
 
 TEST_CASE("a narrow operand beside a wide one gets a narrow gradient", "[ops][elementwise]") {
-  const Tensor low = leaf(tensor_of({1, 2}, {2}, DType::bf16)), wide = leaf(Tensor::from({3, 5}, {2}));
+  const Tensor low = leaf(tensor_of({1, 2}, {2}, DType::bf16)), wide = leaf(floats({3, 5}, {2}));
   backward(sum(low * wide));
   CHECK(gradient_of(low).dtype() == DType::bf16);
   CHECK(gradient_of(low).to_vector<double>() == std::vector<double>{3, 5});
@@ -328,7 +335,7 @@ TEST_CASE("FP16 keeps subnormals and overflows to infinity", "[ops][elementwise]
 
 TEST_CASE("documented gradients at kinks and ties", "[ops][elementwise]") {
   const auto gradient_at = [](double at, const Run& run) {
-    const Tensor x = leaf(Tensor::scalar(at));
+    const Tensor x = leaf(Tensor::scalar(at, {.device = test_device()}));
     backward(run({x}));
     const Tensor g = gradient_of(x);
     return g.defined() ? g.item() : 0.0;
@@ -342,21 +349,21 @@ TEST_CASE("documented gradients at kinks and ties", "[ops][elementwise]") {
   CHECK(gradient_at(0, RUN(pow(x[0], 2.0))) == 0.0);
   CHECK(gradient_at(0, RUN(pow(x[0], 1.0))) == 1.0);
   CHECK(gradient_at(0, RUN(pow(x[0], 0.0))) == 0.0);
-  const Tensor a = leaf(Tensor::from({1, 2, 3}, {3})), b = leaf(Tensor::from({1, 0, 4}, {3}));
+  const Tensor a = leaf(floats({1, 2, 3}, {3})), b = leaf(floats({1, 0, 4}, {3}));
   backward(sum(maximum(a, b)));
   CHECK(gradient_of(a).to_vector<double>() == std::vector<double>{0.5, 1, 0});
   CHECK(gradient_of(b).to_vector<double>() == std::vector<double>{0.5, 0, 1});
 }
 
 TEST_CASE("maximum and minimum pass NaN on; integer signs survive", "[ops][elementwise]") {
-  const Tensor a = Tensor::from({1, static_cast<float>(kNaN), 2}, {3}),
-               b = Tensor::from({static_cast<float>(kNaN), 1, 3}, {3});
+  const Tensor a = floats({1, static_cast<float>(kNaN), 2}, {3}),
+               b = floats({static_cast<float>(kNaN), 1, 3}, {3});
   for (const Tensor& y : {maximum(a, b), minimum(a, b), maximum(b, a), minimum(b, a)}) {
     CHECK(std::isnan(y.to_vector<double>()[0]));
     CHECK(std::isnan(y.to_vector<double>()[1]));
     CHECK_FALSE(std::isnan(y.to_vector<double>()[2]));
   }
-  const Tensor i = Tensor::from(std::vector<std::int64_t>{-(std::int64_t{1} << 60), 5}, {2});
+  const Tensor i = Tensor::from(std::vector<std::int64_t>{-(std::int64_t{1} << 60), 5}, {2}, test_device());
   CHECK(neg(i).to_vector<std::int64_t>() == std::vector<std::int64_t>{std::int64_t{1} << 60, -5});
   CHECK(sign(i).to_vector<std::int64_t>() == std::vector<std::int64_t>{-1, 1});
   CHECK((i + i).to_vector<std::int64_t>() == std::vector<std::int64_t>{-(std::int64_t{1} << 61), 10});

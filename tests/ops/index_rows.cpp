@@ -19,10 +19,10 @@ using namespace tandem::test;
 namespace {
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 Tensor index_of(std::vector<std::int64_t> values) {
   const auto count = static_cast<Index>(values.size());
-  return Tensor::from(values, {count});
+  return Tensor::from(values, {count}, test_device());
 }
 
 Array looked_up(const Arrays& x) {
@@ -134,14 +134,16 @@ Rows selecting_rows() {
   }
   rows[0].refusals = {
       {"[index_select] the index must be [K], got i64[1,2]",
-       CALL(index_select(zeros({3, 2}), Tensor::zeros({1, 2}, {.dtype = DType::i64}), 0))},
+       CALL(index_select(zeros({3, 2}), Tensor::zeros({1, 2}, {.dtype = DType::i64, .device = test_device()}),
+                         0))},
       {"[index_select]", CALL(index_select(zeros({3, 2}), index_of({3}), 0))},
       {"[index_select] axis 2 is out of range", CALL(index_select(zeros({3, 2}), index_of({0}), 2))}};
-  rows[1].refusals = {{"[gather] index i64[2] and tensor f32[3,2] must have the same number of axes",
-                       CALL(gather(zeros({3, 2}), index_of({0, 1}), 0))},
-                      {"[gather] index i64[1,3] is larger than f32[3,2] on axis 1",
-                       CALL(gather(zeros({3, 2}), Tensor::zeros({1, 3}, {.dtype = DType::i64}), 0))},
-                      {"[gather]", CALL(gather(zeros({3}), index_of({5}), 0))}};
+  rows[1].refusals = {
+      {"[gather] index i64[2] and tensor f32[3,2] must have the same number of axes",
+       CALL(gather(zeros({3, 2}), index_of({0, 1}), 0))},
+      {"[gather] index i64[1,3] is larger than f32[3,2] on axis 1",
+       CALL(gather(zeros({3, 2}), Tensor::zeros({1, 3}, {.dtype = DType::i64, .device = test_device()}), 0))},
+      {"[gather]", CALL(gather(zeros({3}), index_of({5}), 0))}};
   rows[2].refusals = {{"[scatter_add] index i64[2] and source f32[3] must have the same shape",
                        CALL(scatter_add(zeros({3}), index_of({0, 1}), zeros({3}), 0))},
                       {"[scatter_add]", CALL(scatter_add(zeros({3}), index_of({0, 3}), zeros({2}), 0))}};
@@ -260,8 +262,8 @@ TEST_CASE("the padding row of an embedding receives no gradient", "[ops][index]"
 
 TEST_CASE("gradients of repeated indices are summed in f32", "[ops][index]") {
   // Added one at a time in BF16, ones stall at 256.
-  const Tensor index = Tensor::zeros({1000}, {.dtype = DType::i64}),
-               ones = Tensor::full({1000, 1}, 1.0, {.dtype = DType::bf16});
+  const Tensor index = Tensor::zeros({1000}, {.dtype = DType::i64, .device = test_device()}),
+               ones = Tensor::full({1000, 1}, 1.0, {.dtype = DType::bf16, .device = test_device()});
   const auto first_gradient = [&](const Run& run) {
     const Tensor x = leaf(tensor_of({1, 2}, {2, 1}, DType::bf16));
     const Tensor y = run({x});
@@ -277,7 +279,7 @@ TEST_CASE("gradients of repeated indices are summed in f32", "[ops][index]") {
 }
 
 TEST_CASE("NaN ranks as largest", "[ops][index]") {
-  const Tensor x = Tensor::from({1, std::nanf(""), 3}, {3});
+  const Tensor x = floats({1, std::nanf(""), 3}, {3});
   CHECK(topk(x, 2).indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2});
   CHECK(sort(x).indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 2, 1});
 }

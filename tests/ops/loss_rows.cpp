@@ -14,10 +14,10 @@ namespace {
 constexpr Index kClasses = 5;
 constexpr Index kIgnored = 2;
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 Tensor targets(std::vector<std::int64_t> values) {
   const auto count = static_cast<Index>(values.size());
-  return Tensor::from(values, {count});
+  return Tensor::from(values, {count}, test_device());
 }
 
 Array folded(const Array& each, Reduce reduce, double divisor) {
@@ -126,22 +126,23 @@ Rows class_rows() {
            .result = Result::wide});
     }
   }
-  rows[0].refusals = {{"[cross_entropy] target 5 in row 1 lies outside [0,5)",
-                       CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
-                      {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
-                       CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
-                      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
-                       CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
-                      {"[cross_entropy] label smoothing 1 lies outside [0,1)",
-                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
-                      {"[cross_entropy] class weights must be floating [5], got f32[4]",
-                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.class_weights = zeros({4})}))},
-                      {"[cross_entropy] classes must be i64 or i32, got u8[1]",
-                       CALL(cross_entropy(zeros({1, 5}), Tensor::zeros({1}, {.dtype = DType::u8})))},
-                      {"[cross_entropy] logits f32[1,5] need as many probabilities, the target is f32[1,4]",
-                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 4})))},
-                      {"[cross_entropy] ignore_index 3 has no meaning for probabilities",
-                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 5}), {.ignore_index = 3}))}};
+  rows[0].refusals = {
+      {"[cross_entropy] target 5 in row 1 lies outside [0,5)",
+       CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
+      {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
+       CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
+      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
+       CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
+      {"[cross_entropy] label smoothing 1 lies outside [0,1)",
+       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
+      {"[cross_entropy] class weights must be floating [5], got f32[4]",
+       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.class_weights = zeros({4})}))},
+      {"[cross_entropy] classes must be i64 or i32, got u8[1]",
+       CALL(cross_entropy(zeros({1, 5}), Tensor::zeros({1}, {.dtype = DType::u8, .device = test_device()})))},
+      {"[cross_entropy] logits f32[1,5] need as many probabilities, the target is f32[1,4]",
+       CALL(cross_entropy(zeros({1, 5}), zeros({1, 4})))},
+      {"[cross_entropy] ignore_index 3 has no meaning for probabilities",
+       CALL(cross_entropy(zeros({1, 5}), zeros({1, 5}), {.ignore_index = 3}))}};
   rows[1].refusals = {
       {"[nll_loss] target 7 in row 0 lies outside [0,5)", CALL(nll_loss(zeros({1, 5}), targets({7})))},
       {"[nll_loss] label smoothing 0.1 is for cross_entropy",
@@ -207,8 +208,10 @@ Rows pairs(const char* op, const char* name, Loss loss, Pair oracle, std::vector
                        [=] {
                          loss(zeros({2, 3}), zeros({3}), Reduce::mean);
                        }},
-                      {place + "expects a floating tensor, got i64[2]",
-                       [=] { loss(Tensor::zeros({2}, {.dtype = DType::i64}), zeros({2}), Reduce::mean); }}};
+                      {place + "expects a floating tensor, got i64[2]", [=] {
+                         loss(Tensor::zeros({2}, {.dtype = DType::i64, .device = test_device()}), zeros({2}),
+                              Reduce::mean);
+                       }}};
   return rows;
 }
 

@@ -35,7 +35,7 @@ Array product(const Array& a, const Array& b, bool transpose_a, bool transpose_b
   return y;
 }
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 
 Rows matmul_ways() {
   struct Way {
@@ -108,7 +108,7 @@ Rows matmul_ways() {
       {"[matmul] batch axes of [2,3,4] and [3,4,5] must be equal",
        CALL(matmul(zeros({2, 3, 4}), zeros({3, 4, 5})))},
       {"must be floating, got i32[2,2]",
-       CALL(matmul(Tensor::zeros({2, 2}, {.dtype = DType::i32}), zeros({2, 2})))}};
+       CALL(matmul(Tensor::zeros({2, 2}, {.dtype = DType::i32, .device = test_device()}), zeros({2, 2})))}};
   return rows;
 }
 
@@ -187,7 +187,8 @@ Rows gradient_rows() {
        .cases = {{{4, 3}}, {{3}}, {{2, 3, 2, 5}}, {{0, 3}}, {{8, 9, 10, 17}}},
        .result = Result::wide,
        .normalised = true,
-       .refusals = {{"[bias_gradient] x needs at least 1 axis", CALL(bias_gradient(Tensor::scalar(1)))}}}};
+       .refusals = {{"[bias_gradient] x needs at least 1 axis",
+                     CALL(bias_gradient(Tensor::scalar(1, {.device = test_device()})))}}}};
 }
 
 }  // namespace
@@ -203,14 +204,14 @@ Rows tandem::test::matmul_rows() {
 TEST_CASE("16-bit products accumulate in f32", "[ops][matmul]") {
   // 4096 ones: FP16 would stall at 2048, BF16 at 256.
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    const Tensor ones = Tensor::full({1, 4096}, 1.0, {.dtype = dtype});
+    const Tensor ones = Tensor::full({1, 4096}, 1.0, {.dtype = dtype, .device = test_device()});
     CHECK(matmul(ones, ones, false, true).item() == 4096.0);
     CHECK(linear(ones, ones).item() == 4096.0);
   }
 }
 
 TEST_CASE("a product of two dtypes has the wider one", "[ops][matmul]") {
-  const Tensor full = Tensor::from({1, 2, 3, 4}, {2, 2}), half = tensor_of({1, 0, 0, 1}, {2, 2}, DType::f16);
+  const Tensor full = floats({1, 2, 3, 4}, {2, 2}), half = tensor_of({1, 0, 0, 1}, {2, 2}, DType::f16);
   const Tensor y = matmul(full, half);
   CHECK(y.dtype() == DType::f32);
   CHECK(y.to_vector<double>() == full.to_vector<double>());

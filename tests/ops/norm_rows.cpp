@@ -15,7 +15,7 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 
 // (x - mean)/√(var + eps) within groups of elements that share group(index); two-pass, in f64.
 template <class Group>
@@ -141,7 +141,8 @@ Rows batch_norm_rows() {
       {"[batch_norm_train] residual f32[3,3] must be like x f32[2,3]",
        CALL(batch_norm_train(zeros({2, 3}), {}, {}, {}, {}, zeros({3, 3})))},
       {"[batch_norm_train] x must be floating and channels-last, got i32[2,3]",
-       CALL(batch_norm_train(Tensor::zeros({2, 3}, {.dtype = DType::i32}), {}, {}, {}))}};
+       CALL(batch_norm_train(Tensor::zeros({2, 3}, {.dtype = DType::i32, .device = test_device()}), {}, {},
+                             {}))}};
   rows[1].refusals = {{"[batch_norm_infer] running statistics are absent",
                        CALL(batch_norm_infer(zeros({2, 3}), {}, {}, {}))}};
   return rows;
@@ -240,8 +241,7 @@ TEST_CASE("training writes the shadow statistics and leaves the live ones", "[op
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const bool relu : {false, true}) {
       const Tensor x = tensor_of({1, 10, 2, 20, 3, 30, 6, 60}, {4, 2}, dtype);
-      const BatchNormStatistics s{Tensor::from({1, 2}, {2}), Tensor::from({3, 4}, {2}), Tensor::zeros({2}),
-                                  Tensor::zeros({2})};
+      const BatchNormStatistics s{floats({1, 2}, {2}), floats({3, 4}, {2}), zeros({2}), zeros({2})};
       std::optional<HigherOrder> composed;  // the composition writes the same
       if (dtype == DType::f32 && relu) composed.emplace();
       batch_norm_train(x, {}, {}, s, {.momentum = 0.25, .relu = relu});

@@ -15,7 +15,7 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 
 Shape pooled_shape(const Shape& x, const Pool2dOptions& o) {
   const auto extent = [&](int axis) {
@@ -234,29 +234,30 @@ void add_refusals(Rows& rows) {
   };
   const auto window_refusals = [](const std::string& op,
                                   Tensor (*pool)(const Tensor&, const Pool2dOptions&)) {
-    return std::vector<Refusal>{{"[" + op + "] x must be [N,H,W,C], got f32[3,3]",
-                                 [=] {
-                                   pool(zeros({3, 3}), {});
-                                 }},
-                                {"must be floating, got i64[1,3,3,1]",
-                                 [=] {
-                                   pool(Tensor::zeros({1, 3, 3, 1}, {.dtype = DType::i64}), {});
-                                 }},
-                                {"[" + op + "] kernel must be at least 1, got [0,2]",
-                                 [=] {
-                                   pool(zeros({1, 3, 3, 1}), {.kernel = {0, 2}});
-                                 }},
-                                {"[" + op + "] stride must be at least 1, got [2,0]",
-                                 [=] {
-                                   pool(zeros({1, 3, 3, 1}), {.stride = {2, 0}});
-                                 }},
-                                {"padding must lie between 0 and half the kernel",
-                                 [=] {
-                                   pool(zeros({1, 3, 3, 1}), {.padding = {2, 0}});
-                                 }},
-                                {"[" + op + "] kernel 5 is larger than height 3 with padding 0", [=] {
-                                   pool(zeros({1, 3, 9, 1}), {.kernel = {5, 5}});
-                                 }}};
+    return std::vector<Refusal>{
+        {"[" + op + "] x must be [N,H,W,C], got f32[3,3]",
+         [=] {
+           pool(zeros({3, 3}), {});
+         }},
+        {"must be floating, got i64[1,3,3,1]",
+         [=] {
+           pool(Tensor::zeros({1, 3, 3, 1}, {.dtype = DType::i64, .device = test_device()}), {});
+         }},
+        {"[" + op + "] kernel must be at least 1, got [0,2]",
+         [=] {
+           pool(zeros({1, 3, 3, 1}), {.kernel = {0, 2}});
+         }},
+        {"[" + op + "] stride must be at least 1, got [2,0]",
+         [=] {
+           pool(zeros({1, 3, 3, 1}), {.stride = {2, 0}});
+         }},
+        {"padding must lie between 0 and half the kernel",
+         [=] {
+           pool(zeros({1, 3, 3, 1}), {.padding = {2, 0}});
+         }},
+        {"[" + op + "] kernel 5 is larger than height 3 with padding 0", [=] {
+           pool(zeros({1, 3, 9, 1}), {.kernel = {5, 5}});
+         }}};
   };
   refuse("max_pool2d", window_refusals("max_pool2d", max_pool2d));
   refuse("avg_pool2d", window_refusals("avg_pool2d", avg_pool2d));
@@ -278,12 +279,12 @@ Rows tandem::test::pool_rows() {
 }
 
 TEST_CASE("max pooling: the first of equals has the gradient, NaN counts as largest", "[ops][pool]") {
-  const Tensor x = leaf(Tensor::from({1, 1, 1, 1}, {1, 2, 2, 1}));
+  const Tensor x = leaf(floats({1, 1, 1, 1}, {1, 2, 2, 1}));
   backward(sum(max_pool2d(x, {})));
   CHECK(gradient_of(x).to_vector<double>() == std::vector<double>{1, 0, 0, 0});
-  CHECK(std::isnan(max_pool2d(Tensor::from({1, 9, std::nanf(""), 2}, {1, 2, 2, 1}), {}).item()));
+  CHECK(std::isnan(max_pool2d(floats({1, 9, std::nanf(""), 2}, {1, 2, 2, 1}), {}).item()));
   // All-negative images are not beaten by padding.
-  CHECK(max_pool2d(Tensor::from({-5}, {1, 1, 1, 1}), {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}})
+  CHECK(max_pool2d(floats({-5}, {1, 1, 1, 1}), {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}})
             .item() == -5.0);
 }
 

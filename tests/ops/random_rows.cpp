@@ -43,11 +43,12 @@ Rows tandem::test::random_rows() {
            .oracle = dropout_oracle(0.3),
            .cases = cases,
            .refusals = {{"[dropout] the probability must lie in [0,1), got 1",
-                         CALL(dropout(Tensor::zeros({1}), 1.0))},
+                         CALL(dropout(Tensor::zeros({1}, {.device = test_device()}), 1.0))},
                         {"[dropout] the probability must lie in [0,1), got -0.1",
-                         CALL(dropout(Tensor::zeros({1}), -0.1))},
+                         CALL(dropout(Tensor::zeros({1}, {.device = test_device()}), -0.1))},
                         {"[dropout] has no meaning for i32",
-                         CALL(dropout(Tensor::zeros({1}, {.dtype = DType::i32}), 0.5))}}},
+                         CALL(dropout(Tensor::zeros({1}, {.dtype = DType::i32, .device = test_device()}),
+                                      0.5))}}},
           {.op = "dropout",
            .variant = "0.75",
            .run = RUN(dropped(x[0], 0.75)),
@@ -64,8 +65,9 @@ TEST_CASE("dropout is the identity in evaluation and for p = 0", "[ops][random]"
 TEST_CASE("the mask depends on call, step and seed, not on the dtype", "[ops][random]") {
   const auto mask = [](std::uint64_t seed, std::uint32_t step, int calls_before, DType dtype) {
     const RandomScope scope(seed, step, 0);
-    for (int i = 0; i < calls_before; ++i) dropout(Tensor::zeros({1}), 0.5);
-    return dropout(Tensor::full({64}, 1.0, {.dtype = dtype}), 0.5).to_vector<double>();
+    for (int i = 0; i < calls_before; ++i) dropout(Tensor::zeros({1}, {.device = test_device()}), 0.5);
+    return dropout(Tensor::full({64}, 1.0, {.dtype = dtype, .device = test_device()}), 0.5)
+        .to_vector<double>();
   };
   const auto base = mask(1, 1, 0, DType::f32);
   CHECK(mask(1, 1, 0, DType::f32) == base);
@@ -79,15 +81,17 @@ TEST_CASE("dropout keeps the share it should", "[ops][random]") {
   const RandomScope scope(5, 0, 0);
   for (const double p : {0.1, 0.5, 0.9}) {
     int kept = 0;
-    for (const double v : dropout(Tensor::full({100000}, 1.0), p).to_vector<double>()) kept += v != 0.0;
+    for (const double v :
+         dropout(Tensor::full({100000}, 1.0, {.device = test_device()}), p).to_vector<double>())
+      kept += v != 0.0;
     CHECK(kept / 1e5 == Approx(1 - p).margin(0.006));
   }
 }
 
 TEST_CASE("random kernels draw what they say, in every dtype", "[ops][random]") {
-  Backend& backend = backend_for(Device{});
+  Backend& backend = backend_for(test_device());
   for (const DType dtype : kFloatingTypes) {
-    const Tensor y = Tensor::empty({100001}, {.dtype = dtype});
+    const Tensor y = Tensor::empty({100001}, {.dtype = dtype, .device = test_device()});
     const auto moments = [&] {
       double sum = 0.0, squares = 0.0;
       for (const double v : y.to_vector<double>()) sum += v, squares += v * v;

@@ -98,10 +98,10 @@ Rows over_axes(const char* op, Reducer reduce, Fold fold, const std::function<vo
        .cases = kLast});
   rows[0].refusals = {{std::string("[") + op + "] axis 2 is out of range for a tensor of rank 2",
                        [=] {
-                         reduce(Tensor::zeros({2, 3}), {2}, false);
+                         reduce(Tensor::zeros({2, 3}, {.device = test_device()}), {2}, false);
                        }},
                       {"is named twice", [=] {
-                         reduce(Tensor::zeros({2, 3}), {1, -1}, false);
+                         reduce(Tensor::zeros({2, 3}, {.device = test_device()}), {1, -1}, false);
                        }}};
   for (Row& row : rows) {
     row.normalised = true;  // up to 40,013 terms
@@ -146,7 +146,8 @@ Rows index_rows_of(const char* op, bool largest) {
     if (axis == 0) rows.back().cases = {{{3, 5}}, {{7}}, {{2, 3, 0}}, {{301, 67}}};
   }
   rows[0].refusals = {{std::string("[") + op + "] an empty range of [3,0] has no extremum", [=] {
-                         largest ? argmax(Tensor::zeros({3, 0})) : argmin(Tensor::zeros({3, 0}));
+                         largest ? argmax(Tensor::zeros({3, 0}, {.device = test_device()}))
+                                 : argmin(Tensor::zeros({3, 0}, {.device = test_device()}));
                        }}};
   return rows;
 }
@@ -172,7 +173,8 @@ Rows cumsum_rows() {
                     .cases = {{{2, 3, 4}}, {{3, 1, 2}}, {{0, 2, 3}}, {{2, 0, 1}}, {{5, 201, 3}}},
                     .normalised = true});
   }
-  rows[0].refusals = {{"[cumsum] axis 3 is out of range", CALL(cumsum(Tensor::zeros({2, 3}), 3))}};
+  rows[0].refusals = {
+      {"[cumsum] axis 3 is out of range", CALL(cumsum(Tensor::zeros({2, 3}, {.device = test_device()}), 3))}};
   return rows;
 }
 
@@ -188,7 +190,7 @@ Row sum_to_row() {
               },
           .cases = {{{3, 4}}, {{2, 3, 4}}, {{5, 2, 3, 1}}, {{0, 3, 1}}},
           .refusals = {{"[sum_to] [3,4] is no broadcast of [3,1,1]",
-                        CALL(sum_to(Tensor::zeros({3, 4}), Shape{3, 1, 1}))}}};
+                        CALL(sum_to(Tensor::zeros({3, 4}, {.device = test_device()}), Shape{3, 1, 1}))}}};
 }
 
 Tensor biased_var(const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, 0.0, keep); }
@@ -235,19 +237,20 @@ Rows tandem::test::reduce_rows() {
   rows.push_back(sum_to_row());
   for (Row& row : rows) {
     if (row.op == std::string("max") && row.variant == "all")
-      row.refusals.push_back(
-          {"[max] an empty range of [3,0] has no extremum", CALL(max(Tensor::zeros({3, 0}), {1}))});
+      row.refusals.push_back({"[max] an empty range of [3,0] has no extremum",
+                              CALL(max(Tensor::zeros({3, 0}, {.device = test_device()}), {1}))});
     if (row.op == std::string("min") && row.variant == "all")
-      row.refusals.push_back({"[min] an empty range of [0] has no extremum", CALL(min(Tensor::zeros({0})))});
+      row.refusals.push_back({"[min] an empty range of [0] has no extremum",
+                              CALL(min(Tensor::zeros({0}, {.device = test_device()})))});
     if (row.op == std::string("var") && row.variant == "all")
       row.refusals.push_back({"[var] 1 values leave nothing to divide by after a correction of 1",
-                              CALL(var(Tensor::zeros({1})))});
+                              CALL(var(Tensor::zeros({1}, {.device = test_device()})))});
   }
   return rows;
 }
 
 TEST_CASE("equal extrema share the gradient evenly", "[ops][reduce]") {
-  const Tensor x = leaf(Tensor::from({3, 1, 3, 3, 0, 2}, {2, 3}));
+  const Tensor x = leaf(floats({3, 1, 3, 3, 0, 2}, {2, 3}));
   backward(sum(max(x, {1})));
   CHECK(gradient_of(x).to_vector<double>() == Values{0.5, 0, 0.5, 1, 0, 0});
   clear_gradient_of(x);
@@ -273,7 +276,7 @@ TEST_CASE("the gradient of a product is right where factors are zero", "[ops][re
 
 TEST_CASE("norms have gradient 0 at the origin", "[ops][reduce]") {
   for (const NormOrder order : {NormOrder::one, NormOrder::two, NormOrder::infinity}) {
-    const Tensor x = leaf(Tensor::zeros({3}));
+    const Tensor x = leaf(Tensor::zeros({3}, {.device = test_device()}));
     backward(norm(x, order));
     CHECK(gradient_of(x).to_vector<double>() == Values{0, 0, 0});
   }
@@ -281,7 +284,7 @@ TEST_CASE("norms have gradient 0 at the origin", "[ops][reduce]") {
 
 TEST_CASE("NaN counts as the extremum", "[ops][reduce]") {
   const float nan = std::nanf("");
-  const Tensor x = Tensor::from({1, nan, 9, nan}, {4});
+  const Tensor x = floats({1, nan, 9, nan}, {4});
   CHECK(argmax(x).item() == 1);
   CHECK(argmin(x).item() == 1);
   CHECK(std::isnan(max(x).item()));
@@ -303,22 +306,22 @@ TEST_CASE("logsumexp neither overflows nor underflows", "[ops][reduce]") {
 
 TEST_CASE("integers are summed exactly, in i64", "[ops][reduce]") {
   const std::int64_t big = std::int64_t{1} << 60;
-  const Tensor x = Tensor::from(std::vector<std::int64_t>{big, 1, 2, -big}, {2, 2});
+  const Tensor x = Tensor::from(std::vector<std::int64_t>{big, 1, 2, -big}, {2, 2}, test_device());
   CHECK(sum(x).to_vector<std::int64_t>() == std::vector<std::int64_t>{3});
-  const Tensor bytes = Tensor::full({1000}, 255, {.dtype = DType::u8});
+  const Tensor bytes = Tensor::full({1000}, 255, {.dtype = DType::u8, .device = test_device()});
   CHECK(sum(bytes).dtype() == DType::i64);
   CHECK(sum(bytes).item() == 255000);
-  CHECK(sum(Tensor::full({300}, 1, {.dtype = DType::boolean})).item() == 300);
-  CHECK(max(Tensor::from(std::vector<std::int64_t>{big, big + 1}, {2})).to_vector<std::int64_t>()[0] ==
-        big + 1);
+  CHECK(sum(Tensor::full({300}, 1, {.dtype = DType::boolean, .device = test_device()})).item() == 300);
+  CHECK(max(Tensor::from(std::vector<std::int64_t>{big, big + 1}, {2}, test_device()))
+            .to_vector<std::int64_t>()[0] == big + 1);
 }
 
 TEST_CASE("16-bit sums accumulate in f32", "[ops][reduce]") {
   // Summing ones in FP16 stalls at 2048, in BF16 at 256.
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    CHECK(sum(Tensor::full({16384}, 1.0, {.dtype = dtype})).item() == 16384.0);
-    CHECK(mean(Tensor::full({70000}, 1.0, {.dtype = dtype})).item() == 1.0);
-    CHECK(norm(Tensor::full({10000}, 300.0, {.dtype = dtype})).item() ==
+    CHECK(sum(Tensor::full({16384}, 1.0, {.dtype = dtype, .device = test_device()})).item() == 16384.0);
+    CHECK(mean(Tensor::full({70000}, 1.0, {.dtype = dtype, .device = test_device()})).item() == 1.0);
+    CHECK(norm(Tensor::full({10000}, 300.0, {.dtype = dtype, .device = test_device()})).item() ==
           Approx(30000).epsilon(tolerance_of(dtype).relative));
   }
 }

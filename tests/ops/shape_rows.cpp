@@ -15,7 +15,7 @@ namespace {
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape); }
+Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 
 Row row_of(const char* op, std::string variant, Run run, Oracle oracle, std::vector<Shapes> cases) {
   return {.op = op,
@@ -172,7 +172,8 @@ Rows splitting_rows() {
   rows[0].refusals = {
       {"[split] pieces of 4 in all do not make up axis 0 of f32[5]", CALL(split(zeros({5}), {2, 2}, 0))},
       {"[split] extent -1 is negative", CALL(split(zeros({5}), {6, -1}, 0))}};
-  rows[3].refusals = {{"[unbind] a scalar has no axis to unbind", CALL(unbind(Tensor::scalar(1)))}};
+  rows[3].refusals = {{"[unbind] a scalar has no axis to unbind",
+                       CALL(unbind(Tensor::scalar(1, {.device = test_device()})))}};
   return rows;
 }
 
@@ -339,7 +340,7 @@ Rows tandem::test::shape_rows() {
 
 TEST_CASE("concat and stack of several dtypes give the widest", "[ops][shape]") {
   const Tensor half = tensor_of({1, 2}, {2}, DType::f16), brain = tensor_of({3}, {1}, DType::bf16),
-               full = Tensor::from({4}, {1});
+               full = floats({4}, {1});
   CHECK(concat({half, brain}, 0).dtype() == DType::f32);
   CHECK(concat({half, half}, 0).dtype() == DType::f16);
   CHECK(concat({half, full}, 0).to_vector<double>() == std::vector<double>{1, 2, 4});

@@ -47,19 +47,21 @@ Rows tandem::test::softmax_rows() {
            .draws = {{.low = -3, .high = 3}}});
     }
   }
-  rows[0].refusals = {{"[softmax] axis 2 is out of range", CALL(softmax(Tensor::zeros({2, 3}), 2))},
+  rows[0].refusals = {{"[softmax] axis 2 is out of range",
+                       CALL(softmax(Tensor::zeros({2, 3}, {.device = test_device()}), 2))},
                       {"[softmax] expects a floating tensor, got i64[2]",
-                       CALL(softmax(Tensor::zeros({2}, {.dtype = DType::i64})))}};
-  rows[3].refusals = {{"[log_softmax] axis 0 is out of range", CALL(log_softmax(Tensor::scalar(1), 0))},
+                       CALL(softmax(Tensor::zeros({2}, {.dtype = DType::i64, .device = test_device()})))}};
+  rows[3].refusals = {{"[log_softmax] axis 0 is out of range",
+                       CALL(log_softmax(Tensor::scalar(1, {.device = test_device()}), 0))},
                       {"[log_softmax] expects a floating tensor",
-                       CALL(log_softmax(Tensor::zeros({2}, {.dtype = DType::u8})))}};
+                       CALL(log_softmax(Tensor::zeros({2}, {.dtype = DType::u8, .device = test_device()})))}};
   return rows;
 }
 
 TEST_CASE("softmax subtracts the maximum", "[ops][softmax]") {
-  const Tensor x = Tensor::from({1000, 1000, -1000, 1000}, {2, 2});
+  const Tensor x = floats({1000, 1000, -1000, 1000}, {2, 2});
   CHECK(softmax(x).to_vector<double>() == std::vector<double>{0.5, 0.5, 0, 1});
   CHECK(log_softmax(x).to_vector<double>()[2] == -2000.0);
   const float inf = std::numeric_limits<float>::infinity();
-  CHECK(softmax(Tensor::from({-inf, 0}, {2})).to_vector<double>() == std::vector<double>{0, 1});
+  CHECK(softmax(floats({-inf, 0}, {2})).to_vector<double>() == std::vector<double>{0, 1});
 }

@@ -15,7 +15,8 @@ namespace tandem::test {
 inline constexpr DType kFloatingTypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
 inline constexpr DType kIntegralTypes[] = {DType::i64, DType::i32, DType::u8, DType::boolean};
 
-// Where tests put their tensors: the CPU, or a GPU where the environment variable TANDEM_TEST_DEVICE is "cuda".
+// Where tests put their tensors: the CPU, or a GPU where the environment variable TANDEM_TEST_DEVICE is
+// "cuda".
 inline Device test_device() {
   static const Device device = [] {
     const char* name = std::getenv("TANDEM_TEST_DEVICE");
@@ -34,6 +35,10 @@ inline Tensor tensor_of(const std::vector<double>& values, const Shape& shape, D
     for (const double value : values) converted.push_back(convert<T>(value));
     return Tensor::from(converted, shape, test_device());
   });
+}
+
+inline Tensor floats(const std::vector<float>& values, const Shape& shape) {
+  return Tensor::from(values, shape, test_device());
 }
 
 inline std::vector<double> random_values(Index count, std::uint64_t seed, double low = -1.0,
