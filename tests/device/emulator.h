@@ -1,0 +1,41 @@
+// What the emulated GPU tells and is told (tests/cuda/emulator/control.h), where the device under test is
+// one.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "tests/cuda/emulator/control.h"
+
+namespace tandem::test {
+
+struct Emulator {
+  cuda_emulator::Counts (*counts)() = nullptr;
+  void (*set_device_memory)(std::size_t bytes) = nullptr;
+  void (*fail_allocation)(std::uint64_t n) = nullptr;
+  void (*set_narrow_libraries)(bool narrow) = nullptr;
+
+  explicit operator bool() const { return counts != nullptr; }
+};
+
+// Without functions where the device is a real one, or the CPU.
+inline Emulator emulator() {
+  const char* const library = std::getenv("TANDEM_CUDA_LIBRARY");
+  void* const opened = library ? dlopen(library, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  Emulator found;
+  if (!opened) return found;
+  const auto find = [&]<class Function>(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(dlsym(opened, name));
+  };
+  find(found.counts, "_ZN13cuda_emulator6countsEv");
+  find(found.set_device_memory, "_ZN13cuda_emulator17set_device_memoryEm");
+  find(found.fail_allocation, "_ZN13cuda_emulator15fail_allocationEm");
+  find(found.set_narrow_libraries, "_ZN13cuda_emulator20set_narrow_librariesEb");
+  ensure(!found.counts || (found.set_device_memory && found.fail_allocation && found.set_narrow_libraries),
+         "test", "{} lacks a function of the emulator's control.h", library);
+  return found;
+}
+
+}  // namespace tandem::test
