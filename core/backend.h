@@ -284,7 +284,7 @@ class Backend {
   // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss
   // [N], row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum
   // of exponentials), all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to
-  // NaN: the op's caller checks on the host.
+  // NaN; the op's caller checks where it can without waiting, elsewhere the next synchronisation throws.
   virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                              const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
                              const Tensor& lse) = 0;

@@ -61,7 +61,12 @@ dnn::Library& CudaBackend::dnn() {
 void CudaBackend::synchronize() {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   reached_ = last_mark_;
-  if (fault_->raised != 0) throw_fault();
+  check_fault();
+}
+
+void CudaBackend::check_fault() {
+  if (static_cast<volatile const Fault*>(fault_)->raised == 2) [[unlikely]]
+    throw_fault();
 }
 
 void CudaBackend::set_rules(const ComputeRules& rules) {
@@ -113,6 +118,7 @@ void CudaBackend::wait_for(std::uint64_t mark) {
   if (mark <= reached_) return;
   check(cudaEventSynchronize(events_[mark % kMarks]), "cudaEventSynchronize");
   reached_ = mark;
+  check_fault();
 }
 
 }  // namespace tandem::cuda

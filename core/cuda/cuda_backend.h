@@ -168,7 +168,8 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  void throw_fault();
+  void check_fault();
+  [[noreturn]] void throw_fault();
   cudaGraphExec_t capture(const std::function<void()>& work);
   void drop_unused_recording_memory();
 

@@ -7,6 +7,7 @@ namespace tandem::cuda {
 
 // In memory that host and device share. The first fault since the last synchronisation counts.
 struct Fault {
+  // 0: none; 1: being written; 2: the rest is there.
   std::int32_t raised = 0;
   char op[28] = {};
   std::int64_t index = 0, bound = 0;  // the index found, and that it is to be in [0, bound)
@@ -27,6 +28,7 @@ __device__ __forceinline__ void raise(Fault* fault, const OpName& op, std::int64
   fault->bound = bound;
   fault->position = position;
   __threadfence_system();
+  atomicCAS_system(&fault->raised, 1, 2);
 }
 #endif
 

@@ -32,6 +32,7 @@ struct Targets {
   bool narrow;
   bool has_ignored;
   Index ignored;
+  Fault* fault;  // told of targets outside [0, classes)
 
   __device__ __forceinline__ Index operator[](Index row) const {
     return narrow ? static_cast<const std::int32_t*>(data)[row] : static_cast<const std::int64_t*>(data)[row];
@@ -39,11 +40,11 @@ struct Targets {
   __device__ __forceinline__ bool ignores(Index target) const { return has_ignored && target == ignored; }
 };
 
-Targets targets_of(const Tensor& targets, const CrossEntropyOptions& options) {
+Targets targets_of(const Tensor& targets, const CrossEntropyOptions& options, Fault* fault) {
   ensure(targets.dtype() == DType::i32 || targets.dtype() == DType::i64, "cross_entropy", "targets are {}",
          name_of(targets.dtype()));
   return {targets.raw(), targets.dtype() == DType::i32, options.ignore_index.has_value(),
-          options.ignore_index.value_or(0)};
+          options.ignore_index.value_or(0), fault};
 }
 
 // Class weights; all one where there are none.
@@ -117,6 +118,7 @@ __global__ void __launch_bounds__(kMostThreads)
     }
     if (lane != 0 || row >= rows) continue;
     if (!counts) {
+      if (!ignored) raise(targets.fault, OpName{"cross_entropy"}, target, classes, row);
       loss[row] = row_weight[row] = lse[row] = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
       continue;
     }
@@ -226,7 +228,7 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);
     launch("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           static_cast<unsigned>(threads), 0, stream_, x, targets_of(targets, options),
+           static_cast<unsigned>(threads), 0, stream_, x, targets_of(targets, options, fault_),
            weights_of<C>(class_weights), options.label_smoothing, loss.data<C>(), row_weight.data<C>(),
            lse.data<C>(), rows, classes, group);
   });
@@ -252,7 +254,7 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
     launch("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           kThreads, 0, stream_, x, targets_of(targets, options), weights,
+           kThreads, 0, stream_, x, targets_of(targets, options, fault_), weights,
            weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing, lse.data<C>(),
            dloss.data<C>(), dx, rows, classes, piece, pieces, group);
   });

@@ -282,10 +282,9 @@ TEST_CASE("a GPU that is asked for and not there ends the program with the reaso
         "device=auto takes the CPU then\n");
   CHECK_FALSE(std::filesystem::exists(directory.path() / "cuda"));
   CHECK(run("auto").exit_code == 0);
-  const Outcome environment =
-      launch({.arguments = {"env"},
-              .directory = directory.path().string(),
-              .environment = {{"TANDEM_CUDA_LIBRARY", "/none/libtandem_cuda.so"}}});
+  const Outcome environment = launch({.arguments = {"env"},
+                                      .directory = directory.path().string(),
+                                      .environment = {{"TANDEM_CUDA_LIBRARY", "/none/libtandem_cuda.so"}}});
   CHECK_THAT(environment.out, Contains("CUDA          no GPU: TANDEM_CUDA_LIBRARY names"));
 }
 
