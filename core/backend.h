@@ -170,6 +170,18 @@ class Backend {
   virtual bool reached(std::uint64_t mark) = 0;
   virtual void wait_for(std::uint64_t mark) = 0;
 
+  // ---- measurement: for profiles, not within `record`.
+  // A point in time in the order of what was asked for: the device's clock when everything before is done.
+  virtual std::uint64_t time_mark() = 0;
+  // Waits for both. Where the device had to wait for the host between them, that counts too.
+  virtual double seconds_between(std::uint64_t first, std::uint64_t last) = 0;
+  // Forgets all time marks, which grow in number otherwise.
+  virtual void clear_time_marks() {}
+  // Names what is asked for until the matching end_range to a tool that watches the device from outside
+  // (NVTX, for Nsight Systems); nothing on a CPU. Ranges nest.
+  virtual void begin_range(const char* /*name*/) {}
+  virtual void end_range() {}
+
   // ---- transfer
   // Host memory for copies that do not wait: page-locked for a GPU, the host's own for a CPU.
   virtual CachingAllocator& transfer_allocator() = 0;

@@ -17,6 +17,9 @@ class CpuBackend final : public Backend {
   std::uint64_t mark() override { return 0; }
   bool reached(std::uint64_t) override { return true; }
   void wait_for(std::uint64_t) override {}
+  // Nanoseconds of the steady clock.
+  std::uint64_t time_mark() override;
+  double seconds_between(std::uint64_t first, std::uint64_t last) override;
   CachingAllocator& transfer_allocator() override { return host_allocator(); }
   void upload(const Tensor& x, const Tensor& y, std::uint64_t) override { copy_bytes(x, y); }
 

@@ -43,6 +43,7 @@ CudaBackend::~CudaBackend() {
   allocator_.reset();
   cudaFreeHost(fault_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
   cudaEventDestroy(uploaded_);
   cudaStreamDestroy(upload_stream_);
   cudaStreamDestroy(stream_);

@@ -52,6 +52,12 @@ class CudaBackend final : public Backend {
   bool reached(std::uint64_t mark) override;
   void wait_for(std::uint64_t mark) override;
 
+  // ---- measurement
+  std::uint64_t time_mark() override;
+  double seconds_between(std::uint64_t first, std::uint64_t last) override;
+  void clear_time_marks() override { time_marks_ = 0; }
+  void begin_range(const char* name) override;
+  void end_range() override;
   // ---- transfer
   CachingAllocator& transfer_allocator() override { return *transfer_allocator_; }
   void upload(const Tensor& x, const Tensor& y, std::uint64_t after) override;
@@ -188,6 +194,9 @@ class CudaBackend final : public Backend {
   static constexpr std::size_t kMarks = 8;
   std::array<cudaEvent_t, kMarks> events_{};
   std::uint64_t last_mark_ = 0, reached_ = 0;
+  // A time mark is the position of its event; events are kept when marks are cleared.
+  std::vector<cudaEvent_t> timing_events_;
+  std::size_t time_marks_ = 0;
 };
 
 }  // namespace tandem::cuda
