@@ -76,6 +76,8 @@ class OpNode final : public Node {
     for (std::size_t i = 0; i < dx.size() && i < produced.size(); ++i) dx[i] = std::move(produced[i]);
   }
 
+  std::span<const Tensor> saved() const override { return tensors_of(saved_); }
+
   void release_saved() override {
     saved_ = {};
     released_ = true;

@@ -29,6 +29,8 @@ class Node : public RefCounted {
   // kept.
   virtual void backward(std::span<Tensor> output_gradients, std::span<Tensor> input_gradients,
                         const Needs& needs) = 0;
+  // What backward reads beside the output gradients; nothing once it is released.
+  virtual std::span<const Tensor> saved() const { return {}; }
   // Frees what was saved; a second backward is then an error.
   virtual void release_saved() = 0;
 

@@ -137,6 +137,11 @@ std::span<Tensor> tensors_of(Struct& s) {
   }
 }
 
+template <class Struct>
+std::span<const Tensor> tensors_of(const Struct& s) {
+  return tensors_of(const_cast<Struct&>(s));
+}
+
 // Compile-time list of ops, used by `tandem ls ops` and by the tests that look for an op without a row.
 template <class... Ops>
 struct TypeList {};

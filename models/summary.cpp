@@ -27,6 +27,12 @@ std::int64_t multiply_adds(const OpInfo& info, std::span<const Tensor> inputs,
     const Tensor& filter = inputs[1];
     return inputs[0].numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
   }
+  if (op == "conv2d_input_gradient") {
+    const Tensor& filter = inputs[1];
+    return inputs[0].numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
+  }
+  if (op == "conv2d_filter_gradient") return inputs[1].numel() * (y.numel() / std::max<Index>(1, y.size(0)));
+  if (op == "sum_of_outer_products") return inputs[0].numel() * inputs[1].size(-1);
   if (op == "linear") return y.numel() * inputs[1].size(-1);
   if (op == "matmul" || op == "bmm") {
     const Tensor& a = inputs[0];

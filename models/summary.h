@@ -47,7 +47,7 @@ struct ModelSummary {
   std::vector<OpTime> times;
 };
 
-// Multiply-adds of one op's forward; 0 for ops that are no products.
+// Multiply-adds of one op's forward, the ops that form gradients included; 0 for ops that are no products.
 std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
 // Runs training forwards on zeros of `batch` samples and takes back what it did to the statistics. Throws

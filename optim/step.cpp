@@ -491,6 +491,19 @@ void Step::update_groups() {
   }
 }
 
+std::int64_t Step::update_bytes() const {
+  constexpr std::int64_t kValue = sizeof(float), kBoth = 2 * kValue;  // f32 read; read and written
+  std::int64_t bytes = 0;
+  for (const Group& group : groups_) {
+    std::int64_t each = kValue + kBoth + (ema_ ? kBoth : 0);
+    for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
+    if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
+    for (const UpdateRange& range : group.ranges) bytes += each * range.count;
+  }
+  if (statistics_.live.defined()) bytes += 2 * static_cast<std::int64_t>(statistics_.live.bytes());
+  return bytes;
+}
+
 // Lets what the step's forward added to the counters wait for its outcome.
 void Step::count_batches() {
   const std::size_t slot = static_cast<std::size_t>(attempted_ % 2);

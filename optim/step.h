@@ -140,6 +140,9 @@ class Step {
   std::int64_t attempted() const { return attempted_; }  // known without waiting
   int micro_batches() const { return micro_batches_; }   // calls of backward since the last apply
   const StepOptions& options() const { return options_; }
+  // Bytes that an applied step must move at least after its backwards: gradients read, masters, moments and
+  // averages read and written, working copies written, statistics copied; each once.
+  std::int64_t update_bytes() const;
   // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
   // (gradient penalties) with.
   LossScaler& scaler() { return *scaler_; }

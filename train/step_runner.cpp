@@ -42,8 +42,10 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
   const RandomScope random(options_.seed, 0, static_cast<std::uint32_t>(micro_batch),
                            step_.random_counter(options_.number_by_applied));
   const amp::Autocast autocast(precision_);
+  phases_.begin(Phase::forward);
   const Tensor output = model_(batch.images);
   phases_.finish(Phase::forward);
+  phases_.begin(Phase::loss);
   const Tensor loss = task_.loss(output, batch);
   phases_.finish(Phase::loss);
   return loss;
@@ -107,17 +109,23 @@ void StepRunner::backward(const datasets::Batch& batch) {
   if (may_record(batch)) {
     set_up_inputs(batch);
     if (backwards_[number]) {
+      phases_.begin(Phase::backward);
       step_.backward(*backwards_[number]);
       done = true;
     } else {
       done = record(batch);
     }
   }
-  if (!done) step_.backward(forward(batch, static_cast<int>(number)), static_cast<double>(batch.size()));
+  if (!done) {
+    const Tensor loss = forward(batch, static_cast<int>(number));
+    phases_.begin(Phase::backward);
+    step_.backward(loss, static_cast<double>(batch.size()));
+  }
   phases_.finish(Phase::backward);
 }
 
 void StepRunner::apply() {
+  phases_.begin(Phase::update);
   if (apply_ && step_.fits(*apply_)) {
     step_.apply(*apply_);
   } else if (records_ && !apply_ && backwards_.back() && step_.ready()) {
