@@ -21,6 +21,7 @@
 #include "train/evaluate.h"
 #include "train/files.h"
 #include "train/perturbation.h"
+#include "train/profile/ranges.h"
 
 namespace tandem::train {
 
@@ -163,6 +164,8 @@ std::string Trainer::dry_run() {
 TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
                          const StopRequest& stop) {
   Session session(directory, stop, config_, data_);
+  const auto ranges = profile::ranges_if_asked(device_);
+  if (ranges) ranges->watch(phases_);
   config::Json found = environment();
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
@@ -289,6 +292,7 @@ bool Trainer::train_epoch(Session& session) {
   Pending pending;
   phases_.start();
   while (served < batches) {
+    phases_.begin(Phase::data);
     auto batch = train_loader_->next();
     phases_.finish(Phase::data);
     micro_batch(*batch, pending);

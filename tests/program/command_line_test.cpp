@@ -159,3 +159,17 @@ TEST_CASE("bench prints exactly the promised object", "[program]") {
     CHECK(json["memory"].contains(kind));
   CHECK_THAT(tandem_in(directory, {"bench", "digits_mlp", "--steps", "2"}).out, Contains("peak memory"));
 }
+
+TEST_CASE("bench --profile adds an object, or tables", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome outcome =
+      tandem_in(directory, {"bench", "digits_mlp", "--json", "--profile", "--steps", "2", "--warmup", "1"});
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(line_count(outcome.out) == 1);
+  const auto profile = nlohmann::ordered_json::parse(outcome.out)["profile"];
+  CHECK(profile["steps"] == 2);
+  CHECK(profile["families"].size() > 3);
+  CHECK(profile["limits"]["copy_gb_per_s"].get<double>() > 0.0);
+  const Outcome text = tandem_in(directory, {"bench", "digits_mlp", "--profile", "--steps", "2"});
+  CHECK_THAT(text.out, Contains("peak memory") && Contains("% of roofline") && Contains("limits, measured"));
+}

@@ -16,6 +16,8 @@
 #include "train/commands/commands.h"
 #include "train/inspect/workbench.h"
 #include "train/phases.h"
+#include "train/profile/profile.h"
+#include "train/profile/ranges.h"
 #include "train/progress.h"
 #include "train/setup.h"
 
@@ -63,6 +65,10 @@ class Bench {
     runner_ = runner(host_phases_, train::graph_use(config_));
     timed_runner_ = runner(phases_, train::GraphUse::off);
     phases_.wait_for(backend_for(device_));
+    if (ranges_) {
+      ranges_->watch(host_phases_);
+      ranges_->watch(phases_);
+    }
   }
 
   Measured measure(std::int64_t warmup, std::int64_t steps) {
@@ -82,6 +88,17 @@ class Bench {
     std::sort(measured.step_ms.begin(), measured.step_ms.end());
     for (auto& phase : measured.phases_ms) std::sort(phase.begin(), phase.end());
     return measured;
+  }
+
+  // Of ordinary steps, none of them from a recording.
+  profile::Profile profile(std::int64_t steps) {
+    constexpr std::int64_t kMost = 10;
+    train::PhaseTimer phases;
+    train::StepRunner runner(
+        *model_, *precision_, *task_, *step_, phases,
+        {.seed = static_cast<std::uint64_t>(config_.seed), .graphs = train::GraphUse::off});
+    return profile::measure(backend_for(device_), *step_, phases, static_cast<int>(std::min(steps, kMost)),
+                            [&] { step(runner, phases); });
   }
 
   Device device() const { return device_; }
@@ -137,6 +154,7 @@ class Bench {
 
   void step(train::StepRunner& runner, train::PhaseTimer& phases, bool from_loader = false) {
     phases.start();
+    phases.begin(train::Phase::data);
     for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
       const datasets::Batch batch = next_batch(from_loader);
       items_ += batch.size();
@@ -158,6 +176,7 @@ class Bench {
   std::int64_t items_ = 0;
   train::PhaseTimer phases_, host_phases_;  // of the device's work; of the host's, which nobody reads
   std::unique_ptr<train::StepRunner> runner_, timed_runner_;
+  const std::unique_ptr<profile::Ranges> ranges_ = profile::ranges_if_asked(device_);
 };
 
 Json memory_json(Device device) {
@@ -242,12 +261,17 @@ int bench(const BenchArguments& arguments) {
     serve(bench, arguments.warmup);
     return 0;
   }
-  const Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench.device());
-  if (arguments.json) {
-    fmt::print("{}\n", result.dump());
-  } else {
-    print_text(result);
+  Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench.device());
+  if (!arguments.json) print_text(result);
+  if (arguments.profile) {
+    const profile::Profile profile = bench.profile(arguments.steps);
+    if (arguments.json) {
+      result["profile"] = profile::to_json(profile);
+    } else {
+      profile::print(profile);
+    }
   }
+  if (arguments.json) fmt::print("{}\n", result.dump());
   return 0;
 }
 

@@ -186,6 +186,7 @@ class Program {
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
     sub->add_flag("--json", bench_.json, "print one JSON object");
+    sub->add_flag("--profile", bench_.profile, "also the time of every op, and its share of the roofline");
     sub->add_flag(
         "--serve", bench_.serve,
         "measure on request: a line of input, \"compute N\", \"loader N\" or \"memory\", gives a line "

@@ -45,7 +45,8 @@ struct PredictArguments : RunArguments {
 struct BenchArguments : ConfigArguments {
   std::int64_t steps = 30, warmup = 5;
   bool json = false;
-  bool serve = false;  // blocks of steps on request, for `compare`
+  bool profile = false;  // by op, see train/profile
+  bool serve = false;    // blocks of steps on request, for `compare`
 };
 
 struct CompareArguments : ConfigArguments {
