@@ -25,6 +25,12 @@ void check_vector(const OpInfo& info, const Tensor& t, Index channels, const cha
           to_string(t));
 }
 
+// Statistics are no inputs of the op, so apply has not looked at their device.
+void check_statistic(const OpInfo& info, const Tensor& t, const Tensor& x, const char* what) {
+  check_vector(info, t, x.size(-1), what);
+  require(!t.defined() || t.device() == x.device(), info.name, "{} and x live on different devices", what);
+}
+
 void check_batch_norm(const OpInfo& info, const BatchNormTensors& op, const BatchNormTensors::In& in) {
   require(in.x.defined() && in.x.rank() >= 1 && is_floating(in.x.dtype()), info.name,
           "x must be floating and channels-last, got {}", to_string(in.x));
@@ -33,10 +39,10 @@ void check_batch_norm(const OpInfo& info, const BatchNormTensors& op, const Batc
           "residual {} must be like x {}", to_string(in.residual), to_string(in.x));
   check_vector(info, in.gamma, channels, "gamma");
   check_vector(info, in.beta, channels, "beta");
-  check_vector(info, op.statistics.mean, channels, "the running mean");
-  check_vector(info, op.statistics.var, channels, "the running variance");
-  check_vector(info, op.statistics.next_mean, channels, "the shadow mean");
-  check_vector(info, op.statistics.next_var, channels, "the shadow variance");
+  check_statistic(info, op.statistics.mean, in.x, "the running mean");
+  check_statistic(info, op.statistics.var, in.x, "the running variance");
+  check_statistic(info, op.statistics.next_mean, in.x, "the shadow mean");
+  check_statistic(info, op.statistics.next_var, in.x, "the shadow variance");
 }
 
 void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {

@@ -171,8 +171,9 @@ DType expected_result(const Row& row, DType computed) {
 
 bool same_tensor(const Tensor& a, const Tensor& b) {
   if (a.defined() != b.defined()) return false;
-  return !a.defined() || (a.shape() == b.shape() && a.dtype() == b.dtype() &&
-                          (a.numel() == 0 || std::memcmp(a.to(Device{}).raw(), b.to(Device{}).raw(), a.bytes()) == 0));
+  return !a.defined() ||
+         (a.shape() == b.shape() && a.dtype() == b.dtype() &&
+          (a.numel() == 0 || std::memcmp(a.to(Device{}).raw(), b.to(Device{}).raw(), a.bytes()) == 0));
 }
 
 TensorList leaves_of(const TensorList& inputs) {
