@@ -17,6 +17,12 @@ void Step::check_recordable() const {
   require(!unscaled_, "step", "unscaled gradients are not recorded");
 }
 
+// Copies that another writer of the masters has left behind, such as an Ema::Scope, are renewed by the op
+// that reads them next; recorded work reads them without asking. One of them renews all.
+void Step::refresh_working_copies() const {
+  if (working_.defined()) working_copy(buffers_.slots().front().parameter.value(), working_.dtype());
+}
+
 std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tensor()>& forward,
                                                         double samples) {
   check_recordable();
@@ -50,6 +56,7 @@ void Step::backward(RecordedBackward& recorded) {
   require(recorded.weight_ == recorded.samples_ / reference_, "step",
           "{} samples were recorded as {} times those of the first micro-batch, which has {} now",
           recorded.samples_, recorded.weight_, reference_);
+  refresh_working_copies();
   recorded.work_->replay();
   for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next += recorded.counter_steps_[i];
   const auto& slots = buffers_.slots();

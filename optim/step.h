@@ -177,6 +177,7 @@ class Step {
   void check_apply() const;
   void enqueue_apply();
   void check_recordable() const;
+  void refresh_working_copies() const;
   Phase phase() const;
   bool per_loss() const { return scaler_->options().scope == ScalerScope::loss; }
   int losses() const { return scaler_->options().losses; }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "autograd/modes.h"
 #include "core/error.h"
 #include "tests/device/support.h"
 #include "tests/support/errors.h"
@@ -90,6 +91,22 @@ TEST_CASE("a step that is dropped after recordings leaves nothing behind", "[dev
   dropped.step->clear();
   check_same(dropped.run(6), plain.run(6));
   check_same_state(dropped, plain);
+}
+
+TEST_CASE("what is evaluated between recorded steps does not touch them", "[device][recording]") {
+  const std::vector<std::string> overrides = {"precision=amp_bf16", "ema={\"decay\": 0.5}"};
+  Training ordinary(overrides, train::GraphUse::off), recorded(overrides);
+  const auto evaluate = [](Training& training) {
+    const NoGrad no_grad;
+    const optim::Ema::Scope averages(*training.step->ema());
+    const nn::ModeScope evaluation(*training.model, false);
+    return training.runner->loss(Training::batch(77), 0, 0).item();
+  };
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    check_same(recorded.run(i), ordinary.run(i));
+    if (i >= 5) CHECK(evaluate(recorded) == evaluate(ordinary));  // first after recording
+  }
+  check_same_state(recorded, ordinary);
 }
 
 TEST_CASE("a run goes on from its state in recordings as without", "[device][recording]") {
