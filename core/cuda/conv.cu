@@ -256,14 +256,18 @@ void with_wide_type(DType dtype, Run&& run) {
   run(TypeTag<float>{});
 }
 
-// A gradient by cuDNN.
+// A gradient by cuDNN. Where cuDNN would round an f32 gradient of 16-bit operands to their type, it is
+// computed of widened operands: products of 16-bit numbers are exact in f32, and the operands are in TF32
+// too.
 void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, const Tensor& a,
                   const Tensor& b, const Tensor& out, bool accumulate) {
   p.dtype = dtype;
   p.result = result_type(dtype, out, accumulate);
-  const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
   dnn::Plan& plan = backend.dnn().plan(pass, p);
   const DType written = plan.carried().result;
+  if (is_16bit(written) && out.dtype() == DType::f32)
+    return run_gradient(backend, pass, p, DType::f32, a, b, out, accumulate);
+  const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
   const bool direct = written == out.dtype() && !accumulate && is_aligned(out.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? out : backend.workspace(out.shape(), written);
   plan.run({first.raw(), second.raw(), nullptr, result.raw()});

@@ -12,8 +12,9 @@ struct Rules {
   bool allow_tf32 = true;
   bool tune = true;  // choose plans of convolutions by timing
   // How many times as long as a convolution that rounds to 16 bits one may take that writes f32 from 16-bit
-  // operands; 0: none is wanted. Where nothing is timed, a plan that writes f32 is taken if there is one.
-  float wide_cost = 1.25f;
+  // operands; 0: none is wanted. Where nothing is timed, a plan that writes f32 is taken if there is one. The
+  // way around it widens the operands, and takes about twice as long and a pass over each.
+  float wide_cost = 2.5f;
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 

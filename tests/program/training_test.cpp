@@ -219,6 +219,8 @@ void check_resume(const std::vector<std::string>& settings, std::size_t bytes) {
   int cuts = 0;
   for (Outcome outcome = interrupted(directory, "cut", arguments, bytes); outcome.exit_code != 0; ++cuts) {
     INFO(outcome.err);
+    // The signal may come when the run has ended and the program has not.
+    if (outcome.exit_code == 130 && end_of(directory, "cut")["status"] == "completed") break;
     REQUIRE(outcome.exit_code == 75);
     CHECK_THAT(outcome.out, Contains("tandem train --resume cut"));
     CHECK(end_of(directory, "cut")["status"] == "interrupted");
