@@ -16,12 +16,7 @@ namespace {
 std::array<std::atomic<Backend*>, std::numeric_limits<std::int8_t>::max() + 1> opened;
 
 Backend& open(Device device) {
-  const CudaDevices& devices = cuda_devices();
-  require(devices.count > 0, "device", "{} is not available: {}", to_string(device), devices.why_none);
-  require(device.index >= 0 && device.index < devices.count, "device",
-          "{} is not available: there {} {} CUDA device{}, numbered from 0", to_string(device),
-          devices.count == 1 ? "is" : "are", devices.count, devices.count == 1 ? "" : "s");
-  Backend& backend = devices.library->backend(device.index);
+  Backend& backend = library_of(device).backend(device.index);
   opened[static_cast<std::size_t>(device.index)] = &backend;
   return backend;
 }

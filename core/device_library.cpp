@@ -98,13 +98,13 @@ const CudaDevices& cuda_devices() {
   return devices;
 }
 
-std::string describe(Device device) {
-  if (device.type == DeviceType::cpu) return "cpu";
+const DeviceLibrary& library_of(Device device) {
   const CudaDevices& devices = cuda_devices();
-  require(device.index >= 0 && device.index < devices.count, "device", "{} is not available: {}",
-          to_string(device),
-          devices.count == 0 ? devices.why_none : fmt::format("there are {} CUDA devices", devices.count));
-  return devices.library->describe(device.index);
+  require(devices.count > 0, "device", "{} is not available: {}", to_string(device), devices.why_none);
+  require(device.index >= 0 && device.index < devices.count, "device",
+          "{} is not available: there {} {} CUDA device{}, numbered from 0", to_string(device),
+          devices.count == 1 ? "is" : "are", devices.count, devices.count == 1 ? "" : "s");
+  return *devices.library;
 }
 
 }  // namespace tandem

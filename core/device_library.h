@@ -38,7 +38,7 @@ struct CudaDevices {
 // throws.
 const CudaDevices& cuda_devices();
 
-// "cpu", or what the device's library says of it. Throws UserError when there is no such device.
-std::string describe(Device device);
+// The library of a CUDA device; throws UserError with the reason when there is no such device.
+const DeviceLibrary& library_of(Device device);
 
 }  // namespace tandem

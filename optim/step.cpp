@@ -64,8 +64,6 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
 }
 
-Step::~Step() = default;
-
 void Step::check_options() const {
   require(options_.accumulate >= 1, "step", "accumulate must be at least 1, is {}", options_.accumulate);
   const auto positive = [](const char* key, double value) {

@@ -83,7 +83,6 @@ class Step {
   // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
   // contradict each other, and for numbers out of range.
   Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options = {});
-  ~Step();
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 

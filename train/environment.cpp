@@ -38,8 +38,7 @@ Json libraries() {
 Json devices() {
   Json names = Json::array({"cpu"});
   for (int i = 0; i < cuda_devices().count; ++i)
-    names.push_back(
-        fmt::format("cuda:{} ({})", i, describe({DeviceType::cuda, static_cast<std::int8_t>(i)})));
+    names.push_back(fmt::format("cuda:{} ({})", i, cuda_devices().library->describe(i)));
   return names;
 }
 

@@ -406,10 +406,12 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
   return overflow;
 }
 
-// The outcome of a step is read when it has arrived, at most one step late.
+// The outcome of a step is read when it has arrived, at most one step late; of one in 16 bits when it is
+// settled, since it may be run again until then.
 void Trainer::read_outcomes(Session& session) {
   while (!session.pending.empty()) {
     const Pending& next = session.pending.front();
+    if (in_16_bits() && !next.settled) return;
     if (next.attempted == step_->attempted() && !step_->arrived()) return;
     log_step(session, next, step_->report_of(next.attempted));
     session.pending.pop_front();

@@ -31,6 +31,9 @@ namespace dnn {
 
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };
 
+// The op that the pass is: "conv2d_filter_gradient".
+std::string_view name_of(Pass pass);
+
 struct Convolution {
   Index batch, height, width, channels;
   Index out_height, out_width, out_channels;

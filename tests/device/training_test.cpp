@@ -106,6 +106,29 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
   }
 }
 
+TEST_CASE("an overflow is settled whenever its step arrives", "[device][program]") {
+  const TemporaryDirectory directory;
+  std::string expected;
+  for (int denials = 0; denials < 7; ++denials) {  // how often the emulated GPU says "not yet"
+    INFO(denials);
+    const std::string run = "late" + std::to_string(denials);
+    const Outcome outcome = launch(
+        {.arguments = training(run, device_name(),
+                               {"precision=amp_fp16", "precision.scaler.initial=16777216",
+                                "optimizer.lr=0.01", "precision.on_skip=retry", "precision.diagnose=2"}),
+         .directory = directory.path().string(),
+         .environment = {{"TANDEM_EMULATOR_DENIALS", std::to_string(denials)}}});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(events(directory, run, "overflow").size() == 2);
+    CHECK(events(directory, run, "step").size() == 14);
+    CHECK(events(directory, run, "end")[0]["applied"] == 14);
+    const std::string state = file_of(directory, run, "state.safetensors");
+    if (denials == 0) expected = state;
+    CHECK((state == expected));
+  }
+}
+
 TEST_CASE("an interrupted run on the device goes on bit for bit", "[device][program]") {
   const TemporaryDirectory directory;
   const std::vector<std::string> settings = {"precision=amp_fp16", "deterministic=true", "epochs=8",

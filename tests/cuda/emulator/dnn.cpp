@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <istream>
-#include <ostream>
 
 #include "core/cuda/cuda_backend.h"
 #include "core/error.h"
@@ -232,41 +230,8 @@ bool Library::adopt(const Choices& choices) {
   return true;
 }
 
-std::string to_string(const Convolution& p) {
-  const Conv2dOptions& o = p.options;
-  return fmt::format(
-      "{} → {}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding [{},{}], "
-      "dilation [{},{}], groups {}",
-      name_of(p.dtype), name_of(p.result), p.bias ? " + bias" : "", p.batch, p.height, p.width, p.channels,
-      p.out_channels, p.kernel_height, p.kernel_width, p.channels / o.groups, p.batch, p.out_height,
-      p.out_width, p.out_channels, o.stride[0], o.stride[1], o.padding[0], o.padding[1], o.dilation[0],
-      o.dilation[1], o.groups);
-}
-
-std::string key_text(Pass pass, const Convolution& problem, const Rules&) {
-  return fmt::format("{}: {}", static_cast<int>(pass), to_string(problem));
-}
-
-bool expressible(const Convolution& p) {
-  const Conv2dOptions& o = p.options;
-  const auto fits = [&](Index extent, Index kernel, Index out, int axis) {
-    const Index reach = extent + 2 * o.padding[axis] - o.dilation[axis] * (kernel - 1) - 1;
-    return reach >= 0 && out == reach / o.stride[axis] + 1;
-  };
-  return p.batch > 0 && p.height > 0 && p.width > 0 && p.channels > 0 && p.out_channels > 0 &&
-         fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
-}
-
 void validate(Pass, const Convolution& problem) {
   ensure(expressible(problem), "cudnn", "{}", to_string(problem));
-}
-
-std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules&) {
-  std::vector<Convolution> result{problem, problem, problem};
-  result[1].result = problem.bias ? DType::f32 : problem.result;
-  result[1].bias = result[2].bias = false;
-  result[2].result = problem.dtype;
-  return result;
 }
 
 std::vector<std::string> plans_on(std::string_view, Pass, const Convolution&, const Rules&) {
@@ -274,23 +239,5 @@ std::vector<std::string> plans_on(std::string_view, Pass, const Convolution&, co
 }
 
 std::string version() { return "emulated convolutions"; }
-
-// ---- The table of choices
-
-void write(std::ostream& out, const Choices& choices) {
-  out << choices.made_by << '\n';
-  for (const auto& [key, name] : choices.plan_of) out << key << '\t' << name << '\n';
-}
-
-Choices read_choices(std::istream& in) {
-  Choices choices;
-  require(static_cast<bool>(std::getline(in, choices.made_by)), "cudnn plans", "the table is empty");
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t tab = line.find('\t');
-    require(tab != std::string::npos, "cudnn plans", "a line has no tab");
-    choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
-  }
-  return choices;
-}
 
 }  // namespace tandem::cuda::dnn

@@ -23,7 +23,7 @@ using Work = std::function<void()>;
 struct Point {
   Stream* stream = nullptr;
   bool reached = false;
-  bool asked = false;  // whether it has been reached; the first answer is no
+  int asked = 0;  // how often whether it has been reached; the first answers are no
   std::chrono::steady_clock::time_point time;
 };
 

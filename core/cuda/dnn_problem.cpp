@@ -1,0 +1,91 @@
+// Convolutions as problems, and the table of chosen plans: what dnn.h promises that takes no cuDNN.
+#include <algorithm>
+#include <istream>
+#include <ostream>
+
+#include "core/cuda/dnn.h"
+#include "core/error.h"
+
+namespace tandem::cuda::dnn {
+
+std::string_view name_of(Pass pass) {
+  constexpr std::string_view names[] = {"conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"};
+  return names[static_cast<int>(pass)];
+}
+
+std::string to_string(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  return fmt::format(
+      "{} → {}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding [{},{}], "
+      "dilation [{},{}], groups {}",
+      tandem::name_of(p.dtype), tandem::name_of(p.result), p.bias ? " + bias" : "", p.batch, p.height,
+      p.width, p.channels, p.out_channels, p.kernel_height, p.kernel_width, p.channels / o.groups, p.batch,
+      p.out_height, p.out_width, p.out_channels, o.stride[0], o.stride[1], o.padding[0], o.padding[1],
+      o.dilation[0], o.dilation[1], o.groups);
+}
+
+std::string key_text(Pass pass, const Convolution& problem, const Rules& rules) {
+  return fmt::format("{}: {}{}{}{}", name_of(pass), to_string(problem),
+                     rules.deterministic ? ", deterministic" : "",
+                     problem.dtype == DType::f32 && !rules.allow_tf32 ? ", no TF32" : "",
+                     is_16bit(problem.dtype) && (problem.bias || problem.dtype != problem.result)
+                         ? fmt::format(", f32 for up to {} times the time", rules.wide_cost)
+                         : std::string());
+}
+
+bool expressible(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  const auto fits = [&](Index extent, Index kernel, Index out, int axis) {
+    const Index reach = extent + 2 * o.padding[axis] - o.dilation[axis] * (kernel - 1) - 1;
+    return reach >= 0 && out == reach / o.stride[axis] + 1;
+  };
+  return p.batch > 0 && p.height > 0 && p.width > 0 && p.channels > 0 && p.out_channels > 0 &&
+         fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
+}
+
+std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
+  std::vector<Convolution> result;
+  const auto add = [&](DType dtype, bool bias) {
+    Convolution p = problem;
+    p.result = dtype;
+    p.bias = bias;
+    const bool widens = p.result != p.dtype;
+    if ((rules.wide_cost > 0 || !widens) && std::find(result.begin(), result.end(), p) == result.end())
+      result.push_back(p);
+  };
+  add(problem.result, problem.bias);
+  // Without its bias a sum is kept in f32 until the bias has been added, if at all possible.
+  add(problem.bias ? DType::f32 : problem.result, false);
+  add(problem.dtype, false);
+  return result;
+}
+
+// ---- The table of choices
+
+namespace {
+
+constexpr std::string_view kTitle = "plans chosen by ";
+
+}  // namespace
+
+void write(std::ostream& out, const Choices& choices) {
+  out << kTitle << choices.made_by << '\n';
+  for (const auto& [key, name] : choices.plan_of) out << key << '\t' << name << '\n';
+}
+
+Choices read_choices(std::istream& in) {
+  Choices choices;
+  std::string line;
+  require(std::getline(in, line) && line.starts_with(kTitle), "cudnn plans",
+          "the table must start with \"{}\", got \"{}\"", kTitle, line);
+  choices.made_by = line.substr(kTitle.size());
+  while (std::getline(in, line)) {
+    const std::size_t tab = line.find('\t');
+    require(tab != std::string::npos, "cudnn plans", "a line must be a shape, a tab and a plan, got \"{}\"",
+            line);
+    choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return choices;
+}
+
+}  // namespace tandem::cuda::dnn
