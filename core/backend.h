@@ -33,7 +33,6 @@
 namespace tandem {
 
 // ---- elementwise
-// ----------------------------------------------------------------------------------------------
 
 // Names a formula of core/kernels/formulas.h by its position in the list of formulas there.
 enum class FormulaId : std::uint16_t {};
@@ -42,7 +41,6 @@ enum class FormulaId : std::uint16_t {};
 using Scalars = std::array<double, 4>;
 
 // ---- shape
-// ----------------------------------------------------------------------------------------------------
 
 // Element (i0, i1, …) lies at offset + Σ ik·stride[k], in elements. Strides may be 0 (broadcast) or negative
 // (flip).
@@ -54,7 +52,6 @@ struct StridedView {
 enum class ResizeMode : std::uint8_t { nearest, bilinear };
 
 // ---- reduce
-// ---------------------------------------------------------------------------------------------------
 
 enum class Reduction : std::uint8_t {
   sum,
@@ -71,7 +68,6 @@ enum class Reduction : std::uint8_t {
 };
 
 // ---- conv and pool: images [N,H,W,C], filters [O,KH,KW,I/groups]
-// ------------------------------------------------
 
 struct Conv2dOptions {
   std::array<Index, 2> stride{1, 1};   // height, width
@@ -90,7 +86,6 @@ struct Pool2dOptions {
 };
 
 // ---- norm
-// -----------------------------------------------------------------------------------------------------
 
 // y = act(norm(x)·gamma + beta + residual) over all axes but the last; act is relu or the identity.
 // Statistics and parameters are f32 (f64 for f64 x). Absent tensors: residual (none), gamma (ones), beta
@@ -119,7 +114,6 @@ struct BatchNormBackward {
 };
 
 // ---- softmax and cross entropy
-// ---------------------------------------------------------------------------------
 
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;
@@ -127,7 +121,6 @@ struct CrossEntropyOptions {
 };
 
 // ---- The interface
-// ---------------------------------------------------------------------------------------------
 
 // Work that a device keeps, to do it again at once: see Backend::record.
 class Recording {

@@ -28,7 +28,6 @@ Tensor device_copy(const StepState& state, Device device) {
 }  // namespace
 
 // ---- Construction
-// ---------------------------------------------------------------------------------------------
 
 Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options)
     : options_(std::move(options)), module_(module), buffers_(module.parameters()) {
@@ -196,7 +195,6 @@ void Step::allocate_working_copies() {
 }
 
 // ---- A step
-// ---------------------------------------------------------------------------------------------------
 
 Tensor Step::seed_for(const Tensor& loss, double weight, int loss_index) const {
   Tensor seed = loss_scale(loss_index).viewed(loss.shape());
@@ -567,7 +565,6 @@ const std::int64_t* Step::random_counter(bool applied) const {
 }
 
 // ---- Reports
-// --------------------------------------------------------------------------------------------------
 
 StepReport Step::report(std::size_t slot) const {
   StepState s;

@@ -101,7 +101,6 @@ Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<cons
 }
 
 // ---- one operand
-// ----------------------------------------------------------------------------------------------
 
 Tensor Neg::linear(const Scalars&, const Tensor& dy) { return neg(dy); }
 Tensor Sign::linear(const Scalars&, const Tensor&) { return {}; }
@@ -194,7 +193,6 @@ Unary::In Cast::backward(const Saved&, const Out& dy, const Needs& needs) const 
 }
 
 // ---- two operands
-// ---------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -371,7 +369,6 @@ Binary::In LerpScalar::backward(const Saved&, const Out& dy, const Needs& needs)
 }
 
 // ---- three operands
-// -------------------------------------------------------------------------------------------
 
 Lerp::Out Lerp::forward(Context& context, Saved& saved, const In& in) const {
   if (in.weight.requires_grad()) saved = {in.from, in.to, in.weight};
@@ -449,7 +446,6 @@ Tensor compare(const Tensor& a, const Tensor& b) {
 }  // namespace ops
 
 // ---- the public functions
-// -------------------------------------------------------------------------------------
 
 Tensor cast(const Tensor& x, DType dtype) {
   require(x.defined(), "cast", "operand 0 is absent");

@@ -39,7 +39,6 @@ Destination zeroed(const Context& context, const Shape& shape, DType dtype) {
 }  // namespace
 
 // ---- embedding
-// --------------------------------------------------------------------------------------------------
 
 Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
@@ -55,7 +54,6 @@ Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs
 }
 
 // ---- gather and scatter_add
-// -------------------------------------------------------------------------------------
 
 Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
@@ -90,7 +88,6 @@ ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Nee
 }
 
 // ---- index_select
-// -----------------------------------------------------------------------------------------------
 
 IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
@@ -131,7 +128,6 @@ IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&)
 }
 
 // ---- one_hot
-// ----------------------------------------------------------------------------------------------------
 
 OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(in.index.shape().inserted(in.index.rank(), classes), dtype);
@@ -142,7 +138,6 @@ OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
 OneHot::In OneHot::backward(const Saved&, const Out&, const Needs&) const { return {}; }
 
 // ---- topk and sort
-// ----------------------------------------------------------------------------------------------
 
 TopK::Out TopK::forward(Context& context, Saved& saved, const In& in) const {
   const Shape result = shape.with(axis, k);

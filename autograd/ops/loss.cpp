@@ -192,7 +192,6 @@ SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& d
 }
 
 // ---- nll
-// ----------------------------------------------------------------------------------------------------------
 
 NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
   const Inside inside;
@@ -215,7 +214,6 @@ NllLoss::In NllLoss::backward(const Saved& saved, const Out& dloss, const Needs&
 }
 
 // ---- losses of corresponding elements
-// -----------------------------------------------------------------------------
 
 template <class Rule>
 typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& saved, const In& in) const {

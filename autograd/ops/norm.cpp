@@ -229,7 +229,6 @@ BatchNormTensors::Out BatchNormInfer::composed(const BatchNormInfer& op, const I
 }
 
 // ---- layer and group norm
-// -------------------------------------------------------------------------------------
 
 namespace {
 

@@ -89,7 +89,6 @@ TensorList widened(const TensorList& xs) {
 }  // namespace
 
 // ---- reshape
-// ----------------------------------------------------------------------------------------------------
 
 Reshape::Out Reshape::forward(Context&, Saved&, const In& in) const { return {in.x.viewed(to)}; }
 
@@ -98,7 +97,6 @@ Reshape::In Reshape::backward(const Saved&, const Out& dy, const Needs&) const {
 }
 
 // ---- permute
-// ----------------------------------------------------------------------------------------------------
 
 Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
   const int rank = in.x.rank();
@@ -122,7 +120,6 @@ Permute::In Permute::backward(const Saved&, const Out& dy, const Needs& needs) c
 }
 
 // ---- concat and stack
-// -------------------------------------------------------------------------------------------
 
 Concat::Out Concat::forward(Context& context, Saved&, const In& in) const {
   const Index extent = std::accumulate(extents.begin(), extents.end(), Index{0});
@@ -167,7 +164,6 @@ Stack::In Stack::backward(const Saved&, const Out& dy, const Needs& needs) const
 }
 
 // ---- split and unbind
-// -------------------------------------------------------------------------------------------
 
 Split::Out Split::forward(Context& context, Saved&, const In& in) const {
   Out out;
@@ -214,7 +210,6 @@ Unbind::In Unbind::backward(const Saved&, const Out& dy, const Needs& needs) con
 }
 
 // ---- slice and pad
-// ----------------------------------------------------------------------------------------------
 
 Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
   if (view) {
@@ -244,7 +239,6 @@ Pad::In Pad::backward(const Saved&, const Out& dy, const Needs& needs) const {
 }
 
 // ---- broadcast and flip
-// -----------------------------------------------------------------------------------------
 
 BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) const {
   StridedView view;
@@ -279,7 +273,6 @@ Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
 }
 
 // ---- resize
-// -----------------------------------------------------------------------------------------------------
 
 Resize2d::Out Resize2d::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(to, in.x.dtype());

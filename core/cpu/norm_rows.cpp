@@ -115,7 +115,6 @@ class ParameterGradients {
 };
 
 // ---- layer norm
-// ---------------------------------------------------------------------------------------------------
 
 template <class T>
 void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
@@ -192,7 +191,6 @@ void layer_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
 }
 
 // ---- group norm
-// ---------------------------------------------------------------------------------------------------
 
 // One sample is [points, channels]; a group is a run of channels.
 struct GroupGeometry {

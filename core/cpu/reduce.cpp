@@ -28,7 +28,6 @@ bool is_nan(T x) {
 }
 
 // ---- kinds: how elements are mapped and combined
-// -----------------------------------------------------------------
 
 struct Plain {
   template <class T>
@@ -172,7 +171,6 @@ struct Extremum {
 };
 
 // ---- the shape of a reduction
-// -----------------------------------------------------------------------------------
 
 struct AxisSet {
   int rank = 0;
@@ -268,7 +266,6 @@ Plan make_plan(const Shape& shape, std::uint32_t axes) {
 }
 
 // ---- running it
-// ---------------------------------------------------------------------------------------------------
 
 template <class T>
 const T* fetch(const Tensor& x, Index offset, Index count, T* buffer) {
@@ -454,7 +451,6 @@ void reduce_in(Reduction op, const Plan& plan, const Tensor& x, const Tensor& y,
 }
 
 // ---- positions of extrema
-// -----------------------------------------------------------------------------------------
 
 // x viewed [outer, extent, inner]; the first position of the extremum of each (outer, inner).
 template <class T, bool kLargest>
@@ -497,7 +493,6 @@ void arg_extremum(const Tensor& x, Index outer, Index extent, Index inner, std::
 }
 
 // ---- cumulative sums
-// ----------------------------------------------------------------------------------------------
 
 template <class T>
 void cumulative_sum(const Tensor& x, Index outer, Index extent, Index inner, bool reverse, const Tensor& y) {

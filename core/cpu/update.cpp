@@ -83,7 +83,6 @@ std::int32_t saturating_sum(std::int32_t count, Index more) {
 }
 
 // ---- Norms
-// ----------------------------------------------------------------------------------------------------
 
 template <class T>
 double sum_of_squares(const T* x, T factor, Index n) {
@@ -138,7 +137,6 @@ void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, 
 }
 
 // ---- Update
-// ---------------------------------------------------------------------------------------------------
 
 struct Pointers {
   const float* gradient;

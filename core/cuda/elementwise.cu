@@ -39,8 +39,11 @@ struct Operands {
   const T* at[kMaxOperands];
 };
 
-template <class F, class T, bool kAccumulate>
-__global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count) {
+// `accumulate` is the same for every thread and costs nothing beside the memory; as a parameter of the
+// template it would double the kernels.
+template <class F, class T>
+__global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count,
+                               bool accumulate) {
   using C = ComputeType<T>;
   using Values = Pack<T>;
   const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -49,14 +52,14 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
     Values in[F::arity], out;
 #pragma unroll
     for (int k = 0; k < F::arity; ++k) in[k] = reinterpret_cast<const Values*>(x.at[k])[p];
-    if constexpr (kAccumulate) out = reinterpret_cast<const Values*>(y)[p];
+    if (accumulate) out = reinterpret_cast<const Values*>(y)[p];
 #pragma unroll
     for (int i = 0; i < Values::kSize; ++i) {
       C operands[F::arity];
 #pragma unroll
       for (int k = 0; k < F::arity; ++k) operands[k] = load(&in[k].value[i]);
       C result = evaluate<F>(c, operands);
-      if constexpr (kAccumulate) result += load(&out.value[i]);
+      if (accumulate) result += load(&out.value[i]);
       store(&out.value[i], result);
     }
     reinterpret_cast<Values*>(y)[p] = out;
@@ -66,7 +69,7 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
 #pragma unroll
     for (int k = 0; k < F::arity; ++k) operands[k] = load(x.at[k] + i);
     C result = evaluate<F>(c, operands);
-    if constexpr (kAccumulate) result += load(y + i);
+    if (accumulate) result += load(y + i);
     store(y + i, result);
   }
 }
@@ -163,9 +166,8 @@ void run_uniform(const Call& call) {
   for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
   const Index count = call.y.numel();
   const unsigned blocks = blocks_for(count, Index{kThreads} * Pack<T>::kSize);
-  const auto kernel = call.accumulate ? uniform_kernel<F, T, true> : uniform_kernel<F, T, false>;
-  launch("pointwise", kernel, blocks, kThreads, 0, call.stream, constants_of<ComputeType<T>>(call.scalars),
-         operands, call.y.data<T>(), count);
+  launch("pointwise", uniform_kernel<F, T>, blocks, kThreads, 0, call.stream,
+         constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count, call.accumulate);
 }
 
 template <class F, class C>
@@ -230,9 +232,9 @@ Run run_for(FormulaId id, std::span<const Tensor> inputs, const Tensor& y) {
 template <class From, class To>
 inline constexpr int kCastWidth = std::min<int>(8, 16 / std::min(sizeof(From), sizeof(To)));
 
-template <bool kAccumulate, class From, class To>
-__device__ __forceinline__ void cast_element(From x, To& y) {
-  if constexpr (kAccumulate) {
+template <class From, class To>
+__device__ __forceinline__ void cast_element(From x, To& y, bool accumulate) {
+  if (accumulate) {
     using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
     store(&y, convert<C>(x) + convert<C>(y));
   } else {
@@ -241,8 +243,8 @@ __device__ __forceinline__ void cast_element(From x, To& y) {
 }
 
 // The first `packs` packs as such, and single elements behind them.
-template <class From, class To, bool kAccumulate>
-__global__ void cast_kernel(const From* x, To* y, Index packs, Index count) {
+template <class From, class To>
+__global__ void cast_kernel(const From* x, To* y, Index packs, Index count, bool accumulate) {
   constexpr int kWidth = kCastWidth<From, To>;
   using Sources = Pack<From, kWidth>;
   using Targets = Pack<To, kWidth>;
@@ -250,12 +252,12 @@ __global__ void cast_kernel(const From* x, To* y, Index packs, Index count) {
   for (Index p = first; p < packs; p += stride) {
     const Sources in = reinterpret_cast<const Sources*>(x)[p];
     Targets out;
-    if constexpr (kAccumulate) out = reinterpret_cast<const Targets*>(y)[p];
+    if (accumulate) out = reinterpret_cast<const Targets*>(y)[p];
 #pragma unroll
-    for (int k = 0; k < kWidth; ++k) cast_element<kAccumulate>(in.value[k], out.value[k]);
+    for (int k = 0; k < kWidth; ++k) cast_element(in.value[k], out.value[k], accumulate);
     reinterpret_cast<Targets*>(y)[p] = out;
   }
-  for (Index i = packs * kWidth + first; i < count; i += stride) cast_element<kAccumulate>(x[i], y[i]);
+  for (Index i = packs * kWidth + first; i < count; i += stride) cast_element(x[i], y[i], accumulate);
 }
 
 template <class T>
@@ -286,14 +288,13 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
   if (y.numel() == 0) return;
   visit_dtype(x.dtype(), [&]<class From>(TypeTag<From>) {
     visit_dtype(y.dtype(), [&]<class To>(TypeTag<To>) {
-      const auto kernel = accumulate ? cast_kernel<From, To, true> : cast_kernel<From, To, false>;
       constexpr int kWidth = kCastWidth<From, To>;
       const Index count = y.numel();
       const bool wide =
           is_aligned(x.raw(), sizeof(Pack<From, kWidth>)) && is_aligned(y.raw(), sizeof(Pack<To, kWidth>));
       const Index packs = wide ? count / kWidth : 0;
-      launch("cast", kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_, x.data<From>(),
-             y.data<To>(), packs, count);
+      launch("cast", cast_kernel<From, To>, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
+             x.data<From>(), y.data<To>(), packs, count, accumulate);
     });
   });
 }

@@ -19,7 +19,6 @@ namespace tandem::cuda {
 namespace {
 
 // ---- c = product + bias + c
-// ----------------------------------------------------------------------------------------------------
 
 // kWidth neighbouring elements at a time, which lie in one row: `packs` in all, `columns` in a row. The
 // product may be c, or absent, which is zero.
@@ -72,7 +71,6 @@ void finish(const Tensor& product, const Tensor& bias, const Tensor& c, bool acc
 }
 
 // ---- Shapes
-// ----------------------------------------------------------------------------------------------------
 
 Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
   const int ra = a.rank(), rb = b.rank(), rc = c.rank();

@@ -469,7 +469,6 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
 }
 
 // ---- Group norm
-// ------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -25,7 +25,6 @@ namespace {
 constexpr int kNeverFlush = 1 << 30;
 
 // ---- Kinds of reductions over elements of compute type T
-// ----------------------------------------------------------------------------------------------------
 // A thread adds elements to a Local, which becomes a State for combining between threads. kFlush is how many
 // terms a Local takes. A kind with add_all takes the elements of a pack together.
 
@@ -213,7 +212,6 @@ struct LogSumExpOf {
 };
 
 // ---- The shape of a reduction
-// ----------------------------------------------------------------------------------------------------
 
 struct AxisSet {
   int rank = 0;
@@ -321,7 +319,6 @@ void plan_columns(Plan& plan, int width) {
 int rows_of_block(const Plan& plan) { return power_of_two_for(plan.part, kThreads / plan.group); }
 
 // ---- Results
-// ----------------------------------------------------------------------------------------------------
 
 struct Output {
   void* y;
@@ -344,7 +341,6 @@ __device__ __forceinline__ void write(const Kind& kind, const Output& out, Index
 }
 
 // ---- Kernels
-// ----------------------------------------------------------------------------------------------------
 
 template <class Kind>
 constexpr bool kJoint = requires {
@@ -515,7 +511,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Starting them
-// ----------------------------------------------------------------------------------------------------
 
 struct Call {
   const CudaBackend& backend;

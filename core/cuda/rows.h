@@ -24,7 +24,6 @@ template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, Index, double>;
 
 // ---- Sources and targets
-// ----------------------------------------------------------------------------------------------------
 
 // Elements stored as S, read in the compute type.
 template <class S>
@@ -92,7 +91,6 @@ constexpr int power_of_two_for(Index n, int most) {
 __device__ __forceinline__ int log2_of(int n) { return 31 - __clz(n); }
 
 // ---- Choosing
-// ----------------------------------------------------------------------------------------------------
 
 // Blocks that fill a large GPU once, eight a processor; below a quarter of them a reduction is cut into
 // parts.
@@ -119,7 +117,6 @@ void with_compute_type(DType x, DType y, const Visitor& visit) {
 }
 
 // ---- Walking a run
-// ----------------------------------------------------------------------------------------------------
 
 // The elements [begin, end) from `base` on, shared by the lanes of a group (a power of two): single ones up
 // to a boundary of 16 bytes, then packs, then single ones. Calls one(i) or pack(i, values) with the position
@@ -164,7 +161,6 @@ __device__ __forceinline__ void walk_run(const Source& x, Index base, Index begi
 }
 
 // ---- Combining within a group
-// ----------------------------------------------------------------------------------------------------
 
 // A value of any trivially copyable type of whole words from another lane.
 template <class T>
@@ -247,7 +243,6 @@ __device__ __forceinline__ void column_reduce(State* states, int columns, State*
 }
 
 // ---- Exponentials
-// ----------------------------------------------------------------------------------------------------
 
 // e^x for results that are stored as S. What 16 bits keep is not touched by a relative error of |x|·2^-23,
 // and 16-bit data come so fast that the exact function would be what limits.

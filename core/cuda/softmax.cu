@@ -30,7 +30,6 @@ struct Larger {
 };
 
 // ---- Rows in registers
-// ----------------------------------------------------------------------------------------------------
 
 constexpr int kForwardThreads = 1024, kBackwardThreads = 512;  // of the longest rows
 
@@ -142,7 +141,6 @@ __global__ void __launch_bounds__(kBackwardThreads)
 }
 
 // ---- Any axis
-// ----------------------------------------------------------------------------------------------------
 
 // Vectors of `extent` elements `inner` apart; `columns` neighbouring threads have a vector each, and the rows
 // of the block share them.
@@ -254,7 +252,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Choosing
-// ----------------------------------------------------------------------------------------------------
 
 template <class... Tensors>
 bool all_of_type(DType dtype, const Tensors&... tensors) {

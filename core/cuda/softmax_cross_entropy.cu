@@ -65,7 +65,6 @@ Weights<C> weights_of(const Tensor& weights) {
 }
 
 // ---- Forward
-// ----------------------------------------------------------------------------------------------------
 
 template <class Logits, class C>
 __global__ void __launch_bounds__(kMostThreads)
@@ -133,7 +132,6 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 // ---- Backward
-// ----------------------------------------------------------------------------------------------------
 
 // One block.
 template <class C>
@@ -194,7 +192,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Choosing
-// ----------------------------------------------------------------------------------------------------
 
 // Calls visit with readers of both tensors: typed ones where their types agree and both lie alike to 16
 // bytes.

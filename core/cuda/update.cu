@@ -28,7 +28,6 @@ namespace {
 using kernels::UpdateConstants;
 
 // ---- Ranges as arguments
-// ----------------------------------------------------------------------------------------------------
 
 constexpr int kConstantsThreads = (kRanges + kWarp - 1) / kWarp * kWarp;
 
@@ -65,7 +64,6 @@ __device__ __forceinline__ UpdateRange range_of(const Settings& s, int r) {
 }
 
 // ---- Update
-// ----------------------------------------------------------------------------------------------------
 
 struct Buffers {
   const float* gradient;
@@ -191,7 +189,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- LARS and LAMB: the first pass
-// ----------------------------------------------------------------------------------------------------
 
 struct Squares {
   double weight, other;  // of the parameter; of its gradient (LARS) or direction (LAMB)
@@ -260,7 +257,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Which kernel updates
-// ----------------------------------------------------------------------------------------------------
 
 struct Pass {
   void (*kernel)(Chunk, Buffers, const UpdateConstants*, const StepState*);

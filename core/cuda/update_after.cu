@@ -17,7 +17,6 @@ namespace tandem::cuda {
 namespace {
 
 // ---- After the step
-// ----------------------------------------------------------------------------------------------------
 
 using Bytes = Pack<std::uint8_t>;
 
@@ -48,7 +47,6 @@ __global__ void average_kernel(const float* x, float* y, Index packs, Index coun
 }
 
 // ---- In place
-// ----------------------------------------------------------------------------------------------------
 
 struct RoundTo {
   DType dtype;

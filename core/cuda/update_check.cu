@@ -23,7 +23,6 @@ namespace tandem::cuda {
 namespace {
 
 // ---- What is gathered from gradients
-// ----------------------------------------------------------------------------------------------------
 
 struct Gathered {
   double squares, greatest;
@@ -157,7 +156,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- One thread
-// ----------------------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void note_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {

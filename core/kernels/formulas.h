@@ -76,7 +76,6 @@ struct DerivativeOf : Traits<1> {
   TANDEM_HD static T gradient([[maybe_unused]] const Constants<T>& c, T s, T dy)
 
 // ---- one operand
-// ----------------------------------------------------------------------------------------------
 
 struct Identity : Traits<1, true> {
   TANDEM_EVAL1 { return x; }
@@ -229,7 +228,6 @@ struct PowScalar : Traits<1, false, Saves::input> {
 };
 
 // ---- two and three operands
-// -----------------------------------------------------------------------------------
 
 struct Add : Traits<2, true> {
   TANDEM_EVAL2 { return a + b; }
@@ -291,7 +289,6 @@ struct LerpScalar : Traits<2> {
 };
 
 // ---- gradients of the above
-// -----------------------------------------------------------------------------------
 
 // Denominator, dy → d numerator.
 struct Quotient : Traits<2> {
@@ -386,7 +383,6 @@ struct SquaredDifference : Traits<2> {
 #undef TANDEM_GRADIENT
 
 // ---- the list
-// -------------------------------------------------------------------------------------------------
 
 template <class... F>
 struct FormulaList {

@@ -27,7 +27,6 @@ namespace {
 using kernels::normalised;
 
 // ---- rows: pixel·scale + offset
-// ---------------------------------------------------------------------------------
 
 // Three channels repeat with period 48, a whole number of vectors.
 constexpr Index kPeriod = 48;
@@ -107,7 +106,6 @@ void fill_row(float value, Index pixels, const Affine& affine, float* to) {
 }
 
 // ---- the window's part inside the scaled image
-// ------------------------------------------------------------------
 
 struct Span {
   Index first, count;  // in scaled pixels
@@ -153,7 +151,6 @@ void copy_view(const T* pixels, const PixelSource& source, const ImageView& view
 }
 
 // ---- resampling
-// -------------------------------------------------------------------------------------------------
 
 // Triangle-filter weights of `outputs` consecutive output positions from `first` on, of an axis resampled
 // from `in` to `out` positions: taps per output `weights[o·taps …]`, which start at position first_tap[o].

@@ -67,7 +67,6 @@ Value read_level(const std::string& path, std::vector<fs::path>& below, int dept
 }
 
 // ---- overrides
-// --------------------------------------------------------------------------------------------------
 
 struct Override {
   std::string argument;

@@ -137,7 +137,6 @@ class Describe {
 };
 
 // ---- bindings
-// ---------------------------------------------------------------------------------------------------
 
 namespace detail {
 Type ranged(Type::Kind kind, const Rule& rule);

@@ -53,7 +53,6 @@ using cudaGraph_t = cuda_emulator::Graph*;
 using cudaGraphExec_t = cuda_emulator::ExecutableGraph*;
 
 // ---- Devices and errors
-// ----------------------------------------------------------------------------------------------------
 
 struct cudaDeviceProp {
   char name[256];
@@ -92,7 +91,6 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDeviceSynchronize();
 
 // ---- Memory
-// ----------------------------------------------------------------------------------------------------
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
@@ -136,7 +134,6 @@ cudaError_t cudaMemset(void* target, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStream_t stream = nullptr);
 
 // ---- Streams and events
-// ----------------------------------------------------------------------------------------------------
 
 enum : unsigned { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum : unsigned { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
@@ -162,7 +159,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 // ---- Capture and graphs
-// ----------------------------------------------------------------------------------------------------
 
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal = 0,
@@ -190,7 +186,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 // ---- Launching
-// ----------------------------------------------------------------------------------------------------
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
