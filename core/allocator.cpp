@@ -48,6 +48,10 @@ class CachingAllocator::Impl {
     require(bytes < (std::size_t{1} << 46), "allocator", "a request for {} bytes is not plausible", bytes);
     const std::size_t size = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
     const std::lock_guard lock(mutex_);
+    if (grants_left_ && (*grants_left_)-- == 0) {
+      grants_left_.reset();
+      throw exhausted(size);
+    }
     const bool small = size < kSmallBlock;
     Block* block = take_free(small, size);
     if (!block) block = add_segment(small, size);
@@ -70,6 +74,11 @@ class CachingAllocator::Impl {
     block = merge(block, block->previous);
     block = merge(block, block->next);
     put_free(block);
+  }
+
+  void refuse_after(std::optional<std::uint64_t> grants) {
+    const std::lock_guard lock(mutex_);
+    grants_left_ = grants;
   }
 
   MemoryFigures figures() const {
@@ -129,6 +138,17 @@ class CachingAllocator::Impl {
     return block;
   }
 
+  VendorError exhausted(std::size_t size) const {
+    std::string left;
+    if (const auto memory = source_->free_memory())
+      left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
+    return {"allocator",
+            fmt::format(
+                "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved{}; a smaller "
+                "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
+                source_->name(), size, figures_.live, figures_.reserved, left)};
+  }
+
   Block* add_segment(bool small, std::size_t size) {
     const std::size_t bytes =
         small ? kSmallSegment : std::max(kLargeSegment, round_up(size, kSegmentGranule));
@@ -139,17 +159,7 @@ class CachingAllocator::Impl {
       got = small ? kSmallSegment : round_up(size, kSegmentGranule);
       base = acquire(got);
     }
-    if (!base) {
-      std::string left;
-      if (const auto memory = source_->free_memory())
-        left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
-      throw VendorError(
-          "allocator",
-          fmt::format(
-              "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved{}; a smaller "
-              "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
-              source_->name(), size, figures_.live, figures_.reserved, left));
-    }
+    if (!base) throw exhausted(size);
     segments_.emplace(base, got);
     figures_.reserved += got;
     figures_.peak_reserved = std::max(figures_.peak_reserved, figures_.reserved);
@@ -214,6 +224,7 @@ class CachingAllocator::Impl {
   std::unordered_map<void*, Block*> live_;
   std::unordered_map<void*, std::size_t> segments_;
   MemoryFigures figures_;
+  std::optional<std::uint64_t> grants_left_;
 };
 
 CachingAllocator::CachingAllocator(std::unique_ptr<MemorySource> source, bool keeps_segments)
@@ -224,6 +235,7 @@ void CachingAllocator::deallocate(void* block) noexcept { impl_->deallocate(bloc
 MemoryFigures CachingAllocator::figures() const { return impl_->figures(); }
 void CachingAllocator::reset_peak() { impl_->reset_peak(); }
 void CachingAllocator::trim() { impl_->trim(); }
+void CachingAllocator::refuse_after(std::optional<std::uint64_t> grants) { impl_->refuse_after(grants); }
 
 namespace {
 

@@ -67,6 +67,10 @@ class CachingAllocator {
   // Returns segments without a live block to the system.
   void trim();
 
+  // For tests of what follows: grants so many requests more and refuses the one after them, once, as when
+  // memory is exhausted. Absent: refuses none.
+  void refuse_after(std::optional<std::uint64_t> grants);
+
   static constexpr std::size_t kAlignment = 64;
 
  private:

@@ -157,6 +157,9 @@ class Step {
   // anything is changed, that lists missing and unexpected names or the first tensor of another shape or
   // dtype.
   void load_state(const std::vector<NamedTensor>& state);
+  // A state of a step over the same model that ran in another precision, as load_state takes it: masters,
+  // moments and averages are cast to this step's types, the loss scale is this step's own as it is now.
+  std::vector<NamedTensor> converted(std::vector<NamedTensor> state);
 
  private:
   struct Group {  // one optimizer

@@ -145,6 +145,26 @@ std::vector<NamedTensor> Step::state() {
   return state;
 }
 
+std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state) {
+  std::unordered_map<std::string, DType> types;
+  for (const auto& [name, target] : persistent_state()) types.emplace(name, target.dtype());
+  std::erase_if(state, [](const NamedTensor& named) { return named.first.starts_with("scaler."); });
+  for (auto& [name, tensor] : state) {
+    const auto type = types.find(name);
+    if (type == types.end() || !tensor.defined() || tensor.dtype() == type->second) continue;
+    if (!is_floating(tensor.dtype()) || !is_floating(type->second))
+      continue;  // load_state says what is wrong
+    const Tensor cast = Tensor::empty(
+        tensor.shape(), {.dtype = type->second, .device = tensor.device(), .kind = MemoryKind::data});
+    backend_for(tensor.device()).cast(tensor, cast);
+    tensor = cast;
+  }
+  if (own_scaler_) {
+    for (NamedTensor& scale : own_scaler_->state()) state.push_back(std::move(scale));
+  }
+  return state;
+}
+
 void Step::load_state(const std::vector<NamedTensor>& state) {
   require(!ema_ || !ema_->swapped_in(), "state",
           "the model holds its averages: leave the Ema::Scope before loading");

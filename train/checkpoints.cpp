@@ -1,8 +1,8 @@
 #include "train/checkpoints.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +18,9 @@ namespace {
 
 constexpr const char* kDataKey = "tandem.data";
 constexpr const char* kStateKey = "tandem.state";
+constexpr const char* kConfigKey = "tandem.config";
+constexpr const char* kWeightsFile = "weights.safetensors";
+constexpr const char* kStateFile = "state.safetensors";
 
 config::Json json_in(const safetensors::File& file, const char* key) {
   const auto found = file.metadata().find(key);
@@ -28,106 +31,142 @@ config::Json json_in(const safetensors::File& file, const char* key) {
   return json;
 }
 
-// The N of epoch-N.safetensors; 0 for other files.
-std::int64_t epoch_of(const fs::path& path) {
-  std::int64_t epoch = 0;
-  const std::string stem = path.stem().string();
-  if (path.extension() != ".safetensors" || !stem.starts_with("epoch-")) return 0;
-  for (const char c : stem.substr(6)) {
-    if (c < '0' || c > '9' || epoch > 1'000'000'000) return 0;
-    epoch = 10 * epoch + (c - '0');
-  }
-  return epoch;
+std::string text_of(const config::Json& json) {
+  return json.dump(-1, ' ', false, config::Json::error_handler_t::replace);
 }
 
-}  // namespace
-
-Checkpoints::Checkpoints(RunDirectory directory, std::int64_t keep, DataDescription data)
-    : directory_(std::move(directory)), keep_(keep), data_(std::move(data)) {}
-
-void Checkpoints::save(const std::string& path, nn::Module& model, std::int64_t epoch,
-                       std::int64_t step) const {
-  save_weights(model, path,
-               {{"tandem.version", version()},
-                {"tandem.epoch", std::to_string(epoch)},
-                {"tandem.step", std::to_string(step)},
-                {kDataKey, to_json(data_).dump(-1, ' ', false, config::Json::error_handler_t::replace)}});
+config::Json to_json(const RunState& state) {
+  return {{"version", version()},
+          {"epoch", state.epoch},
+          {"position", state.position},
+          {"epoch_loss", state.epoch_loss},
+          {"epoch_samples", state.epoch_samples},
+          {"best", state.best ? config::Json(*state.best) : config::Json()},
+          {"best_epoch", state.best_epoch},
+          {"best_checkpoint", state.best_checkpoint},
+          {"diagnosed", state.diagnosed}};
 }
 
-std::string Checkpoints::save_last(nn::Module& model, std::int64_t epoch, std::int64_t step) {
-  const std::string path = directory_.checkpoint("last");
-  save(path, model, epoch, step);
-  return path;
-}
-
-std::string Checkpoints::save_best(nn::Module& model, std::int64_t epoch, std::int64_t step) {
-  const std::string path = directory_.checkpoint("best");
-  save(path, model, epoch, step);
-  return path;
-}
-
-std::string Checkpoints::save_epoch(nn::Module& model, std::int64_t epoch, std::int64_t step) {
-  const std::string path = directory_.checkpoint(fmt::format("epoch-{}", epoch));
-  save(path, model, epoch, step);
-  // `last` is another name of the same bytes; where the file system has no links it is written again.
-  const std::string last = directory_.checkpoint("last"), beside = last + ".tmp";
-  std::error_code error;
-  fs::remove(beside, error);
-  fs::create_hard_link(path, beside, error);
-  if (!error) fs::rename(beside, last, error);
-  if (error) save(last, model, epoch, step);
-  prune();
-  return path;
-}
-
-void Checkpoints::prune() const {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_.checkpoints(), error)) {
-    if (epoch_of(entry.path()) > 0) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return epoch_of(a) > epoch_of(b); });
-  for (std::size_t i = static_cast<std::size_t>(keep_); i < files.size(); ++i) fs::remove(files[i], error);
-}
-
-void Checkpoints::save_state(optim::Step& step, const RunState& state) {
-  config::Json json{{"version", version()},
-                    {"epoch", state.epoch},
-                    {"position", state.position},
-                    {"best_epoch", state.best_epoch},
-                    {"diagnosed", state.diagnosed}};
-  json["best"] = state.best ? config::Json(*state.best) : config::Json();
-  safetensors::write(directory_.checkpoint("state"), step.state(), {{kStateKey, json.dump()}});
-}
-
-RunState Checkpoints::load_state(optim::Step& step) {
-  const safetensors::File file(directory_.checkpoint("state"));
+RunState run_state_in(const safetensors::File& file) {
   const config::Json json = json_in(file, kStateKey);
   RunState state;
   try {
     state.epoch = json.at("epoch");
     state.position = json.at("position");
-    state.best_epoch = json.at("best_epoch");
-    state.diagnosed = json.at("diagnosed");
+    // A loss that is not finite is null.
+    if (json.at("epoch_loss").is_number()) state.epoch_loss = json.at("epoch_loss");
+    state.epoch_samples = json.at("epoch_samples");
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
+    state.best_epoch = json.at("best_epoch");
+    state.best_checkpoint = json.at("best_checkpoint");
+    state.diagnosed = json.at("diagnosed");
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
   }
+  require(state.epoch >= 1 && state.position >= 0 && state.diagnosed >= 0, "",
+          "{}: its state is damaged: epoch {}, position {}", file.path(), state.epoch, state.position);
+  return state;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const RunDirectory& directory, std::int64_t keep, DataDescription data,
+                         config::Json config)
+    : store_(directory.checkpoints()), keep_(keep), data_(std::move(data)), config_(std::move(config)) {
+  store_.remove_leftovers();
+}
+
+Checkpoints::~Checkpoints() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step) {
+  ensure(!under_way(), "checkpoint", "step {} is saved while another save is under way", step);
+  weights_.take(CheckpointStore::name_of(step), weights_of(model),
+                {{"tandem.version", version()},
+                 {"tandem.epoch", std::to_string(epoch)},
+                 {"tandem.step", std::to_string(step)},
+                 {kDataKey, text_of(train::to_json(data_))}});
+}
+
+void Checkpoints::save(optim::Step& step, const RunState& state, bool best) {
+  const std::int64_t number = step.attempted();
+  const std::string name = CheckpointStore::name_of(number);
+  RunState saved = state;
+  if (best) saved.best_checkpoint = name;
+  state_.take(name, step.state(), {{kStateKey, text_of(to_json(saved))}, {kConfigKey, text_of(config_)}});
+  writing_ = std::async(std::launch::async, [this, number, name, best, spared = saved.best_checkpoint] {
+    store_.write(name, {{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}});
+    if (best) store_.point("best", name);
+    store_.point("latest", name);
+    store_.prune(keep_, {spared});
+    return Saved{number, store_.path(name).string()};
+  });
+}
+
+bool Checkpoints::ended() const {
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+std::optional<Checkpoints::Saved> Checkpoints::finish() {
+  if (!writing_.valid()) return {};
+  return writing_.get();
+}
+
+std::optional<std::string> Checkpoints::newest_whole(std::vector<std::string>& notes) const {
+  const std::vector<std::string> names = store_.newest_first();
+  for (const std::string& name : names) {
+    const auto damage = store_.damage(name);
+    if (!damage) return name;
+    notes.push_back(fmt::format("{} is damaged and not used: {}", store_.path(name).string(), *damage));
+  }
+  require(names.empty(), "", "{}: every checkpoint is damaged ({}); remove them to start the run again",
+          store_.folder().string(), fmt::join(notes, "; "));
+  return {};
+}
+
+config::Json Checkpoints::config_of(const std::string& checkpoint) const {
+  return json_in(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
+}
+
+RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, bool converting) {
+  const safetensors::File file((store_.path(checkpoint) / kStateFile).string());
+  RunState state = run_state_in(file);
   std::vector<optim::NamedTensor> tensors;
   for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry));
-  step.load_state(tensors);
+  step.load_state(converting ? step.converted(std::move(tensors)) : tensors);
+  // `best` may mean a checkpoint of a course that this run does not take.
+  std::error_code error;
+  if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
+    if (store_.pointed_at("best") != state.best_checkpoint) store_.point("best", state.best_checkpoint);
+  } else {
+    state.best.reset();  // its weights are gone: the next evaluation takes their place
+    state.best_checkpoint.clear();
+  }
   return state;
 }
 
 std::string weights_path(const RunDirectory& run, const std::string& which) {
   std::error_code error;
-  if (which.find('/') == std::string::npos) {
-    const std::string path = run.checkpoint(which);
-    if (fs::is_regular_file(path, error)) return path;
+  if (which.find('/') == std::string::npos && !fs::is_regular_file(which, error)) {
+    const CheckpointStore store(run.checkpoints());
+    std::optional<std::string> name = which;
+    std::vector<std::string> names;
+    if (which == "best") name = store.pointed_at("best");
+    if (which == "last") {
+      names = store.newest_first();
+      while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
+      name = names.empty() ? std::optional<std::string>() : names.front();
+    }
+    if (name && fs::is_directory(store.path(*name), error)) {
+      const auto damage = store.damage(*name);
+      require(!damage, "", "{} is damaged: {}; choose other weights with --weights",
+              store.path(*name).string(), damage.value_or(""));
+      return (store.path(*name) / kWeightsFile).string();
+    }
   }
   require(fs::is_regular_file(which, error), "",
-          "{}: has no weights \"{}\"; there are best, last, epoch-N, or the path of a file",
+          "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file",
           run.path().string(), which);
   return which;
 }
@@ -141,6 +180,41 @@ std::string load_run_weights(const RunDirectory& run, const std::string& which, 
 DataDescription saved_data(const std::string& weights) {
   const safetensors::File file(weights);
   return data_description(json_in(file, kDataKey));
+}
+
+std::optional<RunState> newest_state(const RunDirectory& run) {
+  const CheckpointStore store(run.checkpoints());
+  for (const std::string& name : store.newest_first()) {
+    if (store.damage(name)) continue;
+    return run_state_in(safetensors::File((store.path(name) / kStateFile).string()));
+  }
+  return {};
+}
+
+std::string state_in_words(const safetensors::File& file) {
+  if (!file.metadata().contains(kStateKey) || !file.find("step.counters")) return "";
+  const RunState state = run_state_in(file);
+  const auto integers = [&](const char* name) { return file.read(name).to_vector<std::int64_t>(); };
+  const auto reals = [&](const char* name) { return file.read(name).to_vector<double>(); };
+  const auto counters = integers("step.counters");
+  std::string words = fmt::format("{} steps attempted, {} applied, {} skipped", counters.at(0),
+                                  counters.at(1), counters.at(2));
+  if (counters.at(3) > 0) words += fmt::format(", {} of them in a row just now", counters.at(3));
+  words += fmt::format("; goes on in epoch {} after {} samples of it", state.epoch, state.position);
+  if (file.find("step.accumulation")) {
+    if (const double waiting = reals("step.accumulation").at(0); waiting > 0)
+      words += fmt::format(", {} micro-batches into a step", waiting);
+  }
+  if (file.find("step.values"))
+    words += fmt::format("; learning rate {:.4g}, gradient norm {:.4g}", reals("step.values").at(1),
+                         reals("step.values").at(2));
+  if (file.find("scaler.values"))
+    words += fmt::format("; loss scale {:g}, {} clean steps since it moved", reals("scaler.values").at(0),
+                         integers("scaler.counters").at(0));
+  if (state.best)
+    words += fmt::format("; best {:.4g} after epoch {} ({})", *state.best, state.best_epoch,
+                         state.best_checkpoint);
+  return words;
 }
 
 }  // namespace tandem::train

@@ -1,17 +1,19 @@
-// The files below checkpoints/ of a run.
-//
-//   last.safetensors, best.safetensors, epoch-N.safetensors   weights, with the description of the data
-//   state.safetensors                                         what it takes to go on where the run stopped
+// What a run saves of itself and goes on from (see train/checkpoint_store.h for the files). A checkpoint is
+// copied between two steps and written in the background while training goes on.
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "nn/module.h"
 #include "optim/step.h"
+#include "train/checkpoint_store.h"
+#include "train/config/config.h"
 #include "train/run_directory.h"
+#include "train/safetensors.h"
 #include "train/setup.h"
 
 namespace tandem::train {
@@ -20,39 +22,65 @@ namespace tandem::train {
 struct RunState {
   std::int64_t epoch = 1;      // 1-based, of the next sample
   Index position = 0;          // samples of the epoch that were served
+  double epoch_loss = 0.0;     // of those: sum of the losses, weighted with
+  double epoch_samples = 0.0;  // the samples
   std::optional<double> best;  // of checkpoint.best
   std::int64_t best_epoch = 0;
-  std::int64_t diagnosed = 0;  // overflows that were run again, of precision.diagnose
+  std::string best_checkpoint;  // "step-120"
+  std::int64_t diagnosed = 0;   // overflows that were run again, of precision.diagnose
 };
 
 class Checkpoints {
  public:
-  Checkpoints(RunDirectory directory, std::int64_t keep, DataDescription data);
+  // `config`: the resolved configuration, which is saved along.
+  Checkpoints(const RunDirectory& directory, std::int64_t keep, DataDescription data, config::Json config);
+  ~Checkpoints();  // waits for the save under way
 
-  // Writes epoch-N and makes `last` the same; removes the oldest epoch-N beyond `keep`. Returns the path
-  // written.
-  std::string save_epoch(nn::Module& model, std::int64_t epoch, std::int64_t step);
-  std::string save_last(nn::Module& model, std::int64_t epoch, std::int64_t step);
-  std::string save_best(nn::Module& model, std::int64_t epoch, std::int64_t step);
+  // A save in two halves, since the weights may be averages, which the state must not be. The first waits for
+  // the save before it (see `finish`); the second returns when everything has been copied.
+  void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
+  // `best`: `best` will point at this checkpoint.
+  void save(optim::Step& step, const RunState& state, bool best);
 
-  void save_state(optim::Step& step, const RunState& state);
-  // Throws UserError when there is none, or it belongs to another model.
-  RunState load_state(optim::Step& step);
+  struct Saved {
+    std::int64_t step = 0;
+    std::string path;
+  };
+  bool under_way() const { return writing_.valid(); }
+  bool ended() const;  // whether `finish` would return at once with what became of a save
+  // Waits for the save under way; nothing when there is none. Throws VendorError when it failed; what was
+  // saved before is untouched then.
+  std::optional<Saved> finish();
+
+  // The newest checkpoint whose digests are right; `notes` gets a line for each damaged one before it.
+  // Nothing when the run has saved none; throws UserError when all are damaged.
+  std::optional<std::string> newest_whole(std::vector<std::string>& notes) const;
+  config::Json config_of(const std::string& checkpoint) const;
+  // Takes the state of a whole checkpoint. `converting`: it may have been saved in another precision
+  // (optim::Step::converted). Throws UserError when it belongs to another model.
+  RunState load(const std::string& checkpoint, optim::Step& step, bool converting);
 
  private:
-  void save(const std::string& path, nn::Module& model, std::int64_t epoch, std::int64_t step) const;
-  void prune() const;
-
-  RunDirectory directory_;
+  CheckpointStore store_;
   std::int64_t keep_;
   DataDescription data_;
+  config::Json config_;
+  safetensors::Image weights_, state_;
+  std::future<Saved> writing_;
 };
 
-// Loads weights by name into `model`; `which` is best, last, epoch-N, or a file. Returns the path.
+// Loads weights by name into `model`; `which` is best, last, step-N, or a file. Returns the path.
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);
 // The description of the data saved with them; throws UserError when the file has none.
 DataDescription saved_data(const std::string& weights);
-// The file that `which` means for a run.
+// The file that `which` means for a run. `last` is the newest whole checkpoint; throws UserError when there
+// is none of that name, or it is damaged.
 std::string weights_path(const RunDirectory& run, const std::string& which);
+
+// Where the newest whole checkpoint of a run goes on; nothing when there is none.
+std::optional<RunState> newest_state(const RunDirectory& run);
+
+// The state in a checkpoint's state.safetensors, in a few sentences; "" when the file is no such state.
+std::string state_in_words(const safetensors::File& file);
 
 }  // namespace tandem::train

@@ -6,19 +6,27 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "core/error.h"
 
 namespace tandem::train {
 
+namespace fs = std::filesystem;
+
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const char* what) {
-  throw VendorError("", fmt::format("{}: cannot be {}: {}", path, what, std::strerror(errno)));
+constexpr std::string_view kWriting = ".tmp-";
+
+std::string trouble_with(const std::string& path, const char* what, int reason) {
+  return fmt::format("{}: cannot be {}: {}", path, what, std::strerror(reason));
 }
 
-bool write_all(int file, std::string_view bytes) {
+[[noreturn]] void fail(const std::string& path, const char* what, int reason) {
+  throw VendorError("", trouble_with(path, what, reason));
+}
+
+// Takes off `bytes` what was written; returns whether that is everything, errno says why not.
+bool write_from(int file, std::string_view& bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -30,43 +38,70 @@ bool write_all(int file, std::string_view bytes) {
 
 }  // namespace
 
+void write_synchronised(const std::string& path, std::span<const std::string_view> parts) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) fail(path, "created", errno);
+  bool whole = true;
+  for (std::string_view part : parts) whole = whole && write_from(file, part);
+  whole = whole && ::fsync(file) == 0;
+  int reason = whole ? 0 : errno;
+  // Some file systems say of a failed write only now.
+  if (::close(file) != 0 && whole) reason = errno;
+  if (reason == 0) return;
+  ::unlink(path.c_str());
+  fail(path, "written", reason);
+}
+
+void synchronise_folder(const fs::path& folder) {
+  const std::string path = folder.empty() ? "." : folder.string();
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) fail(path, "opened", errno);
+  const int reason = ::fsync(file) == 0 ? 0 : errno;
+  ::close(file);
+  // Where a file system has no such operation there is nothing to wait for.
+  if (reason != 0 && reason != EINVAL && reason != ENOTSUP) fail(path, "synchronised", reason);
+}
+
+std::string name_while_writing(const std::string& path) {
+  return fmt::format("{}{}{}", path, kWriting, ::getpid());
+}
+
+bool is_being_written(const fs::path& path) {
+  return path.filename().string().find(kWriting) != std::string::npos;
+}
+
 void write_atomically(const std::string& path, std::string_view contents) {
   write_atomically(path, std::span(&contents, 1));
 }
 
 void write_atomically(const std::string& path, std::span<const std::string_view> parts) {
-  const std::string beside = fmt::format("{}.tmp-{}", path, ::getpid());
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) fail(beside, "created");
-  bool whole = true;
-  for (std::string_view part : parts) whole = whole && write_all(file, part);
-  whole = whole && ::fsync(file) == 0;
-  const int reason = errno;
-  ::close(file);
-  if (!whole || ::rename(beside.c_str(), path.c_str()) != 0) {
-    if (!whole) errno = reason;
-    const int kept = errno;
+  const std::string beside = name_while_writing(path);
+  write_synchronised(beside, parts);
+  if (::rename(beside.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
     ::unlink(beside.c_str());
-    errno = kept;
-    fail(path, "written");
+    fail(path, "replaced", reason);
   }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return;
-  ::fsync(directory);
-  ::close(directory);
+  synchronise_folder(fs::path(path).parent_path());
 }
 
-LineFile::LineFile(const std::string& path) : path_(path) {
+LineFile::LineFile(const std::string& path, OnWriteError on_error) : path_(path), on_error_(on_error) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file_ < 0) fail(path, "created");
+  if (file_ < 0) fail(path, "created", errno);
 }
 
 LineFile::~LineFile() { ::close(file_); }
 
 void LineFile::add(std::string line) {
-  line += '\n';
-  if (!write_all(file_, line)) fail(path_, "written");
+  kept_ += line;
+  kept_ += '\n';
+  std::string_view left = kept_;
+  const int reason = write_from(file_, left) ? 0 : errno;
+  kept_.erase(0, kept_.size() - left.size());
+  trouble_.reset();
+  if (reason == 0) return;
+  trouble_ = trouble_with(path_, "written", reason);
+  if (on_error_ == OnWriteError::fail) throw VendorError("", *trouble_);
 }
 
 }  // namespace tandem::train

@@ -60,7 +60,8 @@ struct EndEvent {
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::string& path) : file_(path) {}
+  explicit MetricsFile(const std::string& path, OnWriteError on_error = OnWriteError::fail)
+      : file_(path, on_error) {}
 
   void write(const StartEvent& event);  // adds `time` (ISO 8601, UTC) and `version`
   void write(const StepEvent& event);

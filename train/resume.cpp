@@ -1,18 +1,72 @@
 #include "train/resume.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "train/checkpoints.h"
 #include "train/config/load.h"
+#include "train/files.h"
 
 namespace tandem::train {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// Keys that say how a run goes on, not what it computes. Those that end in a dot stand for all below.
+constexpr std::array<std::string_view, 16> kHarmless{
+    "name",         "epochs",        "eval.",         "checkpoint.",
+    "compare.",     "log_every",     "on_divergence", "run_dir",
+    "threads",      "device",        "autotune",      "cuda_graph",
+    "data.workers", "data.prefetch", "tensorboard",   "data.eval_batch_size"};
+
+bool is_harmless(std::string_view key) {
+  return std::ranges::any_of(kHarmless, [&](std::string_view harmless) {
+    if (harmless.ends_with('.'))
+      return key.starts_with(harmless) || key == harmless.substr(0, harmless.size() - 1);
+    return key == harmless || (key.starts_with(harmless) && key[harmless.size()] == '.');
+  });
+}
+
+// Path of every leaf → its value as JSON. An empty object or list is a leaf.
+void add_leaves(const config::Json& json, const std::string& path,
+                std::map<std::string, std::string>& leaves) {
+  if (!json.is_structured() || json.empty()) {
+    leaves[path] = json.dump();
+    return;
+  }
+  std::size_t index = 0;
+  if (json.is_array()) {
+    for (const auto& item : json) add_leaves(item, fmt::format("{}.{}", path, index++), leaves);
+  } else {
+    for (const auto& [key, value] : json.items())
+      add_leaves(value, path.empty() ? key : path + "." + key, leaves);
+  }
+}
+
+// A precision that is an object here and a name there differs as a whole, not in thirty keys.
+config::Json with_short_precision(const config::Json& json, const config::Json& other) {
+  const auto is_object = [](const config::Json& j) {
+    return j.contains("precision") && j["precision"].is_object();
+  };
+  if (!is_object(json) || is_object(other)) return json;
+  config::Json shorter = json;
+  shorter["precision"] =
+      fmt::format("{} {}", json["precision"].value("level", ""), json["precision"].value("dtype", ""));
+  return shorter;
+}
+
+config::Json json_of(const std::string& path) {
+  std::ifstream file(path);
+  return config::Json::parse(file, nullptr, false);
+}
 
 // The status of the last end event; "" when there is none.
 std::string last_status(const RunDirectory& run) {
@@ -25,10 +79,16 @@ std::string last_status(const RunDirectory& run) {
   return status;
 }
 
-bool has_state(const fs::path& run) {
+bool is_run(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(run / "config.json", error) &&
-         fs::is_regular_file(run / "checkpoints" / "state.safetensors", error);
+  return fs::is_regular_file(path / "config.json", error);
+}
+
+// Whether there is nothing left to train in so many epochs. A run may have stopped at --limit-steps, too.
+bool has_completed(const RunDirectory& run, std::int64_t epochs) {
+  if (last_status(run) != "completed") return false;
+  const auto state = newest_state(run);
+  return state && state->epoch > epochs;
 }
 
 // Runs of one configuration lie where run_dir puts them: the directories that begin with what stands before
@@ -45,12 +105,11 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
   fs::file_time_type newest_time;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !has_state(entry.path())) continue;
-    const auto time = fs::last_write_time(entry.path() / "checkpoints" / "state.safetensors", error);
+    if (!entry.path().filename().string().starts_with(prefix) || !is_run(entry.path())) continue;
+    const auto time = fs::last_write_time(entry.path() / "checkpoints", error);
     if (error || (newest && time <= newest_time)) continue;
     RunDirectory run = RunDirectory::open(entry.path().string());
-    std::ifstream saved(run.config());
-    if (config::Json::parse(saved, nullptr, false) != wanted || last_status(run) == "completed") continue;
+    if (json_of(run.config()) != wanted || has_completed(run, config.epochs)) continue;
     newest = std::move(run);
     newest_time = time;
   }
@@ -64,15 +123,72 @@ std::optional<RunDirectory> run_to_resume(const std::string& config,
                                           const std::string& resume) {
   require(!config.empty() || (!resume.empty() && resume != "auto"), "",
           "train: a configuration is missing; shipped ones are listed by `tandem ls configs`");
-  if (resume.empty()) return {};
-  if (resume == "auto") return newest_unfinished(config::load(config, overrides).config);
-  require(config.empty(), "", "train: --resume {} goes on with the run's own configuration; leave out {}",
-          resume, config);
-  RunDirectory run = RunDirectory::open(resume);
-  require(has_state(run.path()), "", "{}: this run has saved no state to go on with", resume);
-  require(last_status(run) != "completed", "", "{}: this run has completed; nothing is left to resume",
-          resume);
+  const bool names_run = is_run(config);
+  if (resume.empty() && !names_run) return {};
+  if (resume == "auto" && !names_run) return newest_unfinished(config::load(config, overrides).config);
+  require(config.empty() || names_run, "",
+          "train: --resume {} goes on with the run's own configuration; leave out {}", resume, config);
+  require(!names_run || resume.empty() || resume == "auto", "",
+          "train: {} and --resume {} are two runs; name one", config, resume);
+  const std::string path = names_run ? config : resume;
+  RunDirectory run = RunDirectory::open(path);
+  const std::int64_t epochs = config::load(run.config(), overrides).config.epochs;
+  require(
+      !has_completed(run, epochs), "",
+      "{}: this run has completed; nothing is left to resume. It trains longer with more epochs (epochs=N), "
+      "and once more as a new run from {}",
+      path, run.config());
   return run;
+}
+
+ConfigChanges changes_since(const config::Json& saved, const config::Json& now) {
+  std::map<std::string, std::string> before, after;
+  add_leaves(with_short_precision(saved, now), "", before);
+  add_leaves(with_short_precision(now, saved), "", after);
+  ConfigChanges changes;
+  std::vector<std::string> refused;
+  const auto compare = [&](const std::string& key) {
+    const auto value = [&](const std::map<std::string, std::string>& in) {
+      const auto found = in.find(key);
+      return found == in.end() ? std::string("absent") : found->second;
+    };
+    if (value(before) == value(after)) return;
+    const std::string text = fmt::format("{}: {} → {}", key, value(before), value(after));
+    const bool precision = key == "precision" || key.starts_with("precision.");
+    changes.precision |= precision;
+    (precision || is_harmless(key) ? changes.notes : refused).push_back(text);
+  };
+  for (const auto& [key, value] : before) compare(key);
+  for (const auto& [key, value] : after) {
+    if (!before.contains(key)) compare(key);
+  }
+  require(refused.empty(), "",
+          "this run cannot go on with another {}; start a new one, from these weights if you like: "
+          "init_from=RUN",
+          fmt::join(refused, ", "));
+  return changes;
+}
+
+void forget_later_metrics(const std::string& path, std::int64_t step, bool evaluated) {
+  std::ifstream file(path);
+  if (!file) return;
+  std::string kept;
+  bool all = true;
+  for (std::string line; std::getline(file, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    const bool whole = event.is_object() && !file.eof();
+    const std::string kind = whole ? event.value("event", "") : "";
+    const std::int64_t at = whole && event.contains("step") && event["step"].is_number_integer()
+                                ? event["step"].get<std::int64_t>()
+                                : 0;
+    const bool again = at > step || (at == step && kind == "eval" && !evaluated);
+    if (whole && !again) {
+      kept += line + '\n';
+    } else {
+      all = false;
+    }
+  }
+  if (!all) write_atomically(path, kept);
 }
 
 }  // namespace tandem::train

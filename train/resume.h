@@ -1,21 +1,36 @@
-// Which run `--resume` means.
+// Which run is gone on with, and what of its configuration may have changed.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "train/config/config.h"
 #include "train/run_directory.h"
 
 namespace tandem::train {
 
-// The run to go on with; absent: a new one. `resume` is empty (a new run), a run directory, or "auto": the
-// newest run of the same configuration, overrides included, that has saved its state and not completed; a new
-// run when there is none. So one command line both starts a run and goes on with it. Throws UserError when
-// there is nothing to resume, the run has completed, or a configuration is missing or given besides a
-// directory.
+// The run to go on with; absent: a new one. That is `config` when it names a run directory, or `resume`, a
+// run directory too, or "auto": the newest run of the same configuration, overrides included, that has not
+// completed; a new run when there is none. So one command line both starts a run and goes on with it. Throws
+// UserError when there is nothing to resume, the run has completed (unless `overrides` give it more epochs),
+// or a configuration is missing or given besides a directory.
 std::optional<RunDirectory> run_to_resume(const std::string& config,
                                           const std::vector<std::string>& overrides,
                                           const std::string& resume);
+
+// What became of a configuration between a checkpoint and its resumption, both resolved.
+struct ConfigChanges {
+  std::vector<std::string> notes;  // a line for each key that may change: "epochs: 10 → 20"
+  bool precision = false;          // some key of `precision` is among them
+};
+
+// Throws UserError listing the keys that a run cannot change half way: those of the model, the data, the
+// optimizer and everything else that is not harmless.
+ConfigChanges changes_since(const config::Json& saved, const config::Json& now);
+
+// Takes out of metrics.jsonl what happens again when the run goes on after `step`: later events, the
+// evaluation at that step unless `evaluated`, and a line that was cut short.
+void forget_later_metrics(const std::string& path, std::int64_t step, bool evaluated);
 
 }  // namespace tandem::train

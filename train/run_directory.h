@@ -5,20 +5,21 @@
 //   metrics.jsonl     one event a line (train/metrics.h)
 //   log.txt           what was printed, with times
 //   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
-//   checkpoints/      last.safetensors, best.safetensors, epoch-N.safetensors
+//   checkpoints/      see train/checkpoint_store.h
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace tandem::train {
 
 class RunDirectory {
  public:
-  // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced.
-  // When it exists already, "-2", "-3"… is added. Throws UserError for an unknown {word}, Error when it
-  // cannot be made.
-  static RunDirectory create(const std::string& pattern, const std::string& name);
+  // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced;
+  // it appears at once, with `config` as its config.json. When it exists already, "-2", "-3"… is added.
+  // Throws UserError for an unknown {word}, VendorError when it cannot be made.
+  static RunDirectory create(const std::string& pattern, const std::string& name, std::string_view config);
   // An existing run; throws UserError unless it holds a config.json.
   static RunDirectory open(const std::string& path);
 
@@ -29,11 +30,23 @@ class RunDirectory {
   std::string log() const { return path_ / "log.txt"; }
   std::string algorithms() const { return path_ / "algorithms.txt"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  std::string checkpoint(const std::string& name) const { return checkpoints() / (name + ".safetensors"); }
 
  private:
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_;
+};
+
+// One process at a time trains a run; the system lets go of the lock however the process ends.
+class RunLock {
+ public:
+  // Throws UserError when another process has it.
+  explicit RunLock(const RunDirectory& run);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int folder_;
 };
 
 }  // namespace tandem::train

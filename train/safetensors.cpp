@@ -249,31 +249,42 @@ Tensor File::read(std::string_view name) const {
   throw UserError(path_, fmt::format("holds no tensor \"{}\"{}", name, did_you_mean(name, names)));
 }
 
-void write(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
-  std::vector<NamedTensor> sorted;
+namespace {
+
+// The first bytes of a file, up to the tensors, and those in the order of their bytes.
+struct Layout {
+  std::string head;
+  std::vector<NamedTensor> tensors;
+  std::uint64_t data_bytes = 0;
+};
+
+std::vector<NamedTensor> sorted_by_place(const std::string& path, const std::vector<NamedTensor>& tensors) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
     require(!name.empty() && name.size() <= kMaxName && name != "__metadata__", path,
             "\"{}\" is no name for a tensor: 1 to {} bytes, not __metadata__", name.substr(0, 200), kMaxName);
     require(names.insert(name).second, path, "two tensors are called \"{}\"", name);
     require(tensor.defined(), path, "tensor \"{}\" is absent", name);
-    sorted.emplace_back(name, tensor.to(Device{}).detach());
-    backend_for(tensor.device()).synchronize();
   }
+  std::vector<NamedTensor> sorted = tensors;
   std::ranges::sort(sorted, [](const NamedTensor& first, const NamedTensor& second) {
     return std::pair(write_rank(first.second.dtype()), std::string_view(first.first)) <
            std::pair(write_rank(second.second.dtype()), std::string_view(second.first));
   });
+  return sorted;
+}
 
+Layout lay_out(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  Layout layout{.head = {}, .tensors = sorted_by_place(path, tensors)};
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : sorted) {
+  for (const auto& [name, tensor] : layout.tensors) {
     const std::span<const Index> extents = tensor.shape().extents();
+    const std::uint64_t end = layout.data_bytes + tensor.bytes();
     header[name] = {{"dtype", file_dtype(tensor.dtype())},
                     {"shape", std::vector<Index>(extents.begin(), extents.end())},
-                    {"data_offsets", {offset, offset + tensor.bytes()}}};
-    offset += tensor.bytes();
+                    {"data_offsets", {layout.data_bytes, end}}};
+    layout.data_bytes = end;
   }
   std::string text;
   try {
@@ -285,10 +296,45 @@ void write(const std::string& path, const std::vector<NamedTensor>& tensors, con
   require(text.size() <= kMaxHeader, path, "the header would have {} bytes, at most {} are allowed",
           text.size(), kMaxHeader);
   const std::uint64_t length = text.size();
-  std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof length}, text};
-  for (const auto& [name, tensor] : sorted)
+  layout.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  layout.head += text;
+  return layout;
+}
+
+Tensor on_host(const Tensor& tensor) {
+  const Tensor host = tensor.to(Device{}).detach();
+  if (tensor.device() != Device{}) backend_for(tensor.device()).synchronize();
+  return host;
+}
+
+}  // namespace
+
+void write(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  Layout layout = lay_out(path, tensors, metadata);
+  std::vector<std::string_view> parts{layout.head};
+  for (auto& [name, tensor] : layout.tensors) {
+    tensor = on_host(tensor);
     parts.emplace_back(static_cast<const char*>(tensor.raw()), tensor.bytes());
+  }
   train::write_atomically(path, parts);
+}
+
+void Image::take(const std::string& name, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  const Layout layout = lay_out(name, tensors, metadata);
+  size_ = layout.head.size() + layout.data_bytes;
+  if (size_ > capacity_) {
+    bytes_.reset();
+    capacity_ = 0;
+    bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+    capacity_ = size_;
+  }
+  char* to = bytes_.get();
+  to = std::copy(layout.head.begin(), layout.head.end(), to);
+  for (const auto& [each, tensor] : layout.tensors) {
+    const Tensor host = on_host(tensor);
+    if (host.bytes() > 0) std::memcpy(to, host.raw(), host.bytes());
+    to += host.bytes();
+  }
 }
 
 }  // namespace tandem::safetensors

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,19 @@ class File {
 // the reference writer: larger elements first, then by name. Throws UserError for a name that is given twice,
 // empty, longer than 4096 bytes or "__metadata__", and VendorError when the system refuses.
 void write(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata = {});
+
+// A whole file in memory, to be written when its tensors have changed already. Its memory is used again.
+class Image {
+ public:
+  // Copies the tensors; the file is the one that `write` writes. Throws as `write` does. `name` is for
+  // errors.
+  void take(const std::string& name, const std::vector<NamedTensor>& tensors, const Metadata& metadata = {});
+  std::string_view bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_ = 0, capacity_ = 0;
+};
 
 // "F32"; the name of a dtype in these files.
 const char* file_dtype(DType dtype);

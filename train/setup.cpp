@@ -16,6 +16,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "optim/registry.h"
+#include "train/checkpoints.h"
 #include "train/config/precision.h"
 #include "train/run_directory.h"
 #include "train/weights.h"
@@ -169,7 +170,7 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   const auto& from = *config.init_from;
   std::error_code error;
   std::string path = from.path;
-  if (std::filesystem::is_directory(path, error)) path = RunDirectory::open(path).checkpoint("best");
+  if (std::filesystem::is_directory(path, error)) path = weights_path(RunDirectory::open(path), "best");
   require(std::filesystem::is_regular_file(path, error), "", "init_from.path: {}: no such file", path);
   const LoadReport report =
       load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});

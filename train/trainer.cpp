@@ -22,6 +22,7 @@
 #include "train/files.h"
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
+#include "train/resume.h"
 
 namespace tandem::train {
 
@@ -35,6 +36,23 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 struct Diverged {
   std::string what;
 };
+
+void begin_next_epoch(RunState& state) {
+  ++state.epoch;
+  state.position = 0;
+  state.epoch_loss = state.epoch_samples = 0.0;
+}
+
+// The configuration without where the run lies: a run may be moved.
+config::Json course_of(const config::Config& config) {
+  config::Json course = config::resolved(config);
+  course.erase("run_dir");
+  return course;
+}
+
+bool goes_on_without_saving(const config::Config& config) {
+  return config.checkpoint.on_save_error == "continue";
+}
 
 datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
   std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
@@ -55,13 +73,23 @@ struct Trainer::Session {
           const DataDescription& data)
       : directory(directory_),
         stop(stop_),
-        metrics(directory_.metrics()),
+        metrics(directory_.metrics(),
+                goes_on_without_saving(config) ? OnWriteError::keep : OnWriteError::fail),
         log(directory_.log()),
-        checkpoints(directory_, config.checkpoint.keep, data) {}
+        checkpoints(directory_, config.checkpoint.keep, data, course_of(config)) {}
 
   void say(const std::string& text) {
     if (progress) progress->line(text);
     log.info(text);
+  }
+  // To the user even when quiet.
+  void warn(const std::string& text) {
+    if (progress) {
+      progress->line("warning: " + text);
+    } else {
+      fmt::print(stderr, "tandem: warning: {}\n", text);
+    }
+    log.warning(text);
   }
 
   const RunDirectory& directory;
@@ -75,8 +103,9 @@ struct Trainer::Session {
   std::deque<Pending> pending;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
-  double epoch_loss = 0.0, epoch_samples = 0.0;
   double epoch_seconds = 0.0;
+  double own_samples = 0.0;  // of the epoch, that this process has served
+  std::string save_error;    // of the last save; empty when it went well
 };
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
@@ -163,61 +192,38 @@ std::string Trainer::dry_run() {
 
 TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
                          const StopRequest& stop) {
+  const RunLock lock(directory);
+  std::vector<std::string> notes = notes_;
+  RunState state;
+  if (options_.resume) state = resume(directory, notes);
   Session session(directory, stop, config_, data_);
+  session.state = state;
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(phases_);
   config::Json found = environment();
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
   write_atomically(directory.environment(), found.dump(2) + "\n");
-  if (!options_.resume) write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
-  for (const std::string& note : notes_) session.say(note);
-  if (options_.resume) {
-    take_choices(session);
-    session.state = session.checkpoints.load_state(*step_);
-    train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch - 1), session.state.position});
-    session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
-  }
-  if (!options_.resume) warn_of_underflow(session);
+  for (const std::string& note : notes) session.say(note);
+  if (step_->attempted() == 0) warn_of_underflow(session);
   session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_)});
-
-  const auto end = [&] {
-    const optim::StepReport report = step_->synchronize();
-    session.result.steps = report.attempted;
-    session.result.best = session.state.best;
-    session.result.best_epoch = session.state.best_epoch;
-    session.result.wall_s = since(session.started);
-    if (report.skipped > 0)
-      session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
-                              report.attempted));
-    session.metrics.write(EndEvent{name_of(session.result.status), report.attempted, report.applied,
-                                   report.skipped, session.result.wall_s, backend_for(device_).memory().peak,
-                                   session.result.metrics});
-    if (session.progress) session.progress->finish();
-  };
   try {
     train(session);
+    conclude_save(session);
   } catch (const Diverged& diverged) {
     session.result.status = TrainStatus::failed;
     session.result.failure = diverged.what;
-    session.log.error(diverged.what);
   } catch (const std::exception& error) {
     session.result.status = TrainStatus::failed;
     session.log.error(error.what());
-    end();
+    end(session);
     throw;
   }
-  if (const optim::StepReport report = step_->synchronize();
-      session.result.status == TrainStatus::completed && report.attempted > 0 && report.applied == 0) {
-    session.result.status = TrainStatus::failed;
-    session.result.failure =
-        fmt::format("all {} steps were skipped, the last at a loss scale of {}: nothing was learnt",
-                    report.attempted, report.loss_scale);
-    session.log.error(session.result.failure);
-  }
-  end();
+  check_outcome(session);
+  if (!session.result.failure.empty()) session.log.error(session.result.failure);
+  end(session);
   std::string times;
   for (std::size_t p = 0; p < kPhaseNames.size(); ++p)
     times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kPhaseNames[p],
@@ -225,6 +231,62 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   session.log.info("time of the steps: " + times);
   session.log.info(name_of(session.result.status));
   return session.result;
+}
+
+// A run that came to its end may have failed all the same.
+void Trainer::check_outcome(Session& session) {
+  TrainResult& result = session.result;
+  if (result.status == TrainStatus::failed) return;
+  const optim::StepReport report = step_->synchronize();
+  if (!session.save_error.empty()) {
+    result.failure = fmt::format("the last checkpoint could not be saved: {}", session.save_error);
+  } else if (result.status == TrainStatus::completed && report.attempted > 0 && report.applied == 0) {
+    result.failure =
+        fmt::format("all {} steps were skipped, the last at a loss scale of {}: nothing was learnt",
+                    report.attempted, report.loss_scale);
+  }
+  if (!result.failure.empty()) result.status = TrainStatus::failed;
+}
+
+void Trainer::end(Session& session) {
+  const optim::StepReport report = step_->synchronize();
+  TrainResult& result = session.result;
+  result.steps = report.attempted;
+  result.best = session.state.best;
+  result.best_epoch = session.state.best_epoch;
+  result.wall_s = since(session.started);
+  if (report.skipped > 0)
+    session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
+                            report.attempted));
+  session.metrics.write(EndEvent{name_of(result.status), report.attempted, report.applied, report.skipped,
+                                 result.wall_s, backend_for(device_).memory().peak, result.metrics});
+  if (session.progress) session.progress->finish();
+}
+
+// Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
+// yet begins anew. `notes` gets what there is to say of it.
+RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>& notes) {
+  const config::Json now = course_of(config_);
+  Checkpoints checkpoints(directory, config_.checkpoint.keep, data_, now);
+  const auto newest = checkpoints.newest_whole(notes);
+  RunState state;
+  if (newest) {
+    take_choices(directory, notes);
+    const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
+    state = checkpoints.load(*newest, *step_, changes.precision);
+    train_loader_->seek({static_cast<std::uint32_t>(state.epoch - 1), state.position});
+    for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
+    if (changes.precision)
+      notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
+                                  config_.precision.label(), step_->scaler().value()));
+    notes.push_back(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), state.epoch));
+  } else {
+    notes.push_back("the run had saved nothing yet: it begins anew");
+  }
+  const bool evaluated = state.position == 0 && state.epoch <= config_.epochs;
+  forget_later_metrics(directory.metrics(), step_->attempted(), evaluated);
+  write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
+  return state;
 }
 
 // FP16 without a loss scale trains on, and silently loses gradients: says how many, measured on the first
@@ -271,11 +333,13 @@ TrainResult Trainer::train(Session& session) {
       return session.result;
     }
     if (!whole) break;
-    ++state.epoch;
-    state.position = 0;
+    begin_next_epoch(state);
   }
-  if (session.result.metrics.empty())
-    evaluate_and_save(session, true, true);  // there was nothing left to train
+  if (session.result.metrics.empty()) {  // there was nothing left to train
+    const bool whole = state.epoch > config_.epochs;
+    if (whole) state.epoch = config_.epochs;
+    evaluate_and_save(session, whole, true);
+  }
   if (test_loader_) test_best(session);
   return session.result;
 }
@@ -283,7 +347,7 @@ TrainResult Trainer::train(Session& session) {
 // From state.position on. Returns whether the epoch came to its end.
 bool Trainer::train_epoch(Session& session) {
   const auto started = Clock::now();
-  session.epoch_loss = session.epoch_samples = 0.0;
+  session.own_samples = 0.0;
   model_->train();
   const Index batches = train_loader_->batches_per_epoch();
   const Index batch_size = train_loader_->options().batch_size;
@@ -303,17 +367,24 @@ bool Trainer::train_epoch(Session& session) {
     step_started = Clock::now();
     end_step(session, std::move(pending));
     pending = {};
+    if (session.checkpoints.ended()) conclude_save(session);
     if (session.stop.asked() || limit_reached()) break;
+    if (served < batches && checkpoint_due(step_->attempted())) save_inside_epoch(session);
   }
-  settle(session, nullptr);
-  step_->synchronize();
-  read_outcomes(session);
-  session.state.position = train_loader_->state().position;
+  finish_steps(session);
   session.epoch_seconds = since(started);
   session.result.train_s += session.epoch_seconds;
   if (served < batches) return false;
   train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch), 0});
   return true;
+}
+
+// Knows the outcome of every step, and where the epoch stands.
+void Trainer::finish_steps(Session& session) {
+  settle(session, nullptr);
+  step_->synchronize();
+  read_outcomes(session);
+  session.state.position = train_loader_->state().position;
 }
 
 void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
@@ -421,8 +492,9 @@ void Trainer::read_outcomes(Session& session) {
 void Trainer::log_step(Session& session, const Pending& pending, const optim::StepReport& report) {
   double loss = report.loss;
   const double samples = pending.samples;
-  session.epoch_loss += loss * samples;
-  session.epoch_samples += samples;
+  session.state.epoch_loss += loss * samples;
+  session.state.epoch_samples += samples;
+  session.own_samples += samples;
   session.step_seconds =
       session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
   const bool diverged = !std::isfinite(loss);
@@ -456,6 +528,7 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
 
 // Returns false when a stop was asked for before the evaluation had ended.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
+  bool best = false;
   const auto due = [&](std::int64_t every) {
     return last || (every > 0 && session.state.epoch % every == 0);
   };
@@ -471,38 +544,78 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     if (!session.state.best || (greater ? value > *session.state.best : value < *session.state.best)) {
       session.state.best = value;
       session.state.best_epoch = epoch;
-      session.metrics.write_checkpoint(step, session.checkpoints.save_best(*model_, epoch, step));
+      best = true;
     }
   }
-  if (!due(config_.checkpoint.every_epochs)) return true;
-  session.metrics.write_checkpoint(step, config_.checkpoint.keep > 0
-                                             ? session.checkpoints.save_epoch(*model_, epoch, step)
-                                             : session.checkpoints.save_last(*model_, epoch, step));
+  const bool crossed = checkpoint_due(step);
+  if (!best && !crossed && !due(config_.checkpoint.every_epochs)) return true;
+  conclude_save(session);
+  session.checkpoints.take_weights(*model_, epoch, step);
   averaged.reset();
   RunState next = session.state;
-  if (whole) {
-    ++next.epoch;
-    next.position = 0;
-  }
-  save_state(session, next);
+  if (whole) begin_next_epoch(next);
+  save(session, next, best);
   return true;
 }
 
+// Of checkpoint.every_steps.
+bool Trainer::checkpoint_due(std::int64_t step) const {
+  const auto& every = config_.checkpoint.every_steps;
+  return every && step % *every == 0;
+}
+
+void Trainer::save_inside_epoch(Session& session) {
+  conclude_save(session);
+  finish_steps(session);
+  save_unevaluated(session);
+}
+
+void Trainer::save_unevaluated(Session& session) {
+  std::optional<optim::Ema::Scope> averaged;
+  if (step_->ema()) averaged.emplace(*step_->ema());
+  session.checkpoints.take_weights(*model_, session.state.epoch, step_->attempted());
+  averaged.reset();
+  save(session, session.state, false);
+}
+
 // With the choice among algorithms, by which a resumed run rounds as this one does.
-void Trainer::save_state(Session& session, const RunState& state) {
+void Trainer::save(Session& session, const RunState& state, bool best) {
   const std::string choices = backend_for(device_).choices();
   if (!choices.empty()) write_atomically(session.directory.algorithms(), choices);
-  session.checkpoints.save_state(*step_, state);
+  session.checkpoints.save(*step_, state, best);
+  if (best) session.state.best_checkpoint = CheckpointStore::name_of(step_->attempted());
+}
+
+// Waits for the save under way, if any, and says what became of it.
+void Trainer::conclude_save(Session& session) {
+  try {
+    const auto saved = session.checkpoints.finish();
+    if (!saved) return;
+    session.metrics.write_checkpoint(saved->step, saved->path);
+    session.result.newest_checkpoint = saved->path;
+    session.save_error.clear();
+  } catch (const std::exception& error) {
+    const std::string last = session.result.newest_checkpoint;
+    const std::string what = fmt::format(
+        "{}; {}. When there is room again the run goes on from there: tandem train {}", error.what(),
+        last.empty() ? "no checkpoint was saved since this process began"
+                     : "the newest checkpoint is " + last,
+        session.directory.path().string());
+    if (!goes_on_without_saving(config_)) throw VendorError("", what);
+    session.save_error = error.what();
+    session.warn(fmt::format("the checkpoint was not saved: {}; training goes on (checkpoint.on_save_error)",
+                             error.what()));
+  }
 }
 
 // Before anything of the run is computed.
-void Trainer::take_choices(Session& session) {
-  const std::string path = session.directory.algorithms();
+void Trainer::take_choices(const RunDirectory& directory, std::vector<std::string>& notes) {
+  const std::string path = directory.algorithms();
   std::ifstream file(path);
   if (!file) return;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!backend_for(device_).adopt_choices(text))
-    session.say(fmt::format("{} is of another device or library: algorithms are timed anew", path));
+    notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
 }
 
 // Returns false when a stop was asked for on the way.
@@ -516,31 +629,30 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
   if (const ConfusionMatrix* matrix = evaluation->confusion())
     write_atomically(session.directory.path() / "confusion.csv", matrix->csv(data_.info.class_names));
   std::string training;
-  if (session.epoch_samples > 0.0)
-    training = fmt::format("training loss {:.4f}  ", session.epoch_loss / session.epoch_samples);
-  session.say(fmt::format(
-      "epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs, training, split,
-      metrics_text(session.result.metrics),
-      count_text(session.epoch_seconds > 0.0 ? session.epoch_samples / session.epoch_seconds : 0.0),
-      duration_text(since(session.started))));
+  const RunState& state = session.state;
+  if (state.epoch_samples > 0.0)
+    training = fmt::format("training loss {:.4f}  ", state.epoch_loss / state.epoch_samples);
+  session.say(
+      fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs, training,
+                  split, metrics_text(session.result.metrics),
+                  count_text(session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0),
+                  duration_text(since(session.started))));
   return true;
 }
 
 // With a validation split, the test split is looked at once, with the weights that validation chose.
 void Trainer::test_best(Session& session) {
+  conclude_save(session);
   load_run_weights(session.directory, "best", *model_);
-  session.epoch_samples = 0.0;
+  session.state.epoch_loss = session.state.epoch_samples = 0.0;
   evaluate_now(session, *test_loader_, "test", config_.eval.confusion);
 }
 
 // An epoch that was trained but not evaluated is evaluated first when the run goes on.
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
-  save_state(session, session.state);
-  std::optional<optim::Ema::Scope> averaged;
-  if (step_->ema()) averaged.emplace(*step_->ema());
-  session.metrics.write_checkpoint(
-      step_->attempted(), session.checkpoints.save_last(*model_, session.state.epoch, step_->attempted()));
+  conclude_save(session);
+  save_unevaluated(session);
 }
 
 }  // namespace tandem::train

@@ -51,6 +51,7 @@ struct TrainResult {
   std::int64_t best_epoch = 0;
   std::int64_t steps = 0;
   double wall_s = 0.0, train_s = 0.0;
+  std::string newest_checkpoint;  // path; empty when nothing was saved
 };
 
 class Trainer {
@@ -62,8 +63,8 @@ class Trainer {
   // A forward pass and a loss on the first batch; returns what was built and found, for people.
   std::string dry_run();
 
-  // Trains into `directory`. Failures of training itself are in the result; errors of files and memory are
-  // thrown after the end event was written.
+  // Trains into `directory`, from its newest checkpoint where `resume` says so and there is one. Failures of
+  // training itself are in the result; errors of files and memory are thrown after the end event was written.
   TrainResult run(const RunDirectory& directory, const std::string& command_line, const StopRequest& stop);
 
  private:
@@ -82,6 +83,7 @@ class Trainer {
   void warn_of_underflow(Session& session);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
+  void finish_steps(Session& session);
   void micro_batch(const datasets::Batch& batch, Pending& pending);
   void end_step(Session& session, Pending pending);
   void settle(Session& session, const Pending* following);
@@ -91,12 +93,19 @@ class Trainer {
                                         const optim::StepReport& report);
   void read_outcomes(Session& session);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
-  void save_state(Session& session, const RunState& state);
-  void take_choices(Session& session);
+  void save(Session& session, const RunState& state, bool best);
+  void save_inside_epoch(Session& session);
+  void save_unevaluated(Session& session);
+  void conclude_save(Session& session);
+  bool checkpoint_due(std::int64_t step) const;
+  RunState resume(const RunDirectory& directory, std::vector<std::string>& notes);
+  void take_choices(const RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
   void interrupt(Session& session);
+  void check_outcome(Session& session);
+  void end(Session& session);
   bool in_16_bits() const { return !config_.precision.is_fp32(); }
   bool retries() const { return config_.precision.on_skip == "retry"; }
   std::int64_t steps_per_epoch() const;

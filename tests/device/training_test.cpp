@@ -42,8 +42,8 @@ std::vector<nlohmann::json> events(const TemporaryDirectory& directory, const st
   return found;
 }
 
-std::string file_of(const TemporaryDirectory& directory, const std::string& run, const std::string& name) {
-  return read_text((directory.path() / run / "checkpoints" / name).string());
+std::string state_of(const TemporaryDirectory& directory, const std::string& run) {
+  return saved_tensors(directory.path() / run, "state");
 }
 
 }  // namespace
@@ -101,8 +101,7 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
       if (on_skip == "retry") CHECK(end["applied"] == 14);
       if (on_skip == "drop") CHECK(end["steps"] == 14);
     }
-    CHECK(file_of(directory, on_skip + "auto", "state.safetensors") ==
-          file_of(directory, on_skip + "off", "state.safetensors"));
+    CHECK(state_of(directory, on_skip + "auto") == state_of(directory, on_skip + "off"));
   }
 }
 
@@ -123,7 +122,7 @@ TEST_CASE("an overflow is settled whenever its step arrives", "[device][program]
     CHECK(events(directory, run, "overflow").size() == 2);
     CHECK(events(directory, run, "step").size() == 14);
     CHECK(events(directory, run, "end")[0]["applied"] == 14);
-    const std::string state = file_of(directory, run, "state.safetensors");
+    const std::string state = state_of(directory, run);
     if (denials == 0) expected = state;
     CHECK((state == expected));
   }
@@ -147,7 +146,7 @@ TEST_CASE("an interrupted run on the device goes on bit for bit", "[device][prog
   INFO(cut.err);
   REQUIRE(cut.exit_code == 75);
   REQUIRE(tandem_in(directory, {"train", "--resume", "cut"}).exit_code == 0);
-  CHECK(file_of(directory, "cut", "state.safetensors") == file_of(directory, "whole", "state.safetensors"));
+  CHECK(state_of(directory, "cut") == state_of(directory, "whole"));
   CHECK(events(directory, "cut", "end").back()["metrics"] == events(directory, "whole", "end")[0]["metrics"]);
 }
 

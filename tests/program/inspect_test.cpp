@@ -24,10 +24,15 @@ TEST_CASE("inspect: the tensors of a run and its state in words", "[program]") {
               .exit_code == 0);
   const Outcome outcome = tandem_in(directory, {"inspect", "run"});
   REQUIRE(outcome.exit_code == 0);
-  CHECK_THAT(outcome.out,
-             Contains("conv1.weight") && Contains("[6,1,5,5]") && Contains("10 tensors") &&
-                 Contains("45 steps attempted, 45 applied, 0 skipped; loss scale 65536, 45 clean steps"));
-  const json file = object_of(directory, {"inspect", "run/checkpoints/last.safetensors", "--json"});
+  CHECK_THAT(
+      outcome.out,
+      Contains("conv1.weight") && Contains("[6,1,5,5]") && Contains("10 tensors") &&
+          Contains("45 steps attempted, 45 applied, 0 skipped; goes on in epoch 2 after 0 samples of it") &&
+          Contains("loss scale 65536, 45 clean steps since it moved; best 0."));
+  CHECK_THAT(tandem_in(directory, {"inspect", "run/checkpoints/step-45/state.safetensors"}).out,
+             Contains("master.conv1.weight") && Contains("state: 45 steps attempted"));
+  const json file =
+      object_of(directory, {"inspect", "run/checkpoints/step-45/weights.safetensors", "--json"});
   REQUIRE(file["tensors"].size() == 10);
   for (const json& tensor : file["tensors"]) {
     CHECK(tensor["min"].get<double>() <= tensor["mean"].get<double>());
@@ -126,9 +131,7 @@ TEST_CASE("FP16 without a loss scale warns once, with the measured share", "[pro
   CHECK_THAT(run("c", R"({"level":"O1","dtype":"fp16","scaler":{"static":64}})"),
              !Contains("without a loss scale"));
   // Measuring changes nothing of the run.
-  const auto weights = [&](const std::string& name) {
-    return read_text(directory.path() / name / "checkpoints" / "last.safetensors");
-  };
+  const auto weights = [&](const std::string& name) { return saved(directory.path() / name, "weights"); };
   run("d", R"({"level":"O1","dtype":"fp16","scaler":{"static":1}})");
   CHECK(weights("a") == weights("d"));
 }

@@ -26,7 +26,7 @@ std::vector<json> events(const TemporaryDirectory& directory, const std::string&
 }
 
 std::string weights(const TemporaryDirectory& directory, const std::string& run) {
-  return read_text(directory.path() / run / "checkpoints" / "last.safetensors");
+  return saved(directory.path() / run, "weights");
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ TEST_CASE("without masters weights stay on the grid of their type", "[program]")
     const std::string precision = fmt::format(R"({{"level":"O3","dtype":"bf16","rounding":"{}"}})", rounding);
     REQUIRE(train(directory, rounding, precision, {"epochs=1"}).exit_code == 0);
     const tandem::safetensors::File file(
-        (directory.path() / rounding / "checkpoints" / "last.safetensors").string());
+        (newest_checkpoint(directory.path() / rounding) / "weights.safetensors").string());
     for (const auto& entry : file.entries()) {
       if (entry.dtype != "F32") continue;
       CAPTURE(rounding, entry.name);

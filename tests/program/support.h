@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,26 @@ Outcome launch(const Launch& launch);
 // The program in a directory of the test.
 inline Outcome tandem_in(const TemporaryDirectory& directory, std::vector<std::string> arguments) {
   return launch({.arguments = std::move(arguments), .directory = directory.path().string()});
+}
+
+// The folder of the newest checkpoint of a run.
+inline std::filesystem::path newest_checkpoint(const std::filesystem::path& run) {
+  std::string name = read_text(run / "checkpoints" / "latest");
+  if (!name.empty()) name.pop_back();
+  return run / "checkpoints" / name;
+}
+
+// "weights" or "state" of the newest checkpoint, byte for byte.
+inline std::string saved(const std::filesystem::path& run, const std::string& what) {
+  return read_text(newest_checkpoint(run) / (what + ".safetensors"));
+}
+
+// The bytes of its tensors, without the header, which says where they came from.
+inline std::string saved_tensors(const std::filesystem::path& run, const std::string& what) {
+  const std::string file = saved(run, what);
+  std::uint64_t length = 0;
+  if (file.size() >= sizeof length) std::memcpy(&length, file.data(), sizeof length);
+  return file.size() >= sizeof length + length ? file.substr(sizeof length + length) : std::string();
 }
 
 inline std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {

@@ -20,18 +20,19 @@ using testing::user_error_of;
 TEST_CASE("a run directory is never shared", "[run]") {
   const TemporaryDirectory directory;
   const std::string pattern = (directory.path() / "runs/{name}").string();
-  CHECK(RunDirectory::create(pattern, "a").path().filename() == "a");
-  CHECK(RunDirectory::create(pattern, "a").path().filename() == "a-2");
+  CHECK(RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a");
+  CHECK(RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a-2");
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { RunDirectory::create(pattern, "a"); });
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { RunDirectory::create(pattern, "a", "{}\n"); });
   for (auto& thread : threads) thread.join();
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "runs"))
     names.insert(entry.path().filename());
   CHECK(names == std::set<std::string>{"a", "a-2", "a-3", "a-4", "a-5", "a-6"});
-  CHECK_THAT(RunDirectory::create((directory.path() / "{time}").string(), "a").path().filename().string(),
-             Catch::Matches("[0-9]{8}-[0-9]{6}"));
-  CHECK_THAT(user_error_of([&] { RunDirectory::create("{nam}", "a"); }), Contains("unknown {nam}"));
+  CHECK_THAT(
+      RunDirectory::create((directory.path() / "{time}").string(), "a", "{}").path().filename().string(),
+      Catch::Matches("[0-9]{8}-[0-9]{6}"));
+  CHECK_THAT(user_error_of([&] { RunDirectory::create("{nam}", "a", "{}"); }), Contains("unknown {nam}"));
   CHECK_THAT(user_error_of([&] { RunDirectory::open(directory.path()); }), Contains("no config.json"));
 }
 

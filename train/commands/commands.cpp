@@ -81,14 +81,17 @@ class Program {
   static void add_run(CLI::App* sub, RunArguments& arguments, const std::string& standard) {
     sub->add_option("run", arguments.run, "run directory")->required();
     sub->add_option("--weights", arguments.weights,
-                    "best, last, epoch-N, or a .safetensors file; by default " + standard);
+                    "best, last, step-N, or a .safetensors file; by default " + standard);
   }
 
   void add_train() {
     CLI::App* sub = command<TrainArguments>("train", "train a network", train_, &train);
-    sub->add_option("config", train_.config, "configuration: a file, a shipped name, or a run directory");
+    sub->add_option("config", train_.config,
+                    "configuration: a file or a shipped name; or the directory of a run to go on with");
     sub->add_option("overrides", train_.overrides, kOverrides);
-    sub->add_option("--resume", train_.resume, "go on with a run: its directory, or auto for the newest");
+    sub->add_option("--resume", train_.resume,
+                    "auto: go on with the newest unfinished run of this configuration, or start one; or the "
+                    "directory of a run");
     sub->add_flag("--dry-run", train_.dry_run,
                   "check everything, run one forward pass, print the summary, train nothing");
     sub->add_option("--limit-steps", train_.limit_steps, "stop after N steps")
@@ -140,7 +143,7 @@ class Program {
     sub->add_option("--batches", inspect_.batches, "training batches that --gradients looks at")
         ->capture_default_str();
     sub->add_option("--weights", inspect_.weights,
-                    "best, last, epoch-N or a .safetensors file; by default last");
+                    "best, last, step-N or a .safetensors file; by default last");
     sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
     sub->add_flag("--json", inspect_.json, "print one JSON object");
   }

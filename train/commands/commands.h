@@ -26,7 +26,7 @@ struct TrainArguments : ConfigArguments {
 
 struct RunArguments {
   std::string run;
-  std::string weights;  // best, last, epoch-N or a file; empty: the command's own choice
+  std::string weights;  // best, last, step-N or a file; empty: the command's own choice
   std::vector<std::string> overrides;
 };
 
@@ -59,7 +59,7 @@ struct CompareArguments : ConfigArguments {
 struct InspectArguments {
   std::string subject;  // a run, a configuration, or a .safetensors file
   std::vector<std::string> overrides;
-  std::string weights;  // best, last, epoch-N or a file; empty: last
+  std::string weights;  // best, last, step-N or a file; empty: last
   bool casts = false, gradients = false, json = false;
   std::int64_t batches = 4;
   std::string out;  // of the chart

@@ -304,20 +304,12 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
   return 0;
 }
 
-// The state of training in words, where a run has one.
-void print_state(const train::RunDirectory& run) {
+// The state of training in words, where there is one beside the weights.
+void print_state(const fs::path& path) {
   std::error_code error;
-  const std::string path = run.checkpoint("state");
   if (!fs::is_regular_file(path, error)) return;
-  const safetensors::File file(path);
-  const auto integers = [&](const char* name) { return file.read(name).to_vector<std::int64_t>(); };
-  if (!file.find("step.counters")) return;
-  const auto counters = integers("step.counters");
-  fmt::print("\nstate: {} steps attempted, {} applied, {} skipped", counters[0], counters[1], counters[2]);
-  if (file.find("scaler.values"))
-    fmt::print("; loss scale {:g}, {} clean steps since it moved",
-               file.read("scaler.values").to_vector<double>()[0], integers("scaler.counters")[0]);
-  fmt::print("\n");
+  const std::string words = train::state_in_words(safetensors::File(path.string()));
+  if (!words.empty()) fmt::print("\nstate: {}\n", words);
 }
 
 }  // namespace
@@ -334,14 +326,17 @@ int inspect(const InspectArguments& arguments) {
     require(fs::path(arguments.subject).extension() == ".safetensors", "",
             "inspect: {} is not a .safetensors file; of a configuration ask for --casts or --gradients",
             arguments.subject);
-    return tensors(arguments, arguments.subject);
+    const int code = tensors(arguments, arguments.subject);
+    if (!arguments.json) print_state(arguments.subject);
+    return code;
   }
   require(is_run(arguments.subject), "",
           "inspect: {} is no run directory and no file; of a configuration ask for --casts or --gradients",
           arguments.subject);
   const auto run = train::RunDirectory::open(arguments.subject);
-  const int code = tensors(arguments, weights_of(arguments));
-  if (!arguments.json) print_state(run);
+  const std::string weights = weights_of(arguments);
+  const int code = tensors(arguments, weights);
+  if (!arguments.json) print_state(fs::path(weights).parent_path() / "state.safetensors");
   return code;
 }
 

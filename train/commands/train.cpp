@@ -48,7 +48,7 @@ int train(const TrainArguments& arguments) {
   }
   const auto resumed = train::run_to_resume(arguments.config, overrides, arguments.resume);
   config::Loaded loaded =
-      resumed ? config::load(resumed->config()) : config::load(arguments.config, overrides);
+      resumed ? config::load(resumed->config(), overrides) : config::load(arguments.config, overrides);
   train::prepare_machine(loaded);
   train::Trainer trainer(
       loaded,
@@ -58,8 +58,10 @@ int train(const TrainArguments& arguments) {
     return 0;
   }
   const train::StopRequest stop;
-  const auto directory =
-      resumed ? *resumed : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name);
+  const auto directory = resumed
+                             ? *resumed
+                             : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name,
+                                                           config::resolved(loaded.config).dump(2) + "\n");
   const std::string run = directory.path().string();
   const train::TrainResult result = trainer.run(directory, command_line(arguments), stop);
   switch (result.status) {
@@ -67,7 +69,7 @@ int train(const TrainArguments& arguments) {
       fmt::print(stderr, "tandem: {}\nRun directory: {}\n", result.failure, run);
       return kExitFailure;
     case train::TrainStatus::interrupted:
-      fmt::print("Interrupted after step {}. Go on with: tandem train --resume {}\n", result.steps, run);
+      fmt::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, run);
       return kExitInterrupted;
     case train::TrainStatus::completed:
       break;

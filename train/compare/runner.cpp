@@ -122,8 +122,8 @@ class ArmRun {
 
   Exit train() {
     std::vector<std::string> words{"train"};
-    if (fs::exists(directory_ / "checkpoints" / "state.safetensors")) {
-      words.insert(words.end(), {"--resume", directory_.string()});
+    if (fs::exists(directory_ / "config.json")) {
+      words.push_back(directory_.string());
     } else {
       if (fs::exists(directory_)) move_aside(directory_);
       words.push_back(plan_.config);

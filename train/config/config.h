@@ -160,8 +160,10 @@ struct EvalConfig {
 
 struct CheckpointConfig {
   std::int64_t every_epochs = 1;
+  std::optional<std::int64_t> every_steps;
   std::int64_t keep = 2;
   std::string best = "accuracy";
+  std::string on_save_error = "stop";
   static const Schema& schema();
 };
 

@@ -281,10 +281,16 @@ const Schema& CheckpointConfig::schema() {
   static const Schema schema =
       Describe<CheckpointConfig>()
           .key("every_epochs", &CheckpointConfig::every_epochs,
-               "epochs between saved weights; 0: only at the end", between(0, 1e6))
-          .key("keep", &CheckpointConfig::keep, "how many epoch-N.safetensors stay besides last and best",
-               between(0, 1e6))
-          .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}));
+               "epochs between checkpoints; 0: only at the end", between(0, 1e6))
+          .key("every_steps", &CheckpointConfig::every_steps,
+               "steps between further checkpoints inside an epoch", between(1, kMany))
+          .key("keep", &CheckpointConfig::keep, "how many checkpoints stay besides the best one",
+               between(2, 1e6))
+          .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}))
+          .key("on_save_error", &CheckpointConfig::on_save_error,
+               "a checkpoint that cannot be written, because of a full disk for instance: stop the run, or "
+               "continue and try again at the next one; earlier checkpoints stay either way",
+               one_of({"stop", "continue"}));
   return schema;
 }
 

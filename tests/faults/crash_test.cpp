@@ -1,0 +1,158 @@
+// Runs that are killed: at every call that changes a file of a save, and at any time. They go on, and end
+// with the bits of a run that nobody hurt.
+#include <csignal>
+#include <random>
+
+#include "tests/faults/runs.h"
+
+using namespace tandem::testing;
+using nlohmann::json;
+
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+Outcome with_faults(const TemporaryDirectory& directory, const std::vector<std::string>& arguments,
+                    const std::string& fault, const std::string& path) {
+  Environment environment{{"LD_PRELOAD", TANDEM_FAULTS},
+                          {"TANDEM_FAULT", fault},
+                          {"TANDEM_FAULT_PATH", path},
+                          {"TANDEM_FAULT_LOG", directory.path() / "calls"}};
+  // The sanitizer's runtime would have to be the first library.
+  environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0";
+  return launch({.arguments = arguments, .directory = directory.path().string(), .environment = environment});
+}
+
+// How many calls on `path` a run makes.
+std::size_t calls_of(const TemporaryDirectory& directory, const std::vector<std::string>& settings,
+                     const std::string& path) {
+  REQUIRE(with_faults(directory, small_run("counted", settings), "count", path).exit_code == 0);
+  return line_count(read_text(directory.path() / "calls"));
+}
+
+}  // namespace
+
+TEST_CASE("a run that ends at any call of a save goes on bit for bit", "[faults]") {
+  for (const std::string hidden : {"[8]", "[256,256]", "[1024,512]"}) {
+    INFO("hidden layers " << hidden);
+    const TemporaryDirectory directory;
+    const std::vector<std::string> settings{"model.hidden=" + hidden};
+    REQUIRE(tandem_in(directory, small_run("whole", settings)).exit_code == 0);
+    const Remains whole(directory.path() / "whole");
+    const std::size_t calls = calls_of(directory, settings, "/checkpoints");
+    REQUIRE(calls > 80);
+    for (std::size_t n = 1; n <= calls; n += kStride) {
+      INFO("call " << n << " of " << calls);
+      const std::string run = "run" + std::to_string(n);
+      const auto start = small_run(run, settings);
+      REQUIRE(with_faults(directory, start, "exit:" + std::to_string(n), "/checkpoints").exit_code == 99);
+      const Outcome outcome = go_on(directory, run, start);
+      INFO(outcome.err);
+      REQUIRE(outcome.exit_code == 0);
+      REQUIRE((Remains(directory.path() / run) == whole));
+      for (const auto& entry : std::filesystem::directory_iterator(directory.path() / run / "checkpoints"))
+        REQUIRE(entry.path().filename().string().find(".tmp-") == std::string::npos);
+      std::filesystem::remove_all(directory.path() / run);
+    }
+  }
+}
+
+TEST_CASE("a run that ends at any call on any of its files goes on bit for bit", "[faults]") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> settings{"precision=amp_fp16", "accumulate=2", "ema={\"decay\": 0.9}"};
+  REQUIRE(tandem_in(directory, small_run("whole", settings)).exit_code == 0);
+  const Remains whole(directory.path() / "whole");
+  const std::size_t calls = calls_of(directory, settings, "counted");
+  for (std::size_t n = 1; n <= calls; n += kStride) {
+    INFO("call " << n << " of " << calls);
+    const std::string run = "run" + std::to_string(n);
+    const auto start = small_run(run, settings);
+    REQUIRE(with_faults(directory, start, "exit:" + std::to_string(n), run).exit_code == 99);
+    const Outcome outcome = go_on(directory, run, start);
+    INFO(outcome.err);
+    // The last calls come after the run has completed.
+    if (outcome.exit_code != 0) CHECK_THAT(outcome.err, Catch::Contains("has completed"));
+    REQUIRE((Remains(directory.path() / run) == whole));
+    std::filesystem::remove_all(directory.path() / run);
+  }
+}
+
+TEST_CASE("a disk that is full, or fails, costs no checkpoint that there was", "[faults]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, small_run("whole")).exit_code == 0);
+  const Remains whole(directory.path() / "whole");
+  const std::size_t calls = calls_of(directory, {}, "/checkpoints");
+  for (const std::string error : {"ENOSPC", "EIO"}) {
+    for (std::size_t n = 2; n <= calls; n += 3 * kStride) {  // the first makes the run's directory
+      INFO(error << " at call " << n);
+      const std::string run = error + std::to_string(n);
+      const auto start = small_run(run);
+      const Outcome hurt = with_faults(directory, start, error + ":" + std::to_string(n), "/checkpoints");
+      INFO(hurt.err);
+      if (hurt.exit_code != 0) {
+        REQUIRE(hurt.exit_code == 1);
+        CHECK_THAT(hurt.err,
+                   Catch::Contains(error == "EIO" ? "Input/output error" : "No space left on device") &&
+                       Catch::Contains("tandem train " + run));
+        const Outcome outcome = go_on(directory, run, start);
+        INFO(outcome.err);
+        REQUIRE(outcome.exit_code == 0);
+      }
+      REQUIRE((Remains(directory.path() / run) == whole));
+      std::filesystem::remove_all(directory.path() / run);
+    }
+  }
+}
+
+TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, small_run("whole")).exit_code == 0);
+  auto start = small_run("run", {"checkpoint.on_save_error=continue"});
+  // One failing call in the first save; later ones succeed.
+  const Outcome once = with_faults(directory, start, "EIO:5", "/checkpoints");
+  INFO(once.err);
+  CHECK(once.exit_code == 0);
+  CHECK_THAT(once.err, Catch::Contains("warning: the checkpoint was not saved") &&
+                           Catch::Contains("Input/output error") && Catch::Contains("training goes on"));
+  CHECK((saved_tensors(directory.path() / "run", "state") ==
+         saved_tensors(directory.path() / "whole", "state")));
+  // A disk that stays full: trained to the end, and a failure all the same.
+  start = small_run("full", {"checkpoint.on_save_error=continue"});
+  const Outcome full = with_faults(directory, start, "ENOSPC:40", "/checkpoints");
+  CHECK(full.exit_code == 1);
+  CHECK_THAT(full.err, Catch::Contains("the last checkpoint could not be saved"));
+  CHECK(json_lines(directory.path() / "full/metrics.jsonl").back()["steps"] == 8);
+  CHECK(tandem_in(directory, {"train", "full", "--quiet"}).exit_code == 0);
+  CHECK((saved_tensors(directory.path() / "full", "state") ==
+         saved_tensors(directory.path() / "whole", "state")));
+}
+
+TEST_CASE("fifty times killed, a run ends with the same bits", "[faults]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, long_run("whole")).exit_code == 0);
+  const Remains whole(directory.path() / "whole");
+  const auto start = long_run("run");
+  std::mt19937 random(1);
+  int kills = 0;
+  Outcome outcome;
+  for (int launches = 0; launches < 400; ++launches) {
+    const bool there = std::filesystem::exists(directory.path() / "run" / "config.json");
+    const int longest = 80 * (kStride > 1 ? 10 : 1);  // of a process, most of which is its start
+    const auto wait = std::chrono::milliseconds(std::uniform_int_distribution<int>(1, longest)(random));
+    const auto begun = std::chrono::steady_clock::now();
+    outcome = launch({.arguments = there ? std::vector<std::string>{"train", "run", "--quiet"} : start,
+                      .directory = directory.path().string(),
+                      .watch = [&] {
+                        const bool due = std::chrono::steady_clock::now() - begun > wait;
+                        return kills < 50 && due ? SIGKILL : 0;
+                      }});
+    INFO(outcome.err);
+    if (outcome.exit_code == 0) break;
+    REQUIRE(outcome.exit_code == 128 + SIGKILL);
+    ++kills;
+  }
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(kills > 40);
+  WARN("killed " << kills << " times");
+  CHECK((Remains(directory.path() / "run") == whole));
+}

@@ -1,0 +1,62 @@
+// Small training runs that are hurt, and what must be the same when they have ended all the same.
+#pragma once
+
+#include <set>
+
+#include "tests/program/support.h"
+
+namespace tandem::testing {
+
+// Processes under a sanitizer start slowly: every so many cases are tried there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kStride = 17;
+#else
+inline constexpr int kStride = 1;
+#endif
+
+inline std::vector<std::string> quiet_run(const std::string& run, const std::vector<std::string>& settings) {
+  std::vector<std::string> arguments{"train",     "digits_mlp",     "run_dir=" + run,
+                                     "threads=1", "data.workers=0", "--quiet"};
+  arguments.insert(arguments.end(), settings.begin(), settings.end());
+  return arguments;
+}
+
+// A run of two epochs of four steps, with checkpoints after every epoch and inside.
+inline std::vector<std::string> small_run(const std::string& run, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings{"epochs=2", "data.batch_size=400", "checkpoint.every_steps=3"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return quiet_run(run, settings);
+}
+
+// A run of many steps, some of them skipped, in accumulations of two, that takes a second or two.
+inline std::vector<std::string> long_run(const std::string& run) {
+  return quiet_run(run, {"epochs=150", "data.batch_size=50", "checkpoint.every_steps=4", "precision=amp_fp16",
+                         "model.dropout=0.1", "accumulate=2", "ema={\"decay\": 0.99}",
+                         R"(precision.scaler={"initial": 65536, "interval": 7})"});
+}
+
+// What a run leaves that does not depend on the clock: weights and state byte for byte, and its events.
+struct Remains {
+  std::string weights, state;
+  std::vector<std::string> events;
+
+  explicit Remains(const std::filesystem::path& run)
+      : weights(saved(run, "weights")), state(saved(run, "state")) {
+    for (nlohmann::json& event : json_lines(run / "metrics.jsonl")) {
+      const std::string kind = event["event"];
+      if (kind != "step" && kind != "eval" && kind != "overflow") continue;
+      event.erase("items_per_s");
+      events.push_back(event.dump());
+    }
+  }
+  bool operator==(const Remains&) const = default;
+};
+
+// Goes on with a run, or starts it where nothing of it is there.
+inline Outcome go_on(const TemporaryDirectory& directory, const std::string& run,
+                     const std::vector<std::string>& start) {
+  if (!std::filesystem::exists(directory.path() / run / "config.json")) return tandem_in(directory, start);
+  return tandem_in(directory, {"train", run, "--quiet"});
+}
+
+}  // namespace tandem::testing

@@ -1,0 +1,202 @@
+// Checkpoints as files: what is written, what is noticed, what stays.
+#include "train/checkpoint_store.h"
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/train/support.h"
+#include "train/digest.h"
+#include "train/files.h"
+#include "train/resume.h"
+
+using namespace tandem;
+using namespace tandem::train;
+using Catch::Contains;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::user_error_of;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string noise(std::size_t bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string text(bytes, '\0');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+struct Files {
+  std::string weights = noise(9000, 1), state = noise(14001, 2);
+  std::vector<CheckpointStore::File> list() const {
+    return {{"weights.safetensors", weights}, {"state.safetensors", state}};
+  }
+};
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("SHA-256 is that of the standard", "[checkpoint]") {
+  CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  const TemporaryDirectory directory;
+  const std::string text = noise(3'000'001, 5);
+  CHECK(sha256_of_file(directory.write("file", text)) == sha256(text));
+  CHECK_THROWS_AS(sha256_of_file((directory.path() / "none").string()), VendorError);
+}
+
+TEST_CASE("a checkpoint is whole, and a file that differs in any bit is noticed", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const CheckpointStore store(directory.path());
+  const Files files;
+  store.write("step-7", files.list());
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+  CHECK(names_in(store.path("step-7")) ==
+        std::set<std::string>{"SHA256SUMS", "state.safetensors", "weights.safetensors"});
+  CHECK_FALSE(store.damage("step-7"));
+  const std::vector<std::string> names{"SHA256SUMS", "state.safetensors", "weights.safetensors"};
+  std::map<std::string, std::string> whole;
+  for (const std::string& name : names) whole[name] = read_text(store.path("step-7") / name);
+  const auto put = [&](const std::string& name, const std::string& text) {
+    std::ofstream(store.path("step-7") / name, std::ios::binary) << text;
+  };
+
+  SECTION("ten thousand flipped bits") {
+    std::mt19937 random(3);
+    int unnoticed = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const std::string& name = names[random() % names.size()];
+      std::string damaged = whole[name];
+      damaged[random() % damaged.size()] ^= static_cast<char>(1U << (random() % 8));
+      put(name, damaged);
+      unnoticed += !store.damage("step-7");
+      put(name, whole[name]);
+    }
+    CHECK(unnoticed == 0);
+    CHECK_FALSE(store.damage("step-7"));
+  }
+  SECTION("every 512 bytes the end") {
+    for (const std::string& name : names) {
+      for (std::size_t end = 0; end < whole[name].size(); end += 512) {
+        INFO(name << " ends after " << end);
+        put(name, whole[name].substr(0, end));
+        CHECK(store.damage("step-7"));
+      }
+      put(name, whole[name] + "x");
+      CHECK(store.damage("step-7"));
+      fs::remove(store.path("step-7") / name);
+      CHECK(store.damage("step-7"));
+      put(name, whole[name]);
+    }
+    CHECK_FALSE(store.damage("step-7"));
+  }
+  SECTION("digests of other files") {
+    put("SHA256SUMS", whole["SHA256SUMS"] + sha256("") + "  ../../etc/passwd\n");
+    CHECK(store.damage("step-7"));
+    put("SHA256SUMS", std::string(100'000, 'a'));
+    CHECK(store.damage("step-7"));
+  }
+}
+
+TEST_CASE("a checkpoint of the same step is replaced; leftovers go", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const CheckpointStore store(directory.path());
+  Files files;
+  store.write("step-7", files.list());
+  files.weights = "other";
+  store.write("step-7", files.list());
+  CHECK(read_text(store.path("step-7") / "weights.safetensors") == "other");
+  CHECK_FALSE(store.damage("step-7"));
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+  directory.write("step-9.tmp-1234/weights.safetensors", "half");
+  directory.write("latest.tmp-1234", "st");
+  CHECK(store.newest_first() == std::vector<std::string>{"step-7"});
+  store.remove_leftovers();
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+}
+
+TEST_CASE("latest comes first, and old checkpoints go but for the best", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const CheckpointStore store(directory.path());
+  const Files files;
+  for (const int step : {5, 10, 15, 20, 100}) store.write(CheckpointStore::name_of(step), files.list());
+  CHECK(store.newest_first() ==
+        std::vector<std::string>{"step-100", "step-20", "step-15", "step-10", "step-5"});
+  store.point("latest", "step-20");
+  CHECK(store.newest_first().front() == "step-20");
+  CHECK(store.newest_first()[1] == "step-100");
+  // The run went on from 20: 100 belongs to a course that was left.
+  store.prune(2, {"step-5"});
+  CHECK(names_in(directory.path()) == std::set<std::string>{"latest", "step-15", "step-20", "step-5"});
+  for (const std::string text : {"", "step-", "step-x", "../step-20", "step-21", "step-20\nstep-15"}) {
+    directory.write("latest", text);
+    CHECK_FALSE(store.pointed_at("latest"));
+    CHECK(store.newest_first().front() == "step-20");
+  }
+}
+
+TEST_CASE("what may change in a run that goes on", "[resume]") {
+  const auto json = [](const char* text) { return config::Json::parse(text); };
+  const config::Json saved = json(
+      R"({"epochs": 3, "optimizer": {"name": "sgd", "lr": 0.1}, "model": {"hidden": [32, 16]},
+          "precision": {"level": "O0"}, "checkpoint": {"keep": 2}, "seed": 1})");
+  const auto with = [&](const char* path, config::Json value) {
+    config::Json changed = saved;
+    changed[config::Json::json_pointer(path)] = std::move(value);
+    return changed;
+  };
+  CHECK(changes_since(saved, saved).notes.empty());
+  const ConfigChanges longer = changes_since(saved, with("/epochs", 5));
+  CHECK(longer.notes == std::vector<std::string>{"epochs: 3 → 5"});
+  CHECK_FALSE(longer.precision);
+  CHECK(changes_since(saved, with("/checkpoint/keep", 5)).notes.size() == 1);
+  CHECK(changes_since(saved, with("/precision/level", "O1")).precision);
+  CHECK_THAT(user_error_of([&] { changes_since(saved, with("/optimizer/lr", 0.2)); }),
+             Contains("optimizer.lr: 0.1 → 0.2") && Contains("init_from"));
+  CHECK_THAT(user_error_of([&] { changes_since(saved, with("/model/hidden", {32})); }),
+             Contains("model.hidden.1: 16 → absent"));
+  CHECK_THAT(user_error_of([&] { changes_since(saved, with("/optimizer/momentum", 0.9)); }),
+             Contains("optimizer.momentum: absent → 0.9"));
+  CHECK_THAT(user_error_of([&] { changes_since(saved, with("/seed", 2)); }), Contains("seed: 1 → 2"));
+}
+
+TEST_CASE("metrics that happen again are forgotten", "[resume]") {
+  const TemporaryDirectory directory;
+  const std::string start = R"({"event":"start"})"
+                            "\n",
+                    one = R"({"event":"step","step":1})"
+                          "\n",
+                    two = R"({"event":"step","step":2})"
+                          "\n",
+                    eval = R"({"event":"eval","step":2})"
+                           "\n",
+                    three = R"({"event":"step","step":3})"
+                            "\n",
+                    torn = R"({"event":"step","st)";
+  const auto kept = [&](std::int64_t step, bool evaluated) {
+    const std::string path = directory.write("metrics.jsonl", start + one + two + eval + three + torn);
+    forget_later_metrics(path, step, evaluated);
+    return read_text(path);
+  };
+  CHECK(kept(2, true) == start + one + two + eval);
+  CHECK(kept(2, false) == start + one + two);
+  CHECK(kept(0, false) == start);
+  CHECK(kept(9, true) == start + one + two + eval + three);
+  forget_later_metrics((directory.path() / "none").string(), 1, true);
+}
+
+TEST_CASE("lines that the system refuses are kept and written later", "[checkpoint]") {
+  // A device that is always full.
+  if (!fs::exists("/dev/full")) return;
+  LineFile strict("/dev/full"), patient("/dev/full", OnWriteError::keep);
+  CHECK_THROWS_AS(strict.add("one"), VendorError);
+  patient.add("one");
+  CHECK_THAT(patient.trouble().value_or(""), Contains("No space left on device"));
+}

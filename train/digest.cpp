@@ -1,0 +1,74 @@
+#include "train/digest.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tandem::train {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+namespace {
+
+void check(int outcome) {
+  if (outcome != 1) throw VendorError("SHA-256", "libcrypto cannot compute it");
+}
+
+}  // namespace
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  check(state_->context != nullptr && EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::add(std::string_view bytes) {
+  check(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()));
+}
+
+std::string Sha256::hex() {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+  check(EVP_DigestFinal_ex(state_->context, digest, &length));
+  std::string text;
+  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 digest;
+  digest.add(bytes);
+  return digest.hex();
+}
+
+std::string sha256_of_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto fail = [&](int reason) {
+    throw VendorError("", fmt::format("{}: cannot be read: {}", path, std::strerror(reason)));
+  };
+  if (file < 0) fail(errno);
+  Sha256 digest;
+  std::vector<char> block(1 << 20);
+  ssize_t got = 0;
+  int reason = 0;
+  do {
+    got = ::read(file, block.data(), block.size());
+    reason = got < 0 ? errno : 0;
+    if (got > 0) digest.add({block.data(), static_cast<std::size_t>(got)});
+  } while (got > 0 || reason == EINTR);
+  ::close(file);
+  if (reason != 0) fail(reason);
+  return digest.hex();
+}
+
+}  // namespace tandem::train
