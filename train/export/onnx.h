@@ -2,7 +2,7 @@
 //
 // The graph is that of the ops of one traced forward (train/export/trace.h), not of the modules: what
 // Sequential, Graph, residual blocks and modules outside of this tree do is ops in the end, so ops are all
-// that has to be known, 45 of them (onnx_layers, onnx_elementwise, onnx_shapes), and a fused op such as
+// that has to be known (onnx_layers, onnx_elementwise, onnx_shapes), and a fused op such as
 // batch norm with residual and activation becomes the nodes it stands for.
 //
 // Layouts: images are [N,H,W,C] here and NCHW in ONNX. Each tensor carries the order in which its axes stand

@@ -77,33 +77,35 @@ std::string Graph::unique(const std::string& name) {
   return result;
 }
 
+void Graph::add_tensor(const std::string& name, std::span<const Index> extents, DType dtype,
+                       const void* data) {
+  auto& tensor = *message_->add_initializer();
+  for (const Index extent : extents) tensor.add_dims(extent);
+  tensor.set_data_type(dtype == DType::i64 ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT);
+  tensor.set_name(name);
+  tensor.set_raw_data(data, static_cast<std::size_t>(Shape(extents).numel()) * size_of(dtype));
+}
+
 void Graph::add_weight(const std::string& name, const Tensor& tensor) {
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
   ensure(tensor.dtype() == DType::f32 && tensor.device() == Device{}, "onnx", "weight \"{}\" is {}", name,
          to_string(tensor));
-  auto& weight = *message_->add_initializer();
-  for (const Index extent : tensor.shape()) weight.add_dims(extent);
-  weight.set_data_type(onnx::TensorProto::FLOAT);
-  weight.set_name(name);
-  weight.set_raw_data(tensor.raw(), tensor.bytes());
+  add_tensor(name, tensor.shape().extents(), DType::f32, tensor.raw());
 }
 
 std::string Graph::constant(double value) { return filled(value, {}); }
 
 std::string Graph::constant(const std::vector<Index>& values) {
-  auto& tensor = *message_->add_initializer();
-  tensor.add_dims(static_cast<Index>(values.size()));
-  tensor.set_data_type(onnx::TensorProto::INT64);
-  tensor.set_name(unique("constant"));
-  tensor.set_raw_data(values.data(), values.size() * sizeof(Index));
-  return tensor.name();
+  const std::string name = unique("constant");
+  const Index extents[] = {static_cast<Index>(values.size())};
+  add_tensor(name, extents, DType::i64, values.data());
+  return name;
 }
 
 std::string Graph::filled(double value, std::span<const Index> extents) {
-  const Tensor values = Tensor::full(Shape(extents), value);
   const std::string name = unique("constant");
-  names_.erase(name);
-  add_weight(name, values);
+  const Tensor values = Tensor::full(Shape(extents), value);
+  add_tensor(name, extents, DType::f32, values.raw());
   return name;
 }
 

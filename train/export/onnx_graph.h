@@ -74,6 +74,7 @@ class Graph {
 
  private:
   std::string unique(const std::string& name);
+  void add_tensor(const std::string& name, std::span<const Index> extents, DType dtype, const void* data);
 
   std::unique_ptr<onnx::GraphProto> message_;
   std::string layer_;
