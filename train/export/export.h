@@ -1,6 +1,8 @@
 // The weights of a run as files that other programs read.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
