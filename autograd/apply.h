@@ -56,6 +56,7 @@ class OpNode final : public Node {
   }
 
   const OpInfo& info() const override { return Op::info; }
+  const Op& op() const { return op_; }
 
   void backward(std::span<Tensor> dy, std::span<Tensor> dx, const Needs& needs) override {
     if (released_) fail_released(Op::info);
@@ -107,6 +108,14 @@ class OpNode final : public Node {
 };
 
 }  // namespace detail
+
+// The op that gave `result`, with its options, as the tape keeps it; nullptr when another op gave it, or
+// nothing was recorded.
+template <class Op>
+const Op* op_of(const Tensor& result) {
+  const auto* node = dynamic_cast<const detail::OpNode<Op>*>(node_of(result));
+  return node ? &node->op() : nullptr;
+}
 
 // Runs `op`. `sink` is where a gradient op may write its (only) output.
 template <class Op>

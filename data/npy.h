@@ -26,6 +26,10 @@ struct NamedArray {
 std::vector<NamedArray> read_npz(const std::filesystem::path& path,
                                  const std::function<bool(const std::string&)>& wanted);
 
+// The bytes of a .npz file with those arrays of f32, i64 or u8, uncompressed: the same for the same arrays.
+// Throws UserError for another dtype.
+std::string npz_file(const std::vector<NamedArray>& arrays);
+
 // Arrays as samples: images [N,H,W], [N,H,W,C] or features [N,D] (u8 or f32), labels [N] or [N,1] of
 // integers.
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,

@@ -31,7 +31,7 @@ int Graph::add(const std::string& name, ModulePtr module, std::vector<int> input
   for (int input : inputs) {
     require(input >= kInput && input < index, "graph", "node \"{}\" takes node {}, which comes after it",
             name, input);
-    if (input == kInput) continue;
+    if (input == kInput || last_use_[input] == index) continue;  // one node may take another one twice
     auto& previous = nodes_[last_use_[input]].last_uses;
     std::erase(previous, input);
     last_use_[input] = index;

@@ -103,6 +103,30 @@ TEST_CASE(".npy headers that are malformed, hostile or unsupported are refused",
       Contains("limit"));
 }
 
+TEST_CASE(".npz archives that are written are read back, and always have the same bytes", "[npy]") {
+  const TempFolder folder;
+  std::vector<NamedArray> arrays{{"a.weight", Tensor::from({1.5f, -2, 3, 4, 5, 6}, {2, 3})},
+                                 {"b", Tensor::from(std::vector<std::int64_t>{-7}, Shape{})},
+                                 {"c", Tensor::from(std::vector<std::uint8_t>{1, 2, 255}, {3})},
+                                 {"empty", Tensor::zeros({0, 4})}};
+  for (int i = 0; i < 300; ++i)  // several blocks
+    arrays.push_back({"many_" + std::to_string(i), Tensor::full({17, 1}, i)});
+  const std::string file = npz_file(arrays);
+  CHECK(npz_file(arrays) == file);
+  const fs::path path = folder / "arrays.npz";
+  write_file(path, Bytes(file.begin(), file.end()));
+  const auto read = read_npz(path, kEverything);
+  REQUIRE(read.size() == arrays.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    CHECK(read[i].name == arrays[i].name);
+    CHECK(read[i].array.shape() == arrays[i].array.shape());
+    CHECK(read[i].array.dtype() == arrays[i].array.dtype());
+    CHECK(read[i].array.to_vector<float>() == arrays[i].array.to_vector<float>());
+  }
+  CHECK_THROWS_WITH(npz_file({{"half", Tensor::zeros({2}, {.dtype = DType::f16})}}),
+                    Contains("f32, i64 and u8") && Contains("f16[2]"));
+}
+
 TEST_CASE(".npz archives give the splits of a data set", "[npy]") {
   const TempFolder folder;
   const fs::path path = folder / "set.npz";

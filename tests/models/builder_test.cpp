@@ -86,6 +86,17 @@ TEST_CASE("a graph of named layers computes what it says") {
   CHECK(y[13] == Approx(1.0 / (1.0 + std::exp(-(0.5 + std::tanh(0.5) + 0.5)))));
 }
 
+TEST_CASE("a layer may take another one twice") {
+  const auto model = build(json::parse(R"({"layers": [
+    {"type": "tanh", "name": "a"}, {"type": "relu", "name": "b"},
+    {"type": "add", "inputs": ["b", "b", "a", "b", "a"]}]})"),
+                           {.sample = {2}});
+  const NoGrad no_grad;
+  const auto y = (*model)(Tensor::from({-1, 2}, {1, 2})).to_vector<double>();
+  CHECK(y[0] == Approx(2 * std::tanh(-1.0)));
+  CHECK(y[1] == Approx(5 * std::tanh(2.0)));
+}
+
 TEST_CASE("batch norm takes a residual as its second input") {
   const auto model = built(R"({"layers": [
     {"type": "conv2d", "name": "branch", "out_channels": 1, "kernel": 3, "padding": "same"},

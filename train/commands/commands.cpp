@@ -33,6 +33,7 @@ class Program {
     add_train();
     add_eval();
     add_predict();
+    add_export();
     add_compare();
     add_bench();
     add_inspect();
@@ -125,6 +126,18 @@ class Program {
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
     sub->add_flag("--json", predict_.json, "print one JSON object a line");
+  }
+
+  void add_export() {
+    CLI::App* sub = command<ExportArguments>("export", "write the weights of a run for other programs",
+                                             export_, &export_weights);
+    add_run(sub, export_, "best");
+    sub->add_option("overrides", export_.overrides, kOverrides);
+    sub->add_option("--format", export_.format,
+                    "safetensors or npz: FP32 weights and statistics under torchvision's names; onnx: the "
+                    "network with them")
+        ->required();
+    sub->add_option("--out", export_.out, "the file to write; by default RUN/exports/WEIGHTS.FORMAT");
   }
 
   void add_inspect() {
@@ -247,6 +260,7 @@ class Program {
   TrainArguments train_;
   EvalArguments eval_;
   PredictArguments predict_;
+  ExportArguments export_;
   CompareArguments compare_;
   InspectArguments inspect_;
   DemoArguments demo_;

@@ -42,6 +42,11 @@ struct PredictArguments : RunArguments {
   bool json = false;
 };
 
+struct ExportArguments : RunArguments {
+  std::string format;  // safetensors, npz or onnx
+  std::string out;     // empty: RUN/exports/WEIGHTS.FORMAT
+};
+
 struct BenchArguments : ConfigArguments {
   std::int64_t steps = 30, warmup = 5;
   bool json = false;
@@ -93,6 +98,7 @@ struct EnvironmentArguments {
 int train(const TrainArguments& arguments);
 int eval(const EvalArguments& arguments);
 int predict(const PredictArguments& arguments);
+int export_weights(const ExportArguments& arguments);
 int bench(const BenchArguments& arguments);
 int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);

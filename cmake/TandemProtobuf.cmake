@@ -1,0 +1,20 @@
+# tandem_protobuf(<target> <file.proto>): compiles the messages of a .proto file, given relative to the project, into the
+# target. "train/export/onnx.proto" is included as "train/export/onnx.pb.h", by sources of the target only: the package
+# that is installed neither has nor needs the header, and protobuf is linked privately.
+find_package(Protobuf REQUIRED)
+
+function(tandem_protobuf target proto)
+  set(root ${PROJECT_BINARY_DIR}/generated)
+  string(REGEX REPLACE "\\.proto$" ".pb" stem ${root}/${proto})
+  file(MAKE_DIRECTORY ${root})
+  add_custom_command(
+    OUTPUT ${stem}.cc ${stem}.h
+    COMMAND protobuf::protoc --cpp_out ${root} --proto_path ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${proto}
+    DEPENDS ${PROJECT_SOURCE_DIR}/${proto} protobuf::protoc
+    COMMENT "Compiling ${proto}" VERBATIM)
+  target_sources(${target} PRIVATE ${stem}.cc ${stem}.h)
+  # What a generator writes is not held to the warnings of this project.
+  set_source_files_properties(${stem}.cc PROPERTIES COMPILE_OPTIONS -w)
+  target_include_directories(${target} SYSTEM PRIVATE ${root})
+  target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
+endfunction()

@@ -1,0 +1,197 @@
+// Exported networks against onnxruntime, which evaluated these very files: tests/golden/export_check.py keeps
+// the logits that it gave and the SHA-256 of each file, so bytes that are still the same are known to agree.
+// With TANDEM_ONNX_PYTHON, a Python that has onnxruntime, onnx, numpy, safetensors, torch and torchvision,
+// onnxruntime and torchvision are asked again. TANDEM_EXPORT_DIR keeps the files.
+#include "train/export/export.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
+#include "tests/golden/export_models.h"
+#include "tests/train/support.h"
+#include "train/export/onnx.h"
+
+namespace tandem {
+
+namespace {
+
+constexpr Index kBatch = 3;
+constexpr double kTolerance = 1e-4;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+Tensor input_of(const ExportCase& each) {
+  return signed_unit("input of " + each.name, each.sample.inserted(0, kBatch));
+}
+
+Tensor logits_of(const ExportCase& each, const Tensor& input) {
+  const NoGrad no_grad;
+  return (*each.model)(input);
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  REQUIRE(x.size() == y.size());
+  double largest = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+// By the program of that name.
+std::string sha256(const std::string& path) {
+  FILE* pipe = ::popen(("sha256sum '" + path + "'").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string digest(64, '\0');
+  const std::size_t read = std::fread(digest.data(), 1, digest.size(), pipe);
+  REQUIRE(::pclose(pipe) == 0);
+  REQUIRE(read == digest.size());
+  return digest;
+}
+
+class Folder {
+ public:
+  Folder() : path_(variable("TANDEM_EXPORT_DIR")) {
+    if (path_.empty()) path_ = temporary_.path().string();
+    std::filesystem::create_directories(path_);
+  }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  testing::TemporaryDirectory temporary_;
+  std::string path_;
+};
+
+void write(const ExportCase& each, exporting::Format format, const Folder& folder) {
+  exporting::write_export(
+      *each.model,
+      {.format = format, .path = folder.file(each.name + "." + name_of(format)), .sample = each.sample});
+}
+
+// Images as ONNX and PyTorch take them.
+Tensor as_nchw(const Tensor& input) { return input.rank() == 4 ? permute(input, {0, 3, 1, 2}) : input; }
+
+}  // namespace
+
+TEST_CASE("exported networks are the files with which onnxruntime agreed") {
+  const safetensors::File golden(TANDEM_SOURCE_DIR "/tests/golden/export.safetensors");
+  const Folder folder;
+  const auto cases = export_cases();
+  CHECK(golden.entries().size() == cases.size());
+  for (const ExportCase& each : cases) {
+    INFO(each.name);
+    const std::string path = folder.file(each.name + ".onnx");
+    train::write_atomically(path, exporting::onnx_model(*each.model, each.sample, {}));
+    CHECK(sha256(path) == golden.metadata().at(each.name + ".sha256"));
+    CHECK(largest_difference(logits_of(each, input_of(each)), golden.read(each.name)) < kTolerance);
+  }
+}
+
+TEST_CASE("onnxruntime, torchvision and NumPy read what is exported") {
+  const std::string python = variable("TANDEM_ONNX_PYTHON");
+  if (python.empty() && variable("TANDEM_EXPORT_DIR").empty()) {
+    WARN("not asked again: TANDEM_ONNX_PYTHON names no Python with onnxruntime and torchvision");
+    return;
+  }
+  const Folder folder;
+  std::vector<safetensors::NamedTensor> tensors;
+  const auto add = [&](const ExportCase& each) {
+    const Tensor input = input_of(each);
+    tensors.emplace_back(each.name + "/input", as_nchw(input));
+    tensors.emplace_back(each.name + "/logits", logits_of(each, input));
+  };
+  for (const ExportCase& each : export_cases()) {
+    train::write_atomically(folder.file(each.name + ".onnx"),
+                            exporting::onnx_model(*each.model, each.sample, {}));
+    add(each);
+  }
+  for (const int depth : {18, 50}) {
+    const auto each = export_case("torchvision_resnet" + std::to_string(depth), {64, 64, 3},
+                                  models::resnet(depth, {.num_classes = 10}));
+    for (const auto format :
+         {exporting::Format::safetensors, exporting::Format::npz, exporting::Format::onnx})
+      write(each, format, folder);
+    add(each);
+  }
+  safetensors::write(folder.file("tandem.safetensors"), tensors);
+  if (python.empty()) return;
+  const std::string script = TANDEM_SOURCE_DIR "/tests/golden/export_check.py";
+  CHECK(std::system((python + " " + script + " " + folder.path()).c_str()) == 0);
+}
+
+TEST_CASE("a frozen model is exported as it is, and stays frozen") {
+  const auto cases = export_cases();
+  for (const ExportCase& each : cases) {
+    INFO(each.name);
+    const std::string file = exporting::onnx_model(*each.model, each.sample, {});
+    each.model->freeze(std::regex("."));
+    each.model->train();
+    CHECK(exporting::onnx_model(*each.model, each.sample, {}) == file);
+    CHECK(each.model->training());
+    for (const Parameter& parameter : each.model->parameters()) CHECK(!parameter.trainable());
+  }
+}
+
+namespace {
+
+// What the trace cannot follow: a tensor that is no parameter, and a view that is no op.
+class Strange final : public nn::Module {
+ public:
+  explicit Strange(bool constant) : constant_(constant) {}
+  Tensor forward(const Tensor& x) override {
+    return constant_ ? x + Tensor::full({1}, 2.0) : neg(x.viewed(x.shape()));
+  }
+  std::string describe() const override { return "Strange"; }
+
+ private:
+  bool constant_;
+};
+
+class Ops final : public nn::Module {
+ public:
+  using Function = std::function<Tensor(const Tensor&)>;
+  explicit Ops(Function function) : function_(std::move(function)) {}
+  Tensor forward(const Tensor& x) override { return function_(x); }
+  std::string describe() const override { return "Ops"; }
+
+ private:
+  Function function_;
+};
+
+std::string refusal(nn::Module& model, const Shape& sample) {
+  return testing::user_error_of([&] { exporting::onnx_model(model, sample); });
+}
+
+}  // namespace
+
+TEST_CASE("what has no counterpart in ONNX is refused by layer and op") {
+  using Catch::Contains;
+  nn::Sequential net;
+  net.add("strange", std::make_shared<Strange>(true));
+  CHECK_THAT(refusal(net, {4}), Contains("\"strange\"") && Contains("f32[1]") && Contains("parameter"));
+  Strange view(false);
+  CHECK_THAT(refusal(view, {4}), Contains("neither the input"));
+  Ops flips([](const Tensor& x) { return flip(x, {1}); });
+  CHECK_THAT(refusal(flips, {4}), Contains("Ops: flip") && Contains("conv2d, conv_transpose2d"));
+  Ops regroups([](const Tensor& x) { return reshape(x, Shape{0, 2, 2}); });
+  CHECK(refusal(regroups, {4}).empty());
+  Ops mixes([](const Tensor& x) { return reshape(x, Shape{4, 0}); });
+  CHECK_THAT(refusal(mixes, {4}), Contains("batch"));
+  const Shape image{8, 8, 3};
+  const auto uneven = layers_model(
+      R"({"layers": [{"type": "adaptive_avg_pool2d", "size": 3, "name": "pool"}, {"type": "flatten"},
+                     {"type": "linear", "out_features": 10}]})",
+      image);
+  CHECK_THAT(refusal(*uneven, image),
+             Contains("\"pool\"") && Contains("adaptive_avg_pool2d") && Contains("3×3 of an image of 8×8"));
+}
+
+}  // namespace tandem

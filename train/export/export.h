@@ -1,0 +1,47 @@
+// The weights of a run as files that other programs read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/transforms/pipeline.h"
+#include "nn/module.h"
+#include "train/setup.h"
+
+namespace tandem::exporting {
+
+enum class Format : std::uint8_t {
+  safetensors,  // FP32 masters, running statistics and counters under torchvision's names, {"format": "pt"}
+  npz,          // the same tensors for numpy.load, without pickle
+  onnx,         // the network with them, see train/export/onnx.h
+};
+
+// "safetensors", "npz", "onnx": as on the command line and as the file's extension.
+const char* name_of(Format format);
+std::vector<std::string> format_names();
+// Throws UserError with the nearest known name.
+Format format_from_name(const std::string& name);
+
+// What a program has to do to an image before the network takes it; goes into the metadata of ONNX files.
+//
+//   tandem.input          {"layout": "NCHW", "unit": 255, "transforms": ["center_crop(224)"]}
+//   tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std
+//   tandem.class_names    ["airplane", …], in the order of the logits; [] where unknown
+std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
+                                                 const datasets::Pipeline& pipeline,
+                                                 const std::vector<datasets::TransformSpec>& evaluation);
+
+struct ExportRequest {
+  Format format = Format::safetensors;
+  std::string path;
+  Shape sample;                                   // what the model takes, without the batch
+  std::map<std::string, std::string> metadata{};  // of an ONNX file
+};
+
+// Replaces the file as a whole. The model lies on the CPU. Throws UserError as onnx_model does, Error when
+// the file cannot be written.
+void write_export(nn::Module& model, const ExportRequest& request);
+
+}  // namespace tandem::exporting

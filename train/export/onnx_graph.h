@@ -1,0 +1,85 @@
+// An ONNX graph in the making: nodes, weights and constants, with names that are unique and the same in every
+// run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace tandem::onnx {
+class GraphProto;
+}
+
+namespace tandem::exporting {
+
+// A tensor of the ONNX graph that stands for one here. Axis i of the ONNX tensor is axis order[i] here:
+// {0,3,1,2} for an image that is [N,H,W,C] here and NCHW there. Without a name: absent.
+struct Value {
+  std::string name;
+  Shape shape;  // here; an extent of 0 is the batch
+  std::vector<int> order;
+
+  bool defined() const { return !name.empty(); }
+  int rank() const { return shape.rank(); }
+  // Where axis `axis` here stands in the ONNX tensor.
+  Index axis_there(int axis) const;
+};
+
+// {0, 1, …}
+std::vector<int> same_order(int rank);
+// {0, rank-1, 1, …, rank-2}: the last axis here comes after the first one there, as ONNX's image ops expect.
+std::vector<int> channels_first(int rank);
+
+using Attribute = std::variant<Index, double, std::string, std::vector<Index>>;
+using Attributes = std::vector<std::pair<std::string, Attribute>>;
+
+class Graph {
+ public:
+  Graph();
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Nodes added from now on bear this name before that of their operator.
+  void set_layer(const std::string& path) { layer_ = path; }
+
+  // f32, on the host, in the layout of the ONNX tensor.
+  void add_weight(const std::string& name, const Tensor& tensor);
+  // Returns the name.
+  std::string constant(double value);                                // f32 scalar
+  std::string constant(const std::vector<Index>& values);            // i64 [n]
+  std::string filled(double value, std::span<const Index> extents);  // f32
+
+  // Adds a node and returns the name of its output. An input "" is an optional one that is not given.
+  std::string add(const std::string& op, std::vector<std::string> inputs, const Attributes& attributes = {});
+
+  // The value with its axes in `order`: itself, or behind a Transpose, of which there is one for each order.
+  Value arranged(const Value& value, const std::vector<int>& order);
+  // As here.
+  Value as_here(const Value& value) { return arranged(value, same_order(value.rank())); }
+  Value with_channels_first(const Value& value) { return arranged(value, channels_first(value.rank())); }
+
+  void add_input(const Value& value);
+  // Makes `value` the output of the graph under `name`.
+  void set_output(const Value& value, const std::string& name);
+
+  const onnx::GraphProto& message() const { return *message_; }
+
+ private:
+  std::string unique(const std::string& name);
+  void add_tensor(const std::string& name, std::span<const Index> extents, DType dtype, const void* data);
+
+  std::unique_ptr<onnx::GraphProto> message_;
+  std::string layer_;
+  std::set<std::string> names_;
+  std::map<std::pair<std::string, std::vector<int>>, std::string> arranged_;
+};
+
+}  // namespace tandem::exporting
