@@ -22,6 +22,7 @@
 #include "train/files.h"
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
+#include "train/run_writer.h"
 
 namespace tandem::train {
 
@@ -55,7 +56,7 @@ struct Trainer::Session {
           const DataDescription& data)
       : directory(directory_),
         stop(stop_),
-        metrics(directory_.metrics()),
+        metrics(directory_, config),
         log(directory_.log()),
         checkpoints(directory_, config.checkpoint.keep, data) {}
 
@@ -66,7 +67,7 @@ struct Trainer::Session {
 
   const RunDirectory& directory;
   const StopRequest& stop;
-  MetricsFile metrics;
+  RunWriter metrics;
   Log log;
   Checkpoints checkpoints;
   std::unique_ptr<Progress> progress;  // absent when quiet
@@ -181,7 +182,8 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
     session.say(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), session.state.epoch));
   }
   if (!options_.resume) warn_of_underflow(session);
-  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_)});
+  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_),
+                                   step_->attempted()});
 
   const auto end = [&] {
     const optim::StepReport report = step_->synchronize();
@@ -465,6 +467,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   if (step_->ema()) averaged.emplace(*step_->ema());
   if (due(config_.eval.every_epochs)) {
     if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
+    session.metrics.write_tensors(*step_, epoch);
     const std::string& key = config_.checkpoint.best;
     const double value = metric(session.result.metrics, key);
     const bool greater = task_->greater_is_better(key);
