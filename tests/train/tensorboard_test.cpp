@@ -104,10 +104,10 @@ TEST_CASE("histograms count every finite value once, in buckets that hold it", "
       for (const float value : values) {
         const double scaled = value * factor;
         // Buckets mirror each other: below zero the upper end is the one that belongs to them.
-        if (std::isfinite(scaled) && (scaled < 0.0 && histogram.limits[i] < 0.0
-                                          ? scaled > low && scaled <= histogram.limits[i]
-                                          : scaled > (low < 0.0 ? low : -INFINITY) && scaled >= low &&
-                                                scaled < histogram.limits[i]))
+        if (std::isfinite(scaled) &&
+            (scaled < 0.0 && histogram.limits[i] < 0.0
+                 ? scaled > low && scaled <= histogram.limits[i]
+                 : scaled > (low < 0.0 ? low : -INFINITY) && scaled >= low && scaled < histogram.limits[i]))
           held += 1.0;
       }
       INFO(i);

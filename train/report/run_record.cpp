@@ -144,6 +144,18 @@ class Collector {
   std::map<std::pair<std::int64_t, std::string>, train::EvalEvent> evals_;
 };
 
+// What the log says last of an error; its lines are "2026-01-31 23:59:59.123 level message".
+std::optional<std::string> last_error(const fs::path& log) {
+  constexpr std::size_t kTime = 24;
+  constexpr std::string_view kLevel = "error ";
+  std::optional<std::string> found;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    if (line.size() > kTime && std::string_view(line).substr(kTime).starts_with(kLevel))
+      found = line.substr(kTime + kLevel.size());
+  return found;
+}
+
 }  // namespace
 
 std::string RunRecord::status() const { return end && !end->status.empty() ? end->status : "not ended"; }
@@ -199,6 +211,8 @@ RunRecord read_run(const std::string& path) {
   const auto metrics = contents(run.path / "metrics.jsonl");
   require(metrics.has_value(), "", "{}: no run directory: it has no metrics.jsonl", path);
   read_metrics(run, *metrics, (run.path / "metrics.jsonl").string());
+  if (run.status() == "failed")
+    if (const auto why = last_error(run.path / "log.txt")) run.notes.push_back("Failed: " + *why);
   for (const auto& [file, to] :
        {std::pair{"config.json", &run.config}, {"environment.json", &run.environment}}) {
     const auto found = contents(run.path / file);

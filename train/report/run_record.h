@@ -43,7 +43,7 @@ struct RunRecord {
   std::optional<train::EndEvent> end;          // of the last session; absent: it runs still, or was cut off
   double wall_s = 0.0;                         // of all sessions that ended
   std::size_t peak_memory_bytes = 0;           // the greatest of them
-  std::vector<std::string> notes;              // what is damaged or missing, one a line
+  std::vector<std::string> notes;              // why it failed, what is damaged or missing
 
   // "completed", "interrupted", "failed", or "not ended".
   std::string status() const;
