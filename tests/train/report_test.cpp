@@ -218,6 +218,17 @@ TEST_CASE("a loss scale is drawn with the steps that were skipped", "[report]") 
              Contains("The loss was not scaled, and no step was skipped."));
 }
 
+TEST_CASE("splits keep their colours from chart to chart", "[report]") {
+  const std::string text = start() + step(1, "2") + eval(1, 0.25, "validation") + step(2, "1") +
+                           eval(2, 0.5, "validation") + eval(2, 0.5, "test") + end(2);
+  const RunRecord run = parsed(text);
+  CHECK(usual_split(run) == "validation");
+  const auto panels = panels_of({run}, {"run"});
+  for (const std::size_t p : {std::size_t{0}, std::size_t{1}})
+    for (const Swatch& swatch : panels.at(p).legend)
+      CHECK(swatch.css == (swatch.name == "training" ? "f0" : swatch.name == "validation" ? "f1" : "f2"));
+}
+
 TEST_CASE("one step is a dot, and a loss that is never a number is no curve", "[report]") {
   CHECK_THAT(page({parsed(start() + step(1, "2.5") + end(1))}), Contains("class=\"dot f0\""));
   const std::string html = page({parsed(start() + step(1, "null") + step(2, "null") + end(2, "failed"))});
@@ -260,6 +271,11 @@ TEST_CASE("several runs: a table with the baseline first, and what differs", "[r
   const std::string html = page({a, b});
   CHECK_THAT(html, Contains("2 runs") && Contains("What their configurations differ in"));
   CHECK(page({a, a}).find("differ in") == std::string::npos);
+  a.notes = b.notes = {"Something is missing."};
+  CHECK_THAT(page({a, b}), Contains("<p>a, b: Something is missing.</p>"));
+  std::vector<RunRecord> many(9, b);
+  for (std::size_t r = 0; r < many.size(); ++r) many[r].name = fmt::format("run{}", r);
+  CHECK_THAT(page(many), Contains("<i class=\"f1 dashed\"></i>run8"));
 }
 
 TEST_CASE("recorded exponents of gradients become shares", "[report]") {

@@ -17,7 +17,7 @@ std::vector<double> ticks(double low, double high, int count) {
     if (factor * power >= rough) step = factor * power;
   std::vector<double> values;
   for (double i = std::ceil(low / step); i * step <= high * (1.0 + 1e-12) + 1e-300; i += 1.0)
-    values.push_back(i * step);
+    values.push_back(i * step + 0.0);  // no negative zero
   return values;
 }
 

@@ -1,6 +1,9 @@
 #include "train/report/html.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "core/error.h"
 #include "train/build_info.h"
@@ -72,7 +75,7 @@ std::string table_html(const std::vector<std::vector<std::string>>& rows, bool s
     html += "<tr>";
     for (std::size_t c = 0; c < rows[r].size(); ++c) {
       const std::string swatch =
-          swatches && r > 0 && c == 0 ? fmt::format("<i class=\"f{}\"></i>", (r - 1) % plot::kColours) : "";
+          swatches && r > 0 && c == 0 ? fmt::format("<i class=\"{}\"></i>", swatch_of(r - 1)) : "";
       html += fmt::format("<{0}>{1}{2}</{0}>", cell, swatch, escaped(rows[r][c]));
     }
     html += "</tr>\n";
@@ -120,18 +123,31 @@ std::string one_run(const RunRecord& run, const Exponents& exponents) {
   return html;
 }
 
+// Each note once, after the names of the runs that have it.
+std::vector<std::string> shared_notes(const std::vector<RunRecord>& runs,
+                                      const std::vector<std::string>& labels) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> found;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    for (const std::string& note : runs[r].notes) {
+      auto at =
+          std::find_if(found.begin(), found.end(), [&](const auto& entry) { return entry.first == note; });
+      if (at == found.end()) at = found.insert(found.end(), {note, {}});
+      at->second.push_back(labels[r]);
+    }
+  std::vector<std::string> notes;
+  for (const auto& [note, names] : found)
+    notes.push_back(fmt::format("{}: {}", fmt::join(names, ", "), note));
+  return notes;
+}
+
 std::string several_runs(const std::vector<RunRecord>& runs, const Exponents& exponents) {
   const std::vector<std::string> labels = labels_of(runs);
   std::vector<Swatch> legend;
-  std::vector<std::string> notes;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    legend.push_back({labels[r], fmt::format("f{}", r % plot::kColours)});
-    for (const std::string& note : runs[r].notes) notes.push_back(fmt::format("{}: {}", labels[r], note));
-  }
+  for (std::size_t r = 0; r < runs.size(); ++r) legend.push_back({labels[r], swatch_of(r)});
   std::string html =
       fmt::format("<header><h1>{} runs</h1><p class=\"lead\">{}</p></header>\n<h2>Comparison</h2>\n",
                   runs.size(), escaped(fmt::format("The first one, {}, is the baseline.", labels.front())));
-  html += table_html(comparison(runs, labels), true) + notes_html(notes);
+  html += table_html(comparison(runs, labels), true) + notes_html(shared_notes(runs, labels));
   html += fmt::format("<div class=\"runs\">{}</div>\n", legend_html(legend));
   html += charts_html(runs, labels, exponents);
   if (const auto rows = differences(runs, labels); !rows.empty())

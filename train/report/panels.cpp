@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "train/report/curves.h"
 
@@ -85,8 +84,9 @@ bool wants_log(const std::vector<plot::Line>& lines) {
   for (const plot::Line& line : lines) values.insert(values.end(), line.y.begin(), line.y.end());
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
   if (values.empty()) return false;
-  const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-  return *least > 0.0 && *greatest > 20.0 * median(values);
+  std::sort(values.begin(), values.end());
+  const double greatest = values.back(), usual = values[values.size() * 98 / 100];
+  return values.front() > 0.0 && (greatest > 20.0 * median(values) || greatest > 3.0 * usual);
 }
 
 std::string smoothing_note(const std::vector<RunRecord>& runs) {
@@ -97,6 +97,20 @@ std::string smoothing_note(const std::vector<RunRecord>& runs) {
                                             : "running mean of a fiftieth of the values";
   return runs.size() <= 3 ? fmt::format("Faint: as logged; line: {}.", line)
                           : fmt::format("Lines: {}.", line);
+}
+
+// Of one run, the usual one first.
+std::vector<std::string> splits_of(const RunRecord& run) {
+  std::vector<std::string> splits{usual_split(run)};
+  for (const train::EvalEvent& event : run.evals)
+    if (std::find(splits.begin(), splits.end(), event.split) == splits.end()) splits.push_back(event.split);
+  return splits;
+}
+
+// The same in every chart of a run; 0 is the training itself.
+std::size_t colour_of(const RunRecord& run, const std::string& split) {
+  const auto splits = splits_of(run);
+  return 1 + static_cast<std::size_t>(std::find(splits.begin(), splits.end(), split) - splits.begin());
 }
 
 Panel loss_panel(const std::vector<RunRecord>& runs, const std::vector<std::string>& labels) {
@@ -114,11 +128,12 @@ Panel loss_panel(const std::vector<RunRecord>& runs, const std::vector<std::stri
       for (const auto& [name, value] : event.metrics)
         if (name == "loss") evaluated[event.split].add(static_cast<double>(event.step), value);
     if (!evaluated.empty()) panel.unit = "of training steps and evaluations";
-    panel.legend = {{"training", "f0"}};
-    for (auto& [split, curve] : evaluated) {
-      const std::size_t colour = panel.legend.size();
-      panel.legend.push_back({split, fmt::format("f{}", colour % plot::kColours)});
-      chart.lines.push_back(line_of(split, std::move(curve), colour));
+    panel.legend = {{"training", swatch_of(0)}};
+    for (const std::string& split : splits_of(runs[0])) {
+      if (!evaluated.contains(split)) continue;
+      const std::size_t colour = colour_of(runs[0], split);
+      panel.legend.push_back({split, swatch_of(colour)});
+      chart.lines.push_back(line_of(split, evaluated[split], colour));
       chart.lines.back().dots = chart.lines.back().x.size() <= 60;
     }
   }
@@ -176,11 +191,9 @@ std::vector<Panel> metric_panels(const std::vector<RunRecord>& runs, const std::
       return true;
     };
     if (single) {
-      std::set<std::string> splits;
-      for (const train::EvalEvent& event : runs[0].evals) splits.insert(event.split);
-      for (const std::string& split : splits)
-        if (add(split, metric_curve(runs[0], split, name), panel.legend.size()))
-          panel.legend.push_back({split, fmt::format("f{}", panel.legend.size() % plot::kColours)});
+      for (const std::string& split : splits_of(runs[0]))
+        if (add(split, metric_curve(runs[0], split, name), colour_of(runs[0], split)))
+          panel.legend.push_back({split, swatch_of(colour_of(runs[0], split))});
     } else {
       for (std::size_t r = 0; r < runs.size(); ++r)
         add(labels[r], metric_curve(runs[r], usual_split(runs[r]), name), r);
@@ -301,6 +314,10 @@ Panel smooth_panel(const Plain& what, const std::vector<RunRecord>& runs,
 
 }  // namespace
 
+std::string swatch_of(std::size_t colour) {
+  return fmt::format("f{}{}", colour % plot::kColours, colour >= plot::kColours ? " dashed" : "");
+}
+
 bool is_share(const std::string& metric) { return metric == "accuracy" || metric.starts_with("top"); }
 
 std::string usual_split(const RunRecord& run) {
@@ -383,7 +400,7 @@ Panel exponents_panel(const Exponents& exponents) {
                                                            {.name = "×2^16", .exponent = -41}}},
                            kLook);
   for (std::size_t s = 0; s < exponents.series.size(); ++s)
-    panel.legend.push_back({exponents.series[s].name, fmt::format("f{}", s % plot::kColours)});
+    panel.legend.push_back({exponents.series[s].name, swatch_of(s)});
   panel.legend.push_back({"FP16 rounds to zero", "shade"});
   panel.legend.push_back({"limit at a loss scale of 1, 2^8, 2^16", "alarm"});
   panel.note = fmt::format("{}", fmt::join(exponents.facts, "\n"));

@@ -15,6 +15,9 @@ struct Swatch {
   std::string css;  // "f0": area of series 0; "alarm", "shade"
 };
 
+// The area of the colour of a line, dashed as the line where colours come round again.
+std::string swatch_of(std::size_t colour);
+
 // One chart with what the page says around it.
 struct Panel {
   std::string title, unit;

@@ -57,6 +57,8 @@ font-variant-numeric:tabular-nums}
 .f6{fill:var(--c6)}
 i.f0{background:var(--c0)}i.f1{background:var(--c1)}i.f2{background:var(--c2)}i.f3{background:var(--c3)}
 i.f4{background:var(--c4)}i.f5{background:var(--c5)}i.f6{background:var(--c6)}i.alarm{background:var(--alarm)}
+i.dashed{-webkit-mask:repeating-linear-gradient(90deg,#000 0 5px,transparent 5px 8px);
+mask:repeating-linear-gradient(90deg,#000 0 5px,transparent 5px 8px)}
 i.shade{background:var(--shade);outline:1px solid var(--edge)}
 .scroll{overflow-x:auto;background:var(--card);border:1px solid var(--edge);border-radius:10px}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
