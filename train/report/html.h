@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/report/panels.h"
+#include "train/report/exponents.h"
 #include "train/report/run_record.h"
 
 namespace tandem::report {

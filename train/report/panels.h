@@ -26,27 +26,21 @@ struct Panel {
   std::string note;
 };
 
-// Exponents of gradients for the histogram, or the reason why there are none.
-struct Exponents {
-  std::string source;  // "weight gradients of step 1200", for the caption
-  std::vector<plot::HistogramSeries> series;
-  std::vector<std::string> facts;  // what FP16 does to them, a sentence each
-  std::string missing;             // the reason; empty when there are series
-};
-
-// "Without a loss scale FP16 rounds 12 % of the non-zero values to zero. A scale of 2^8 keeps 99.9 % of
-// them."
-std::string flushed_text(std::int64_t flushed, double non_zero, std::optional<int> saving_scale);
-
-// What runs recorded at their last evaluation; `missing` is set where none did.
-Exponents recorded_exponents(const std::vector<RunRecord>& runs, const std::vector<std::string>& labels);
+// Of every chart of a report: two lie side by side on a wide page, and text is legible on a narrow one.
+inline constexpr plot::Look kLook{.width = 480.0,
+                                  .height = 270.0,
+                                  .left = 60.0,
+                                  .right = 14.0,
+                                  .top = 12.0,
+                                  .bottom = 40.0,
+                                  .x_labels = 5,
+                                  .y_labels = 5,
+                                  .page = true};
 
 // Loss, metrics, learning rate, loss scale, throughput and norm of gradients; of several runs overlaid, run i
 // in colour i with the name labels[i]. A panel without data is left out, or is a note where its absence says
 // something.
 std::vector<Panel> panels_of(const std::vector<RunRecord>& runs, const std::vector<std::string>& labels);
-
-Panel exponents_panel(const Exponents& exponents);
 
 // The split that a run was evaluated on while it went on: of most evaluations. "" without any.
 std::string usual_split(const RunRecord& run);
