@@ -1,6 +1,6 @@
 # tandem_protobuf(<target> <file.proto>): compiles the messages of a .proto file, given relative to the project, into the
-# target. "train/export/onnx.proto" is included as "train/export/onnx.pb.h", by sources of the target only: the package
-# that is installed neither has nor needs the header, and protobuf is linked privately.
+# target. "train/export/onnx.proto" is included as "train/export/onnx.pb.h", inside this project only: the package that is
+# installed neither has nor needs the header, and protobuf is linked privately.
 find_package(Protobuf REQUIRED)
 
 function(tandem_protobuf target proto)
@@ -15,6 +15,6 @@ function(tandem_protobuf target proto)
   target_sources(${target} PRIVATE ${stem}.cc ${stem}.h)
   # What a generator writes is not held to the warnings of this project.
   set_source_files_properties(${stem}.cc PROPERTIES COMPILE_OPTIONS -w)
-  target_include_directories(${target} SYSTEM PRIVATE ${root})
+  target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${root}>)
   target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
 endfunction()

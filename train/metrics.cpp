@@ -41,7 +41,8 @@ void MetricsFile::write(const StartEvent& event) {
                  {"version", version()},
                  {"parameters", event.parameters},
                  {"precision", event.precision},
-                 {"device", event.device}}
+                 {"device", event.device},
+                 {"step", event.step}}
                 .dump());
 }
 
@@ -82,6 +83,26 @@ void MetricsFile::write(const OverflowEvent& event) {
                  {"where", event.where},
                  {"cause", event.cause}}
                 .dump());
+}
+
+void MetricsFile::write(const GradientsEvent& event) {
+  const amp::ExponentHistogram& weights = event.weights;
+  const int first = weights.lowest().value_or(0);
+  Json counts = Json::array();
+  for (int e = first; e <= weights.highest().value_or(first - 1); ++e) counts.push_back(weights.count(e));
+  const auto saving = weights.saving_scale();
+  file_.add(Json{
+      {"event", "gradients"},
+      {"step", event.step},
+      {"epoch", event.epoch},
+      {"loss_scale", event.loss_scale},
+      {"total", weights.total()},
+      {"zeros", weights.zeros()},
+      {"flushed", weights.flushed(0)},
+      {"saving_scale", saving ? Json(*saving) : Json()},
+      {"first", first},
+      {"counts",
+       counts}}.dump());
 }
 
 void MetricsFile::write(const EndEvent& event) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "amp/gradient_histogram.h"
 #include "train/files.h"
 
 namespace tandem::train {
@@ -20,6 +21,7 @@ double metric(const Metrics& metrics, const std::string& name);
 struct StartEvent {
   std::int64_t parameters = 0;
   std::string precision, device;
+  std::int64_t step = 0;  // steps before: what the file says of later ones no longer holds
 };
 
 struct StepEvent {
@@ -50,6 +52,14 @@ struct OverflowEvent {
   std::string cause;  // "scale" or "intrinsic"
 };
 
+// Exponents of the weight gradients, all parameters together, as the last step before an evaluation found
+// them.
+struct GradientsEvent {
+  std::int64_t step = 0, epoch = 0;
+  double loss_scale = 1.0;  // which the gradients were divided by
+  amp::ExponentHistogram weights;
+};
+
 struct EndEvent {
   std::string status;  // "completed", "interrupted", "failed"
   std::int64_t steps = 0, applied = 0, skipped = 0;
@@ -68,6 +78,9 @@ class MetricsFile {
   void write(const EvalEvent& event);
   void write_checkpoint(std::int64_t step, const std::string& path);
   void write(const OverflowEvent& event);
+  // "first" is the exponent of counts[0]; "flushed" is how many FP16 rounds to zero at scale 1, and
+  // "saving_scale" the log2 of the smallest scale at which that is at most one in a thousand.
+  void write(const GradientsEvent& event);
   void write(const EndEvent& event);
 
  private:

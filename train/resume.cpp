@@ -21,11 +21,12 @@ namespace fs = std::filesystem;
 namespace {
 
 // Keys that say how a run goes on, not what it computes. Those that end in a dot stand for all below.
-constexpr std::array<std::string_view, 16> kHarmless{
-    "name",         "epochs",        "eval.",         "checkpoint.",
-    "compare.",     "log_every",     "on_divergence", "run_dir",
-    "threads",      "device",        "autotune",      "cuda_graph",
-    "data.workers", "data.prefetch", "tensorboard",   "data.eval_batch_size"};
+// clang-format off
+constexpr std::array<std::string_view, 17> kHarmless{
+    "name", "run_dir", "epochs", "log_every", "eval.", "checkpoint.", "compare.", "on_divergence", "tensorboard",
+    "tensorboard_histograms", "data.workers", "data.prefetch", "data.eval_batch_size", "threads", "device", "autotune",
+    "cuda_graph"};
+// clang-format on
 
 bool is_harmless(std::string_view key) {
   return std::ranges::any_of(kHarmless, [&](std::string_view harmless) {
@@ -181,7 +182,8 @@ void forget_later_metrics(const std::string& path, std::int64_t step, bool evalu
     const std::int64_t at = whole && event.contains("step") && event["step"].is_number_integer()
                                 ? event["step"].get<std::int64_t>()
                                 : 0;
-    const bool again = at > step || (at == step && kind == "eval" && !evaluated);
+    const bool of_evaluation = kind == "eval" || kind == "gradients";
+    const bool again = at > step || (at == step && of_evaluation && !evaluated);
     if (whole && !again) {
       kept += line + '\n';
     } else {

@@ -3,6 +3,9 @@
 //   config.json       resolved; reruns as it is
 //   environment.json  build, libraries, CPU, command line, seed
 //   metrics.jsonl     one event a line (train/metrics.h)
+//   metrics.csv       the same steps and evaluations as a table, written at the end (train/report/csv.h)
+//   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (train/tensorboard)
+//   report.html       what `tandem report` made of it
 //   log.txt           what was printed, with times
 //   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
 //   checkpoints/      see train/checkpoint_store.h
@@ -27,6 +30,9 @@ class RunDirectory {
   std::string config() const { return path_ / "config.json"; }
   std::string environment() const { return path_ / "environment.json"; }
   std::string metrics() const { return path_ / "metrics.jsonl"; }
+  std::string metrics_csv() const { return path_ / "metrics.csv"; }
+  std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
+  std::string report() const { return path_ / "report.html"; }
   std::string log() const { return path_ / "log.txt"; }
   std::string algorithms() const { return path_ / "algorithms.txt"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

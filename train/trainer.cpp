@@ -23,6 +23,7 @@
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
 #include "train/resume.h"
+#include "train/run_writer.h"
 
 namespace tandem::train {
 
@@ -73,8 +74,7 @@ struct Trainer::Session {
           const DataDescription& data)
       : directory(directory_),
         stop(stop_),
-        metrics(directory_.metrics(),
-                goes_on_without_saving(config) ? OnWriteError::keep : OnWriteError::fail),
+        metrics(directory_, config, goes_on_without_saving(config) ? OnWriteError::keep : OnWriteError::fail),
         log(directory_.log()),
         checkpoints(directory_, config.checkpoint.keep, data, course_of(config)) {}
 
@@ -94,7 +94,7 @@ struct Trainer::Session {
 
   const RunDirectory& directory;
   const StopRequest& stop;
-  MetricsFile metrics;
+  RunWriter metrics;
   Log log;
   Checkpoints checkpoints;
   std::unique_ptr<Progress> progress;  // absent when quiet
@@ -208,7 +208,8 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   session.log.info(command_line);
   for (const std::string& note : notes) session.say(note);
   if (step_->attempted() == 0) warn_of_underflow(session);
-  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_)});
+  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_),
+                                   step_->attempted()});
   try {
     train(session);
     conclude_save(session);
@@ -538,6 +539,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   if (step_->ema()) averaged.emplace(*step_->ema());
   if (due(config_.eval.every_epochs)) {
     if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
+    session.metrics.write_tensors(*step_, epoch);
     const std::string& key = config_.checkpoint.best;
     const double value = metric(session.result.metrics, key);
     const bool greater = task_->greater_is_better(key);

@@ -80,7 +80,7 @@ TEST_CASE("export writes the weights of a run under torchvision's names", "[prog
     check_same(array, saved.read(name));
   }
   const std::string first = read_text(directory.path() / "weights.npz");
-  REQUIRE(exported(directory, {"run", "--format=npz", "--weights=epoch-1", "--out=weights.npz"}).exit_code ==
+  REQUIRE(exported(directory, {"run", "--format=npz", "--weights=step-3", "--out=weights.npz"}).exit_code ==
           0);
   CHECK(read_text(directory.path() / "weights.npz") == first);
 }
@@ -110,8 +110,8 @@ TEST_CASE("export refuses what it cannot do, and says why", "[program]") {
              Contains("safetensors, npz, onnx") && Contains("did you mean \"onnx\""));
   CHECK_THAT(refused({"uneven"}), Contains("--format"));
   CHECK_THAT(refused({"nowhere", "--format=npz"}), Contains("nowhere"));
-  CHECK_THAT(refused({"uneven", "--format=npz", "--weights=epoch-7"}),
-             Contains("epoch-7") && Contains("best, last, epoch-N"));
+  CHECK_THAT(refused({"uneven", "--format=npz", "--weights=step-7"}),
+             Contains("step-7") && Contains("best, last, step-N"));
   CHECK_THAT(refused({"uneven", "--format=onnx"}),
              Contains("\"pool\"") && Contains("adaptive_avg_pool2d") && Contains("safetensors and npz"));
   CHECK(!std::filesystem::exists(directory.path() / "uneven/exports/best.onnx"));

@@ -59,8 +59,8 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run"))
     files.insert(entry.path().filename());
-  CHECK(files ==
-        std::set<std::string>{"checkpoints", "config.json", "environment.json", "log.txt", "metrics.jsonl"});
+  CHECK(files == std::set<std::string>{"checkpoints", "config.json", "environment.json", "log.txt",
+                                       "metrics.csv", "metrics.jsonl", "tensorboard"});
   std::set<std::string> checkpoints;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run/checkpoints"))
     checkpoints.insert(entry.path().filename());
@@ -71,12 +71,15 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   CHECK(read_text(directory.path() / "run/checkpoints/latest") == "step-900\n");
 
   const std::map<std::string, std::set<std::string>> fields = {
-      {"start", {"event", "time", "version", "parameters", "precision", "device"}},
+      {"start", {"event", "time", "version", "parameters", "precision", "device", "step"}},
       {"step",
        {"event", "step", "applied", "epoch", "loss", "lr", "loss_scale", "skipped", "grad_norm",
         "items_per_s"}},
       {"eval", {"event", "step", "epoch", "split", "metrics"}},
       {"checkpoint", {"event", "step", "path"}},
+      {"gradients",
+       {"event", "step", "epoch", "loss_scale", "total", "zeros", "flushed", "saving_scale", "first",
+        "counts"}},
       {"end", {"event", "status", "steps", "applied", "skipped", "wall_s", "peak_memory_bytes", "metrics"}}};
   std::map<std::string, int> counts;
   for (const json& line : json_lines(directory.path() / "run/metrics.jsonl")) {

@@ -69,4 +69,39 @@ TEST_CASE("ticks are 1, 2 or 5 times a power of ten", "[plot]") {
   CHECK(plot::ticks(3.0, 47.0, 5) == std::vector<double>{10, 20, 30, 40});
 }
 
+TEST_CASE("logarithmic and short labels", "[plot]") {
+  const auto labels = [](plot::Axis axis, double low, double high, int count) {
+    std::string text;
+    for (const auto& [label, value] : plot::Scale(axis, low, high, 0.0, 100.0).labels(count))
+      text += label + " ";
+    return text;
+  };
+  CHECK(labels({.title = {}, .log10 = true}, 1e-6, 10.0, 8) == "10^-6 10^-5 10^-4 0.001 0.01 0.1 1 10 ");
+  CHECK(labels({.title = {}, .log10 = true}, 0.1, 0.4, 4) == "0.1 0.2 0.3 0.4 ");
+  CHECK(labels({.title = {}, .log2 = true}, 1.0, 65536.0, 4) == "1 32 1024 2^15 ");
+  CHECK(labels({.title = {}, .whole = true, .low = 0.0, .high = 2.0}, 0.0, 2.0, 8) == "0 1 2 ");
+  const plot::Axis brief{.title = {}, .short_labels = true, .low = 0.0};
+  CHECK(labels(brief, 0.0, 800'000.0, 5) == "0 200k 400k 600k 800k ");
+  CHECK(labels(brief, 0.0, 8e24, 5) == "0 2e24 4e24 6e24 8e24 ");
+  CHECK(labels(brief, 0.0, 4e-4, 5) == "0 1e-4 2e-4 3e-4 4e-4 ");
+  CHECK(plot::raised("2^16 and 10^-4, a^b") == "2¹⁶ and 10⁻⁴, a^b");
+}
+
+TEST_CASE("a chart of a page has classes for colours, and no title or ground of its own", "[plot]") {
+  const plot::LineChart chart{.title = "a & b",
+                              .x = {.title = "step", .whole = true},
+                              .y = {},
+                              .lines = {{.name = "raw", .x = {1, 2}, .y = {1, 2}, .faint = true, .colour = 1},
+                                        {.name = "<mean>", .x = {1, 2}, .y = {1, 2}, .colour = 1},
+                                        {.name = "lone", .x = {1}, .y = {1}, .colour = 9}},
+                              .marks = {{1.0}},
+                              .hovers = 10};
+  const std::string svg = plot::to_svg(chart, {.page = true});
+  CHECK_THAT(svg, Catch::StartsWith("<svg class=\"chart\"") && Contains("aria-label=\"a &amp; b\""));
+  CHECK_THAT(svg, Contains("class=\"line faint s1\"") && Contains("class=\"line dashed s2\"") &&
+                      Contains("class=\"dot f2\"") && Contains("class=\"alarm\""));
+  CHECK_THAT(svg, !Contains("fill=\"#") && !Contains("stroke=\"#") && !Contains(">a &amp; b<"));
+  CHECK_THAT(svg, Contains("<title>step 1\n&lt;mean&gt;: 1\nlone: 1</title>") && !Contains("raw:"));
+}
+
 }  // namespace tandem::test

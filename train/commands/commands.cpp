@@ -37,6 +37,7 @@ class Program {
     add_compare();
     add_bench();
     add_inspect();
+    add_report();
     add_demo();
     add_configuration_commands();
     add_list();
@@ -161,6 +162,19 @@ class Program {
     sub->add_flag("--json", inspect_.json, "print one JSON object");
   }
 
+  void add_report() {
+    CLI::App* sub =
+        command("report", "one HTML page of a run, or of several side by side", report_, &commands::report);
+    sub->add_option("runs", report_.runs, "run directories; of several the first one is the baseline")
+        ->required();
+    sub->add_option("--out", report_.out, "the page; by default report.html in the directory of the one run")
+        ->type_name("FILE");
+    sub->add_flag("--csv", report_.csv, "also write metrics.csv of each run, as runs do when they end");
+    sub->add_flag("--gradients", report_.gradients,
+                  "compute the exponents of gradients from the saved weights, activations too, instead of "
+                  "showing those of weights that the run recorded");
+  }
+
   void add_demo() {
     CLI::App* sub =
         command("demo", "teaching runs: what mixed precision does, on real data in minutes", demo_, &demo);
@@ -263,6 +277,7 @@ class Program {
   ExportArguments export_;
   CompareArguments compare_;
   InspectArguments inspect_;
+  ReportArguments report_;
   DemoArguments demo_;
   BenchArguments bench_;
   ConfigArguments validate_, summary_;

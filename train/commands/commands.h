@@ -70,6 +70,12 @@ struct InspectArguments {
   std::string out;  // of the chart
 };
 
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string out;  // empty: report.html of the one run
+  bool csv = false, gradients = false;
+};
+
 struct DemoArguments {
   std::string name;
   std::string out;   // empty: runs/demo-NAME
@@ -102,6 +108,7 @@ int export_weights(const ExportArguments& arguments);
 int bench(const BenchArguments& arguments);
 int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);
+int report(const ReportArguments& arguments);
 int demo(const DemoArguments& arguments);
 int validate(const ConfigArguments& arguments);
 int show(const ShowArguments& arguments);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "train/csv.h"
 #include "train/files.h"
 
 namespace tandem::compare {
@@ -194,14 +195,6 @@ Json json_of(const Row& row) {
   return json;
 }
 
-// A field of a CSV file; quoted where it must be.
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string field(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
 }  // namespace
@@ -275,10 +268,10 @@ std::string seeds_csv(const Report& report) {
       report.metric);
   for (const Row& row : report.rows) {
     for (const SeedResult& seed : row.seeds)
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{:.3f},{},{}\n", row.arm.name, field(row.arm.precision),
-                          seed.seed, seed.diverged ? "diverged" : "completed", field(seed.value),
-                          field(seed.own), seed.steps, seed.applied, seed.skipped, seed.train_s,
-                          seed.peak_memory_bytes, field(seed.failure));
+      text += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{:.3f},{},{}\n", row.arm.name, train::csv_field(row.arm.precision),
+          seed.seed, seed.diverged ? "diverged" : "completed", field(seed.value), field(seed.own), seed.steps,
+          seed.applied, seed.skipped, seed.train_s, seed.peak_memory_bytes, train::csv_field(seed.failure));
   }
   return text;
 }

@@ -194,6 +194,7 @@ struct Config {
   CheckpointConfig checkpoint;
   std::optional<CompareConfig> compare;
   std::int64_t log_every = 1;
+  bool tensorboard = true, tensorboard_histograms = true;
   std::string on_divergence = "stop";
   std::int64_t seed = 1;
   std::int64_t init_ulps = 0;

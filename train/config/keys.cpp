@@ -338,6 +338,11 @@ const Schema& Config::schema() {
           .key("compare", &Config::compare, "what `tandem compare` trains, and how it judges")
           .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
                between(1, kMany))
+          .key("tensorboard", &Config::tensorboard,
+               "event files for TensorBoard in the run directory: figures of steps and evaluations, the "
+               "configuration")
+          .key("tensorboard_histograms", &Config::tensorboard_histograms,
+               "in these also the distribution of every parameter and its gradient at each evaluation")
           .key("on_divergence", &Config::on_divergence,
                "a loss that is not finite: stop the run, or continue", one_of({"stop", "continue"}))
           .key("seed", &Config::seed, "of every random number: weights, order, augmentation, dropout",

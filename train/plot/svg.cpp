@@ -11,193 +11,143 @@ namespace tandem::plot {
 
 namespace {
 
-constexpr double kWidth = 720.0, kHeight = 400.0;
-constexpr double kLeft = 70.0, kRight = 20.0, kTop = 44.0, kBottom = 52.0;
-// Distinguishable with any colour vision (Okabe and Ito 2008).
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                    "#e69f00", "#56b4e9", "#000000"};
+std::string frame(const Canvas& canvas, const std::string& x_title, const std::string& y_title) {
+  const Look& look = canvas.look;
+  const double bottom = look.plot_bottom(), right = look.plot_right();
+  return canvas.text(0.5 * (look.left + right), look.height - (look.page ? 4.0 : 12.0), x_title,
+                     {.anchor = "middle"}) +
+         (look.page ? ""
+                    : canvas.text(16.0, 0.5 * (look.top + bottom), y_title,
+                                  {.anchor = "middle", .vertical = true})) +
+         canvas.line(look.left, bottom, right, bottom, Ink::axis) +
+         (look.page ? "" : canvas.line(look.left, look.top, look.left, bottom, Ink::axis));
+}
 
-const char* colour(std::size_t i) { return kColours[i % std::size(kColours)]; }
-
-std::string escaped(const std::string& text) {
+std::string grid(const Canvas& canvas, const Scale& y) {
+  const Look& look = canvas.look;
   std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
-
-struct TextStyle {
-  const char* anchor = "start";
-  int size = 12;
-  bool bold = false, vertical = false;
-};
-
-std::string text(double x, double y, const std::string& content, TextStyle style = {}) {
-  const std::string turn =
-      style.vertical ? fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", x, y) : "";
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\"{}{}>{}</text>\n", x,
-                     y, style.anchor, style.size, style.bold ? " font-weight=\"bold\"" : "", turn,
-                     escaped(content));
-}
-
-std::string line(double x1, double y1, double x2, double y2, const char* stroke, const char* more = "") {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"{}/>\n", x1,
-                     y1, x2, y2, stroke, more);
-}
-
-std::string number(double value) {
-  return value != 0.0 && (std::abs(value) < 1e-3 || std::abs(value) >= 1e6) ? fmt::format("{:.0e}", value)
-                                                                            : fmt::format("{:g}", value);
-}
-
-std::string document(const std::string& body, double height) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-      "height=\"{1:.0f}\" "
-      "font-family=\"sans-serif\" fill=\"#222\">\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "fill=\"#fff\"/>\n{2}</svg>\n",
-      kWidth, height, body);
-}
-
-// From the values of an axis to positions on the page.
-class Scale {
- public:
-  Scale(const Axis& axis, double low, double high, double from, double to)
-      : log_(axis.log2), low_(axis.low.value_or(low)), high_(axis.high.value_or(high)), from_(from), to_(to) {
-    if (log_) {
-      low_ = std::log2(low_);
-      high_ = std::log2(high_);
-    }
-    if (!(high_ > low_)) {
-      const double room = low_ == 0.0 ? 1.0 : 0.5 * std::abs(low_);
-      low_ -= room;
-      high_ += room;
-    } else if (!log_) {
-      const double room = 0.04 * (high_ - low_);
-      if (!axis.low && low != 0.0) low_ -= room;
-      if (!axis.high) high_ += room;
-    }
-  }
-
-  bool shows(double value) const { return std::isfinite(value) && (!log_ || value > 0.0); }
-  double operator()(double value) const {
-    const double v = log_ ? std::log2(value) : value;
-    return from_ + (std::clamp(v, low_, high_) - low_) / (high_ - low_) * (to_ - from_);
-  }
-  // Labels and the values they stand at.
-  std::vector<std::pair<std::string, double>> labels(int count) const {
-    std::vector<std::pair<std::string, double>> result;
-    for (const double tick : ticks(low_, high_, count)) {
-      if (log_ && tick != std::floor(tick)) continue;
-      result.emplace_back(
-          log_ ? (tick >= 0.0 && tick <= 10.0 ? number(std::exp2(tick)) : fmt::format("2^{:g}", tick))
-               : number(tick),
-          log_ ? std::exp2(tick) : tick);
-    }
-    return result;
-  }
-
- private:
-  bool log_;
-  double low_, high_, from_, to_;
-};
-
-std::string frame(const std::string& x_title, const std::string& y_title) {
-  const double bottom = kHeight - kBottom, right = kWidth - kRight;
-  return text(0.5 * (kLeft + right), kHeight - 12.0, x_title, {.anchor = "middle"}) +
-         text(16.0, 0.5 * (kTop + bottom), y_title, {.anchor = "middle", .vertical = true}) +
-         line(kLeft, bottom, right, bottom, "#444") + line(kLeft, kTop, kLeft, bottom, "#444");
-}
-
-std::string grid(const Scale& y) {
-  std::string result;
-  for (const auto& [label, value] : y.labels(6)) {
-    result += line(kLeft, y(value), kWidth - kRight, y(value), "#ddd") +
-              text(kLeft - 6.0, y(value) + 4.0, label, {.anchor = "end", .size = 11});
+  for (const auto& [label, value] : y.labels(look.y_labels)) {
+    result += canvas.line(look.left, y(value), look.plot_right(), y(value), Ink::grid) +
+              canvas.text(look.left - 6.0, y(value) + 4.0, label, {.anchor = "end", .size = 11});
   }
   return result;
 }
 
 struct LegendEntry {
   std::string name;
-  const char* stroke;
+  std::optional<std::size_t> series;  // absent: in the colour of alarms
 };
 
 // A chart with its head: title and legend, in as many rows as it takes, above a body that leaves room for
 // one.
 struct Picture {
   std::string svg;
-  double height = kHeight;
+  double height = 0.0;
 };
 
-Picture with_head(const std::string& title, const std::vector<LegendEntry>& entries,
+Picture with_head(const Canvas& canvas, const std::string& title, const std::vector<LegendEntry>& entries,
                   const std::string& body) {
+  const Look& look = canvas.look;
+  if (look.page) return {body, look.height};
   constexpr double kRow = 16.0;
-  std::string head = text(kLeft, 22.0, title, {.size = 15, .bold = true});
-  double x = kLeft, y = 34.0;
+  std::string head = canvas.text(look.left, 22.0, title, {.size = 15, .bold = true});
+  double x = look.left, y = 34.0;
   for (const LegendEntry& entry : entries) {
     if (entry.name.empty()) continue;
     const double width = 40.0 + 6.3 * static_cast<double>(entry.name.size());
-    if (x > kLeft && x + width > kWidth) {
-      x = kLeft;
+    if (x > look.left && x + width > look.width) {
+      x = look.left;
       y += kRow;
     }
-    head += line(x, y, x + 18.0, y, entry.stroke, " stroke-width=\"3\"") +
-            text(x + 23.0, y + 4.0, entry.name, {.size = 11});
+    constexpr const char* kWide = " stroke-width=\"3\"";
+    head += (entry.series ? canvas.series_line(x, y, x + 18.0, y, *entry.series, kWide)
+                          : canvas.line(x, y, x + 18.0, y, Ink::alarm, kWide)) +
+            canvas.text(x + 23.0, y + 4.0, entry.name, {.size = 11});
     x += width;
   }
   const double extra = y - 34.0;
   return {head + fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", extra, body),
-          kHeight + extra};
+          look.height + extra};
 }
 
-std::string path_of(const Line& series, const Scale& x, const Scale& y, const char* stroke) {
-  std::string points;
-  bool drawing = false;
+// A line, with dots where it asks for them, and on a page where a point has no neighbour.
+std::string drawn(const Canvas& canvas, const Line& series, std::size_t colour, const Scale& x,
+                  const Scale& y) {
+  const auto shows = [&](std::size_t i) {
+    return i < series.x.size() && x.shows(series.x[i]) && y.shows(series.y[i]);
+  };
+  std::string points, dots;
   double last = 0.0;
   for (std::size_t i = 0; i < series.x.size(); ++i) {
-    if (!x.shows(series.x[i]) || !y.shows(series.y[i])) {
-      drawing = false;
-      continue;
-    }
+    if (!shows(i)) continue;
+    const bool drawing = i > 0 && shows(i - 1);
     const double px = x(series.x[i]), py = y(series.y[i]);
     if (drawing && series.steps) points += fmt::format("L{:.1f} {:.1f}", px, last);
     points += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", px, py);
-    drawing = true;
+    if (series.dots || (canvas.look.page && !drawing && !shows(i + 1))) dots += canvas.dot(px, py, colour);
     last = py;
   }
-  return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", points, stroke);
+  return canvas.path(points, colour, series.faint) + dots;
 }
 
-struct Range {
-  double low = 0.0, high = 0.0;
-  bool empty = true;
-  void take(double value, const Axis& axis) {
-    if (!std::isfinite(value) || (axis.log2 && value <= 0.0)) return;
-    low = empty ? value : std::min(low, value);
-    high = empty ? value : std::max(high, value);
-    empty = false;
+std::string ticks_of(const Canvas& canvas, const std::vector<Mark>& marks, const Scale& x) {
+  constexpr const char* kWide = " stroke-width=\"1.5\"";
+  const double bottom = canvas.look.plot_bottom();
+  std::string result;
+  for (const Mark& mark : marks)
+    result += mark.colour
+                  ? canvas.series_line(x(mark.x), bottom - 10.0, x(mark.x), bottom, *mark.colour, kWide)
+                  : canvas.line(x(mark.x), bottom - 10.0, x(mark.x), bottom, Ink::alarm, kWide);
+  return result;
+}
+
+// The value of a line at the point that is nearest to x, where one is in reach.
+std::optional<double> value_near(const Line& line, double x, double reach) {
+  const auto after = std::lower_bound(line.x.begin(), line.x.end(), x);
+  std::optional<double> found;
+  double nearest = reach;
+  for (auto at = after == line.x.begin() ? after : after - 1; at != line.x.end() && *at - x <= reach; ++at) {
+    const double value = line.y[static_cast<std::size_t>(at - line.x.begin())];
+    if (!std::isfinite(value) || std::abs(*at - x) > nearest) continue;
+    nearest = std::abs(*at - x);
+    found = value;
   }
+  return found;
+}
+
+std::string hovers(const Canvas& canvas, const LineChart& chart, const Range& x_range, const Scale& x) {
+  if (chart.hovers == 0 || x_range.empty) return "";
+  const Look& look = canvas.look;
+  const double width = (look.plot_right() - look.left) / chart.hovers;
+  const double reach = std::max(0.5, (x_range.high - x_range.low) / chart.hovers);
+  std::string result;
+  double until = look.left;
+  for (int i = 0; i < chart.hovers && until < look.plot_right(); ++i) {
+    double at = x_range.low + (x_range.high - x_range.low) * (i + 0.5) / chart.hovers;
+    if (chart.x.whole) at = std::round(at);
+    std::string text = fmt::format("{} {:g}", chart.x.title, at);
+    bool any = false;
+    for (const Line& line : chart.lines) {
+      if (line.faint) continue;
+      const auto value = value_near(line, at, reach);
+      if (!value) continue;
+      text += fmt::format("\n{}: {:.4g}", line.name, *value);
+      any = true;
+    }
+    const double right = std::min(std::max(x(at) + 0.5 * width, until + 1.0), look.plot_right());
+    if (any) result += canvas.hover(until, look.top, right - until, look.plot_bottom() - look.top, text);
+    until = right;
+  }
+  return result;
+}
+
+// Exponents that a histogram shows, from the least to the greatest that occurs or is a limit.
+struct Exponents {
+  int low = 0, high = 0;
+  double greatest = 0.0;  // share
 };
 
-Picture histogram(const HistogramChart& chart) {
-  require(!chart.series.empty(), "plot", "a histogram without a series");
+Exponents exponents_of(const HistogramChart& chart) {
   constexpr int kNone = 10000;
   int low = kNone, high = -kNone;
   double greatest = 0.0;
@@ -215,63 +165,58 @@ Picture histogram(const HistogramChart& chart) {
     low = std::min(low, static_cast<int>(std::floor(limit.exponent)) - 1);
     high = std::max(high, static_cast<int>(std::ceil(limit.exponent)) + 1);
   }
-  const double bottom = kHeight - kBottom, right = kWidth - kRight;
-  const double column = (right - kLeft) / static_cast<double>(high - low + 4);
-  const auto position = [&](double exponent) {
-    return kLeft + column * (3.0 + exponent - static_cast<double>(low));
+  return {low, high, greatest};
+}
+
+Picture histogram(const Canvas& canvas, const HistogramChart& chart) {
+  require(!chart.series.empty(), "plot", "a histogram without a series");
+  const Look& look = canvas.look;
+  const auto [low, high, greatest] = exponents_of(chart);
+  const double bottom = look.plot_bottom(), right = look.plot_right();
+  const double column = (right - look.left) / static_cast<double>(high - low + 4);
+  const auto position = [&, first = low](double exponent) {
+    return look.left + column * (3.0 + exponent - static_cast<double>(first));
   };
-  const Scale y({.low = 0.0}, 0.0, greatest, bottom, kTop);
+  const Scale y({.low = 0.0}, 0.0, greatest, bottom, look.top);
   std::string body;
   for (const Limit& limit : chart.limits)
     if (limit.shaded)
-      body += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#f3dede\"/>\n",
-          kLeft + 2.2 * column, kTop, position(limit.exponent) - kLeft - 2.2 * column, bottom - kTop);
-  body += grid(y) + frame(chart.x_title, chart.y_title);
+      body += canvas.shade(look.left + 2.2 * column, look.top,
+                           position(limit.exponent) - look.left - 2.2 * column, bottom - look.top);
+  body += grid(canvas, y) + frame(canvas, chart.x_title, chart.y_title);
   const double bar = 0.86 * column / static_cast<double>(chart.series.size());
   std::vector<LegendEntry> names;
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const HistogramSeries& series = chart.series[s];
-    names.push_back({series.name, colour(s)});
+    names.push_back({series.name, s});
     const auto draw = [&](double x, double share) {
       if (share <= 0.0) return;
-      body += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
-          x + 0.07 * column + bar * static_cast<double>(s), y(share), bar, bottom - y(share), colour(s));
+      body +=
+          canvas.bar(x + 0.07 * column + bar * static_cast<double>(s), y(share), bar, bottom - y(share), s);
     };
-    draw(kLeft + 0.6 * column, series.zero);
+    draw(look.left + 0.6 * column, series.zero);
     for (std::size_t i = 0; i < series.shares.size(); ++i)
       draw(position(series.first + static_cast<int>(i)), series.shares[i]);
   }
-  body += text(kLeft + 1.1 * column, bottom + 16.0, "0", {.anchor = "middle", .size = 11});
+  body += canvas.text(look.left + 1.1 * column, bottom + 16.0, "0", {.anchor = "middle", .size = 11});
+  const int every = look.page && high - low > 50 ? 10 : 5;
   for (int e = low; e <= high; ++e)
-    if (e % 5 == 0)
-      body += text(position(e), bottom + 16.0, fmt::format("{}", e), {.anchor = "middle", .size = 11});
-  double height = kTop + 12.0;
+    if (e % every == 0)
+      body += canvas.text(position(e), bottom + 16.0, fmt::format("{}", e), {.anchor = "middle", .size = 11});
+  double height = look.top + 12.0;
   for (const Limit& limit : chart.limits) {
-    body += line(position(limit.exponent), kTop, position(limit.exponent), bottom, "#a33",
-                 " stroke-dasharray=\"4 3\"") +
-            text(position(limit.exponent) + 4.0, height, limit.name, {.size = 11});
-    height += 14.0;
+    body += canvas.line(position(limit.exponent), look.top, position(limit.exponent), bottom, Ink::alarm,
+                        " stroke-dasharray=\"4 3\"") +
+            canvas.text(position(limit.exponent) + 4.0, height, limit.name, {.size = 11});
+    height += look.page ? 18.0 : 14.0;
   }
-  return with_head(chart.title, names, body);
+  return with_head(canvas, chart.title, names, body);
 }
 
 }  // namespace
 
-std::vector<double> ticks(double low, double high, int count) {
-  ensure(high > low && count > 0, "plot", "ticks from {} to {}", low, high);
-  const double rough = (high - low) / count, power = std::pow(10.0, std::floor(std::log10(rough)));
-  double step = 10.0 * power;
-  for (const double factor : {5.0, 2.0, 1.0})
-    if (factor * power >= rough) step = factor * power;
-  std::vector<double> values;
-  for (double i = std::ceil(low / step); i * step <= high * (1.0 + 1e-12) + 1e-300; i += 1.0)
-    values.push_back(i * step);
-  return values;
-}
-
-std::string to_svg(const LineChart& chart) {
+std::string to_svg(const LineChart& chart, const Look& look) {
+  const Canvas canvas(look);
   Range x_range, y_range;
   for (const Line& series : chart.lines) {
     require(series.x.size() == series.y.size(), "plot", "line \"{}\" has {} x and {} y", series.name,
@@ -281,44 +226,48 @@ std::string to_svg(const LineChart& chart) {
       y_range.take(series.y[i], chart.y);
     }
   }
-  const double bottom = kHeight - kBottom, right = kWidth - kRight;
+  const double bottom = look.plot_bottom(), right = look.plot_right();
   Axis x_axis = chart.x;
   if (!x_axis.low) x_axis.low = x_range.low;
   if (!x_axis.high) x_axis.high = x_range.high;
-  if (x_axis.log2 && x_range.empty) x_axis.log2 = false;
+  if (x_range.empty) x_axis.log2 = x_axis.log10 = false;
   Axis y_axis = chart.y;
-  if (y_axis.log2 && y_range.empty) y_axis.log2 = false;
-  const Scale x(x_axis, x_range.low, x_range.high, kLeft, right);
-  const Scale y(y_axis, y_range.low, y_range.high, bottom, kTop);
-  std::string body = grid(y) + frame(chart.x.title, chart.y.title);
-  for (const auto& [label, value] : x.labels(8))
-    body += text(x(value), bottom + 16.0, label, {.anchor = "middle", .size = 11});
-  for (const Mark& mark : chart.marks)
-    body += line(x(mark.x), bottom - 10.0, x(mark.x), bottom, "#a33", " stroke-width=\"1.5\"");
+  if (y_range.empty) y_axis.log2 = y_axis.log10 = false;
+  const Scale x(x_axis, x_range.low, x_range.high, look.left, right);
+  const Scale y(y_axis, y_range.low, y_range.high, bottom, look.top);
+  std::string body = grid(canvas, y) + frame(canvas, chart.x.title, chart.y.title);
+  for (const auto& [label, value] : x.labels(look.x_labels))
+    body += canvas.text(x(value), bottom + 16.0, label, {.anchor = "middle", .size = 11});
+  // On a page above the lines: a scale falls where a step is skipped.
+  if (!look.page) body += ticks_of(canvas, chart.marks, x);
   std::vector<LegendEntry> names;
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
-    body += path_of(chart.lines[i], x, y, colour(i));
-    names.push_back({chart.lines[i].name, colour(i)});
+    const std::size_t colour = chart.lines[i].colour.value_or(i);
+    body += drawn(canvas, chart.lines[i], colour, x, y);
+    names.push_back({chart.lines[i].name, colour});
   }
-  if (!chart.marks.empty()) names.push_back({chart.marks_name, "#a33"});
-  const Picture picture = with_head(chart.title, names, body);
-  return document(picture.svg, picture.height);
+  if (look.page) body += ticks_of(canvas, chart.marks, x);
+  if (!chart.marks.empty()) names.push_back({chart.marks_name, {}});
+  const Picture picture = with_head(canvas, chart.title, names, body + hovers(canvas, chart, x_range, x));
+  return canvas.document(chart.title, picture.svg, picture.height);
 }
 
-std::string to_svg(const HistogramChart& chart) {
-  const Picture picture = histogram(chart);
-  return document(picture.svg, picture.height);
+std::string to_svg(const HistogramChart& chart, const Look& look) {
+  const Canvas canvas(look);
+  const Picture picture = histogram(canvas, chart);
+  return canvas.document(chart.title, picture.svg, picture.height);
 }
 
 std::string to_svg(const std::vector<HistogramChart>& charts) {
+  const Canvas canvas{Look{}};
   std::string body;
   double height = 0.0;
   for (const HistogramChart& chart : charts) {
-    const Picture picture = histogram(chart);
+    const Picture picture = histogram(canvas, chart);
     body += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", height, picture.svg);
     height += picture.height;
   }
-  return document(body, std::max(height, 1.0));
+  return canvas.document("", body, std::max(height, 1.0));
 }
 
 }  // namespace tandem::plot

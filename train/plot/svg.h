@@ -6,22 +6,23 @@
 #include <string>
 #include <vector>
 
-namespace tandem::plot {
+#include "train/plot/canvas.h"
+#include "train/plot/scale.h"
 
-struct Axis {
-  std::string title;
-  bool log2 = false;                // positive values only; others are left out
-  std::optional<double> low, high;  // absent: from the data
-};
+namespace tandem::plot {
 
 struct Line {
   std::string name;
-  std::vector<double> x, y;  // of equal length; a value that is not finite breaks the line
-  bool steps = false;        // constant up to the next point
+  std::vector<double> x, y;             // of equal length; a value that is not finite breaks the line
+  bool steps = false;                   // constant up to the next point
+  bool faint = false;                   // behind another line of the same colour: unsmoothed values
+  bool dots = false;                    // a dot at every point
+  std::optional<std::size_t> colour{};  // absent: the place among the lines
 };
 
 struct Mark {
-  double x = 0.0;  // a vertical tick at the bottom: a skipped step
+  double x = 0.0;                       // a vertical tick at the bottom: a skipped step
+  std::optional<std::size_t> colour{};  // absent: that of alarms
 };
 
 struct LineChart {
@@ -30,6 +31,7 @@ struct LineChart {
   std::vector<Line> lines;
   std::vector<Mark> marks{};
   std::string marks_name{};  // in the legend
+  int hovers = 0;  // upright strips that tell the values of the lines, faint ones aside, when pointed at
 };
 
 // Shares over whole exponents, with a bar for zero at the left.
@@ -53,13 +55,10 @@ struct HistogramChart {
   std::vector<Limit> limits{};
 };
 
-// One chart a file; several charts one below the other.
-std::string to_svg(const LineChart& chart);
-std::string to_svg(const HistogramChart& chart);
+// One chart a file; several charts one below the other. For a page (Look::page) an element without title and
+// legend.
+std::string to_svg(const LineChart& chart, const Look& look = {});
+std::string to_svg(const HistogramChart& chart, const Look& look = {});
 std::string to_svg(const std::vector<HistogramChart>& charts);
-
-// Values at which an axis from low to high is labelled: 1, 2 or 5 times a power of ten, about `count` of
-// them.
-std::vector<double> ticks(double low, double high, int count);
 
 }  // namespace tandem::plot

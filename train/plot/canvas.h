@@ -1,0 +1,58 @@
+// The pieces that charts are drawn of, in one of two looks.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tandem::plot {
+
+// Sizes in SVG's units. On a page – an HTML document that frames the charts – title and legend are the
+// page's, and so are colours: elements have classes, of series i "s<i>" for strokes and "f<i>" for areas (i <
+// 7), of others "axis", "grid", "alarm", "shade", "tick", "name", "line", "faint", "dot" and "hover".
+struct Look {
+  double width = 720.0, height = 400.0;
+  double left = 70.0, right = 20.0, top = 44.0, bottom = 52.0;
+  int x_labels = 8, y_labels = 6;
+  bool page = false;
+
+  double plot_right() const { return width - right; }
+  double plot_bottom() const { return height - bottom; }
+};
+
+inline constexpr std::size_t kColours = 7;
+
+// With &, <, > and quotes replaced, as SVG and HTML need it.
+std::string escaped(const std::string& text);
+
+// "2^16" with the exponent raised.
+std::string raised(const std::string& text);
+
+struct TextStyle {
+  const char* anchor = "start";
+  int size = 12;
+  bool bold = false, vertical = false;
+};
+
+enum class Ink { axis, grid, alarm };
+
+class Canvas {
+ public:
+  explicit Canvas(const Look& look_) : look(look_) {}
+
+  std::string text(double x, double y, const std::string& content, TextStyle style = {}) const;
+  // `more`: attributes of a chart that stands alone.
+  std::string line(double x1, double y1, double x2, double y2, Ink ink, const char* more = "") const;
+  std::string series_line(double x1, double y1, double x2, double y2, std::size_t series,
+                          const char* more) const;
+  std::string path(const std::string& points, std::size_t series, bool faint) const;
+  std::string dot(double x, double y, std::size_t series) const;
+  std::string bar(double x, double y, double width, double height, std::size_t series) const;
+  std::string shade(double x, double y, double width, double height) const;
+  // Shows `text` where the pointer rests.
+  std::string hover(double x, double y, double width, double height, const std::string& text) const;
+  std::string document(const std::string& title, const std::string& body, double height) const;
+
+  const Look look;
+};
+
+}  // namespace tandem::plot

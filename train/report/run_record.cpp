@@ -1,0 +1,228 @@
+#include "train/report/run_record.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+
+namespace tandem::report {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Fields of a type that is not theirs are as good as absent.
+double number(const Json& json, const char* key, double absent = kNone) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>() : absent;
+}
+
+std::int64_t whole(const Json& json, const char* key, std::int64_t absent = 0) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : absent;
+}
+
+std::string text(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+train::Metrics metrics_in(const Json& json) {
+  train::Metrics metrics;
+  const auto found = json.find("metrics");
+  if (found == json.end() || !found->is_object()) return metrics;
+  for (const auto& [name, value] : found->items())
+    metrics.emplace_back(name, value.is_number() ? value.get<double>() : kNone);
+  return metrics;
+}
+
+GradientExponents gradients_in(const Json& json) {
+  GradientExponents found{.step = whole(json, "step"),
+                          .loss_scale = number(json, "loss_scale", 1.0),
+                          .total = whole(json, "total"),
+                          .zeros = whole(json, "zeros"),
+                          .flushed = whole(json, "flushed"),
+                          .saving_scale = {},
+                          .first = static_cast<int>(whole(json, "first")),
+                          .counts = {}};
+  if (json.contains("saving_scale") && json["saving_scale"].is_number_integer())
+    found.saving_scale = static_cast<int>(whole(json, "saving_scale"));
+  if (json.contains("counts") && json["counts"].is_array())
+    for (const Json& count : json["counts"])
+      found.counts.push_back(count.is_number() ? count.get<double>() : 0.0);
+  return found;
+}
+
+std::optional<std::string> contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Takes one event after another; what a resumed session does again replaces what was said of it.
+class Collector {
+ public:
+  explicit Collector(RunRecord& run) : run_(run) {}
+
+  // Whether it is an event.
+  bool take(const Json& event) {
+    const std::string kind = event.is_object() ? text(event, "event") : "";
+    if (kind.empty()) return false;
+    if (kind == "start") start(event);
+    if (kind == "step") step(event);
+    if (kind == "eval") {
+      const train::EvalEvent found{whole(event, "step"), whole(event, "epoch"), text(event, "split"),
+                                   metrics_in(event)};
+      evals_[{found.step, found.split}] = found;
+    }
+    if (kind == "overflow") {
+      run_.overflows.push_back({whole(event, "step"), number(event, "loss_scale"), text(event, "op"),
+                                text(event, "tensor"), whole(event, "index"), text(event, "where"),
+                                text(event, "cause")});
+    }
+    if (kind == "gradients") run_.gradients = gradients_in(event);
+    if (kind == "end") end(event);
+    return true;
+  }
+
+  void finish() {
+    for (auto& [step, event] : steps_) run_.steps.push_back(event);
+    for (auto& [step, event] : evals_) run_.evals.push_back(std::move(event));
+  }
+
+ private:
+  void start(const Json& event) {
+    const std::int64_t before = event.contains("step") ? whole(event, "step") : -1;
+    run_.sessions.push_back({text(event, "time"), text(event, "version"), text(event, "precision"),
+                             text(event, "device"), whole(event, "parameters"),
+                             std::max<std::int64_t>(before, 0)});
+    run_.end.reset();
+    if (before < 0) return;  // written by a version that did not say
+    steps_.erase(steps_.upper_bound(before), steps_.end());
+    std::erase_if(evals_, [&](const auto& entry) { return entry.second.step > before; });
+    std::erase_if(run_.overflows, [&](const auto& overflow) { return overflow.step > before; });
+    if (run_.gradients && run_.gradients->step > before) run_.gradients.reset();
+  }
+
+  void step(const Json& event) {
+    const std::int64_t step = whole(event, "step");
+    steps_[step] = {step,
+                    whole(event, "applied"),
+                    whole(event, "epoch"),
+                    number(event, "loss"),
+                    number(event, "lr"),
+                    number(event, "loss_scale"),
+                    whole(event, "skipped"),
+                    number(event, "grad_norm"),
+                    number(event, "items_per_s")};
+  }
+
+  void end(const Json& event) {
+    train::EndEvent found{
+        text(event, "status"),
+        whole(event, "steps"),
+        whole(event, "applied"),
+        whole(event, "skipped"),
+        number(event, "wall_s", 0.0),
+        static_cast<std::size_t>(std::max<std::int64_t>(0, whole(event, "peak_memory_bytes"))),
+        metrics_in(event)};
+    run_.wall_s += found.wall_s;
+    run_.peak_memory_bytes = std::max(run_.peak_memory_bytes, found.peak_memory_bytes);
+    run_.end = std::move(found);
+  }
+
+  RunRecord& run_;
+  std::map<std::int64_t, train::StepEvent> steps_;
+  std::map<std::pair<std::int64_t, std::string>, train::EvalEvent> evals_;
+};
+
+// What the log says last of an error; its lines are "2026-01-31 23:59:59.123 level message".
+std::optional<std::string> last_error(const fs::path& log) {
+  constexpr std::size_t kTime = 24;
+  constexpr std::string_view kLevel = "error ";
+  std::optional<std::string> found;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    if (line.size() > kTime && std::string_view(line).substr(kTime).starts_with(kLevel))
+      found = line.substr(kTime + kLevel.size());
+  return found;
+}
+
+}  // namespace
+
+std::string RunRecord::status() const { return end && !end->status.empty() ? end->status : "not ended"; }
+
+std::int64_t RunRecord::skipped() const {
+  return end ? end->skipped : steps.empty() ? 0 : steps.back().skipped;
+}
+
+std::int64_t RunRecord::last_step() const { return end ? end->steps : steps.empty() ? 0 : steps.back().step; }
+
+void read_metrics(RunRecord& run, const std::string& text, const std::string& where) {
+  Collector collector(run);
+  std::vector<std::int64_t> damaged;
+  std::int64_t line_number = 0, events = 0;
+  bool cut = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t newline = text.find('\n', at);
+    const std::string line = text.substr(at, newline == std::string::npos ? newline : newline - at);
+    at = newline == std::string::npos ? text.size() : newline + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (collector.take(Json::parse(line, nullptr, false))) {
+      ++events;
+    } else if (newline == std::string::npos) {
+      cut = true;
+    } else {
+      damaged.push_back(line_number);
+    }
+  }
+  require(events > 0, "", "{}: {}", where,
+          line_number == 0 ? "is empty: the run has written nothing yet"
+                           : fmt::format("none of its {} lines is an event of a run", line_number));
+  collector.finish();
+  if (cut) run.notes.emplace_back("The last line of metrics.jsonl is cut off and was left out.");
+  if (!damaged.empty()) {
+    const std::size_t shown = std::min<std::size_t>(damaged.size(), 5);
+    run.notes.push_back(
+        fmt::format("metrics.jsonl: {} cannot be read and {} left out: line {}{}.",
+                    damaged.size() == 1 ? "one line" : fmt::format("{} lines", damaged.size()),
+                    damaged.size() == 1 ? "was" : "were",
+                    fmt::join(damaged.begin(), damaged.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    damaged.size() > shown ? ", …" : ""));
+  }
+}
+
+RunRecord read_run(const std::string& path) {
+  RunRecord run;
+  run.path = path;
+  std::error_code error;
+  require(fs::is_directory(run.path, error), "", "{}: no such run directory", path);
+  const fs::path full = fs::weakly_canonical(run.path, error);
+  run.name = (error ? run.path : full).filename().string();
+  const auto metrics = contents(run.path / "metrics.jsonl");
+  require(metrics.has_value(), "", "{}: no run directory: it has no metrics.jsonl", path);
+  read_metrics(run, *metrics, (run.path / "metrics.jsonl").string());
+  if (run.status() == "failed")
+    if (const auto why = last_error(run.path / "log.txt")) run.notes.push_back("Failed: " + *why);
+  for (const auto& [file, to] :
+       {std::pair{"config.json", &run.config}, {"environment.json", &run.environment}}) {
+    const auto found = contents(run.path / file);
+    if (found) *to = Json::parse(*found, nullptr, false);
+    if (to->is_object()) continue;
+    run.notes.push_back(
+        fmt::format("{} is {}: what it says is left out.", file, found ? "damaged" : "missing"));
+    *to = Json();
+  }
+  return run;
+}
+
+}  // namespace tandem::report
