@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "train/build_info.h"
+#include "train/json_text.h"
 #include "train/weights.h"
 
 namespace tandem::train {
@@ -23,7 +24,8 @@ config::Json json_in(const safetensors::File& file, const char* key) {
   const auto found = file.metadata().find(key);
   require(found != file.metadata().end(), "", "{}: has no \"{}\" in its metadata; it was not saved by a run",
           file.path(), key);
-  const auto json = config::Json::parse(found->second, nullptr, false);
+  const auto json = parse_json<config::Json>(found->second, file.path(), fmt::format("its \"{}\"", key),
+                                             {.items = std::size_t{1} << 20});
   require(json.is_object(), "", "{}: its \"{}\" is damaged", file.path(), key);
   return json;
 }
@@ -105,11 +107,18 @@ RunState Checkpoints::load_state(optim::Step& step) {
   const safetensors::File file(directory_.checkpoint("state"));
   const config::Json json = json_in(file, kStateKey);
   RunState state;
+  const auto count = [&](const char* key, std::int64_t least) {
+    const auto& value = json.at(key);
+    const bool sound = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
+    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", file.path(),
+            key, value.dump(), least);
+    return value.get<std::int64_t>();
+  };
   try {
-    state.epoch = json.at("epoch");
-    state.position = json.at("position");
-    state.best_epoch = json.at("best_epoch");
-    state.diagnosed = json.at("diagnosed");
+    state.epoch = count("epoch", 1);
+    state.position = count("position", 0);
+    state.best_epoch = count("best_epoch", 0);
+    state.diagnosed = count("diagnosed", 0);
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
