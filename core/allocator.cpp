@@ -274,7 +274,7 @@ class HostMemory final : public MemorySource {
 
 }  // namespace
 
-void limit_host_memory(std::size_t bytes) { host_limit() = bytes; }
+std::size_t limit_host_memory(std::size_t bytes) { return host_limit().exchange(bytes); }
 
 CachingAllocator& host_allocator() {
   // Never destroyed: tensors with static lifetime may outlive every other static object.
