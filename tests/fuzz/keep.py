@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
 """keep.py WORK SEEDS CORPUS TARGET…: replaces the corpora by the merged ones, within 200 files and 300 KB each.
 
-The seeds come first, as seed-…, then the smallest inputs. Findings (crash-, leak-, oom-, slow-unit-, timeout-) stay."""
+The seeds come first, as seed-…, then inputs of all sizes, the smallest first. Findings (crash-, leak-, oom-, slow-unit-, timeout-) stay."""
 import hashlib
 import pathlib
 import sys
 
 FINDINGS = ("crash-", "leak-", "oom-", "slow-unit-", "timeout-")
 MAX_FILES, MAX_BYTES = 200, 300_000
+
+
+def spread(inputs, count):
+    """At most `count` of the inputs, evenly spaced."""
+    if len(inputs) <= count:
+        return inputs
+    return [inputs[i * len(inputs) // count] for i in range(count)]
 
 
 def main():
@@ -27,7 +34,7 @@ def main():
         for file in folder.glob("*"):
             inputs.discard(file.read_bytes())
             files, size = files + 1, size + file.stat().st_size
-        for data in sorted(inputs, key=lambda data: (len(data), data)):
+        for data in spread(sorted(inputs, key=lambda data: (len(data), data)), MAX_FILES - files):
             if files >= MAX_FILES or size + len(data) > MAX_BYTES:
                 break
             (folder / hashlib.sha1(data).hexdigest()[:16]).write_bytes(data)
