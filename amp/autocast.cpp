@@ -1,12 +1,12 @@
 #include "amp/autocast.h"
 
 #include <algorithm>
-#include <regex>
 
 #include "autograd/leaf.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
+#include "core/pattern.h"
 #include "core/suggest.h"
 
 namespace tandem::amp {
@@ -17,10 +17,9 @@ namespace {
 
 std::regex expression_of(const std::string& match) {
   try {
-    return std::regex(match);
-  } catch (const std::regex_error& error) {
-    throw UserError("precision",
-                    fmt::format("layers: \"{}\" is not a regular expression: {}", match, error.what()));
+    return compile_pattern(match);
+  } catch (const UserError& error) {
+    throw UserError("precision", fmt::format("layers: {}", error.what()));
   }
 }
 

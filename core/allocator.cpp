@@ -1,14 +1,17 @@
 #include "core/allocator.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/memory_limit.h"
 
 namespace tandem {
 
@@ -239,9 +242,21 @@ void CachingAllocator::refuse_after(std::optional<std::uint64_t> grants) { impl_
 
 namespace {
 
+std::size_t physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+}
+
+std::atomic<std::size_t>& host_limit() {
+  static std::atomic<std::size_t> limit{physical_memory()};
+  return limit;
+}
+
 class HostMemory final : public MemorySource {
  public:
   void* acquire(std::size_t bytes) override {
+    const std::size_t limit = host_limit();
+    if (bytes > limit || held_ > limit - bytes) return nullptr;
     void* segment =
         mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (segment == MAP_FAILED) return nullptr;
@@ -252,13 +267,26 @@ class HostMemory final : public MemorySource {
     const std::size_t tail = address + kSegmentGranule - aligned;
     if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
     madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+    held_ += bytes;
     return reinterpret_cast<void*>(aligned);
   }
-  void release(void* segment, std::size_t bytes) override { munmap(segment, bytes); }
+  void release(void* segment, std::size_t bytes) override {
+    munmap(segment, bytes);
+    held_ -= bytes;
+  }
   std::string_view name() const override { return "host"; }
+  std::optional<FreeMemory> free_memory() const override {
+    const std::size_t limit = host_limit();
+    return FreeMemory{limit - std::min(limit, held_), limit};
+  }
+
+ private:
+  std::size_t held_ = 0;  // the allocator's lock guards it
 };
 
 }  // namespace
+
+std::size_t limit_host_memory(std::size_t bytes) { return host_limit().exchange(bytes); }
 
 CachingAllocator& host_allocator() {
   // Never destroyed: tensors with static lifetime may outlive every other static object.

@@ -14,7 +14,7 @@ inline constexpr std::size_t kMaxImageFileBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kMaxNpyHeader = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxArrayBytes = std::size_t{1} << 40;
 inline constexpr std::size_t kDeflateRatio = 1032;    // deflate cannot do better
-inline constexpr std::size_t kMaxArchiveRatio = 200;  // of a .npz member beyond kFreeArchiveBytes
+inline constexpr std::size_t kMaxArchiveRatio = 200;  // of compressed data beyond kFreeArchiveBytes
 inline constexpr std::size_t kFreeArchiveBytes = std::size_t{64} << 20;
 inline constexpr int kMaxProgressiveScans = 200;          // of one JPEG
 inline constexpr std::int64_t kMaxPixelsPerByte = 10000;  // of a compressed image file
@@ -23,5 +23,8 @@ inline constexpr std::int64_t kMaxSamples = 0xffff'ffff;  // sample indices are 
 // Product of extents and `element_bytes`; throws UserError in the name of `where` on a negative extent,
 // overflow or more than kMaxArrayBytes.
 std::size_t checked_bytes(std::span<const Index> extents, std::size_t element_bytes, std::string_view where);
+
+// What `packed` bytes of deflated data may come to.
+std::size_t most_unpacked(std::uintmax_t packed);
 
 }  // namespace tandem::datasets

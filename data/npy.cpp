@@ -53,7 +53,8 @@ class HeaderParser {
         break;
       }
     }
-    fail_if(peek() != '\0', "goes on after the dictionary");
+    peek();
+    fail_if(at_ < text_.size(), "goes on after the dictionary");
     fail_if(!has_descr || !has_order || !has_shape, "lacks descr, fortran_order or shape");
     return header;
   }
@@ -99,15 +100,18 @@ class HeaderParser {
     expect('(');
     while (!accept(')')) {
       fail_if(peek() < '0' || peek() > '9', "has an extent that is not a number");
+      const std::size_t first = at_;
       Index extent = 0;
       while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') {
         fail_if(extent > (Index{1} << 48), "has an implausible extent");
         extent = extent * 10 + (text_[at_++] - '0');
       }
+      fail_if(text_[first] == '0' && at_ > first + 1, "has an extent with a leading zero");
       fail_if(extents.size() == kMaxRank, "has more than 8 axes");
       extents.push_back(extent);
       if (!accept(',')) {
         expect(')');
+        fail_if(extents.size() == 1, "has a number as shape, expected a tuple such as (3,)");
         break;
       }
     }
@@ -125,8 +129,8 @@ Header read_header(ByteReader& reader) {
   require(std::memcmp(magic.data(), "\x93NUMPY", 6) == 0, reader.name(),
           "is not a .npy file: the magic is missing");
   const int version = magic[6];
-  require(version >= 1 && version <= 3, reader.name(), "is .npy version {}.{}, expected 1 to 3", magic[6],
-          magic[7]);
+  require(version >= 1 && version <= 3 && magic[7] == 0, reader.name(),
+          "is .npy version {}.{}, expected 1.0, 2.0 or 3.0", magic[6], magic[7]);
   std::array<std::uint8_t, 4> size{};
   reader.read(size.data(), version == 1 ? 2 : 4);
   const std::size_t length =
@@ -149,8 +153,9 @@ ElementType parse_descr(const std::string& descr, const std::string& file) {
           "is an object array ({}): it would need code to be run; save plain numbers", descr);
   ElementType type;
   const char order = descr.empty() ? ' ' : descr[0];
-  const bool valid = descr.size() == 3 && std::strchr("<>|=", order) && std::strchr("biuf", descr[1]) &&
-                     std::strchr("1248", descr[2]);
+  const auto one_of = [](std::string_view letters, char c) { return letters.find(c) != letters.npos; };
+  const bool valid =
+      descr.size() == 3 && one_of("<>|=", order) && one_of("biuf", descr[1]) && one_of("1248", descr[2]);
   require(valid, file, "has elements '{}', expected booleans, integers or floats of 1 to 8 bytes", descr);
   type.kind = descr[1];
   type.bytes = descr[2] - '0';
@@ -257,7 +262,8 @@ Tensor read_npy(ByteReader& reader) {
     }
   }
   reader.expect_end();
-  return header.fortran_order && shape.rank() > 1 ? from_column_major(result, shape) : result;
+  return header.fortran_order && shape.rank() > 1 && shape.numel() > 0 ? from_column_major(result, shape)
+                                                                       : result;
 }
 
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,

@@ -61,8 +61,7 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path,
   archive_read_support_format_zip_seekable(handle.get());  // insists on the directory at the end
   require(archive_read_open_filename(handle.get(), path.c_str(), 1U << 17) == ARCHIVE_OK, file,
           "is not a .npz (zip) file: {}", message_of(handle.get()));
-  // What all members together may come to.
-  std::size_t budget = kFreeArchiveBytes + static_cast<std::size_t>(file_bytes) * kMaxArchiveRatio;
+  std::size_t budget = most_unpacked(file_bytes);  // what all members together may come to
   std::vector<NamedArray> arrays;
   for (;;) {
     archive_entry* entry = nullptr;

@@ -1,5 +1,7 @@
 #include "optim/loss_scaler.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -132,6 +134,14 @@ void LossScaler::load_state(const std::vector<NamedTensor>& state) {
   for (int i = 0; i < count(); ++i) {
     const auto n = take(name_of_scale("counters", i), DType::i64, kCounters).to_vector<std::int64_t>();
     const auto v = take(name_of_scale("values", i), DType::f64, kValues).to_vector<double>();
+    const bool counts = std::ranges::all_of(n, [](std::int64_t count) { return count >= 0; }) &&
+                        std::max({n[1], n[2], n[6], n[7]}) <= INT32_MAX;
+    const auto is_scale = [](double scale) {
+      return std::isfinite(static_cast<float>(scale)) && scale > 0.0;
+    };
+    require(counts && is_scale(v[0]) && is_scale(v[1]), "scaler",
+            "the state of scale {} is damaged: a scale of {}, next {}, or a count that cannot be", i, v[0],
+            v[1]);
     ScaleState& s = loaded[static_cast<std::size_t>(i)];
     s.clean = n[0];
     s.hysteresis_left = static_cast<std::int32_t>(n[1]);

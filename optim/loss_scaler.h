@@ -48,8 +48,8 @@ class LossScaler {
   // step was applied since.
   void update();
 
-  // Everything that an interrupted run needs to go on with the same scales. load_state throws UserError when
-  // names or sizes differ.
+  // Everything that an interrupted run needs to go on with the same scales. load_state throws UserError,
+  // with nothing changed, when names or sizes differ or a value is one that no scaler comes to.
   std::vector<NamedTensor> state() const;
   void load_state(const std::vector<NamedTensor>& state);
 

@@ -1,9 +1,9 @@
 #include "optim/optimizer.h"
 
 #include <cmath>
-#include <regex>
 
 #include "core/error.h"
+#include "core/pattern.h"
 #include "core/suggest.h"
 #include "optim/names.h"
 
@@ -46,10 +46,9 @@ void Optimizer::apply_group(const ParameterGroup& group) {
   if (group.lr_factor) check_at_least(name_, "a group's lr_factor", *group.lr_factor);
   std::regex expression;
   try {
-    expression.assign(group.match);
-  } catch (const std::regex_error& error) {
-    throw UserError(name_,
-                    fmt::format("group \"{}\" is not a regular expression: {}", group.match, error.what()));
+    expression = compile_pattern(group.match);
+  } catch (const UserError& error) {
+    throw UserError(name_, fmt::format("group: {}", error.what()));
   }
   bool matched = false;
   for (Entry& entry : entries_) {

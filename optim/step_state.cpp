@@ -1,5 +1,6 @@
 // The state of a Step as named tensors: what a checkpoint keeps of it.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <unordered_map>
 
@@ -43,6 +44,34 @@ void check_fit(const Given& given, const std::vector<NamedTensor>& targets) {
   require(missing.empty() && unexpected.empty(), "state",
           "the state was saved for another model or optimizer: {} missing ({}), {} unexpected ({})",
           missing.size(), listed(missing), unexpected.size(), listed(unexpected));
+}
+
+// Counts that no step can have come to.
+void check_counters(const std::vector<std::int64_t>& n) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  const bool counts = std::ranges::all_of(n, [](std::int64_t count) { return count >= 0 && count <= kMost; });
+  require(counts && n[1] + n[2] == n[0] && n[3] <= n[2], "state",
+          "{} is damaged: {} attempted, {} applied, {} skipped, {} in a row", kCounters, n[0], n[1], n[2],
+          n[3]);
+}
+
+// The same for the micro-batches of the step under way, of which there are at most `most`; each of `calls` is
+// a count of at most `accumulate` and its weight.
+void check_progress(std::span<const double> values, int most, int accumulate) {
+  const auto count_up_to = [](double value, double limit) {
+    return value >= 0.0 && value <= limit && value == std::floor(value);
+  };
+  require(count_up_to(values[0], most), "state", "saved after {} micro-batches of a step, this one takes {}",
+          values[0], most);
+  bool sound = values[1] > 0.0 && std::isfinite(values[1]) && count_up_to(values[2], INT32_MAX);
+  for (std::size_t i = 4; i + 1 < values.size(); i += 2) {
+    require(!count_up_to(values[i], INT32_MAX) || values[i] <= accumulate, "state",
+            "saved after {} micro-batches of a step, accumulate is {}", values[i], accumulate);
+    sound =
+        sound && count_up_to(values[i], accumulate) && values[i + 1] >= 0.0 && std::isfinite(values[i + 1]);
+  }
+  require(sound, "state", "{} is damaged: counts and weights of micro-batches are finite and not negative",
+          kAccumulation);
 }
 
 }  // namespace
@@ -206,12 +235,15 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
     for (const nn::Counter& counter : counters_) expect_count("next_counter." + counter.name, counter.next);
   }
   check_fit(given, targets);
+  check_counters(given.at(kCounters).to_vector<std::int64_t>());
   const std::vector<double> progress = given.at(kAccumulation).to_vector<double>();
+  check_progress(progress, options_.accumulate * losses(), options_.accumulate);
   std::vector<Calls> calls(calls_.size());
-  for (std::size_t i = 0; i < calls.size(); ++i) {
+  for (std::size_t i = 0; i < calls.size(); ++i)
     calls[i] = {static_cast<int>(progress[4 + 2 * i]), progress[5 + 2 * i]};
-    require(calls[i].count <= options_.accumulate, "state",
-            "saved after {} micro-batches of a step, accumulate is {}", calls[i].count, options_.accumulate);
+  if (own_scaler_) {
+    for (auto& [name, tensor] : scales) tensor = given.at(name);
+    own_scaler_->load_state(scales);  // the last that may refuse
   }
 
   Backend& backend = backend_for(buffers_.device());
@@ -250,7 +282,6 @@ void Step::load_state(const std::vector<NamedTensor>& state) {
   loaded.non_finite = static_cast<std::int32_t>(progress[2]);
   loaded.loss_sum = progress[3];
   calls_ = std::move(calls);
-  if (own_scaler_) own_scaler_->load_state(scales);
   constexpr Index kStateBytes = sizeof(StepState), kScaleBytes = sizeof(ScaleState);
   for (const Tensor& report : reports_) {
     std::memcpy(report.raw(), &loaded, sizeof(loaded));

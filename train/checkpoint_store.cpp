@@ -85,6 +85,8 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
 
 std::string CheckpointStore::name_of(std::int64_t step) { return fmt::format("{}{}", kPrefix, step); }
 
+bool CheckpointStore::is_name(std::string_view text) { return step_of(text).has_value(); }
+
 void CheckpointStore::write(const std::string& checkpoint, const std::vector<File>& files) const {
   const fs::path target = path(checkpoint), beside = name_while_writing(target.string());
   std::error_code error;

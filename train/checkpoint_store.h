@@ -32,6 +32,7 @@ class CheckpointStore {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path path(const std::string& checkpoint) const { return folder_ / checkpoint; }
   static std::string name_of(std::int64_t step);  // "step-120"
+  static bool is_name(std::string_view text);
 
   // Writes a checkpoint, replacing one of that name; on return it is durable. Throws VendorError with the
   // path and the system's reason, and leaves what there was.

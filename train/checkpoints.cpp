@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "train/build_info.h"
+#include "train/json_text.h"
 #include "train/weights.h"
 
 namespace tandem::train {
@@ -26,7 +27,8 @@ config::Json json_in(const safetensors::File& file, const char* key) {
   const auto found = file.metadata().find(key);
   require(found != file.metadata().end(), "", "{}: has no \"{}\" in its metadata; it was not saved by a run",
           file.path(), key);
-  const auto json = config::Json::parse(found->second, nullptr, false);
+  const auto json = parse_json<config::Json>(found->second, file.path(), fmt::format("its \"{}\"", key),
+                                             {.items = std::size_t{1} << 20});
   require(json.is_object(), "", "{}: its \"{}\" is damaged", file.path(), key);
   return json;
 }
@@ -50,21 +52,29 @@ config::Json to_json(const RunState& state) {
 RunState run_state_in(const safetensors::File& file) {
   const config::Json json = json_in(file, kStateKey);
   RunState state;
+  const auto count = [&](const char* key, std::int64_t least) {
+    const auto& value = json.at(key);
+    const bool sound = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
+    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", file.path(),
+            key, value.dump(), least);
+    return value.get<std::int64_t>();
+  };
   try {
-    state.epoch = json.at("epoch");
-    state.position = json.at("position");
+    state.epoch = count("epoch", 1);
+    state.position = count("position", 0);
+    state.best_epoch = count("best_epoch", 0);
+    state.diagnosed = count("diagnosed", 0);
     // A loss that is not finite is null.
     if (json.at("epoch_loss").is_number()) state.epoch_loss = json.at("epoch_loss");
     state.epoch_samples = json.at("epoch_samples");
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
-    state.best_epoch = json.at("best_epoch");
     state.best_checkpoint = json.at("best_checkpoint");
-    state.diagnosed = json.at("diagnosed");
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
   }
-  require(state.epoch >= 1 && state.position >= 0 && state.diagnosed >= 0, "",
-          "{}: its state is damaged: epoch {}, position {}", file.path(), state.epoch, state.position);
+  require(state.best_checkpoint.empty() || CheckpointStore::is_name(state.best_checkpoint), "",
+          "{}: its state is damaged: \"{}\" names no checkpoint", file.path(),
+          state.best_checkpoint.substr(0, 100));
   return state;
 }
 
@@ -131,10 +141,7 @@ config::Json Checkpoints::config_of(const std::string& checkpoint) const {
 
 RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, bool converting) {
   const safetensors::File file((store_.path(checkpoint) / kStateFile).string());
-  RunState state = run_state_in(file);
-  std::vector<optim::NamedTensor> tensors;
-  for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry));
-  step.load_state(converting ? step.converted(std::move(tensors)) : tensors);
+  RunState state = load_state(file, step, converting);
   // `best` may mean a checkpoint of a course that this run does not take.
   std::error_code error;
   if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
@@ -143,6 +150,14 @@ RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, boo
     state.best.reset();  // its weights are gone: the next evaluation takes their place
     state.best_checkpoint.clear();
   }
+  return state;
+}
+
+RunState load_state(const safetensors::File& file, optim::Step& step, bool converting) {
+  RunState state = run_state_in(file);
+  std::vector<optim::NamedTensor> tensors;
+  for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry));
+  step.load_state(converting ? step.converted(std::move(tensors)) : tensors);
   return state;
 }
 

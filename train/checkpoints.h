@@ -69,6 +69,10 @@ class Checkpoints {
   std::future<Saved> writing_;
 };
 
+// Takes a state.safetensors into a step; `converting` as in Checkpoints::load. Throws UserError, with nothing
+// changed, for a file that is no sound state of this model and optimizer.
+RunState load_state(const safetensors::File& file, optim::Step& step, bool converting);
+
 // Loads weights by name into `model`; `which` is best, last, step-N, or a file. Returns the path.
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);
 // The description of the data saved with them; throws UserError when the file has none.

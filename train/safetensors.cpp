@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace tandem::safetensors {
 
@@ -30,7 +31,7 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::size_t kMaxName = 4096;
 constexpr std::size_t kMaxRankInFile = 16;
-constexpr int kMaxDepth = 8;
+constexpr train::JsonLimits kHeaderLimits{.depth = 8, .keys = kMaxTensors + 1, .items = 1024};
 
 struct FileType {
   std::string_view name;
@@ -50,28 +51,6 @@ constexpr FileType kTypes[] = {
 const FileType* find_type(std::string_view name) {
   const auto found = std::ranges::find(kTypes, name, &FileType::name);
   return found == std::end(kTypes) ? nullptr : &*found;
-}
-
-// Parses a header; refuses deep nesting and duplicate keys, which the parser would otherwise take silently.
-json parse_header(const std::string& path, const std::string& text) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
-      require(depth < kMaxDepth, path, "the header nests deeper than {}", kMaxDepth);
-      keys.emplace_back();
-    } else if (event == json::parse_event_t::object_end || event == json::parse_event_t::array_end) {
-      keys.pop_back();
-    } else if (event == json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      require(keys.back().insert(key).second, path, "\"{}\" stands twice in the header", key.substr(0, 200));
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::exception& error) {
-    throw UserError(path, fmt::format("the header is no JSON: {}", error.what()));
-  }
 }
 
 std::uint64_t unsigned_at(const json& value, const std::string& path, const std::string& name) {
@@ -95,12 +74,13 @@ Entry parse_entry(const std::string& path, const std::string& name, const json& 
           entry.dtype.substr(0, 40));
   require(value["shape"].size() <= kMaxRankInFile, path, "tensor \"{}\" has {} axes, at most {} are allowed",
           name, value["shape"].size(), kMaxRankInFile);
-  std::uint64_t bits = type->bits;
+  std::uint64_t bits = 1;
   bool overflow = false;
   for (const json& extent : value["shape"]) {
     entry.extents.push_back(unsigned_at(extent, path, name));
     overflow |= __builtin_mul_overflow(bits, entry.extents.back(), &bits);
   }
+  overflow |= __builtin_mul_overflow(bits, type->bits, &bits);
   require(!overflow, path, "the size of tensor \"{}\" overflows 64 bits", name);
   const std::uint64_t begin = unsigned_at(value["data_offsets"][0], path, name);
   const std::uint64_t end = unsigned_at(value["data_offsets"][1], path, name);
@@ -199,9 +179,7 @@ void File::read_header() {
   read_bytes(8, text.data(), length);
   require(!text.empty() && text[0] == '{', path_,
           "the header does not begin with \"{{\": no safetensors file");
-  const json header = parse_header(path_, text);
-  require(header.size() <= kMaxTensors, path_, "{} tensors, at most {} are allowed", header.size(),
-          kMaxTensors);
+  const json header = train::parse_json<json>(text, path_, "the header", kHeaderLimits);
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
       metadata_ = parse_metadata(path_, value);

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/device_library.h"
 #include "core/error.h"
+#include "core/pattern.h"
 #include "core/random.h"
 #include "models/builder.h"
 #include "optim/registry.h"
@@ -176,7 +176,7 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
       load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (!from.freeze) return notes;
-  const int frozen = model.freeze(std::regex(*from.freeze));
+  const int frozen = model.freeze(compile_pattern(*from.freeze));
   require(frozen > 0, "",
           "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`",
           *from.freeze);

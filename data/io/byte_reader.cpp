@@ -35,7 +35,9 @@ void ByteReader::expect_payload(std::size_t bytes) const {
             left);
   } else {
     require(bytes <= left, name_,
-            "the header promises {} bytes of data, the compressed file holds at most {}", bytes, left);
+            "the header promises {} bytes of data, from a compressed file of this size at most {} are taken; "
+            "unpack it if it is sound",
+            bytes, left);
   }
 }
 
@@ -61,7 +63,7 @@ class FileReader final : public ByteReader {
     require(file_ != nullptr, name(), "cannot be opened: {}", std::strerror(errno));
     gzbuffer(file_, 1U << 17);
     exact_ = gzdirect(file_) == 1;
-    total_ = exact_ ? size : std::min<std::size_t>(size, kMaxArrayBytes) * kDeflateRatio;
+    total_ = exact_ ? size : most_unpacked(size);
   }
   ~FileReader() override {
     if (file_) gzclose(file_);
@@ -111,9 +113,12 @@ std::unique_ptr<ByteReader> open_memory(std::span<const std::byte> bytes, std::s
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit) {
   const std::string name = path.string();
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), name,
+          "is not a regular file");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   require(file != nullptr, name, "cannot be opened: {}", std::strerror(errno));
-  std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   require(!error, name, "its size cannot be read: {}", error.message());
   require(size <= limit, name, "has {} bytes, the limit is {}", size, limit);
@@ -138,6 +143,11 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
   }
   if (!line.empty()) lines.push_back(std::move(line));
   return lines;
+}
+
+std::size_t most_unpacked(std::uintmax_t packed) {
+  const std::size_t bytes = std::min<std::uintmax_t>(packed, kMaxArrayBytes);
+  return std::min(bytes * kDeflateRatio, kFreeArchiveBytes + bytes * kMaxArchiveRatio);
 }
 
 std::size_t checked_bytes(std::span<const Index> extents, std::size_t element_bytes, std::string_view where) {

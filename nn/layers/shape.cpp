@@ -26,20 +26,21 @@ Reshape::Reshape(std::vector<Index> extents) : extents_(std::move(extents)) {
   const bool valid = std::ranges::all_of(extents_, [](Index extent) { return extent > 0 || extent == -1; });
   require(valid && inferred <= 1, "reshape", "extents are positive, one may be -1, got {}",
           fmt::join(extents_, ","));
+  std::vector<Index> given = extents_;
+  std::erase(given, Index{-1});
+  given_elements_ = Shape(std::span<const Index>(given)).numel();
 }
 
 Tensor Reshape::forward(const Tensor& x) {
   require(x.rank() >= 1, "reshape", "expects [N,…], input is {}", to_string(x.shape()));
   const Index elements = x.shape().product(1, x.rank());
-  Index known = 1;
-  for (Index extent : extents_) known *= extent > 0 ? extent : 1;
   std::vector<Index> extents{x.size(0)};
   bool inferred = false;
   for (Index extent : extents_) {
     inferred |= extent == -1;
-    extents.push_back(extent > 0 ? extent : elements / known);
+    extents.push_back(extent > 0 ? extent : elements / given_elements_);
   }
-  require(inferred ? elements % known == 0 : elements == known, "reshape",
+  require(inferred ? elements % given_elements_ == 0 : elements == given_elements_, "reshape",
           "{} elements a sample do not fill [{}], input is {}", elements, fmt::join(extents_, ","),
           to_string(x.shape()));
   return reshape(x, std::move(extents));

@@ -42,6 +42,7 @@ class Reshape final : public Module {
 
  private:
   std::vector<Index> extents_;
+  Index given_elements_ = 1;  // of the extents that are given
 };
 
 struct UpsampleOptions {

@@ -126,6 +126,11 @@ TEST_CASE("damaged gzip files are refused", "[idx]") {
   // A header that promises more than the file can hold, however well it is compressed.
   write_gz(path, idx_bytes(0x08, {1000000, 1000, 100}, {}));
   CHECK_THROWS_WITH(read_idx(*open_file(path)), Contains("at most"));
+  // Zeros compress by more than any image: a little file is read, a large one is taken for a bomb.
+  write_gz(path, idx_bytes(0x08, {1000, 1000}, Bytes(1'000'000)));
+  CHECK(read_idx(*open_file(path)).numel() == 1'000'000);
+  write_gz(path, idx_bytes(0x08, {1000, 100'000}, Bytes(100'000'000)));
+  CHECK_THROWS_WITH(read_idx(*open_file(path)), Contains("at most") && Contains("unpack it"));
 }
 
 TEST_CASE("IDX files are found by the customary names", "[idx]") {

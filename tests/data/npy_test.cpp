@@ -57,6 +57,7 @@ TEST_CASE(".npy headers that are malformed, hostile or unsupported are refused",
   CHECK_THROWS_WITH(parse("O8", "(1,)", Bytes(8)), Contains("object array"));
   CHECK_THROWS_WITH(parse("<f2", "(1,)", Bytes(2)), Contains("float32"));
   CHECK_THROWS_WITH(parse("<U4", "(1,)", Bytes(16)), Contains("expected booleans, integers or floats"));
+  CHECK_THROWS_WITH(parse(std::string("<\0001", 3), "(1,)", Bytes(1)), Contains("has elements"));
   CHECK_THROWS_WITH(parse("<c8", "(1,)", Bytes(8)), Contains("expected booleans, integers or floats"));
   CHECK_THROWS_WITH(parse("<u8", "(1,)", Bytes(8, 0xff)), Contains("exceeds 63 bits"));
   CHECK_THROWS_WITH(parse_header("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}"),
@@ -82,7 +83,14 @@ TEST_CASE(".npy headers that are malformed, hostile or unsupported are refused",
                     Contains("more than"));
   CHECK_THROWS_WITH(parse_header("{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,2)}"),
                     Contains("8 axes"));
-  CHECK(parse_header("{'descr': \"|u1\", 'fortran_order': False, 'shape': (2)}").shape() == Shape{2});
+  CHECK(parse_header("{'descr': \"|u1\", 'fortran_order': False, 'shape': (2,)}").shape() == Shape{2});
+  CHECK_THROWS_WITH(parse_header("{'descr': '|u1', 'fortran_order': False, 'shape': (2)}"),
+                    Contains("expected a tuple"));
+  CHECK_THROWS_WITH(parse_header("{'descr': '|u1', 'fortran_order': False, 'shape': (02,)}"),
+                    Contains("leading zero"));
+  CHECK_THROWS_WITH(
+      parse_header(std::string("{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\0x", 57)),
+      Contains("goes on"));
 
   const Bytes good = npy_bytes(npy_header("|u1", false, "(3,)"), {1, 2, 3});
   for (std::size_t size = 0; size < good.size(); ++size) {
@@ -98,6 +106,9 @@ TEST_CASE(".npy headers that are malformed, hostile or unsupported are refused",
   Bytes version = good;
   version[6] = 4;
   CHECK_THROWS_WITH(parse(version), Contains("version 4"));
+  version[6] = 1;
+  version[7] = 1;
+  CHECK_THROWS_WITH(parse(version), Contains("version 1.1"));
   CHECK_THROWS_WITH(
       parse(npy_bytes(npy_header("|u1", false, "(3,)") + std::string(kMaxNpyHeader, ' '), {1, 2, 3}, 2)),
       Contains("limit"));

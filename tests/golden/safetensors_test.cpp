@@ -187,6 +187,13 @@ TEST_CASE("malformed files are refused with the rule they break") {
   refused(with(R"("a":)" + tensor("F32", "[2]", "[4,12]"), 12), "gap");
   const std::string deep = std::string(100'000, '[') + "1" + std::string(100'000, ']');
   refused(with("\"a\":" + deep, 0), "nests deeper");
+  refused(file_of(std::string("{}\0{", 4), 0), "NUL");
+  std::string many = "0";
+  for (int i = 0; i < 1'000'000; ++i) many += ",0";
+  refused(with(R"("a":)" + tensor("F32", "[" + many + "]", "[0,4]"), 4), "more than 1024 items");
+  // The extents are multiplied first, as the reference implementation does: no elements are no bytes.
+  CHECK(refusal(scratch, with(R"("a":)" + tensor("F64", "[4611686018427387904,0]", "[0,0]"), 0)).empty());
+  refused(with(R"("a":)" + tensor("F64", "[4611686018427387904,4,0]", "[0,0]"), 0), "overflows");
   CHECK_THROWS_AS(File(scratch.folder.string()), UserError);
   CHECK_THROWS_AS(File(scratch.path("absent")), UserError);
 }

@@ -144,6 +144,7 @@ TEST_CASE("pooling, flattening, reshaping and resizing give their shapes") {
   CHECK(Reshape({12, -1})(x).shape() == Shape{2, 12, 12});
   CHECK(Reshape({12, -1})(Tensor::zeros({0, 6, 8, 3})).shape() == Shape{0, 12, 12});
   CHECK_THROWS_AS(Reshape({-1, -1}), UserError);
+  CHECK_THROWS_WITH(Reshape({1 << 24, 1 << 24, 1 << 24, -1}), Catch::Contains("64 bits"));
   CHECK_THROWS_WITH(Reshape({7, -1})(x), Catch::Contains("[reshape]") && Catch::Contains("144"));
   CHECK(Upsample({.size = std::array<Index, 2>{3, 5}})(x).shape() == Shape{2, 3, 5, 3});
   CHECK(Upsample({.scale = std::array{2.0, 1.5}, .mode = ResizeMode::bilinear})(x).shape() ==

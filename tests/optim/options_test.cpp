@@ -62,7 +62,7 @@ TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
   CHECK_THAT(
       message("sgd", {.groups = {{.match = "fc_wieght"}}}),
       Catch::Contains("group \"fc_wieght\" matches none of 5 parameters") && Catch::Contains("fc_weight"));
-  CHECK_THAT(message("sgd", {.groups = {{.match = "(fc"}}}), Catch::Contains("is not a regular expression"));
+  CHECK_THAT(message("sgd", {.groups = {{.match = "(fc"}}}), Catch::Contains("is no regular expression"));
   CHECK_THAT(message("sgd", {.groups = {{.match = "fc", .weight_decay = -1.0}}}),
              Catch::Contains("weight_decay"));
   CHECK_THAT(message_of([] { optim::Sgd({}, {}); }), Catch::Contains("there are no parameters"));

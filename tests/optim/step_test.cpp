@@ -393,6 +393,35 @@ TEST_CASE("a state that does not fit is refused before anything changes", "[opti
   CHECK(same_bits(values_of((*toy)[0].value()), before));
 }
 
+TEST_CASE("a state with values that no run comes to is refused before anything changes", "[optim]") {
+  const auto toy = weight_and_bias();
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.1, .momentum = 0.9});
+  optim::Step step(*toy, {&sgd});
+  const auto sound = snapshot(step);
+  const auto refused = [&](const std::string& damaged, const Tensor& values) {
+    auto state = sound;
+    for (auto& [name, tensor] : state) {
+      if (name == "master.weight") tensor = Tensor::full(tensor.shape(), 7.0);
+      if (name == damaged) tensor = values;
+    }
+    const Values before = values_of((*toy)[0].value());
+    CHECK_THAT(message_of([&] { step.load_state(state); }),
+               Catch::Contains("damaged") || Catch::Contains("after"));
+    CHECK(same_bits(values_of((*toy)[0].value()), before));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  refused("step.counters", Tensor::from(std::vector<std::int64_t>{-1, 0, -1, 0}, {4}));
+  refused("step.counters", Tensor::from(std::vector<std::int64_t>{5, 2, 2, 0}, {4}));
+  refused("step.accumulation", Tensor::from(std::vector<double>{0, nan, 0, 0, 0, 0}, {6}));
+  refused("step.accumulation", Tensor::from(std::vector<double>{1e300, 1, 0, 0, 0, 0}, {6}));
+  refused("step.accumulation", Tensor::from(std::vector<double>{0, 1, 0, 0, nan, 0}, {6}));
+  refused("scaler.values", Tensor::from(std::vector<double>{nan, 1, 0, 0, 0, 0}, {6}));
+  refused("scaler.values", Tensor::from(std::vector<double>{0, 1, 0, 0, 0, 0}, {6}));
+  refused("scaler.counters",
+          Tensor::from(std::vector<std::int64_t>{0, std::int64_t{1} << 40, 0, 0, 0, 0, 0, 0}, {8}));
+  step.load_state(sound);
+}
+
 TEST_CASE("learning rates come from a window that moves with the applied steps", "[optim]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters());

@@ -191,7 +191,8 @@ TEST_CASE("a bad arm is refused before anything is made", "[program][compare]") 
     CHECK_THAT(outcome.err, Contains(text));
   };
   refused(R"(["fp32", "amp_fq16"])", "compare.arms.1: no precision is named \"amp_fq16\"; did you mean");
-  refused(R"(["fp32", {"precision": "amp_fp16", "scalar": "none"}])", "precision.scalar: unknown key");
+  refused(R"(["fp32", {"precision": "amp_fp16", "scalar": "none"}])",
+          "compare.arms.1.scalar: unknown key; did you mean scaler?");
   refused(R"(["fp32", "fp32"])", "compare.arms.1: a second arm is named fp32");
   refused(R"(["amp_bf16"])", "has no \"fp32\"");
   refused(R"(["fp32", 3])", "expected the name of a precision or an object");

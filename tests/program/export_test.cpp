@@ -51,7 +51,7 @@ void check_same(const Tensor& a, const Tensor& b) {
 TEST_CASE("export writes the weights of a run under torchvision's names", "[program]") {
   const TemporaryDirectory directory;
   train(directory, kResNet);
-  const File saved(directory.path() / "run/checkpoints/last.safetensors");
+  const File saved((newest_checkpoint(directory.path() / "run") / "weights.safetensors").string());
 
   const Outcome outcome = exported(directory, {"run", "--format", "safetensors", "--weights", "last"});
   INFO(outcome.err);
@@ -69,8 +69,8 @@ TEST_CASE("export writes the weights of a run under torchvision's names", "[prog
   CHECK(file.find("bn1.num_batches_tracked")->dtype == "I64");
   CHECK(file.read("bn1.num_batches_tracked").to_vector<std::int64_t>() == std::vector<std::int64_t>{3});
 
-  REQUIRE(exported(directory,
-                   {"run", "--format=npz", "--weights=run/checkpoints/last.safetensors", "--out=weights.npz"})
+  REQUIRE(exported(directory, {"run", "--format=npz", "--weights=run/checkpoints/step-3/weights.safetensors",
+                               "--out=weights.npz"})
               .exit_code == 0);
   const auto arrays =
       tandem::datasets::read_npz(directory.path() / "weights.npz", [](const std::string&) { return true; });

@@ -62,6 +62,7 @@ TEST_CASE("what is no JSON is refused with its line", "[config]") {
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 1e999}"); }), Contains("a.json:1"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 18446744073709551615}"); }), Contains("too large"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": \"\xff\"}"); }), Contains("not valid JSON"));
+  CHECK_THAT(user_error_of([] { parsed(std::string("{}\0{\"zq\": 1}", 11)); }), Contains("NUL"));
   CHECK_NOTHROW(parsed("{\"a\": /* one */ 1} // end"));
 }
 
@@ -83,6 +84,37 @@ TEST_CASE("depth and size have limits", "[config]") {
   const std::string large = directory.write("large.json", std::string(kMaxBytes + 1, ' '));
   CHECK_THAT(user_error_of([&] { load(large); }), Contains("16 MiB"));
   CHECK_THAT(user_error_of([&] { load(directory.path() / "none.json"); }), Contains("no such file"));
+}
+
+TEST_CASE("many keys and many mistakes take no time", "[config]") {
+  std::string keys = "{\"k0\": 0";
+  for (std::size_t i = 1; i < kMaxKeys; ++i) keys += fmt::format(", \"k{}\": 0", i);
+  CHECK_NOTHROW(parsed(keys + "}"));
+  CHECK_THAT(user_error_of([&] { parsed(keys + ", \"x\": 0}"); }), Contains("more than 1000 keys"));
+  const TemporaryDirectory directory;
+  CHECK(problems_of(directory.write("keys.json", keys + "}")).size() == kMaxProblems);
+  std::string layers = R"({"model": {"layers": [{"zq": 1})";
+  for (int i = 0; i < 100'000; ++i) layers += R"(, {"zq": 1})";
+  CHECK(problems_of(directory.write("layers.json", layers + "]}}")).size() == kMaxProblems);
+  const std::string long_key(1 << 20, 'k');
+  CHECK_THAT(error_of("{\"" + long_key + "\": 1}"), Contains("unknown key; known here"));
+}
+
+TEST_CASE("the keys of an arm are checked", "[config]") {
+  const auto with = [](const std::string& arm) {
+    return error_of(kSmall, {"compare.arms=[\"fp32\", " + arm + "]"});
+  };
+  CHECK(with(R"({"name": "a", "precision": "amp_fp16", "scaler": {"static": 64}})").empty());
+  CHECK_THAT(with(R"({"name": "a", "scalar": "none"})"),
+             Contains("compare.arms.1.scalar: unknown key; did you mean scaler?"));
+  CHECK_THAT(with(R"({"precision": {"dtypes": "fp16"}})"),
+             Contains("compare.arms.1.precision.dtypes: unknown key"));
+}
+
+TEST_CASE("an override is UTF-8", "[config]") {
+  CHECK_THAT(error_of(kSmall, {"name=\xff"}), Contains("not valid UTF-8"));
+  CHECK_THAT(error_of(kSmall, {"precision.layers.\xff=fp32"}), Contains("not valid UTF-8"));
+  CHECK(loaded(kSmall, {"name=größer"}).config.name == "größer");
 }
 
 TEST_CASE("an unknown key is named with line, place and the nearest one", "[config]") {

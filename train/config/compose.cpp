@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/suggest.h"
@@ -171,6 +172,20 @@ Value value_of(const std::string& text, const Origin& origin) {
   }
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+// As a JSON string, with U+FFFD for what is no UTF-8.
+std::string printed(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::vector<std::string> shipped_directories() {
@@ -230,6 +245,8 @@ Value read_with_bases(const std::string& path) {
 }
 
 void apply_override(Value& root, const std::string& argument, const Schema& schema) {
+  if (!is_utf8(argument))
+    throw UserError("", fmt::format("command line: {}: not valid UTF-8", printed(argument)));
   Origin origin;
   origin.layer = Layer::command_line;
   const char sign = argument.empty() ? '\0' : argument.front();

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 
 #include "core/error.h"
+#include "core/pattern.h"
 #include "train/config/compose.h"
 #include "train/config/precision.h"
 
@@ -90,6 +90,7 @@ class CrossChecks {
     check(!optimizer.nesterov || optimizer.name != "sgd" ||
               (optimizer.momentum.value_or(0.0) > 0.0 && optimizer.dampening == 0.0),
           "optimizer.nesterov", "needs momentum > 0 and dampening 0");
+    arms();
     const std::string& dir = config_.run_dir;
     check(!dir.empty(), "run_dir", "expected a path");
     return std::move(problems_);
@@ -98,6 +99,29 @@ class CrossChecks {
  private:
   void check(bool holds, const std::string& path, std::string what) {
     if (!holds) problems_.push_back({origin_at(root_, path), path, std::move(what)});
+  }
+
+  // An arm that is an object holds keys of `precision`, beside its name and the precision it starts from.
+  void arms() {
+    const Value* const compare = root_.find("compare");
+    const Value* const arms = compare ? compare->find("arms") : nullptr;
+    for (std::size_t i = 0; arms && i < arms->items.size(); ++i) {
+      Value arm = arms->items[i];
+      if (!arm.is(Value::Kind::object)) continue;
+      const std::string path = fmt::format("compare.arms.{}", i);
+      if (Value* start = arm.find("precision"); start && start->is(Value::Kind::object))
+        keys_of_precision(*start, joined(path, "precision"));
+      arm.erase("name");
+      arm.erase("precision");
+      keys_of_precision(arm, path);
+    }
+  }
+
+  void keys_of_precision(Value& object, const std::string& path) {
+    for (Problem& problem : validate(PrecisionConfig::schema(), object)) {
+      problem.path = joined(path, problem.path);
+      problems_.push_back(std::move(problem));
+    }
   }
 
   // The library knows what contradicts what; its tag, "[scaler] …", says which part is meant.
@@ -114,9 +138,9 @@ class CrossChecks {
 
   void regex(const std::string& path, const std::string& pattern) {
     try {
-      const std::regex compiled(pattern);
-    } catch (const std::regex_error& error) {
-      check(false, path, fmt::format("\"{}\" is no regular expression: {}", pattern, error.what()));
+      compile_pattern(pattern);
+    } catch (const UserError& error) {
+      check(false, path, error.what());
     }
   }
 

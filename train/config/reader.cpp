@@ -92,6 +92,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (const Value* first = open_.back()->find(name))
       fail(position_.line, fmt::format("{}: duplicate key; first given on line {}", joined(path(), name),
                                        first->origin.line));
+    if (open_.back()->members.size() >= kMaxKeys)
+      fail(position_.line, fmt::format("{}: more than {} keys in one object", path(), kMaxKeys));
     // The placeholder keeps the key's own line for messages about the key.
     open_.back()->members.push_back({std::move(name), make(Value::Kind::null, position_.line)});
     return true;
@@ -178,6 +180,9 @@ Value parse(std::string_view text, const Origin& origin) {
           text.size(), kMaxBytes >> 20);
   LineCounter::Position position;
   Builder builder(origin, position);
+  // The parser takes a NUL for the end of the text.
+  require(text.find('\0') == std::string_view::npos, "", "{}: not valid JSON: it holds a NUL byte",
+          origin.place());
   nlohmann::json::sax_parse(LineCounter(text.data(), &position),
                             LineCounter(text.data() + text.size(), &position), &builder,
                             nlohmann::json::input_format_t::json, true, true);

@@ -12,6 +12,8 @@ namespace tandem::config {
 
 namespace {
 
+constexpr std::size_t kLongestKey = 256;  // nothing longer is a key that was mistyped
+
 // Keys and strings of a user's file are shown on one line, whatever they hold.
 std::string printable(std::string_view text) {
   std::string shown;
@@ -67,6 +69,7 @@ class Validator {
     const std::string name = name_of_variant(schema, object);
     drop_leftovers(schema, object, name);
     for (auto& [member, value] : object.members) {
+      if (full()) return;
       const Key* key = schema.find(member, name);
       const std::string member_path = joined(path, printable(member));
       if (!key) {
@@ -87,7 +90,10 @@ class Validator {
   }
 
  private:
+  bool full() const { return problems.size() >= kMaxProblems; }
+
   void check(const Type& type, Value& value, const std::string& path) {
+    if (full()) return;
     if (value.is(Value::Kind::null) && type.nullable) return;
     if (value.is(Value::Kind::string) && !type.keyword.empty() && value.text == type.keyword) return;
     if (!matches_kind(type, value)) return mistyped(type, value, path);
@@ -187,6 +193,8 @@ class Validator {
     std::string best;
     const Key* best_key = nullptr;
     int best_distance = 3;
+    if (member.size() > kLongestKey)
+      return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
     for (const auto& [listed, key] : list_keys(root_)) {
       const int distance = edit_distance(member, key->name);
       if (distance < best_distance && distance * 3 <= static_cast<int>(key->name.size())) {
@@ -212,6 +220,7 @@ class Validator {
   }
 
   void report(const Value& value, const std::string& path, std::string what) {
+    if (full()) return;
     problems.push_back({value.origin, path, std::move(what)});
   }
 

@@ -8,6 +8,8 @@
 
 namespace tandem::config {
 
+inline constexpr std::size_t kMaxProblems = 100;  // of one configuration; more would tell nobody anything
+
 struct Problem {
   Origin origin;
   std::string path;  // "data.augment.0.size"
@@ -17,8 +19,9 @@ struct Problem {
   std::string text() const;
 };
 
-// All problems, in the order of the file; empty when `root` can be bound. Keys that a lower layer gave for
-// another "name" (momentum of an sgd below, adam above) are dropped from `root`, not reported.
+// All problems, in the order of the file, but no more than kMaxProblems; empty when `root` can be bound. Keys
+// that a lower layer gave for another "name" (momentum of an sgd below, adam above) are dropped from `root`,
+// not reported.
 std::vector<Problem> validate(const Schema& schema, Value& root);
 
 // Every key below a schema, with its path; list items and map entries are written "[]" and "*".

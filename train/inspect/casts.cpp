@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <regex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,6 +10,7 @@
 #include "autograd/node.h"
 #include "autograd/observers.h"
 #include "core/allocator.h"
+#include "core/pattern.h"
 #include "models/summary.h"
 
 namespace tandem::inspect {
@@ -27,7 +27,7 @@ class Reasons {
  public:
   explicit Reasons(const amp::Precision& precision) : precision_(precision) {
     for (const amp::LayerRule& rule : precision.layers)
-      layers_.emplace_back(rule.match, std::regex(rule.match));
+      layers_.emplace_back(rule.match, compile_pattern(rule.match));
   }
 
   std::string of(const OpInfo& info, const std::string& layer) const {

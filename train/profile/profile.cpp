@@ -75,7 +75,7 @@ class Totals {
       if (key.part_of) {
         auto& parts = row(key.part_of, key.direction, key.part_of_shapes).parts;
         auto part = std::ranges::find_if(
-            parts, [&](const OpCost& p) { return p.op == key.op->name && p.shapes == key.shapes; });
+            parts, [&key = key](const OpCost& p) { return p.op == key.op->name && p.shapes == key.shapes; });
         if (part == parts.end())
           part = parts.insert(parts.end(),
                               {.op = key.op->name, .direction = key.direction, .shapes = key.shapes});

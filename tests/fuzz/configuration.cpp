@@ -1,0 +1,39 @@
+#include "tests/fuzz/configuration.h"
+
+#include "data/registry.h"
+#include "models/builder.h"
+#include "tests/fuzz/target.h"
+#include "train/config/reader.h"
+#include "train/setup.h"
+#include "train/task.h"
+
+namespace tandem::fuzz {
+
+void build(const config::Loaded& loaded) {
+  const config::Config& config = loaded.config;
+  train::DataDescription data;
+  data.info = {.name = "fuzz",
+               .dtype = DType::u8,
+               .sample_shape = {16, 16, 1},
+               .classes = 10,
+               .class_names = {},
+               .statistics = {{0.5F}, {0.25F}}};
+  const datasets::Pipeline pipeline =
+      datasets::training_pipeline(train::without_samples(data), train::augmentations(config));
+  const nn::ModulePtr model = train::make_model(loaded, data, pipeline.output_shape());
+  const auto precision = train::make_plan(loaded, *model);
+  const auto task = train::make_task(config, models::output_shape(*model, pipeline.output_shape()));
+  const auto optimizer = train::make_optimizer(config, *model);
+  const optim::Step step(
+      *model, {optimizer.get()},
+      train::step_options(config, train::make_schedule(config, 1000, 1000 * config.epochs)));
+}
+
+void check_round_trip(const config::Loaded& loaded) {
+  const config::Json resolved = config::resolved(loaded.config);
+  const std::string text = resolved.dump(1);
+  const config::Loaded again = config::load(file_of(std::as_bytes(std::span(text))));
+  expect(config::resolved(again.config) == resolved, "a resolved configuration resolves to another one");
+}
+
+}  // namespace tandem::fuzz

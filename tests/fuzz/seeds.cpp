@@ -1,0 +1,132 @@
+// fuzz_seeds FOLDER: writes small valid inputs of every kind to FOLDER/<target>, for the fuzzer to start
+// from.
+#include <fmt/core.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "tests/data/files.h"
+#include "tests/fuzz/small_run.h"
+#include "train/checkpoints.h"
+#include "train/config/compose.h"
+#include "train/config/load.h"
+#include "train/safetensors.h"
+
+using namespace tandem;
+using namespace tandem::datasets::testing;
+
+namespace {
+
+Bytes bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+
+Bytes behind(std::uint8_t first, Bytes bytes) {
+  bytes.insert(bytes.begin(), first);
+  return bytes;
+}
+
+void arrays(const fs::path& folder) {
+  for (const std::uint8_t type : {0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e}) {
+    const std::size_t element = type < 0x0b ? 1 : type == 0x0b ? 2 : type == 0x0e ? 8 : 4;
+    write_file(folder / "idx" / fmt::format("type-{:02x}", type),
+               idx_bytes(type, {2, 3}, random_bytes(6 * element, type)));
+  }
+  write_gz(folder / "idx/gz", idx_bytes(0x08, {4, 5}, random_bytes(20, 1)));
+  for (const int kind : {0, 1}) {
+    Bytes record = random_bytes(static_cast<std::size_t>(3073 + kind), 2);
+    record[0] = record[1] = 5;
+    write_file(folder / "cifar" / fmt::format("kind-{}", kind),
+               behind(static_cast<std::uint8_t>(kind), record));
+  }
+  int version = 0;
+  for (const std::string descr : {"|u1", "|b1", "|i1", "<i2", ">u4", "<i8", "<f4", ">f4", "<f8"}) {
+    const auto element = static_cast<std::size_t>(descr[2] - '0');
+    write_file(folder / "npy" / fmt::format("{}-{}", descr.substr(1), descr[0] == '>'),
+               npy_bytes(npy_header(descr, version % 2 == 0, "(2, 3)"), random_bytes(6 * element, 3),
+                         1 + version % 3));
+    ++version;
+  }
+  write_zip(folder / "npy/zip", {{"x.npy", npy_bytes(npy_header("|u1", false, "(2, 3)"), random_bytes(6, 4))},
+                                 {"y.npy", npy_bytes(npy_header("|u1", false, "(2,)"), {0, 1})}});
+}
+
+void images(const fs::path& folder) {
+  for (const int channels : {1, 3, 4}) {
+    const Bytes pixels = random_bytes(static_cast<std::size_t>(8 * 8 * channels), 5);
+    for (const bool progressive : {false, true})
+      write_file(folder / "image" / fmt::format("jpeg-{}-{}", channels, progressive),
+                 jpeg_bytes({8, 8, channels, 60, progressive}, pixels));
+  }
+  for (const int type : {0, 2, 3, 4, 6}) {
+    const std::size_t channels = type == 2 ? 3 : type == 4 ? 2 : type == 6 ? 4 : 1;
+    Bytes rows = random_bytes(5 * 4 * channels, 6);
+    if (type == 3)
+      for (auto& index : rows) index %= 4;
+    write_file(folder / "image" / fmt::format("png-{}", type),
+               png_bytes({.width = 5, .height = 4, .color_type = type, .interlaced = type % 3 == 0}, rows));
+  }
+}
+
+void tensors(const fs::path& folder) {
+  const fs::path to = folder / "safetensors";
+  fs::create_directories(to);
+  safetensors::write(to / "none", {}, {{"format", "pt"}});
+  safetensors::write(to / "scalar", {{"x", Tensor::scalar(1.0)}});
+  std::vector<safetensors::NamedTensor> all;
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean})
+    all.emplace_back(std::string(name_of(dtype)), Tensor::zeros({2, 1}, {.dtype = dtype}));
+  all.emplace_back("empty", Tensor::zeros({0, 3}));
+  safetensors::write(to / "all", all);
+}
+
+void states(const fs::path& folder) {
+  fs::create_directories(folder / "run/checkpoints");
+  std::ofstream(folder / "run/config.json") << "{}";
+  const auto directory = train::RunDirectory::open(folder / "run");
+  train::Checkpoints checkpoints(directory, 2, {}, config::Json::object());
+  fuzz::SmallRun run;
+  for (const std::string name : {"fresh", "accumulating", "stepped"}) {
+    if (name != "fresh") run.backward();
+    if (run.step->ready()) run.step->apply();
+    checkpoints.take_weights(*run.model, 1, run.step->attempted());
+    checkpoints.save(*run.step, {.epoch = 2, .position = 4, .best = 0.5, .best_epoch = 1}, true);
+    const fs::path saved = checkpoints.finish()->path;
+    write_file(folder / "checkpoint" / name, read_bytes((saved / "state.safetensors").string()));
+  }
+  fs::remove_all(folder / "run");
+}
+
+void configurations(const fs::path& folder) {
+  for (const std::string& name : config::shipped_names()) {
+    write_file(folder / "config" / name, read_bytes(config::find_config(name)));
+    const std::string resolved = config::resolved(config::load(name).config).dump();
+    write_file(folder / "config" / (name + "-resolved"), bytes_of(resolved));
+  }
+  int number = 0;
+  for (const std::string lines :
+       {"data.batch_size=16\nema={}\nclip_norm=1", "precision=amp_fp16\nprecision.scaler.static=64",
+        "+data.augment=\"horizontal_flip\"\n+data.augment={\"name\":\"cutout\",\"size\":8}",
+        "model={\"layers\":[{\"type\":\"flatten\"},{\"type\":\"linear\",\"out_features\":10}]}\nmodel.layers."
+        "1.bias=false",
+        "~schedule\noptimizer.name=adamw\noptimizer.groups=[{\"match\":\"bias\",\"weight_decay\":0}]",
+        "precision.layers={\"fc.*\":\"fp32\"}\nprecision.level=O2\nprecision.dtype=bf16",
+        "epochs=1e1\nseed=7\nname=\"x\""})
+    write_file(folder / "overrides" / fmt::format("{}", number++), behind('\0', bytes_of(lines)));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    fmt::print(stderr, "usage: fuzz_seeds FOLDER\n");
+    return 2;
+  }
+  const fs::path folder = arguments[1];
+  arrays(folder);
+  images(folder);
+  tensors(folder);
+  states(folder);
+  configurations(folder);
+  return 0;
+}
