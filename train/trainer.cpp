@@ -219,7 +219,11 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   } catch (const std::exception& error) {
     session.result.status = TrainStatus::failed;
     session.log.error(error.what());
-    end(session);
+    try {
+      end(session);
+    } catch (const std::exception& later) {
+      session.log.error(later.what());  // the first error is the one to tell
+    }
     throw;
   }
   check_outcome(session);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// RUN/exports/best.onnx, after the name of the weights.
+// RUN/exports/best.onnx, after what was asked for.
 std::string standard_path(const train::RunDirectory& run, const std::string& weights, const char* format) {
   const fs::path folder = run.path() / "exports";
   std::error_code error;
@@ -39,7 +39,7 @@ int export_weights(const ExportArguments& arguments) {
   train::load_run_weights(run, which, *model);
   const exporting::ExportRequest request{
       .format = format,
-      .path = arguments.out.empty() ? standard_path(run, weights, name_of(format)) : arguments.out,
+      .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
       .sample = pipeline.output_shape(),
       .metadata = exporting::preprocessing(data, pipeline, datasets::evaluation_transforms(augment))};
   exporting::write_export(*model, request);
