@@ -598,16 +598,9 @@ void Trainer::conclude_save(Session& session) {
     const auto saved = session.checkpoints.finish();
     if (!saved) return;
     session.metrics.write_checkpoint(saved->step, saved->path);
-    session.result.newest_checkpoint = saved->path;
     session.save_error.clear();
   } catch (const std::exception& error) {
-    const std::string last = session.result.newest_checkpoint;
-    const std::string what = fmt::format(
-        "{}; {}. When there is room again the run goes on from there: tandem train {}", error.what(),
-        last.empty() ? "no checkpoint was saved since this process began"
-                     : "the newest checkpoint is " + last,
-        session.directory.path().string());
-    if (!goes_on_without_saving(config_)) throw VendorError("", what);
+    if (!goes_on_without_saving(config_)) throw;
     session.save_error = error.what();
     session.warn(fmt::format("the checkpoint was not saved: {}; training goes on (checkpoint.on_save_error)",
                              error.what()));

@@ -51,7 +51,6 @@ struct TrainResult {
   std::int64_t best_epoch = 0;
   std::int64_t steps = 0;
   double wall_s = 0.0, train_s = 0.0;
-  std::string newest_checkpoint;  // path; empty when nothing was saved
 };
 
 class Trainer {

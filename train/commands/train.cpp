@@ -63,7 +63,15 @@ int train(const TrainArguments& arguments) {
                              : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name,
                                                            config::resolved(loaded.config).dump(2) + "\n");
   const std::string run = directory.path().string();
-  const train::TrainResult result = trainer.run(directory, command_line(arguments), stop);
+  const train::TrainResult result = [&] {
+    try {
+      return trainer.run(directory, command_line(arguments), stop);
+    } catch (const VendorError& error) {
+      throw VendorError("",
+                        fmt::format("{}\nThe run goes on from its newest checkpoint with: tandem train {}",
+                                    error.what(), run));
+    }
+  }();
   switch (result.status) {
     case train::TrainStatus::failed:
       fmt::print(stderr, "tandem: {}\nRun directory: {}\n", result.failure, run);
