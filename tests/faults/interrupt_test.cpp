@@ -74,9 +74,7 @@ TEST_CASE("a file system that is full costs no checkpoint", "[faults]") {
   const Outcome full = tandem_in(directory, quiet_run("disk/run", settings));
   INFO(full.err);
   CHECK(full.exit_code == 1);
-  CHECK_THAT(full.err, Contains("No space left on device") &&
-                           Contains("the newest checkpoint is disk/run/") &&
-                           Contains("tandem train disk/run"));
+  CHECK_THAT(full.err, Contains("No space left on device") && Contains("tandem train disk/run"));
   REQUIRE(::mount("tandem-test", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m") == 0);
   const Outcome outcome = tandem_in(directory, {"train", "disk/run", "--quiet"});
   INFO(outcome.err);
