@@ -28,9 +28,9 @@ inline std::vector<std::string> small_run(const std::string& run, const std::vec
   return quiet_run(run, settings);
 }
 
-// A run of many steps, some of them skipped, in accumulations of two, that takes a second or two.
+// A run of many steps, some of them skipped, in accumulations of two, that takes some seconds.
 inline std::vector<std::string> long_run(const std::string& run) {
-  return quiet_run(run, {"epochs=150", "data.batch_size=50", "checkpoint.every_steps=4", "precision=amp_fp16",
+  return quiet_run(run, {"epochs=400", "data.batch_size=50", "checkpoint.every_steps=4", "precision=amp_fp16",
                          "model.dropout=0.1", "accumulate=2", "ema={\"decay\": 0.99}",
                          R"(precision.scaler={"initial": 65536, "interval": 7})"});
 }
