@@ -69,13 +69,19 @@ config::Json json_of(const std::string& path) {
   return config::Json::parse(file, nullptr, false);
 }
 
+// A text of an event; "" when it has none of that name, or is no event.
+std::string text_in(const nlohmann::json& event, const char* name) {
+  if (!event.is_object() || !event.contains(name) || !event[name].is_string()) return {};
+  return event[name].get<std::string>();
+}
+
 // The status of the last end event; "" when there is none.
 std::string last_status(const RunDirectory& run) {
   std::ifstream file(run.metrics());
   std::string status;
   for (std::string line; std::getline(file, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.value("event", "") == "end") status = event.value("status", "");
+    if (text_in(event, "event") == "end") status = text_in(event, "status");
   }
   return status;
 }
@@ -178,7 +184,7 @@ void forget_later_metrics(const std::string& path, std::int64_t step, bool evalu
   for (std::string line; std::getline(file, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
     const bool whole = event.is_object() && !file.eof();
-    const std::string kind = whole ? event.value("event", "") : "";
+    const std::string kind = text_in(event, "event");
     const std::int64_t at = whole && event.contains("step") && event["step"].is_number_integer()
                                 ? event["step"].get<std::int64_t>()
                                 : 0;

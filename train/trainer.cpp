@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "amp/gradient_histogram.h"
 #include "autograd/engine.h"
@@ -106,6 +107,8 @@ struct Trainer::Session {
   double epoch_seconds = 0.0;
   double own_samples = 0.0;  // of the epoch, that this process has served
   std::string save_error;    // of the last save; empty when it went well
+  // Before the best figure whose checkpoint is under way: what is best if that cannot be saved.
+  std::optional<RunState> before_best;
 };
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
@@ -548,6 +551,8 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     const double value = metric(session.result.metrics, key);
     const bool greater = task_->greater_is_better(key);
     if (!session.state.best || (greater ? value > *session.state.best : value < *session.state.best)) {
+      conclude_save(session);
+      session.before_best = session.state;
       session.state.best = value;
       session.state.best_epoch = epoch;
       best = true;
@@ -599,9 +604,15 @@ void Trainer::conclude_save(Session& session) {
     if (!saved) return;
     session.metrics.write_checkpoint(saved->step, saved->path);
     session.save_error.clear();
+    session.before_best.reset();
   } catch (const std::exception& error) {
     if (!goes_on_without_saving(config_)) throw;
     session.save_error = error.what();
+    if (const auto before = std::exchange(session.before_best, {})) {
+      session.state.best = before->best;
+      session.state.best_epoch = before->best_epoch;
+      session.state.best_checkpoint = before->best_checkpoint;
+    }
     session.warn(fmt::format("the checkpoint was not saved: {}; training goes on (checkpoint.on_save_error)",
                              error.what()));
   }
