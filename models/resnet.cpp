@@ -9,6 +9,7 @@ namespace {
 
 using nn::BatchNorm;
 using nn::Conv2d;
+using nn::conv_norm;
 using nn::WeightInit;
 
 std::shared_ptr<Conv2d> convolution(Index in, Index out, Index kernel, Index stride) {
@@ -26,16 +27,22 @@ std::shared_ptr<BatchNorm> normalisation(Index channels, bool relu, bool zero_ga
 }
 
 // nullptr where the shapes agree already, and for option A.
-std::shared_ptr<nn::Sequential> new_projection(Index in, Index out, const BlockOptions& options) {
+std::shared_ptr<Projection> new_projection(Index in, Index out, const BlockOptions& options) {
   if (options.shortcut == ResNetShortcut::padding || (options.stride == 1 && in == out)) return nullptr;
-  auto projection = std::make_shared<nn::Sequential>();
-  projection->add(convolution(in, out, 1, options.stride)).add(normalisation(out, false));
-  return projection;
+  return std::make_shared<Projection>(in, out, options.stride);
 }
 
 }  // namespace
 
-Shortcut::Shortcut(std::shared_ptr<nn::Sequential> projection, Index in_channels, Index out_channels,
+Projection::Projection(Index in_channels, Index out_channels, Index stride)
+    : conv_(add_child("0", convolution(in_channels, out_channels, 1, stride))),
+      norm_(add_child("1", normalisation(out_channels, false))) {}
+
+Tensor Projection::forward(const Tensor& x) { return conv_norm(*conv_, *norm_, x); }
+
+std::string Projection::describe() const { return "Projection"; }
+
+Shortcut::Shortcut(std::shared_ptr<Projection> projection, Index in_channels, Index out_channels,
                    Index stride)
     : projection_(std::move(projection)),
       in_channels_(in_channels),
@@ -69,8 +76,8 @@ BasicBlock::BasicBlock(Index in_channels, Index channels, const BlockOptions& op
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
-  const Tensor branch = (*conv2_)((*bn1_)((*conv1_)(x)));
-  return (*bn2_)(branch, shortcut_(x));
+  const Tensor inner = conv_norm(*conv1_, *bn1_, x);
+  return conv_norm(*conv2_, *bn2_, inner, shortcut_(x));
 }
 
 std::string BasicBlock::describe() const { return "BasicBlock"; }
@@ -89,8 +96,8 @@ Bottleneck::Bottleneck(Index in_channels, Index channels, const BlockOptions& op
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
-  const Tensor branch = (*conv3_)((*bn2_)((*conv2_)((*bn1_)((*conv1_)(x)))));
-  return (*bn3_)(branch, shortcut_(x));
+  const Tensor inner = conv_norm(*conv2_, *bn2_, conv_norm(*conv1_, *bn1_, x));
+  return conv_norm(*conv3_, *bn3_, inner, shortcut_(x));
 }
 
 std::string Bottleneck::describe() const { return "Bottleneck"; }
@@ -138,7 +145,7 @@ std::shared_ptr<nn::Sequential> ResNet::new_stage(Index channels, int blocks, bo
 }
 
 Tensor ResNet::forward(const Tensor& x) {
-  Tensor y = (*bn1_)((*conv1_)(x));
+  Tensor y = conv_norm(*conv1_, *bn1_, x);
   if (maxpool_) y = (*maxpool_)(y);
   for (const auto& stage : stages_) y = (*stage)(y);
   return (*fc_)(global_avg_pool2d(y));

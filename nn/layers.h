@@ -4,6 +4,7 @@
 #include "nn/layers/activation.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/conv.h"
+#include "nn/layers/conv_norm.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"

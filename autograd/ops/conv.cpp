@@ -98,8 +98,14 @@ Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const 
   const Shape shape = conv_shape(info, in.x, in.filter, options);
   check_bias(info, in.bias, in.filter.size(0));
   const Tensor y = context.empty(shape);
-  context.backend.conv2d(in.x, in.filter, in.bias, y, options);
   saved = {in.x, in.filter};
+  if (sums.wanted() && !in.bias.defined()) {
+    if (const Tensor given = context.backend.conv2d_with_sums(in.x, in.filter, y, options); given.defined()) {
+      sums.set(given);
+      return {y};
+    }
+  }
+  context.backend.conv2d(in.x, in.filter, in.bias, y, options);
   return {y};
 }
 
@@ -224,8 +230,10 @@ ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Out& dy,
 
 }  // namespace ops
 
-Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Conv2dOptions& options) {
-  return apply(ops::Conv2d{options}, {x, filter, bias}).y;
+Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Conv2dOptions& options,
+              Tensor* sums) {
+  if (sums) *sums = {};
+  return apply(ops::Conv2d{options, ops::CallResult(sums)}, {x, filter, bias}).y;
 }
 
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,

@@ -10,6 +10,7 @@ namespace ops {
 
 struct Conv2d {
   Conv2dOptions options;
+  CallResult sums{};
   static constexpr OpInfo info{"conv2d", CastRule::lower};
   struct In {
     Tensor x, filter, bias;

@@ -167,6 +167,7 @@ BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, co
   args.mask = saved.mask;
   args.next_mean = statistics.next_mean;
   args.next_var = statistics.next_var;
+  args.sums = options.sums;
   context.backend.batch_norm_train(args);
   return out;
 }

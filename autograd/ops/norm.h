@@ -16,6 +16,7 @@ struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;  // weight of the new batch in the running statistics
   bool relu = false;      // y = max(0, …)
+  Tensor sums;            // of x, as conv2d gave them, or absent; training only
 };
 
 // Statistics of the batch over all axes but the last (two-pass or Welford). x [...,C]; gamma, beta [C] or

@@ -3,7 +3,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/cuda/launch.h"
+
 namespace tandem::cuda {
+
+inline bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
 
 // What would be illegal while a stream of any thread is captured is legal as long as this lives: a library's
 // own allocations and the code it loads, which no captured work depends on.

@@ -5,12 +5,15 @@
 // order; they are there for their results, not for speed.
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <type_traits>
 
 #include "core/cuda/block_reduce.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/dnn.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/norm_columns.h"
 #include "core/cuda/numeric.h"
 
 namespace tandem::cuda {
@@ -274,6 +277,50 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   if (!direct) backend.cast(result, out, accumulate);
 }
 
+// ---- Sums
+
+// What batch norm does without them.
+void gather_for_timing(CudaBackend& backend, const Tensor& y, cudaStream_t stream) {
+  const Index channels = y.size(-1), rows = y.numel() / channels;
+  const ColumnTypes types = column_types({&y}, channels);
+  const ColumnPlan plan = statistics_plan(1, rows, channels, types, y.dtype());
+  const Tensor partial = backend.workspace(Shape{3, plan.slices, channels}, types.compute);
+  gather_statistics(y, plan, types, partial.raw(), stream);
+}
+
+// Whether `sums` give the mean and the deviation of y's channels, to a hundredth of the deviation, wherever y
+// is finite; not if it is nowhere. cuDNN may sum before it rounds y.
+bool sums_are_right(CudaBackend& backend, const Tensor& y, const Tensor& sums) {
+  constexpr std::uint32_t kPositions = 0b0111;
+  constexpr double kPart = 0.01;
+  const Index channels = y.size(3);
+  const double n = static_cast<double>(y.numel() / channels);
+  const Tensor sum = backend.workspace({channels}, DType::f32);
+  const Tensor squares = backend.workspace({channels}, DType::f32);
+  backend.reduce(Reduction::sum, y, kPositions, sum, false);
+  backend.reduce(Reduction::sum_of_squares, y, kPositions, squares, false);
+  const auto on_host = [&](const Tensor& t) {
+    const Tensor copy = Tensor::empty(t.shape(), {.dtype = t.dtype()});
+    backend.copy_bytes(t, copy);
+    return copy;
+  };
+  const Tensor given = on_host(sums), own_sum = on_host(sum), own_squares = on_host(squares);
+  bool any = false;
+  for (Index c = 0; c < channels; ++c) {
+    const double mean = own_sum.data<float>()[c] / n, square = own_squares.data<float>()[c] / n;
+    if (!std::isfinite(mean) || !std::isfinite(square)) continue;
+    any = true;
+    // Of a channel that hardly varies only the size is known.
+    const double deviation = std::sqrt(std::max(square - mean * mean, 1e-4 * square));
+    const double given_mean = given.data<float>()[c] / n,
+                 given_square = given.data<float>()[channels + c] / n;
+    if (!(std::abs(given_mean - mean) <= kPart * deviation) ||
+        !(std::abs(given_square - square) <= kPart * deviation * (deviation + 2.0 * std::abs(mean))))
+      return false;
+  }
+  return any;
+}
+
 }  // namespace
 
 void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
@@ -308,6 +355,28 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bi
   } else if (!direct) {
     cast(result, y, false);
   }
+}
+
+// Only where timing decides, and never under capture before it has: cuDNN's sums are taken after they were
+// found right and cheaper than the pass over y that batch norm makes without them.
+Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
+                                     const Conv2dOptions& options) {
+  for (const Tensor* t : {&x, &filter, &y}) {
+    if (t->dtype() != DType::f16 || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return {};
+  }
+  Convolution p = problem_of(x, filter, y, options);
+  if (rules_.deterministic || !rules_.tune || y.numel() == 0 || y.size(3) % 4 != 0 || !dnn::expressible(p))
+    return {};
+  p.dtype = p.result = DType::f16;
+  p.sums = true;
+  dnn::Plan& plan = dnn().plan(Pass::forward, p);
+  if (!plan.carried().sums || (!plan.tuned() && is_captured(stream_))) return {};
+  const Tensor sums = workspace({2, y.size(3)}, DType::f32);
+  const float* const sum = sums.data<float>();
+  const dnn::Remainder pass{.run = [&] { gather_for_timing(*this, y, stream_); },
+                            .confirms = [&] { return sums_are_right(*this, y, sums); }};
+  plan.run({x.raw(), filter.raw(), nullptr, y.raw(), sum, sum + y.size(3)}, pass);
+  return plan.superseded() ? Tensor{} : sums;
 }
 
 void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,

@@ -31,7 +31,7 @@ using Attributes = fe::graph::Tensor_attributes;
 using Dims = std::vector<std::int64_t>;
 
 // In the order of the addresses of Plan::run: the frontend takes addresses by ascending id.
-enum Id : std::int64_t { kFirst = 1, kSecond, kBias, kResult };
+enum Id : std::int64_t { kFirst = 1, kSecond, kBias, kResult, kSum, kSumOfSquares };
 
 std::string advice_for(const Convolution& p, const Rules& rules) {
   std::string advice;
@@ -151,6 +151,11 @@ std::unique_ptr<Graph> describe(Pass pass, const Convolution& p) {
     follow_with(Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
   }
   result->set_output(true).set_uid(kResult).set_data_type(type_of(p.result));
+  if (p.sums) {
+    const auto [sum, squares] = graph->genstats(result, fe::graph::Genstats_attributes());
+    sum->set_output(true).set_uid(kSum).set_data_type(fe::DataType_t::FLOAT);
+    squares->set_output(true).set_uid(kSumOfSquares).set_data_type(fe::DataType_t::FLOAT);
+  }
   return graph;
 }
 
@@ -228,6 +233,7 @@ struct Hash {
                                     static_cast<Index>(p.dtype),
                                     static_cast<Index>(p.result),
                                     Index{p.bias},
+                                    Index{p.sums},
                                     Index{key.rules.deterministic},
                                     Index{key.rules.allow_tf32},
                                     Index{key.rules.tune},
@@ -239,12 +245,6 @@ struct Hash {
     return hash;
   }
 };
-
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  tandem::cuda::check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
 
 struct DestroyHandle {
   void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
@@ -297,14 +297,13 @@ struct Candidate {
 
 // How the table of choices names a plan, and what precedes its name there.
 std::string choice_text(const Convolution& carried, std::string_view name) {
-  return fmt::format("{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "", name);
+  return fmt::format("{}{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "",
+                     carried.sums ? " with sums" : "", name);
 }
-
-using Addresses = std::array<const void*, 4>;
 
 Outcome execute(const Candidate& candidate, const Library::State& library, const Addresses& addresses) {
   constexpr std::size_t kWorkspaceAlignment = 256;
-  void* pointers[4];
+  void* pointers[std::tuple_size_v<Addresses>];
   int count = 0;
   for (const void* address : addresses) {
     if (address) pointers[count++] = const_cast<void*>(address);
@@ -358,9 +357,9 @@ class Plan::Impl {
     return last;
   }
 
-  void run(const Addresses& addresses) {
+  void run(const Addresses& addresses, const Remainder& remainder) {
     if (!tuned_ && !is_captured(library_.backend.stream())) [[unlikely]]
-      tune(addresses);
+      tune(addresses, remainder);
     if (auto bad = execute(chosen_, library_, addresses))
       fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
   }
@@ -389,15 +388,21 @@ class Plan::Impl {
 
   // Of one run; nullopt when the candidate cannot run here.
   std::optional<float> milliseconds(const Candidate& candidate, const Addresses& addresses,
-                                    std::optional<float> to_beat) const try {
-    if (execute(candidate, library_, addresses)) return {};
+                                    std::optional<float> to_beat,
+                                    const std::function<void()>& rest = {}) const try {
+    const auto once = [&] {
+      Outcome bad = execute(candidate, library_, addresses);
+      if (!bad && rest) rest();
+      return bad;
+    };
+    if (once()) return {};
     const cudaStream_t stream = library_.backend.stream();
     Event start, end;
     float best = std::numeric_limits<float>::max();
     for (int round = 0; round < kRounds; ++round) {
       start.record(stream);
       for (int i = 0; i < kRuns; ++i) {
-        if (execute(candidate, library_, addresses)) return {};
+        if (once()) return {};
       }
       end.record(stream);
       best = std::min(best, end.milliseconds_since(start) / kRuns);
@@ -409,7 +414,7 @@ class Plan::Impl {
   }
 
   // Keeps the fastest of the first plans that build.
-  void tune(const Addresses& addresses) {
+  void tune(const Addresses& addresses, const Remainder& remainder) {
     milliseconds_ = milliseconds(chosen_, addresses, {});
     std::size_t tried = 1;
     for (std::int64_t i = chosen_.index + 1; tried < kCandidates; ++i) {
@@ -427,6 +432,7 @@ class Plan::Impl {
     }
     tuned_ = true;
     if (carried_.result != carried_.dtype && find_successor(addresses)) return;
+    if (carried_.sums && prefer_separate(addresses, remainder)) return;
     if (milliseconds_) library_.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
   }
 
@@ -438,10 +444,27 @@ class Plan::Impl {
     auto other = std::make_unique<Impl>(library_, key_, narrow);
     if (other->build()) return false;
     addresses[2] = nullptr;
-    other->tune(addresses);  // its result fits where the f32 result goes
+    other->tune(addresses, {});  // its result fits where the f32 result goes
     if (!other->milliseconds_ ||
         (milliseconds_ && *milliseconds_ <= key_.rules.wide_cost * *other->milliseconds_))
       return false;
+    successor_ = std::move(other);
+    return true;
+  }
+
+  // Whether to leave the sums to the caller: unless they are right and cost less than the remainder.
+  bool prefer_separate(Addresses addresses, const Remainder& remainder) {
+    Convolution plain = carried_;
+    plain.sums = false;
+    auto other = std::make_unique<Impl>(library_, key_, plain);
+    if (auto bad = other->build()) fail(key_.pass, plain, key_.rules, bad->call, bad->text);
+    const bool right =
+        !execute(chosen_, library_, addresses) && (!remainder.confirms || remainder.confirms());
+    addresses[4] = addresses[5] = nullptr;
+    other->tune(addresses, {});
+    const auto alone = right && milliseconds_ ? milliseconds(other->chosen_, addresses, {}, remainder.run)
+                                              : std::optional<float>();
+    if (alone && *milliseconds_ < *alone) return false;
     successor_ = std::move(other);
     return true;
   }
@@ -461,7 +484,8 @@ const Convolution& Plan::carried() const { return impl_->carried(); }
 const std::string& Plan::name() const { return impl_->chosen().name; }
 bool Plan::tuned() const { return impl_->tuned(); }
 std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->chosen().workspace); }
-void Plan::run(const Addresses& addresses) { impl_->run(addresses); }
+bool Plan::superseded() const { return impl_->successor() != nullptr; }
+void Plan::run(const Addresses& addresses, const Remainder& remainder) { impl_->run(addresses, remainder); }
 
 // ---- Without a device
 

@@ -3,8 +3,8 @@
 //
 // Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]; sums are f32. What cuDNN can
 // write is not always what is asked: it computes no f64 and, on many shapes, neither adds a bias nor writes
-// f32 from 16-bit operands. A plan says what it carries out (`carried`), decided once per shape, and the
-// caller does the rest.
+// f32 from 16-bit operands; it sums what it writes for f16 alone. A plan says what it carries out
+// (`carried`), decided once per shape, and the caller does the rest.
 //
 // A shape's plan is chosen at its first run by timing cuDNN's candidates on the data at hand; while a stream
 // is captured, or where results must be the same in every run, it is the one that cuDNN's heuristics put
@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -29,6 +30,8 @@ class CudaBackend;
 
 namespace dnn {
 
+using Addresses = std::array<const void*, 6>;
+
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };
 
 // The op that the pass is: "conv2d_filter_gradient".
@@ -42,10 +45,11 @@ struct Convolution {
   DType dtype = DType::f32;   // of both operands: f32, f16 or bf16
   DType result = DType::f32;  // of what the pass writes: dtype or f32
   bool bias = false;          // forward only: f32 [O], added before the result is rounded
+  bool sums = false;          // forward only: also writes Σ y and Σ y² over all positions, f32 [O] each
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
-// "f16 → f32 + bias, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
+// "f16 → f32 + bias + sums, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
 std::string to_string(const Convolution& problem);
 
 // Whether cuDNN's descriptors can say this: nothing is empty, and y has every position that the padded image
@@ -58,7 +62,8 @@ std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 // Builds the graph of a pass and has the frontend check it; needs no device. Throws VendorError.
 void validate(Pass pass, const Convolution& problem);
 
-// What a plan for `problem` may carry out instead, best first; the problem itself comes first.
+// What a plan for `problem` may carry out instead, best first; the problem itself comes first. Sums go with
+// neither a bias nor a result of another type.
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);
 
 // The names of the plans that cuDNN's heuristics offer, and cuDNN builds, for the device that `description`
@@ -68,23 +73,34 @@ std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, con
 std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
                                   const Rules& rules);
 
+// What is left to the caller of a plan that does not carry out everything: a part in the comparison of such
+// a plan with one that does.
+struct Remainder {
+  std::function<void()> run;  // puts it on the stream
+  // Waits, and says whether what the fuller plan has just written is right; absent: it is.
+  std::function<bool()> confirms;
+};
+
 class Plan {
  public:
   ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // What cuDNN computes: the problem asked for, or the same without its bias, or with a 16-bit result.
-  // Another plan may follow this one after its first run, if writing f32 turns out to cost too much.
+  // What cuDNN computes: the problem asked for, or the same without its bias, or its sums, or with a 16-bit
+  // result. Another plan follows this one after its first run, if writing f32 turns out to cost too much, or
+  // the sums to take longer than the remainder or to be wrong.
   const Convolution& carried() const;
+  bool superseded() const;          // by such a plan, which Library::plan gives from now on
   const std::string& name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"
   bool tuned() const;               // chosen by timing, by the table of choices or by rule; does not change
   std::size_t workspace_bytes() const;
 
-  // Addresses of both operands, of the bias (or nullptr) and of the result, aligned to kAlignment: forward
-  // [x, filter, bias, y]; input_gradient [dy, filter, nullptr, dx]; filter_gradient [x, dy, nullptr,
-  // dfilter]. The result is overwritten, at the first run several times, and may not overlap the operands.
-  void run(const std::array<const void*, 4>& addresses);
+  // Addresses of both operands, of the bias (or nullptr), of the result and of the sums (or nullptr), aligned
+  // to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, nullptr, dx];
+  // filter_gradient [x, dy, nullptr, dfilter]. The results are overwritten, at the first run several times,
+  // and may not overlap the operands.
+  void run(const Addresses& addresses, const Remainder& remainder = {});
 
   static constexpr std::size_t kAlignment = 16;
 

@@ -80,6 +80,24 @@ __device__ __forceinline__ void set_coefficients(const ForwardSlots& a, Index c,
       static_cast<T>(element(a.beta, c, 0.0) - (mean - static_cast<double>(high)) * scale);
 }
 
+// Everything that follows from a channel's mean and its sum of squares around it.
+template <class T>
+__device__ __forceinline__ void set_statistics(const ForwardSlots& a, Index c, Index rows, Index channels,
+                                               double mean, double deviation, T* coefficients) {
+  const double n = static_cast<double>(rows);
+  const double squares = deviation < 0.0 ? 0.0 : deviation;  // NaN stays
+  const double rstd = 1.0 / sqrt(squares / n + a.eps);
+  set_element(a.mean, c, mean);
+  set_element(a.rstd, c, rstd);
+  if (a.next_mean.data != nullptr)
+    set_element(a.next_mean, c, (1.0 - a.momentum) * element(a.running_mean, c, 0.0) + a.momentum * mean);
+  if (a.next_var.data != nullptr) {
+    set_element(a.next_var, c,
+                (1.0 - a.momentum) * element(a.running_var, c, 0.0) + a.momentum * (squares / (n - 1.0)));
+  }
+  set_coefficients(a, c, channels, mean, rstd, coefficients);
+}
+
 template <class T>
 __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
     finish_statistics_kernel(ForwardSlots a, ColumnPlan p, const T* partial, T* coefficients) {
@@ -95,19 +113,20 @@ __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
     squares += static_cast<double>(of[2 * plane]) + count * distance * distance;
   });
   if (!active || threadIdx.x >= kFinishChannels) return;
-  const double n = static_cast<double>(p.rows), mean = origin + total.x / n;
-  const double deviation = total.y - total.x * (total.x / n);
-  const double squares = deviation < 0.0 ? 0.0 : deviation;  // NaN stays
-  const double rstd = 1.0 / sqrt(squares / n + a.eps);
-  set_element(a.mean, c, mean);
-  set_element(a.rstd, c, rstd);
-  if (a.next_mean.data != nullptr)
-    set_element(a.next_mean, c, (1.0 - a.momentum) * element(a.running_mean, c, 0.0) + a.momentum * mean);
-  if (a.next_var.data != nullptr) {
-    set_element(a.next_var, c,
-                (1.0 - a.momentum) * element(a.running_var, c, 0.0) + a.momentum * (squares / (n - 1.0)));
-  }
-  set_coefficients(a, c, p.channels, mean, rstd, coefficients);
+  const double n = static_cast<double>(p.rows);
+  set_statistics(a, c, p.rows, p.channels, origin + total.x / n, total.y - total.x * (total.x / n),
+                 coefficients);
+}
+
+// Of Σ x and Σ x², [2, channels].
+template <class T>
+__global__ void sums_statistics_kernel(ForwardSlots a, Index rows, Index channels, const float* sums,
+                                       T* coefficients) {
+  const Index c = Index{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (c >= channels) return;
+  const double sum = sums[c], mean = sum / static_cast<double>(rows);
+  set_statistics(a, c, rows, channels, mean, static_cast<double>(sums[channels + c]) - sum * mean,
+                 coefficients);
 }
 
 template <class T>
@@ -169,9 +188,17 @@ void CudaBackend::batch_norm_train(const BatchNormForward& args) {
   if (args.x.numel() == 0) return;
   const Index channels = args.x.size(-1), rows = args.x.numel() / channels;
   const ColumnTypes types = column_types({&args.x, &args.residual, &args.y}, channels);
+  const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
+  if (args.sums.defined()) {
+    visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+      launch("batch_norm_train", sums_statistics_kernel<T>, static_cast<unsigned>(ceil_div(channels, 64)), 64,
+             0, stream_, forward_slots(args), rows, channels, args.sums.data<float>(),
+             coefficients.data<T>());
+    });
+    return apply(args, rows, types, coefficients.raw(), stream_);
+  }
   const ColumnPlan plan = statistics_plan(1, rows, channels, types, args.x.dtype());
   const Tensor partial = workspace(Shape{3, plan.slices, channels}, types.compute);
-  const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
   gather_statistics(args.x, plan, types, partial.raw(), stream_);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch("batch_norm_train", finish_statistics_kernel<T>, finish_blocks(channels),

@@ -32,15 +32,17 @@ BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
   beta_ = add_parameter("bias", filled(channels, 0.0));
 }
 
-Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual) {
+Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, const Tensor& sums) {
   const Tensor gamma = gamma_.defined() ? gamma_.tensor() : Tensor{};
   const Tensor beta = beta_.defined() ? beta_.tensor() : Tensor{};
   if (!training())
     return batch_norm_infer(x, gamma, beta, {mean_.live, var_.live, mean_.next, var_.next}, options_,
                             residual);
   ++batches_tracked_;
+  BatchNormOptions options = options_;
+  options.sums = sums;
   // `next` continues from itself, so that every micro-batch of a step counts.
-  return batch_norm_train(x, gamma, beta, {mean_.next, var_.next, mean_.next, var_.next}, options_, residual);
+  return batch_norm_train(x, gamma, beta, {mean_.next, var_.next, mean_.next, var_.next}, options, residual);
 }
 
 Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}); }
@@ -51,8 +53,8 @@ Tensor BatchNorm::forward_all(const TensorList& xs) {
   return normalise(xs[0], xs.size() == 2 ? xs[1] : Tensor{});
 }
 
-Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual) {
-  return observed([&] { return normalise(x, residual); });
+Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual, const Tensor& sums) {
+  return observed([&] { return normalise(x, residual, sums); });
 }
 
 std::string BatchNorm::describe() const {

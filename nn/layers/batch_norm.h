@@ -25,7 +25,8 @@ class BatchNorm final : public Module {
   Tensor forward(const Tensor& x) override;
   // {x} or {x, residual}: adds the residual before the activation, in the same pass.
   Tensor forward_all(const TensorList& xs) override;
-  Tensor operator()(const Tensor& x, const Tensor& residual);
+  // `sums` of x, as a convolution gave them, save training a pass over x; absent: none, in evaluation too.
+  Tensor operator()(const Tensor& x, const Tensor& residual, const Tensor& sums = {});
   using Module::operator();
 
   std::string describe() const override;
@@ -34,7 +35,7 @@ class BatchNorm final : public Module {
   const Parameter& bias() const { return beta_; }
 
  private:
-  Tensor normalise(const Tensor& x, const Tensor& residual);
+  Tensor normalise(const Tensor& x, const Tensor& residual, const Tensor& sums = {});
 
   Index channels_;
   BatchNormOptions options_;

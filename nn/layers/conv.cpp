@@ -69,7 +69,15 @@ Conv2d::Conv2d(Index in_channels, Index out_channels, std::array<Index, 2> kerne
     bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
 }
 
-Tensor Conv2d::forward(const Tensor& x) { return conv2d(x, weight_.tensor(), optional(bias_), options_); }
+Tensor Conv2d::convolve(const Tensor& x, Tensor* sums) {
+  return conv2d(x, weight_.tensor(), optional(bias_), options_, sums);
+}
+
+Tensor Conv2d::forward(const Tensor& x) { return convolve(x, nullptr); }
+
+Tensor Conv2d::operator()(const Tensor& x, Tensor* sums) {
+  return observed([&] { return convolve(x, sums); });
+}
 
 std::string Conv2d::describe() const {
   const Shape& filter = weight_.value().shape();

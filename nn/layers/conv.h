@@ -27,12 +27,18 @@ class Conv2d final : public Module {
       : Conv2d(in_channels, out_channels, std::array{kernel, kernel}, options) {}
 
   Tensor forward(const Tensor& x) override;
+  // As autograd/ops/conv.h says of `sums`.
+  Tensor operator()(const Tensor& x, Tensor* sums);
+  using Module::operator();
+
   std::string describe() const override;
 
   const Parameter& weight() const { return weight_; }
   const Parameter& bias() const { return bias_; }
 
  private:
+  Tensor convolve(const Tensor& x, Tensor* sums);
+
   Parameter weight_, bias_;
   Conv2dOptions options_;
 };

@@ -128,6 +128,11 @@ Convolution typed(Convolution p, DType dtype, DType result, bool bias = false) {
   return p;
 }
 
+Convolution summing(Convolution p) {
+  p.sums = true;
+  return p;
+}
+
 // Whether this cuDNN understands the description; versions differ in what they want to know.
 bool describes_a_device() {
   try {
@@ -160,6 +165,7 @@ TEST_CASE("The graph of every pass, type and result validates", "[dnn]") {
           CAPTURE(key_text(pass, p, {}));
           CHECK_NOTHROW(validate(pass, p));
           if (pass == Pass::forward) CHECK_NOTHROW(validate(pass, typed(shape, dtype, result, true)));
+          if (pass == Pass::forward && result == dtype) CHECK_NOTHROW(validate(pass, summing(p)));
         }
       }
     }
@@ -211,6 +217,12 @@ TEST_CASE("Alternatives give up the bias first, then f32", "[dnn]") {
   expect(Pass::forward, typed(shape, f16, f16, true), {}, {{f16, true}, {f32, false}, {f16, false}});
   expect(Pass::forward, typed(shape, f16, f32, true), {}, {{f32, true}, {f32, false}, {f16, false}});
   expect(Pass::filter_gradient, typed(shape, f16, f32), {}, {{f32, false}, {f16, false}});
+  // Sums go first, and with nothing else.
+  const Convolution plain = typed(shape, f16, f16);
+  CHECK(alternatives(Pass::forward, summing(plain), {}) == std::vector{summing(plain), plain});
+  for (const Convolution& other : {typed(shape, f16, f16, true), typed(shape, f16, f32)}) {
+    for (const Convolution& p : alternatives(Pass::forward, summing(other), {})) CHECK_FALSE(p.sums);
+  }
   const Rules narrow = {.wide_cost = 0};
   expect(Pass::filter_gradient, typed(shape, f16, f32), narrow, {{f16, false}});
   expect(Pass::filter_gradient, typed(shape, f32, f32), narrow, {{f32, false}});
@@ -234,6 +246,7 @@ TEST_CASE("Every difference of a problem or a rule that matters has its own line
       add(pass, typed(shape, DType::bf16, DType::f32), {.wide_cost = 0});
     }
     add(Pass::forward, typed(shape, DType::f32, DType::f32, true), {});
+    add(Pass::forward, summing(typed(shape, DType::f16, DType::f16)), {});
   }
   CHECK(lines.size() == asked);
   // TF32 is no matter of 16-bit types.
@@ -273,6 +286,22 @@ TEST_CASE("An H100 has plans for every pass whose operands and result share a ty
         }
       }
     }
+  }
+}
+
+// The other fusions of batch norm with convolutions that cuDNN knows apply the norm to the operands, with
+// coefficients in f16.
+TEST_CASE("An H100 has plans that sum what they write for every f16 convolution of the residual networks",
+          "[dnn]") {
+  if (!describes_a_device()) return;
+  std::vector<Convolution> all = resnet20(128);
+  for (const Convolution& p : resnet50(64)) all.push_back(p);
+  for (const Convolution& shape : distinct(all)) {
+    if (shape.channels % 8 != 0) continue;  // the first convolution
+    const Convolution p = summing(typed(shape, DType::f16, DType::f16));
+    CAPTURE(key_text(Pass::forward, p, {}));
+    CHECK_FALSE(plans_on(kH100, Pass::forward, p, {}).empty());
+    CHECK(plans_on(kH100, Pass::forward, summing(typed(shape, DType::bf16, DType::bf16)), {}).empty());
   }
 }
 

@@ -22,6 +22,7 @@ bool& narrow_libraries() {
   return narrow;
 }
 
+bool wrong_sums = false;
 std::uint64_t refused_allocation = 0;  // as a count of calls still to come; 0: none
 
 }  // namespace
@@ -61,6 +62,12 @@ void set_execution_order(int order) {
 }
 
 bool are_libraries_narrow() { return narrow_libraries(); }
+bool are_sums_wrong() { return wrong_sums; }
+
+void set_wrong_sums(bool wrong) {
+  const Call call;
+  wrong_sums = wrong;
+}
 
 void set_narrow_libraries(bool narrow) {
   const Call call;

@@ -4,17 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/error.h"
 #include "tests/cuda/emulator/block.h"
+#include "tests/cuda/emulator/call.h"
 #include "tests/cuda/emulator/library.h"
 
 namespace tandem::cuda::dnn {
 
 namespace {
 
-using Addresses = std::array<const void*, 4>;
 using Floats = std::vector<float>;
 
 constexpr std::string_view kName = "emulated";
@@ -139,6 +141,22 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
   }
 }
 
+// Of y as it was rounded; twice as much when they are to be wrong.
+void sum_columns(const Convolution& p, const void* y, float* sum, float* squares) {
+  const double factor = cuda_emulator::are_sums_wrong() ? 2.0 : 1.0;
+  const Floats values = cuda_emulator::widened<float>(y, p.result, y_count(p), false);
+  for (Index c = 0; c < p.out_channels; ++c) {
+    double total = 0.0, total_of_squares = 0.0;
+    for (Index i = c; i < y_count(p); i += p.out_channels) {
+      const double value = values[static_cast<std::size_t>(i)];
+      total += value;
+      total_of_squares += value * value;
+    }
+    sum[c] = static_cast<float>(factor * total);
+    squares[c] = static_cast<float>(factor * total_of_squares);
+  }
+}
+
 void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
   const auto operand = [&](int i, Index count) {
     return cuda_emulator::widened<float>(at[static_cast<std::size_t>(i)], p.dtype, count, tf32);
@@ -148,7 +166,10 @@ void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
     case Pass::forward: {
       const Floats x = operand(0, x_count(p)), filter = operand(1, filter_count(p));
       cuda_emulator::fill_with_nan(result, p.result, y_count(p));
-      return forward(p, x, filter, static_cast<const float*>(at[2]), result);
+      forward(p, x, filter, static_cast<const float*>(at[2]), result);
+      const auto target = [&](std::size_t i) { return static_cast<float*>(const_cast<void*>(at[i])); };
+      if (p.sums) sum_columns(p, result, target(4), target(5));
+      return;
     }
     case Pass::input_gradient: {
       const Floats dy = operand(0, y_count(p)), filter = operand(1, filter_count(p));
@@ -165,10 +186,19 @@ void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
 
 // What the library refuses for many shapes.
 bool is_offered(const Convolution& p) {
-  return !cuda_emulator::are_libraries_narrow() || (!p.bias && p.result == p.dtype);
+  if (p.sums && p.dtype != DType::f16) return false;
+  return !cuda_emulator::are_libraries_narrow() || (!p.bias && !p.sums && p.result == p.dtype);
 }
 
 }  // namespace
+
+struct Library::State {
+  CudaBackend& backend;
+  Choices choices{"the emulator", {}};
+  std::unique_ptr<Plan> last;
+  // Keys whose sums were looked at, and those whose sums were found wrong.
+  std::set<std::string> confirmed, refuted;
+};
 
 class Plan::Impl {
  public:
@@ -176,7 +206,10 @@ class Plan::Impl {
   Pass pass;
   Convolution carried;
   bool tf32;
+  Library::State& library;
+  std::string key;
   std::string name{kName};
+  bool superseded = false;
 };
 
 Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -186,7 +219,9 @@ const std::string& Plan::name() const { return impl_->name; }
 bool Plan::tuned() const { return true; }
 std::size_t Plan::workspace_bytes() const { return 4096; }
 
-void Plan::run(const Addresses& addresses) {
+bool Plan::superseded() const { return impl_->superseded; }
+
+void Plan::run(const Addresses& addresses, const Remainder& remainder) {
   CudaBackend& backend = impl_->backend;
   for (const void* address : addresses) {
     if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0)
@@ -199,13 +234,15 @@ void Plan::run(const Addresses& addresses) {
                                    cuda_emulator::fill_with_nan(room, DType::u8, bytes);
                                    compute(pass, p, addresses, tf32);
                                  });
+  if (!impl_->carried.sums) return;
+  ++cuda_emulator::counters().summing_convolutions;
+  Library::State& library = impl_->library;
+  if (is_captured(backend.stream()) || !library.confirmed.insert(impl_->key).second) return;
+  remainder.run();
+  if (remainder.confirms()) return;
+  library.refuted.insert(impl_->key);
+  impl_->superseded = true;
 }
-
-struct Library::State {
-  CudaBackend& backend;
-  Choices choices{"the emulator", {}};
-  std::unique_ptr<Plan> last;
-};
 
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(State{.backend = backend})) {}
 Library::~Library() = default;
@@ -213,10 +250,12 @@ Library::~Library() = default;
 Plan& Library::plan(Pass pass, const Convolution& problem) {
   const Rules& rules = state_->backend.rules();
   for (const Convolution& p : alternatives(pass, problem, rules)) {
-    if (!is_offered(p)) continue;
-    state_->choices.plan_of[key_text(pass, problem, rules)] = fmt::format("{}: {}", name_of(p.result), kName);
+    const std::string key = key_text(pass, problem, rules);
+    if (!is_offered(p) || (p.sums && state_->refuted.count(key) != 0)) continue;
+    state_->choices.plan_of[key] = fmt::format("{}: {}", name_of(p.result), kName);
     const bool tf32 = p.dtype == DType::f32 && rules.allow_tf32;
-    state_->last = std::make_unique<Plan>(std::make_unique<Plan::Impl>(state_->backend, pass, p, tf32));
+    state_->last = std::make_unique<Plan>(
+        std::unique_ptr<Plan::Impl>(new Plan::Impl{state_->backend, pass, p, tf32, *state_, key}));
     return *state_->last;
   }
   throw VendorError("cudnn", "no plan: " + to_string(problem));

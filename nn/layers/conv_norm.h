@@ -1,0 +1,13 @@
+// A convolution and the batch norm behind it.
+#pragma once
+
+#include "nn/layers/batch_norm.h"
+#include "nn/layers/conv.h"
+
+namespace tandem::nn {
+
+// norm(conv(x), residual). In training, batch norm takes its statistics from the convolution's own pass where
+// the device gives them.
+Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x, const Tensor& residual = {});
+
+}  // namespace tandem::nn
