@@ -69,7 +69,17 @@ Conv2d::Conv2d(Index in_channels, Index out_channels, std::array<Index, 2> kerne
     bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
 }
 
-Tensor Conv2d::forward(const Tensor& x) { return conv2d(x, weight_.tensor(), optional(bias_), options_); }
+Tensor Conv2d::forward(const Tensor& x) {
+  const bool padded = padded_channels_ > 0 && x.defined() && x.rank() == 4 && x.size(3) == padded_channels_;
+  return conv2d(x, weight_.tensor(), optional(bias_), options_,
+                padded ? padded_channels_ - weight_.value().size(3) : 0);
+}
+
+bool Conv2d::take_padded_images(Index channels) {
+  if (options_.groups != 1 || channels < weight_.value().size(3)) return false;
+  padded_channels_ = channels;
+  return true;
+}
 
 std::string Conv2d::describe() const {
   const Shape& filter = weight_.value().shape();

@@ -27,6 +27,7 @@ class Conv2d final : public Module {
       : Conv2d(in_channels, out_channels, std::array{kernel, kernel}, options) {}
 
   Tensor forward(const Tensor& x) override;
+  bool take_padded_images(Index channels) override;  // without groups
   std::string describe() const override;
 
   const Parameter& weight() const { return weight_; }
@@ -35,6 +36,7 @@ class Conv2d final : public Module {
  private:
   Parameter weight_, bias_;
   Conv2dOptions options_;
+  Index padded_channels_ = 0;  // that images may have too; 0: none were announced
 };
 
 struct Conv1dLayerOptions {
