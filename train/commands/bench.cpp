@@ -1,6 +1,6 @@
-// The training step alone: one synthetic batch that stays on the device, in the form the loader would give it.
-// With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed in
-// blocks, so that it never waits.
+// The training step alone: one synthetic batch that stays on the device, in the form the loader would give
+// it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
+// in blocks, so that it never waits.
 #include <fmt/core.h>
 
 #include <algorithm>
