@@ -115,13 +115,14 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
   splits_ = open_data(config_);
   data_ = describe_data(splits_);
-  make_loaders();
-  model_ = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
+  const Shape sample = datasets::training_pipeline(splits_, transforms()).output_shape();
+  model_ = make_model(loaded_, data_, sample);
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
-  task_ = make_task(config_, models::output_shape(*model_, train_loader_->pipeline().output_shape()));
+  task_ = make_task(config_, models::output_shape(*model_, sample));
+  make_loaders(image_format(*model_, *precision_, sample, device_));
   model_->to(device_);
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -136,11 +137,17 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
 
 Trainer::~Trainer() = default;
 
-void Trainer::make_loaders() {
+// Of training images, in order.
+std::vector<datasets::TransformSpec> Trainer::transforms() const {
+  const auto augment = augmentations(config_);
+  return config_.data.overfit_batches > 0 ? datasets::evaluation_transforms(augment) : augment;
+}
+
+// `format` is that of training; evaluation is in FP32.
+void Trainer::make_loaders(const ImageFormat& format) {
   const auto& data = config_.data;
   const bool few = data.overfit_batches > 0;
-  const auto augment = augmentations(config_);
-  const auto specs = few ? datasets::evaluation_transforms(augment) : augment;
+  const auto specs = transforms();
   datasets::DatasetPtr training = splits_.train;
   datasets::DatasetPtr held_out = splits_.validation ? splits_.validation : splits_.test;
   eval_split_ = splits_.validation ? "validation" : "test";
@@ -156,7 +163,9 @@ void Trainer::make_loaders() {
                               .threads = static_cast<int>(data.workers),
                               .prefetch = static_cast<int>(data.prefetch),
                               .seed = static_cast<std::uint64_t>(config_.seed),
-                              .device = device_});
+                              .device = device_,
+                              .dtype = format.dtype,
+                              .channel_multiple = format.channel_multiple});
   const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
     return std::make_unique<datasets::Loader>(
         dataset, datasets::evaluation_pipeline(splits_, specs),
@@ -310,6 +319,7 @@ void Trainer::warn_of_underflow(Session& session) {
   {
     const nn::ModulePtr model = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
     initialise_from(config_, *model);
+    model->take_padded_images(batch->images.size(-1));  // where the run's model does, the batch is for it
     model->to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(*model);

@@ -19,6 +19,7 @@
 #include "amp/overflow.h"
 #include "data/loader.h"
 #include "train/checkpoints.h"
+#include "train/image_format.h"
 #include "train/log.h"
 #include "train/metrics.h"
 #include "train/phases.h"
@@ -78,7 +79,8 @@ class Trainer {
     bool settled = false;
   };
 
-  void make_loaders();
+  std::vector<datasets::TransformSpec> transforms() const;
+  void make_loaders(const ImageFormat& format);
   void warn_of_underflow(Session& session);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);

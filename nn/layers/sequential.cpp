@@ -23,6 +23,10 @@ Tensor Sequential::forward(const Tensor& x) {
   return y;
 }
 
+bool Sequential::take_padded_images(Index channels) {
+  return size() > 0 && children().front().second->take_padded_images(channels);
+}
+
 std::string Sequential::describe() const { return fmt::format("Sequential({} layers)", size()); }
 
 int Graph::add(const std::string& name, ModulePtr module, std::vector<int> inputs) {
@@ -58,6 +62,16 @@ Tensor Graph::forward(const Tensor& x) {
     outputs[i] = arguments.size() == 1 ? (*node.module)(arguments[0]) : (*node.module)(arguments);
   }
   return outputs.back();
+}
+
+bool Graph::take_padded_images(Index channels) {
+  Node* only = nullptr;
+  for (Node& node : nodes_) {
+    if (std::ranges::count(node.inputs, kInput) == 0) continue;
+    if (only || node.inputs.size() > 1) return false;
+    only = &node;
+  }
+  return only && only->module->take_padded_images(channels);
 }
 
 std::string Graph::describe() const { return fmt::format("Graph({} nodes)", nodes_.size()); }

@@ -22,6 +22,7 @@ class Sequential final : public Module {
   std::size_t size() const { return children().size(); }
 
   Tensor forward(const Tensor& x) override;
+  bool take_padded_images(Index channels) override;
   std::string describe() const override;
 };
 
@@ -36,6 +37,7 @@ class Graph final : public Module {
   int add(const std::string& name, ModulePtr module, std::vector<int> inputs);
 
   Tensor forward(const Tensor& x) override;
+  bool take_padded_images(Index channels) override;
   std::string describe() const override;
 
  private:

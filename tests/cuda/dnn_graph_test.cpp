@@ -89,6 +89,11 @@ std::vector<Convolution> resnet50(Index batch) {
   return all;
 }
 
+// The first ones of images that the loader pads.
+std::vector<Convolution> padded_stems() {
+  return {square(128, 32, 4, 16, 3, 1), square(128, 28, 4, 16, 3, 1), square(64, 224, 4, 64, 7, 2)};
+}
+
 std::vector<Convolution> grouped_and_dilated() {
   return {
       convolution({32, 28, 28, 256}, 256, {3, 3}, {.padding = {1, 1}, .groups = 32}),
@@ -106,7 +111,7 @@ std::vector<Convolution> grouped_and_dilated() {
 
 std::vector<Convolution> all_convolutions() {
   std::vector<Convolution> all = resnet20(128);
-  for (const auto& more : {resnet50(64), grouped_and_dilated()})
+  for (const auto& more : {resnet50(64), padded_stems(), grouped_and_dilated()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -10,6 +10,7 @@
 #include "models/builder.h"
 #include "tests/support/tensors.h"
 #include "tests/train/support.h"
+#include "train/image_format.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
 
@@ -60,7 +61,11 @@ struct Training {
 
   // One step over batches numbered from `first`; its report.
   optim::StepReport run(std::uint64_t first, std::vector<Index> sizes = {6}) {
-    for (const Index size : sizes) runner->backward(batch(first++, size));
+    for (const Index size : sizes) {
+      datasets::Batch next = batch(first++, size);
+      next.images = train::in_format(next.images, format);
+      runner->backward(next);
+    }
     runner->apply();
     return step->synchronize();
   }
@@ -79,6 +84,7 @@ struct Training {
   std::unique_ptr<optim::Step> step;
   train::PhaseTimer phases;
   std::unique_ptr<train::StepRunner> runner;
+  train::ImageFormat format;  // of what `run` gives the model
 };
 
 }  // namespace tandem::test

@@ -1,5 +1,6 @@
-// The training step alone: one synthetic batch that stays on the device. With --serve also end to end, with
-// batches from the loader. On an asynchronous device steps are timed in blocks, so that it never waits.
+// The training step alone: one synthetic batch that stays on the device, in the form the loader would give
+// it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
+// in blocks, so that it never waits.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "train/commands/commands.h"
+#include "train/image_format.h"
 #include "train/inspect/workbench.h"
 #include "train/phases.h"
 #include "train/profile/profile.h"
@@ -50,14 +52,16 @@ class Bench {
     model_ = train::make_model(loaded, data, pipeline.output_shape());
     precision_ = train::make_plan(loaded, *model_);
     task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
+    format_ = train::image_format(*model_, *precision_, pipeline.output_shape(), device_);
     model_->to(device_);
     optimizer_ = train::make_optimizer(config_, *model_);
     optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
     step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed)
-                 .to(device_);
+    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
+    batch_.images = train::in_format(batch_.images, format_);
+    batch_ = batch_.to(device_);
     const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
       return std::make_unique<train::StepRunner>(*model_, *precision_, *task_, *step_, phases,
                                                  train::StepRunnerOptions{.seed = seed, .graphs = graphs});
@@ -135,7 +139,9 @@ class Bench {
                                 .threads = static_cast<int>(data.workers),
                                 .prefetch = static_cast<int>(data.prefetch),
                                 .seed = static_cast<std::uint64_t>(config_.seed),
-                                .device = device_});
+                                .device = device_,
+                                .dtype = format_.dtype,
+                                .channel_multiple = format_.channel_multiple});
   }
 
   double seconds_of(std::int64_t steps) {
@@ -171,6 +177,7 @@ class Bench {
   std::unique_ptr<train::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
+  train::ImageFormat format_;
   datasets::Batch batch_;
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;
