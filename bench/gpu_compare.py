@@ -4,8 +4,8 @@ Two processes hold the same GPU and take turns: A B B A, one block of steps each
 neighbouring blocks gives one ratio; a row of the table is the median of the ratios with their quartiles. The first row of a
 workload is Tandem beside itself: differences below its spread are noise.
 
-Images lie on the GPU in the form in which each gets them: PyTorch's are FP32, cast by autocast in the step; Tandem's in mixed
-precision are 16-bit with channels of zeros, as its loader's kernel writes them (docs/cuda.md).
+Images lie on the GPU. In mixed precision they are 16-bit for both, Tandem's with the channels of zeros that its loader's kernel
+adds (docs/cuda.md): neither casts them in the step.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """A PyTorch training step on one device, driven over standard input by gpu_compare.py.
 
-Arguments: WORKLOAD PRECISION MODE BATCH DEVICE. Modes: eager; compile, reduce-overhead and max-autotune (torch.compile);
-graph (the eager step as one CUDA graph). Images are channels_last noise on the device; TF32 and cudnn.benchmark are on; the
-optimizer is the fused SGD. The first line of output says that it is warm; then every line `compute N` is answered with the
-seconds that N steps took, `memory` with the peak of allocated bytes.
+Arguments: WORKLOAD PRECISION MODE BATCH DEVICE. Modes: eager; compile, reduce-overhead and max-autotune (torch.compile); graph
+(the eager step as one CUDA graph). Images are channels_last noise on the device, in 16 bits where autocast would make them so;
+TF32 and cudnn.benchmark are on; the optimizer is the fused SGD. The first line of output says that it is warm; then every line
+`compute N` is answered with the seconds that N steps took, `memory` with the peak of allocated bytes.
 """
 
 import json
@@ -30,9 +30,10 @@ def main():
     gpu = device.startswith("cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=gpu or None)
     scaler = torch.amp.GradScaler(device, enabled=precision == "amp_fp16" and gpu)
-    images = torch.randn(batch, channels, side, side, device=device).contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(classes, (batch,), device=device)
     dtype = TYPES[precision]
+    images = torch.randn(batch, channels, side, side, device=device, dtype=dtype)
+    images = images.contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(classes, (batch,), device=device)
 
     def forward():
         with torch.autocast(device.split(":")[0], dtype=dtype or torch.bfloat16, enabled=dtype is not None):

@@ -120,6 +120,12 @@ TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
   start = small_run("best", {"checkpoint.on_save_error=continue", "optimizer.lr=1e-12"});
   REQUIRE(with_faults(directory, start, "EIO:30", "/checkpoints").exit_code == 0);
   CHECK(read_text(directory.path() / "best/checkpoints/best") == "step-8\n");
+  // What is written beside the checkpoints counts as they do.
+  start = small_run("beside", {"checkpoint.on_save_error=continue", "eval.confusion=true"});
+  const Outcome beside = with_faults(directory, start, "ENOSPC:1", "confusion.csv");
+  CHECK(beside.exit_code == 0);
+  CHECK_THAT(beside.err, Catch::Contains("confusion.csv") && Catch::Contains("No space left") &&
+                             Catch::Contains("training goes on"));
   // A disk that stays full: trained to the end, and a failure all the same.
   start = small_run("full", {"checkpoint.on_save_error=continue"});
   const Outcome full = with_faults(directory, start, "ENOSPC:40", "/checkpoints");

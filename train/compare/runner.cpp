@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "train/compare/process.h"
 #include "train/files.h"
+#include "train/json_fields.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
 
@@ -21,6 +22,10 @@ namespace fs = std::filesystem;
 namespace {
 
 using config::Json;
+using train::boolean_in;
+using train::integer_in;
+using train::number_in;
+using train::text_in;
 
 constexpr int kExitUsage = 2;
 constexpr const char* kResultFile = "result.json";
@@ -45,15 +50,17 @@ Events events_of(const fs::path& run) {
   for (std::string line; std::getline(file, line);) {
     const Json event = Json::parse(line, nullptr, false);
     if (!event.is_object()) continue;
-    const std::string kind = event.value("event", "");
+    const std::string kind = text_in(event, "event");
     if (kind == "step") events.finite = event.contains("loss") && event["loss"].is_number();
     if (kind != "end") continue;
-    events.status = event.value("status", "");
-    events.steps = event.value("steps", std::int64_t{0});
-    events.applied = event.value("applied", std::int64_t{0});
-    events.skipped = event.value("skipped", std::int64_t{0});
-    events.wall_s += event.value("wall_s", 0.0);
-    events.peak = std::max(events.peak, event.value("peak_memory_bytes", std::size_t{0}));
+    events.status = text_in(event, "status");
+    events.steps = integer_in(event, "steps");
+    events.applied = integer_in(event, "applied");
+    events.skipped = integer_in(event, "skipped");
+    events.wall_s += number_in(event, "wall_s", 0.0);
+    events.peak =
+        std::max(events.peak,
+                 static_cast<std::size_t>(std::max<std::int64_t>(0, integer_in(event, "peak_memory_bytes"))));
   }
   return events;
 }
@@ -83,8 +90,8 @@ class ArmRun {
     const Events events = events_of(directory_);
     SeedResult result;
     result.seed = seed_;
-    result.diverged = found.value("diverged", false);
-    result.failure = found.value("failure", "");
+    result.diverged = boolean_in(found, "diverged");
+    result.failure = text_in(found, "failure");
     result.value = value_in(found, "metrics");
     result.own = value_in(found, "metrics_in_precision");
     result.steps = events.steps;
@@ -102,10 +109,11 @@ class ArmRun {
   }
 
   std::optional<double> value_in(const Json& found, const char* field) const {
-    if (!found.contains(field) || !found[field].contains(plan_.metric)) return {};
-    const Json& value = found[field][plan_.metric];
-    if (!value.is_number()) return {};
-    return (plan_.percent ? 100.0 : 1.0) * value.get<double>();
+    const auto metrics = found.find(field);
+    if (metrics == found.end() || !metrics->is_object()) return {};
+    const double value = number_in(*metrics, plan_.metric.c_str());
+    if (std::isnan(value)) return {};
+    return (plan_.percent ? 100.0 : 1.0) * value;
   }
 
   Json run() {

@@ -10,30 +10,18 @@
 #include <map>
 
 #include "core/error.h"
+#include "train/json_fields.h"
 
 namespace tandem::report {
 
 namespace fs = std::filesystem;
+using train::integer_in;
+using train::number_in;
+using train::text_in;
 
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-// Fields of a type that is not theirs are as good as absent.
-double number(const Json& json, const char* key, double absent = kNone) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number() ? found->get<double>() : absent;
-}
-
-std::int64_t whole(const Json& json, const char* key, std::int64_t absent = 0) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : absent;
-}
-
-std::string text(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 train::Metrics metrics_in(const Json& json) {
   train::Metrics metrics;
@@ -45,16 +33,16 @@ train::Metrics metrics_in(const Json& json) {
 }
 
 GradientExponents gradients_in(const Json& json) {
-  GradientExponents found{.step = whole(json, "step"),
-                          .loss_scale = number(json, "loss_scale", 1.0),
-                          .total = whole(json, "total"),
-                          .zeros = whole(json, "zeros"),
-                          .flushed = whole(json, "flushed"),
+  GradientExponents found{.step = integer_in(json, "step"),
+                          .loss_scale = number_in(json, "loss_scale", 1.0),
+                          .total = integer_in(json, "total"),
+                          .zeros = integer_in(json, "zeros"),
+                          .flushed = integer_in(json, "flushed"),
                           .saving_scale = {},
-                          .first = static_cast<int>(whole(json, "first")),
+                          .first = static_cast<int>(integer_in(json, "first")),
                           .counts = {}};
   if (json.contains("saving_scale") && json["saving_scale"].is_number_integer())
-    found.saving_scale = static_cast<int>(whole(json, "saving_scale"));
+    found.saving_scale = static_cast<int>(integer_in(json, "saving_scale"));
   if (json.contains("counts") && json["counts"].is_array())
     for (const Json& count : json["counts"])
       found.counts.push_back(count.is_number() ? count.get<double>() : 0.0);
@@ -74,19 +62,19 @@ class Collector {
 
   // Whether it is an event.
   bool take(const Json& event) {
-    const std::string kind = event.is_object() ? text(event, "event") : "";
+    const std::string kind = event.is_object() ? text_in(event, "event") : "";
     if (kind.empty()) return false;
     if (kind == "start") start(event);
     if (kind == "step") step(event);
     if (kind == "eval") {
-      const train::EvalEvent found{whole(event, "step"), whole(event, "epoch"), text(event, "split"),
-                                   metrics_in(event)};
+      const train::EvalEvent found{integer_in(event, "step"), integer_in(event, "epoch"),
+                                   text_in(event, "split"), metrics_in(event)};
       evals_[{found.step, found.split}] = found;
     }
     if (kind == "overflow") {
-      run_.overflows.push_back({whole(event, "step"), number(event, "loss_scale"), text(event, "op"),
-                                text(event, "tensor"), whole(event, "index"), text(event, "where"),
-                                text(event, "cause")});
+      run_.overflows.push_back({integer_in(event, "step"), number_in(event, "loss_scale"),
+                                text_in(event, "op"), text_in(event, "tensor"), integer_in(event, "index"),
+                                text_in(event, "where"), text_in(event, "cause")});
     }
     if (kind == "gradients") run_.gradients = gradients_in(event);
     if (kind == "end") end(event);
@@ -100,9 +88,9 @@ class Collector {
 
  private:
   void start(const Json& event) {
-    const std::int64_t before = event.contains("step") ? whole(event, "step") : -1;
-    run_.sessions.push_back({text(event, "time"), text(event, "version"), text(event, "precision"),
-                             text(event, "device"), whole(event, "parameters"),
+    const std::int64_t before = event.contains("step") ? integer_in(event, "step") : -1;
+    run_.sessions.push_back({text_in(event, "time"), text_in(event, "version"), text_in(event, "precision"),
+                             text_in(event, "device"), integer_in(event, "parameters"),
                              std::max<std::int64_t>(before, 0)});
     run_.end.reset();
     if (before < 0) return;  // written by a version that did not say
@@ -113,26 +101,26 @@ class Collector {
   }
 
   void step(const Json& event) {
-    const std::int64_t step = whole(event, "step");
+    const std::int64_t step = integer_in(event, "step");
     steps_[step] = {step,
-                    whole(event, "applied"),
-                    whole(event, "epoch"),
-                    number(event, "loss"),
-                    number(event, "lr"),
-                    number(event, "loss_scale"),
-                    whole(event, "skipped"),
-                    number(event, "grad_norm"),
-                    number(event, "items_per_s")};
+                    integer_in(event, "applied"),
+                    integer_in(event, "epoch"),
+                    number_in(event, "loss"),
+                    number_in(event, "lr"),
+                    number_in(event, "loss_scale"),
+                    integer_in(event, "skipped"),
+                    number_in(event, "grad_norm"),
+                    number_in(event, "items_per_s")};
   }
 
   void end(const Json& event) {
     train::EndEvent found{
-        text(event, "status"),
-        whole(event, "steps"),
-        whole(event, "applied"),
-        whole(event, "skipped"),
-        number(event, "wall_s", 0.0),
-        static_cast<std::size_t>(std::max<std::int64_t>(0, whole(event, "peak_memory_bytes"))),
+        text_in(event, "status"),
+        integer_in(event, "steps"),
+        integer_in(event, "applied"),
+        integer_in(event, "skipped"),
+        number_in(event, "wall_s", 0.0),
+        static_cast<std::size_t>(std::max<std::int64_t>(0, integer_in(event, "peak_memory_bytes"))),
         metrics_in(event)};
     run_.wall_s += found.wall_s;
     run_.peak_memory_bytes = std::max(run_.peak_memory_bytes, found.peak_memory_bytes);

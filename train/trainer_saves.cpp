@@ -1,0 +1,138 @@
+// A run's checkpoints: when they are taken, what becomes of them, and going on from one.
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "train/resume.h"
+#include "train/trainer_session.h"
+
+namespace tandem::train {
+
+// Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
+// yet begins anew. `notes` gets what there is to say of it.
+RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>& notes) {
+  const config::Json now = course_of(config_);
+  Checkpoints checkpoints(directory, config_.checkpoint.keep, data_, now);
+  const auto newest = checkpoints.newest_whole(notes);
+  RunState state;
+  if (newest) {
+    take_choices(directory, notes);
+    const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
+    state = checkpoints.load(*newest, *step_, changes.precision);
+    train_loader_->seek({static_cast<std::uint32_t>(state.epoch - 1), state.position});
+    for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
+    if (changes.precision)
+      notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
+                                  config_.precision.label(), step_->scaler().value()));
+    notes.push_back(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), state.epoch));
+  } else {
+    notes.push_back("the run had saved nothing yet: it begins anew");
+  }
+  const bool evaluated = state.position == 0 && state.epoch <= config_.epochs;
+  forget_later_metrics(directory.metrics(), step_->attempted(), evaluated);
+  write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
+  return state;
+}
+
+// Returns false when a stop was asked for before the evaluation had ended.
+bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
+  bool best = false;
+  const auto due = [&](std::int64_t every) {
+    return last || (every > 0 && session.state.epoch % every == 0);
+  };
+  const std::int64_t epoch = session.state.epoch, step = step_->attempted();
+  // The averages are what is evaluated and saved, where there are any.
+  std::optional<optim::Ema::Scope> averaged;
+  if (step_->ema()) averaged.emplace(*step_->ema());
+  if (due(config_.eval.every_epochs)) {
+    if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
+    session.metrics.write_tensors(*step_, epoch);
+    const std::string& key = config_.checkpoint.best;
+    const double value = metric(session.result.metrics, key);
+    const bool greater = task_->greater_is_better(key);
+    if (!session.state.best || (greater ? value > *session.state.best : value < *session.state.best)) {
+      conclude_save(session);
+      session.before_best = session.state;
+      session.state.best = value;
+      session.state.best_epoch = epoch;
+      best = true;
+    }
+  }
+  const bool crossed = checkpoint_due(step);
+  if (!best && !crossed && !due(config_.checkpoint.every_epochs)) return true;
+  conclude_save(session);
+  session.checkpoints.take_weights(*model_, epoch, step);
+  averaged.reset();
+  RunState next = session.state;
+  if (whole) begin_next_epoch(next);
+  save(session, next, best);
+  return true;
+}
+
+// Of checkpoint.every_steps.
+bool Trainer::checkpoint_due(std::int64_t step) const {
+  const auto& every = config_.checkpoint.every_steps;
+  return every && step % *every == 0;
+}
+
+void Trainer::save_inside_epoch(Session& session) {
+  conclude_save(session);
+  finish_steps(session);
+  save_unevaluated(session);
+}
+
+void Trainer::save_unevaluated(Session& session) {
+  std::optional<optim::Ema::Scope> averaged;
+  if (step_->ema()) averaged.emplace(*step_->ema());
+  session.checkpoints.take_weights(*model_, session.state.epoch, step_->attempted());
+  averaged.reset();
+  save(session, session.state, false);
+}
+
+// With the choice among algorithms, by which a resumed run rounds as this one does.
+void Trainer::save(Session& session, const RunState& state, bool best) {
+  const std::string choices = backend_for(device_).choices();
+  if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
+  session.checkpoints.save(*step_, state, best);
+  if (best) session.state.best_checkpoint = CheckpointStore::name_of(step_->attempted());
+}
+
+// Waits for the save under way, if any, and says what became of it.
+void Trainer::conclude_save(Session& session) {
+  try {
+    const auto saved = session.checkpoints.finish();
+    if (!saved) return;
+    session.metrics.write_checkpoint(saved->step, saved->path);
+    session.save_error.clear();
+    session.before_best.reset();
+  } catch (const std::exception& error) {
+    if (!session.survives_write_errors) throw;
+    session.save_error = error.what();
+    if (const auto before = std::exchange(session.before_best, {})) {
+      session.state.best = before->best;
+      session.state.best_epoch = before->best_epoch;
+      session.state.best_checkpoint = before->best_checkpoint;
+    }
+    session.warn(fmt::format("the checkpoint was not saved: {}; training goes on (checkpoint.on_save_error)",
+                             error.what()));
+  }
+}
+
+// Before anything of the run is computed.
+void Trainer::take_choices(const RunDirectory& directory, std::vector<std::string>& notes) {
+  const std::string path = directory.algorithms();
+  std::ifstream file(path);
+  if (!file) return;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!backend_for(device_).adopt_choices(text))
+    notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
+}
+
+// An epoch that was trained but not evaluated is evaluated first when the run goes on.
+void Trainer::interrupt(Session& session) {
+  session.result.status = TrainStatus::interrupted;
+  conclude_save(session);
+  save_unevaluated(session);
+}
+
+}  // namespace tandem::train
