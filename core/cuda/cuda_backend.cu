@@ -30,6 +30,7 @@ CudaBackend::CudaBackend(int index) : index_(index) {
   check(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped),
         "cudaHostAlloc");
   *fault_ = {};
+  check(cudaMalloc(&update_room_, kUpdateRoom), "cudaMalloc");
   allocator_ = std::make_unique<CachingAllocator>(device_memory(index));
   transfer_allocator_ = std::make_unique<CachingAllocator>(page_locked_memory());
 }
@@ -41,12 +42,18 @@ CudaBackend::~CudaBackend() {
   dnn_.reset();
   blas_.reset();
   allocator_.reset();
+  cudaFree(update_room_);
   cudaFreeHost(fault_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
   cudaEventDestroy(uploaded_);
   cudaStreamDestroy(upload_stream_);
   cudaStreamDestroy(stream_);
+}
+
+void* CudaBackend::update_room(std::size_t bytes) const {
+  ensure(bytes <= kUpdateRoom, "update", "{} bytes of room are asked for, there are {}", bytes, kUpdateRoom);
+  return update_room_;
 }
 
 Blas& CudaBackend::blas() {
@@ -91,6 +98,7 @@ bool CudaBackend::adopt_choices(const std::string& text) {
 void CudaBackend::throw_fault() {
   const Fault fault = *fault_;
   *fault_ = {};
+  check(cudaMalloc(&update_room_, kUpdateRoom), "cudaMalloc");
   throw UserError(fault.op, fmt::format("index {} at position {} lies outside [0,{})", fault.index,
                                         fault.position, fault.bound));
 }

@@ -170,6 +170,10 @@ class CudaBackend final : public Backend {
   cudaStream_t stream() const { return stream_; }
   // Where kernels report a bad index; device and host see the same memory.
   Fault* fault() const { return fault_; }
+  // What the kernels of an update hand to one another, `bytes` of at most kUpdateRoom: it is there before the
+  // first of them, for a step whose memory is refused in the middle would be half done.
+  static constexpr std::size_t kUpdateRoom = 2u << 20u;
+  void* update_room(std::size_t bytes) const;
   // Uninitialised memory for the life of a call.
   Tensor workspace(const Shape& shape, DType dtype) const {
     return Tensor::empty(shape, {dtype, device(), MemoryKind::workspace});
@@ -189,6 +193,7 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;  // the last upload
   Fault* fault_ = nullptr;
+  void* update_room_ = nullptr;
   Rules rules_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<dnn::Library> dnn_;

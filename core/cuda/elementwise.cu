@@ -64,6 +64,7 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
     }
     reinterpret_cast<Values*>(y)[p] = out;
   }
+#pragma unroll 1
   for (Index i = packs * Values::kSize + first; i < count; i += stride) {
     C operands[F::arity];
 #pragma unroll
@@ -96,6 +97,7 @@ __global__ void general_kernel(formulas::Constants<C> c, AnyOperands x, Space sp
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < space.count; i += stride) {
     Index offset[F::arity] = {};
     Index rest = i;
+#pragma unroll 1
     for (int axis = 0; axis < space.rank; ++axis) {
       const Index along = rest % space.extent[axis];
       rest /= space.extent[axis];
@@ -145,6 +147,7 @@ Space merge_axes(std::span<const Tensor> inputs, const Shape& shape) {
 // ---- Tables of kernels by formula
 
 struct Call {
+  FormulaId formula;
   Scalars scalars;
   std::span<const Tensor> inputs;
   const Tensor& y;
@@ -160,70 +163,75 @@ formulas::Constants<C> constants_of(const Scalars& scalars) {
   return c;
 }
 
-template <class F, class T>
+// Kernels of one signature, whatever the formula.
+template <class T>
+using UniformKernel = void (*)(formulas::Constants<ComputeType<T>>, Operands<T>, T*, Index, bool);
+template <class C>
+using GeneralKernel = void (*)(formulas::Constants<C>, AnyOperands, Space, void*, DType, bool);
+
+template <class C, class F>
+constexpr GeneralKernel<C> general_entry() {
+  if constexpr (std::is_integral_v<C> && !F::kIntegral) {
+    return nullptr;
+  } else {
+    return &general_kernel<F, C>;
+  }
+}
+
+template <class T, class... F>
+UniformKernel<T> uniform_kernel_of(FormulaId id, formulas::FormulaList<F...>) {
+  static constexpr UniformKernel<T> table[] = {&uniform_kernel<F, T>...};
+  return table[static_cast<std::size_t>(id)];
+}
+template <class C, class... F>
+GeneralKernel<C> general_kernel_of(FormulaId id, formulas::FormulaList<F...>) {
+  static constexpr GeneralKernel<C> table[] = {general_entry<C, F>()...};
+  return table[static_cast<std::size_t>(id)];
+}
+
+template <class T>
 void run_uniform(const Call& call) {
   Operands<T> operands{};
   for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
   const Index count = call.y.numel();
   const unsigned blocks = blocks_for(count, Index{kThreads} * Pack<T>::kSize);
-  launch("pointwise", uniform_kernel<F, T>, blocks, kThreads, 0, call.stream,
-         constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count, call.accumulate);
+  launch("pointwise", uniform_kernel_of<T>(call.formula, formulas::Formulas{}), blocks, kThreads, 0,
+         call.stream, constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count,
+         call.accumulate);
 }
 
-template <class F, class C>
+template <class C>
 void run_general(const Call& call) {
+  const GeneralKernel<C> kernel = general_kernel_of<C>(call.formula, formulas::Formulas{});
+  ensure(kernel != nullptr, "pointwise", "formula {} has no meaning for {}", static_cast<int>(call.formula),
+         name_of(call.y.dtype()));
   AnyOperands operands{};
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {
     operands.at[k] = call.inputs[k].raw();
     operands.dtype[k] = call.inputs[k].dtype();
   }
   const Space space = merge_axes(call.inputs, call.y.shape());
-  launch("pointwise", general_kernel<F, C>, blocks_for(space.count), kThreads, 0, call.stream,
+  launch("pointwise", kernel, blocks_for(space.count), kThreads, 0, call.stream,
          constants_of<C>(call.scalars), operands, space, call.y.raw(), call.y.dtype(), call.accumulate);
 }
 
-using Run = void (*)(const Call&);
-
-template <class T, class F>
-constexpr Run uniform_entry() {
-  if constexpr (std::is_integral_v<T> && !F::kIntegral) {
-    return nullptr;
-  } else {
-    return &run_uniform<F, T>;
-  }
-}
-template <class C, class F>
-constexpr Run general_entry() {
-  if constexpr (std::is_integral_v<C> && !F::kIntegral) {
-    return nullptr;
-  } else {
-    return &run_general<F, C>;
-  }
-}
-
-template <class T, class... F>
-Run uniform_run(FormulaId id, formulas::FormulaList<F...>) {
-  static constexpr Run table[] = {uniform_entry<T, F>()...};
-  return table[static_cast<std::size_t>(id)];
-}
-template <class C, class... F>
-Run general_run(FormulaId id, formulas::FormulaList<F...>) {
-  static constexpr Run table[] = {general_entry<C, F>()...};
-  return table[static_cast<std::size_t>(id)];
-}
-
-Run run_for(FormulaId id, std::span<const Tensor> inputs, const Tensor& y) {
-  const formulas::Formulas all{};
+void run(const Call& call) {
+  const Tensor& y = call.y;
   bool uniform = is_floating(y.dtype()), f64 = y.dtype() == DType::f64, floating = is_floating(y.dtype());
-  for (const Tensor& x : inputs) {
+  for (const Tensor& x : call.inputs) {
     uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() && is_aligned(x.raw());
     f64 = f64 || x.dtype() == DType::f64;
     floating = floating || is_floating(x.dtype());
   }
-  if (uniform && is_aligned(y.raw()))
-    return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { return uniform_run<T>(id, all); });
-  if (f64) return general_run<double>(id, all);
-  return floating ? general_run<float>(id, all) : general_run<std::int64_t>(id, all);
+  if (uniform && is_aligned(y.raw())) {
+    visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { run_uniform<T>(call); });
+  } else if (f64) {
+    run_general<double>(call);
+  } else if (floating) {
+    run_general<float>(call);
+  } else {
+    run_general<std::int64_t>(call);
+  }
 }
 
 // ---- Casts
@@ -257,6 +265,7 @@ __global__ void cast_kernel(const From* x, To* y, Index packs, Index count, bool
     for (int k = 0; k < kWidth; ++k) cast_element(in.value[k], out.value[k], accumulate);
     reinterpret_cast<Targets*>(y)[p] = out;
   }
+#pragma unroll 1
   for (Index i = packs * kWidth + first; i < count; i += stride) cast_element(x[i], y[i], accumulate);
 }
 
@@ -302,10 +311,7 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
 void CudaBackend::pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
                             const Tensor& y, bool accumulate) {
   if (y.numel() == 0) return;
-  const Run run = run_for(formula, inputs, y);
-  ensure(run != nullptr, "pointwise", "formula {} has no meaning for {}", static_cast<int>(formula),
-         name_of(y.dtype()));
-  run({scalars, inputs, y, accumulate, stream_});
+  run({formula, scalars, inputs, y, accumulate, stream_});
 }
 
 }  // namespace tandem::cuda

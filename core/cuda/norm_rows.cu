@@ -158,26 +158,32 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
   }
 }
 
+// More than 512 threads leave each too few registers for two rows beside its sums: they take one at once.
+template <bool kWide, int kAtOnce>
+inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
+                                        : kAtOnce == 1 ? 1024
+                                                       : 512;
+
 // `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy of each block's rows; null where not wanted.
-template <class S, bool kWide>
-__global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
+template <class S, bool kWide, int kAtOnce>
+__global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
     layer_norm_backward_kernel(const S* x, Slot gamma, Slot mean, Slot rstd, const S* dy, S* dx,
                                float* partial, Index rows, Index width, int team) {
   using Values = Pack<S, kWidth>;
-  __shared__ float shared[2 * kRows * kWarp];
+  __shared__ float shared[2 * kAtOnce * kWarp];
   __shared__ float held[2 * kWidth][kWide ? 1 : kTeamBlock];
   const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
   float scale[kWidth], sum_gamma[kWidth] = {}, sum_beta[kWidth] = {};
 #pragma unroll
   for (int j = 0; j < kWidth; ++j) scale[j] = active ? element(gamma, column + j, 1.0f) : 0.0f;
   const float n = static_cast<float>(width);
-  const Index stride = Index{gridDim.x} * teams * kRows;
-  for (Index base = Index{blockIdx.x} * teams * kRows; base < rows; base += stride) {
-    const Index row = base + team_of_block * kRows;
-    Values in[kRows] = {}, gradient[kRows] = {};
-    float middle[kRows], root[kRows];
+  const Index stride = Index{gridDim.x} * teams * kAtOnce;
+  for (Index base = Index{blockIdx.x} * teams * kAtOnce; base < rows; base += stride) {
+    const Index row = base + team_of_block * kAtOnce;
+    Values in[kAtOnce] = {}, gradient[kAtOnce] = {};
+    float middle[kAtOnce], root[kAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kAtOnce; ++r) {
       const Index from = min(row + r, rows - 1);
       if (active) {
         in[r] = *reinterpret_cast<const Values*>(x + from * width + column);
@@ -186,9 +192,9 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
       middle[r] = element(mean, from, 0.0f);
       root[r] = element(rstd, from, 0.0f);
     }
-    float sums[2 * kRows];
+    float sums[2 * kAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kAtOnce; ++r) {
       const bool counts = active && row + r < rows;
       float first = 0.0f, second = 0.0f;
 #pragma unroll
@@ -207,7 +213,7 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
     if (dx == nullptr) continue;
     team_sum<kWide>(sums, team, shared);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kAtOnce; ++r) {
       if (!active || row + r >= rows) continue;
       const float c1 = sums[2 * r] / n, c2 = sums[2 * r + 1] / n;
       Values out;
@@ -442,10 +448,13 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
         // One turn of few blocks: each leaves sums of the width of a row.
         const unsigned blocks = row_blocks(rows, block / team, block, 512);
         const Tensor partial = workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
-        launch("layer_norm_backward", layer_norm_backward_kernel<S, kWide>, blocks, block, 0, stream_,
-               x.data<S>(), slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(),
-               dx.defined() ? dx.data<S>() : nullptr, parameters ? partial.data<float>() : nullptr, rows,
-               width, team);
+        auto* kernel = layer_norm_backward_kernel<S, kWide, kRows>;
+        if constexpr (kWide) {
+          if (block > kBackwardThreads<kWide, kRows>) kernel = layer_norm_backward_kernel<S, kWide, 1>;
+        }
+        launch("layer_norm_backward", kernel, blocks, block, 0, stream_, x.data<S>(), slot_of(gamma),
+               slot_of(mean), slot_of(rstd), dy.data<S>(), dx.defined() ? dx.data<S>() : nullptr,
+               parameters ? partial.data<float>() : nullptr, rows, width, team);
         if (parameters)
           finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, stream_);
       });

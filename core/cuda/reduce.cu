@@ -230,6 +230,7 @@ struct AxisSet {
   }
   __device__ __forceinline__ Index offset(Index index) const {
     Index result = 0;
+#pragma unroll 1
     for (int axis = rank - 1; axis > 0; --axis) {
       const Index outer = index / extent[axis];
       result += (index - outer * extent[axis]) * stride[axis];
@@ -406,6 +407,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
       } else {
         const int width = plan.packed ? kWidth : 1;
         int terms = 0;
+#pragma unroll 1
         for (Index i = begin + Index{lane} * width; i < end; i += Index{group} * width) {
           // 32-bit divisions where they do take several times fewer instructions.
           const Index run = plan.total <= 0xffffffff
@@ -434,7 +436,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
 template <class Source, int kWidth, class Kind>
 __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, Plan plan, Output out) {
   using State = typename Kind::State;
-  constexpr int kBatch = 4;
+  constexpr int kBatch = kBatchOf<Source>;
   __shared__ State shared[kWidth * kThreads];
   const int shift = log2_of(plan.group);
   const int column = static_cast<int>(threadIdx.x) & (plan.group - 1);
@@ -482,6 +484,7 @@ __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, 
         for (int b = 0; b < kBatch; ++b) add(r + b * rows, values[b]);
         r += kBatch * rows;
       }
+#pragma unroll 1
       for (; done < now; ++done, r += rows) add(r, fetch(r));
 #pragma unroll
       for (int v = 0; v < kWidth; ++v) states[v] = kind(states[v], Kind::widen(local[v]));
@@ -503,6 +506,7 @@ __global__ void __launch_bounds__(kThreads)
   const Index output = Index{blockIdx.x} * columns + column;
   typename Kind::State state = kind.none();
   if (output < out.outputs) {
+#pragma unroll 1
     for (Index part = threadIdx.x / columns; part < parts; part += rows)
       state = kind(state, partial[part * out.outputs + output]);
   }

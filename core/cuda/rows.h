@@ -74,6 +74,13 @@ Any<C> any_of(const Tensor& x) {
   return {x.raw(), x.dtype()};
 }
 
+// Packs that a thread fetches before it uses the first. Any does without: its time is not that of memory, and
+// every fetch is a switch over types.
+template <class Source>
+inline constexpr int kBatchOf = 4;
+template <class C>
+inline constexpr int kBatchOf<Any<C>> = 1;
+
 // Whether packs of `element`-sized values may be read where every run starts a multiple of `inner` elements
 // from `data`.
 inline bool packs_fit(const void* data, Index inner, std::size_t element) {
@@ -125,11 +132,12 @@ void with_compute_type(DType x, DType y, const Visitor& visit) {
 template <int kFlush, class Source, class One, class Packs, class Flush>
 __device__ __forceinline__ void walk_run(const Source& x, Index base, Index begin, Index end, int lane,
                                          int group, const One& one, const Packs& pack, const Flush& flush) {
-  constexpr int kWidth = Source::kWidth, kBatch = 4;
+  constexpr int kWidth = Source::kWidth, kBatch = kBatchOf<Source>;
   Index head = 0;
   if constexpr (kWidth > 1) {
     head = x.to_boundary(base + begin);
     if (head > end - begin) head = end - begin;
+#pragma unroll 1
     for (Index i = begin + lane; i < begin + head; i += group) one(i);
   }
   const Index first = begin + head, packs = (end - first) / kWidth, step = Index{group} * kWidth;
@@ -147,12 +155,14 @@ __device__ __forceinline__ void walk_run(const Source& x, Index base, Index begi
       for (int b = 0; b < kBatch; ++b) pack(i + b * step, values[b]);
       i += kBatch * step;
     }
+#pragma unroll 1
     for (; done < now; ++done) {
       pack(i, x.fetch(base + i));
       i += step;
     }
     if constexpr (kWidth > 1) {
       if (left == 0) {
+#pragma unroll 1
         for (Index k = first + packs * kWidth + lane; k < end; k += group) one(k);
       }
     }
@@ -178,6 +188,7 @@ __device__ __forceinline__ T shuffle_xor(T value, int distance) {
 // take part; `shared` is room for one value a warp and may be used again after the call.
 template <class State, class Combine>
 __device__ __forceinline__ State group_reduce(State state, int group, State* shared, const Combine& combine) {
+#pragma unroll 1
   for (int distance = (group < kWarp ? group : kWarp) / 2; distance > 0; distance /= 2)
     state = combine(state, shuffle_xor(state, distance));
   if (group <= kWarp) return state;
@@ -188,6 +199,7 @@ __device__ __forceinline__ State group_reduce(State state, int group, State* sha
     state = shared[lane < warps ? lane : 0];
     // Lanes from `warps` on repeat the first; they reach lane 0 only where the number of warps is no power of
     // two, so they are masked.
+#pragma unroll 1
     for (int distance = power_of_two_for(warps, kWarp) / 2; distance > 0; distance /= 2) {
       const State other = shuffle_xor(state, distance);
       if ((lane ^ distance) < warps) state = combine(state, other);
@@ -227,6 +239,7 @@ __device__ __forceinline__ void column_reduce(State* states, int columns, State*
   if (rows == 1) return;
 #pragma unroll
   for (int v = 0; v < kValues; ++v) shared[v * blockDim.x + threadIdx.x] = states[v];
+#pragma unroll 1
   for (int distance = rows / 2; distance > 0; distance /= 2) {
     __syncthreads();
     if (row < distance) {

@@ -194,6 +194,14 @@ struct Squares {
   double weight, other;  // of the parameter; of its gradient (LARS) or direction (LAMB)
 };
 
+// In the backend's room for updates.
+struct Room {
+  static constexpr int kPieces = 100'000;
+  UpdateConstants constants[kRanges];
+  Squares squares[kPieces];
+};
+static_assert(sizeof(Room) <= CudaBackend::kUpdateRoom);
+
 // A block for each piece.
 template <bool kLamb>
 __global__ void __launch_bounds__(kThreads)
@@ -344,16 +352,19 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
   const bool lamb = rule.kind == UpdateKind::lamb, adapts = lamb || rule.kind == UpdateKind::lars;
 
   for_chunks(ranges, buffers.master.numel(), [&](const Chunk& chunk, std::span<const UpdateRange> part) {
-    const Tensor memory = workspace(bytes_for<UpdateConstants>(chunk.ranges), DType::u8);
-    UpdateConstants* const constants = room<UpdateConstants>(memory);
+    Room* const room = static_cast<Room*>(update_room(sizeof(Room)));
+    UpdateConstants* const constants = room->constants;
     const Settings settings = settings_of(chunk, part);
     launch("update", constants_kernel, 1, kConstantsThreads, 0, stream_, settings, rule, counts, step,
            constants);
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
     if (adapts) {
-      const Tensor sums = workspace(bytes_for<Squares>(chunk.pieces), DType::u8);
-      Squares* const squares = room<Squares>(sums);
+      // The norms of 400 million elements have room; those of more are not refused where memory is left.
+      const bool fits = chunk.pieces <= Room::kPieces;
+      const Tensor more =
+          workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
+      Squares* const squares = fits ? room->squares : static_cast<Squares*>(more.raw());
       launch("update", lamb ? squares_kernel<true> : squares_kernel<false>, blocks, kThreads, 0, stream_,
              chunk, p, constants, step, squares);
       launch("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, stream_, settings,

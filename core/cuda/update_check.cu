@@ -194,8 +194,7 @@ void CudaBackend::check_gradients(const Tensor& gradient, std::span<const Update
     for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
       if (chunk.pieces == 0) return;
       const unsigned blocks = blocks_for(chunk.pieces, 1);
-      const Tensor memory = workspace(bytes_for<Gathered>(blocks), DType::u8);
-      Gathered* const gathered = room<Gathered>(memory);
+      auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
       launch("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>, blocks,
              kThreads, 0, stream_, chunk, x, is_aligned(x), rules.divisor, rules.unscaled, from, gathered);
       launch("check_gradients", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks),
@@ -215,8 +214,7 @@ void CudaBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> r
   for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
     if (chunk.pieces == 0) return;
     const unsigned blocks = blocks_for(chunk.pieces, 1);
-    const Tensor memory = workspace(bytes_for<Gathered>(blocks), DType::u8);
-    Gathered* const gathered = room<Gathered>(memory);
+    auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
     launch("unscale", unscale_kernel, blocks, kThreads, 0, stream_, chunk, x, y,
            is_aligned(x) && is_aligned(y), options.divisor, options.add, from, gathered);
     launch("unscale", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks), step,

@@ -117,13 +117,4 @@ inline ScaleState* scale_of(const Tensor& scale) {
   return static_cast<ScaleState*>(scale.raw());
 }
 
-template <class T>
-T* room(const Tensor& workspace) {
-  return static_cast<T*>(workspace.raw());
-}
-template <class T>
-Shape bytes_for(Index count) {
-  return {count * static_cast<Index>(sizeof(T))};
-}
-
 }  // namespace tandem::cuda

@@ -49,8 +49,6 @@ TEST_CASE("whichever allocation of a step is refused, the step can be done again
       training.step->synchronize();
     });
     CHECK(failures > 20);
-    // On a GPU an update allocates while earlier parts of it are under way: such a step may be half done.
-    if (test_device() != Device{}) continue;
     expected.run(2, {6, 6});
     const auto got = training.state(), wanted = expected.state();
     REQUIRE(got.size() == wanted.size());
