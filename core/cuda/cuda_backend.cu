@@ -98,7 +98,6 @@ bool CudaBackend::adopt_choices(const std::string& text) {
 void CudaBackend::throw_fault() {
   const Fault fault = *fault_;
   *fault_ = {};
-  check(cudaMalloc(&update_room_, kUpdateRoom), "cudaMalloc");
   throw UserError(fault.op, fmt::format("index {} at position {} lies outside [0,{})", fault.index,
                                         fault.position, fault.bound));
 }
