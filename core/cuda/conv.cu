@@ -5,7 +5,9 @@
 // order; they are there for their results, not for speed.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "core/cuda/block_reduce.h"
@@ -259,6 +261,62 @@ void with_wide_type(DType dtype, Run&& run) {
   run(TypeTag<float>{});
 }
 
+// Whether both hold the same bits.
+bool equal_bits(CudaBackend& backend, const Tensor& a, const void* b) {
+  constexpr std::size_t kPiece = 16u << 20u;
+  const cudaStream_t stream = backend.stream();
+  std::vector<char> first(std::min(kPiece, a.bytes())), second(first.size());
+  for (std::size_t at = 0; at < a.bytes(); at += kPiece) {
+    const std::size_t bytes = std::min(kPiece, a.bytes() - at);
+    const auto fetch = [&](const void* from, std::vector<char>& to) {
+      check(cudaMemcpyAsync(to.data(), static_cast<const char*>(from) + at, bytes, cudaMemcpyDeviceToHost,
+                            stream),
+            "cudaMemcpyAsync");
+    };
+    fetch(a.raw(), first);
+    fetch(b, second);
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    if (std::memcmp(first.data(), second.data(), bytes) != 0) return false;
+  }
+  return true;
+}
+
+// dx ← dx + gradient in one pass of cuDNN, which reads dx where it writes it. Whether it was done: where
+// timing decides, and never under capture before it has. cuDNN does not say that the addend's place may be
+// the result's, so that is tried out first, on the data at hand.
+bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& dy, const Tensor& filter,
+                const Tensor& dx) {
+  const Rules& rules = backend.rules();
+  if (rules.deterministic || !rules.tune) return false;
+  for (const Tensor* t : {&dy, &filter, &dx}) {
+    if (t->dtype() != dtype || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return false;
+  }
+  p.dtype = p.result = dtype;
+  p.add = true;
+  dnn::Plan& plan = backend.dnn().plan(Pass::input_gradient, p);
+  if (!plan.carried().add) return false;
+  if (!plan.tuned()) {
+    if (is_captured(backend.stream())) return false;
+    Tensor wide, copy;
+    try {
+      wide = backend.workspace(dx.shape(), DType::f32);
+      copy = backend.workspace(dx.shape(), dtype);
+    } catch (const VendorError&) {  // the way around takes less memory
+      return false;
+    }
+    const auto confirms = [&](const dnn::Remainder::Run& run) {
+      backend.copy_bytes(dx, copy);
+      run({dy.raw(), filter.raw(), copy.raw(), copy.raw()});
+      return equal_bits(backend, copy, wide.raw());
+    };
+    plan.run({dy.raw(), filter.raw(), dx.raw(), wide.raw()},
+             {.run = [&] { backend.cast(wide, copy, true); }, .confirms = confirms});
+    if (plan.superseded()) return false;
+  }
+  plan.run({dy.raw(), filter.raw(), dx.raw(), dx.raw()});
+  return true;
+}
+
 // A gradient by cuDNN. Where cuDNN would round an f32 gradient of 16-bit operands to their type, it is
 // computed of widened operands: products of 16-bit numbers are exact in f32, and the operands are in TF32
 // too.
@@ -374,7 +432,7 @@ Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, cons
   const Tensor sums = workspace({2, y.size(3)}, DType::f32);
   const float* const sum = sums.data<float>();
   const dnn::Remainder pass{.run = [&] { gather_for_timing(*this, y, stream_); },
-                            .confirms = [&] { return sums_are_right(*this, y, sums); }};
+                            .confirms = [&](const auto&) { return sums_are_right(*this, y, sums); }};
   plan.run({x.raw(), filter.raw(), nullptr, y.raw(), sum, sum + y.size(3)}, pass);
   return plan.superseded() ? Tensor{} : sums;
 }
@@ -384,8 +442,11 @@ void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, 
   if (dx.numel() == 0) return;
   const Convolution p = problem_of(dx, filter, dy, options);
   const DType type = arithmetic_type(dy.dtype(), filter.dtype());
-  if (type != DType::f64 && dnn::expressible(p))
-    return run_gradient(*this, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
+  if (type != DType::f64 && dnn::expressible(p)) {
+    if (!accumulate || !try_to_add(*this, p, type, dy, filter, dx))
+      run_gradient(*this, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
+    return;
+  }
   with_wide_type(type, [&]<class C>(TypeTag<C>) {
     const Tensor gradient = operand(*this, dy, dtype_of<C>()),
                  weights = operand(*this, filter, dtype_of<C>());

@@ -31,7 +31,7 @@ using Attributes = fe::graph::Tensor_attributes;
 using Dims = std::vector<std::int64_t>;
 
 // In the order of the addresses of Plan::run: the frontend takes addresses by ascending id.
-enum Id : std::int64_t { kFirst = 1, kSecond, kBias, kResult, kSum, kSumOfSquares };
+enum Id : std::int64_t { kFirst = 1, kSecond, kAddend, kResult, kSum, kSumOfSquares };
 
 std::string advice_for(const Convolution& p, const Rules& rules) {
   std::string advice;
@@ -145,8 +145,11 @@ std::unique_ptr<Graph> describe(Pass pass, const Convolution& p) {
   };
   using fe::graph::Pointwise_attributes;
   if (p.bias) {
-    const auto bias = input("bias", kBias, channels_last(1, 1, 1, p.out_channels), DType::f32);
+    const auto bias = input("bias", kAddend, channels_last(1, 1, 1, p.out_channels), DType::f32);
     follow_with(bias, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  } else if (p.add) {
+    const auto addend = input("addend", kAddend, *layout, p.result);
+    follow_with(addend, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
   } else if (p.result != p.dtype) {
     follow_with(Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
   }
@@ -234,6 +237,7 @@ struct Hash {
                                     static_cast<Index>(p.result),
                                     Index{p.bias},
                                     Index{p.sums},
+                                    Index{p.add},
                                     Index{key.rules.deterministic},
                                     Index{key.rules.allow_tf32},
                                     Index{key.rules.tune},
@@ -297,8 +301,8 @@ struct Candidate {
 
 // How the table of choices names a plan, and what precedes its name there.
 std::string choice_text(const Convolution& carried, std::string_view name) {
-  return fmt::format("{}{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "",
-                     carried.sums ? " with sums" : "", name);
+  return fmt::format("{}{}{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "",
+                     carried.sums ? " with sums" : "", carried.add ? " with addend" : "", name);
 }
 
 Outcome execute(const Candidate& candidate, const Library::State& library, const Addresses& addresses) {
@@ -431,8 +435,10 @@ class Plan::Impl {
       std::swap(chosen_, candidate);
     }
     tuned_ = true;
-    if (carried_.result != carried_.dtype && find_successor(addresses)) return;
-    if (carried_.sums && prefer_separate(addresses, remainder)) return;
+    const bool fuller = carried_.sums || carried_.add;
+    if (fuller ? prefer_separate(addresses, remainder)
+               : carried_.result != carried_.dtype && find_successor(addresses))
+      return;
     if (milliseconds_) library_.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
   }
 
@@ -452,18 +458,29 @@ class Plan::Impl {
     return true;
   }
 
-  // Whether to leave the sums to the caller: unless they are right and cost less than the remainder.
+  // Whether to leave sums or addition to the caller: unless they are right and cost less than the remainder.
   bool prefer_separate(Addresses addresses, const Remainder& remainder) {
-    Convolution plain = carried_;
-    plain.sums = false;
-    auto other = std::make_unique<Impl>(library_, key_, plain);
-    if (auto bad = other->build()) fail(key_.pass, plain, key_.rules, bad->call, bad->text);
-    const bool right =
-        !execute(chosen_, library_, addresses) && (!remainder.confirms || remainder.confirms());
+    const auto run = [&](const Addresses& elsewhere) {
+      if (auto bad = execute(chosen_, library_, elsewhere))
+        fail(key_.pass, carried_, key_.rules, bad->call, bad->text);
+    };
+    run(addresses);
+    const bool right = milliseconds_ && remainder.confirms(run);
+    if (carried_.add) addresses[2] = nullptr;
     addresses[4] = addresses[5] = nullptr;
+    std::unique_ptr<Impl> other;
+    Outcome bad;
+    for (const Convolution& plain : alternatives(key_.pass, key_.problem, key_.rules)) {
+      if (plain.sums || plain.add) continue;
+      other = std::make_unique<Impl>(library_, key_, plain);
+      bad = other->build();
+      if (!bad) break;
+    }
+    if (bad) fail(key_.pass, other->carried_, key_.rules, bad->call, bad->text);
     other->tune(addresses, {});
-    const auto alone = right && milliseconds_ ? milliseconds(other->chosen_, addresses, {}, remainder.run)
-                                              : std::optional<float>();
+    if (other->successor_) other = std::move(other->successor_);
+    const auto alone =
+        right ? milliseconds(other->chosen_, addresses, {}, remainder.run) : std::optional<float>();
     if (alone && *milliseconds_ < *alone) return false;
     successor_ = std::move(other);
     return true;

@@ -3,8 +3,8 @@
 //
 // Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]; sums are f32. What cuDNN can
 // write is not always what is asked: it computes no f64 and, on many shapes, neither adds a bias nor writes
-// f32 from 16-bit operands; it sums what it writes for f16 alone. A plan says what it carries out
-// (`carried`), decided once per shape, and the caller does the rest.
+// f32 from 16-bit operands, nor adds to a gradient; it sums what it writes for f16 alone. A plan says what it
+// carries out (`carried`), decided once per shape, and the caller does the rest.
 //
 // A shape's plan is chosen at its first run by timing cuDNN's candidates on the data at hand; while a stream
 // is captured, or where results must be the same in every run, it is the one that cuDNN's heuristics put
@@ -46,10 +46,11 @@ struct Convolution {
   DType result = DType::f32;  // of what the pass writes: dtype or f32
   bool bias = false;          // forward only: f32 [O], added before the result is rounded
   bool sums = false;          // forward only: also writes Σ y and Σ y² over all positions, f32 [O] each
+  bool add = false;           // input_gradient only: adds a tensor like the result before that is rounded
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
-// "f16 → f32 + bias + sums, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
+// "f16 → f32 + bias, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
 std::string to_string(const Convolution& problem);
 
 // Whether cuDNN's descriptors can say this: nothing is empty, and y has every position that the padded image
@@ -63,7 +64,8 @@ std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 void validate(Pass pass, const Convolution& problem);
 
 // What a plan for `problem` may carry out instead, best first; the problem itself comes first. Sums go with
-// neither a bias nor a result of another type.
+// neither a bias nor a result of another type. What is to be added later is f32 until then, if at all
+// possible.
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);
 
 // The names of the plans that cuDNN's heuristics offer, and cuDNN builds, for the device that `description`
@@ -76,9 +78,10 @@ std::vector<std::string> plans_on(std::string_view description, Pass pass, const
 // What is left to the caller of a plan that does not carry out everything: a part in the comparison of such
 // a plan with one that does.
 struct Remainder {
+  using Run = std::function<void(const Addresses&)>;
   std::function<void()> run;  // puts it on the stream
-  // Waits, and says whether what the fuller plan has just written is right; absent: it is.
-  std::function<bool()> confirms;
+  // Waits, and says whether what the fuller plan has just written is right; may run it elsewhere.
+  std::function<bool(const Run& plan)> confirms;
 };
 
 class Plan {
@@ -87,19 +90,20 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // What cuDNN computes: the problem asked for, or the same without its bias, or its sums, or with a 16-bit
-  // result. Another plan follows this one after its first run, if writing f32 turns out to cost too much, or
-  // the sums to take longer than the remainder or to be wrong.
+  // What cuDNN computes: the problem asked for, or the same without its bias, its sums or its addition, or
+  // with a result of another type. Another plan follows this one after its first run, if writing f32 turns
+  // out to cost too much, or sums or addition to take longer than the remainder, or to be wrong.
   const Convolution& carried() const;
   bool superseded() const;          // by such a plan, which Library::plan gives from now on
   const std::string& name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"
   bool tuned() const;               // chosen by timing, by the table of choices or by rule; does not change
   std::size_t workspace_bytes() const;
 
-  // Addresses of both operands, of the bias (or nullptr), of the result and of the sums (or nullptr), aligned
-  // to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, nullptr, dx];
+  // Addresses of both operands, of what is added (or nullptr), of the result and of the sums (or nullptr),
+  // aligned to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, addend, dx];
   // filter_gradient [x, dy, nullptr, dfilter]. The results are overwritten, at the first run several times,
-  // and may not overlap the operands.
+  // and may not overlap the operands. At that run there must be room for an f32 result where an addition
+  // is asked for; after it the result may be the addend.
   void run(const Addresses& addresses, const Remainder& remainder = {});
 
   static constexpr std::size_t kAlignment = 16;

@@ -16,12 +16,13 @@ std::string_view name_of(Pass pass) {
 std::string to_string(const Convolution& p) {
   const Conv2dOptions& o = p.options;
   return fmt::format(
-      "{} → {}{}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding [{},{}], "
+      "{} → {}{}{}{}, x [{},{},{},{}], filter [{},{},{},{}], y [{},{},{},{}], stride [{},{}], padding "
+      "[{},{}], "
       "dilation [{},{}], groups {}",
       tandem::name_of(p.dtype), tandem::name_of(p.result), p.bias ? " + bias" : "", p.sums ? " + sums" : "",
-      p.batch, p.height, p.width, p.channels, p.out_channels, p.kernel_height, p.kernel_width,
-      p.channels / o.groups, p.batch, p.out_height, p.out_width, p.out_channels, o.stride[0], o.stride[1],
-      o.padding[0], o.padding[1], o.dilation[0], o.dilation[1], o.groups);
+      p.add ? " + addend" : "", p.batch, p.height, p.width, p.channels, p.out_channels, p.kernel_height,
+      p.kernel_width, p.channels / o.groups, p.batch, p.out_height, p.out_width, p.out_channels, o.stride[0],
+      o.stride[1], o.padding[0], o.padding[1], o.dilation[0], o.dilation[1], o.groups);
 }
 
 std::string key_text(Pass pass, const Convolution& problem, const Rules& rules) {
@@ -45,16 +46,21 @@ bool expressible(const Convolution& p) {
 
 std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
   std::vector<Convolution> result;
-  const auto add = [&](DType dtype, bool bias, bool sums = false) {
+  const auto add = [&](DType dtype, bool bias, bool sums = false, bool adds = false) {
     Convolution p = problem;
     p.result = dtype;
     p.bias = bias;
     p.sums = sums;
+    p.add = adds;
     const bool widens = p.result != p.dtype;
     if ((rules.wide_cost > 0 || !widens) && std::find(result.begin(), result.end(), p) == result.end())
       result.push_back(p);
   };
   if (problem.sums && !problem.bias && problem.result == problem.dtype) add(problem.result, false, true);
+  if (problem.add) {
+    add(problem.result, false, false, true);
+    add(DType::f32, false);
+  }
   add(problem.result, problem.bias);
   // Without its bias a sum is kept in f32 until the bias has been added, if at all possible.
   add(problem.bias ? DType::f32 : problem.result, false);

@@ -133,6 +133,11 @@ Convolution typed(Convolution p, DType dtype, DType result, bool bias = false) {
   return p;
 }
 
+Convolution adding(Convolution p) {
+  p.add = true;
+  return p;
+}
+
 Convolution summing(Convolution p) {
   p.sums = true;
   return p;
@@ -171,6 +176,7 @@ TEST_CASE("The graph of every pass, type and result validates", "[dnn]") {
           CHECK_NOTHROW(validate(pass, p));
           if (pass == Pass::forward) CHECK_NOTHROW(validate(pass, typed(shape, dtype, result, true)));
           if (pass == Pass::forward && result == dtype) CHECK_NOTHROW(validate(pass, summing(p)));
+          if (pass == Pass::input_gradient && result == dtype) CHECK_NOTHROW(validate(pass, adding(p)));
         }
       }
     }
@@ -228,6 +234,11 @@ TEST_CASE("Alternatives give up the bias first, then f32", "[dnn]") {
   for (const Convolution& other : {typed(shape, f16, f16, true), typed(shape, f16, f32)}) {
     for (const Convolution& p : alternatives(Pass::forward, summing(other), {})) CHECK_FALSE(p.sums);
   }
+  // Then what adds; what is added later is kept in f32.
+  CHECK(alternatives(Pass::input_gradient, adding(plain), {}) ==
+        std::vector{adding(plain), typed(shape, f16, f32), plain});
+  const Convolution whole = typed(shape, f32, f32);
+  CHECK(alternatives(Pass::input_gradient, adding(whole), {}) == std::vector{adding(whole), whole});
   const Rules narrow = {.wide_cost = 0};
   expect(Pass::filter_gradient, typed(shape, f16, f32), narrow, {{f16, false}});
   expect(Pass::filter_gradient, typed(shape, f32, f32), narrow, {{f32, false}});
@@ -252,6 +263,7 @@ TEST_CASE("Every difference of a problem or a rule that matters has its own line
     }
     add(Pass::forward, typed(shape, DType::f32, DType::f32, true), {});
     add(Pass::forward, summing(typed(shape, DType::f16, DType::f16)), {});
+    add(Pass::input_gradient, adding(typed(shape, DType::f16, DType::f16)), {});
   }
   CHECK(lines.size() == asked);
   // TF32 is no matter of 16-bit types.

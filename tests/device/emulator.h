@@ -16,7 +16,7 @@ struct Emulator {
   void (*set_device_memory)(std::size_t bytes) = nullptr;
   void (*fail_allocation)(std::uint64_t n) = nullptr;
   void (*set_narrow_libraries)(bool narrow) = nullptr;
-  void (*set_wrong_sums)(bool wrong) = nullptr;
+  void (*set_wrong_fusions)(bool wrong) = nullptr;
 
   explicit operator bool() const { return counts != nullptr; }
 };
@@ -34,9 +34,9 @@ inline Emulator emulator() {
   find(found.set_device_memory, "_ZN13cuda_emulator17set_device_memoryEm");
   find(found.fail_allocation, "_ZN13cuda_emulator15fail_allocationEm");
   find(found.set_narrow_libraries, "_ZN13cuda_emulator20set_narrow_librariesEb");
-  find(found.set_wrong_sums, "_ZN13cuda_emulator14set_wrong_sumsEb");
+  find(found.set_wrong_fusions, "_ZN13cuda_emulator17set_wrong_fusionsEb");
   ensure(!found.counts || (found.set_device_memory && found.fail_allocation && found.set_narrow_libraries &&
-                           found.set_wrong_sums),
+                           found.set_wrong_fusions),
          "test", "{} lacks a function of the emulator's control.h", library);
   return found;
 }

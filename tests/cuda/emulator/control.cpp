@@ -22,7 +22,7 @@ bool& narrow_libraries() {
   return narrow;
 }
 
-bool wrong_sums = false;
+bool wrong_fusions = false;
 std::uint64_t refused_allocation = 0;  // as a count of calls still to come; 0: none
 
 }  // namespace
@@ -62,11 +62,11 @@ void set_execution_order(int order) {
 }
 
 bool are_libraries_narrow() { return narrow_libraries(); }
-bool are_sums_wrong() { return wrong_sums; }
+bool are_fusions_wrong() { return wrong_fusions; }
 
-void set_wrong_sums(bool wrong) {
+void set_wrong_fusions(bool wrong) {
   const Call call;
-  wrong_sums = wrong;
+  wrong_fusions = wrong;
 }
 
 void set_narrow_libraries(bool narrow) {

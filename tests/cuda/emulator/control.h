@@ -13,8 +13,9 @@ struct Counts {
   std::uint64_t launches = 0;    // kernels put on a stream or recorded in a graph
   std::uint64_t executed = 0;    // kernels executed, those of graphs included
   std::uint64_t graph_launches = 0;
-  std::uint64_t summing_convolutions = 0;  // convolutions put on a stream that also sum what they write
-  std::uint64_t allocations = 0;           // calls of cudaMalloc
+  // Convolutions put on a stream that also sum what they write, or add to their result.
+  std::uint64_t summing_convolutions = 0, adding_convolutions = 0;
+  std::uint64_t allocations = 0;  // calls of cudaMalloc
   std::uint64_t host_allocations = 0;
   std::size_t device_bytes = 0;  // allocated at the moment
 };
@@ -29,12 +30,12 @@ CUDA_EMULATOR_EXPORT void fail_allocation(std::uint64_t n);
 CUDA_EMULATOR_EXPORT void set_execution_order(int order);
 
 // Makes the stand-ins refuse what the libraries refuse for many shapes: a bias or an addition in 16-bit
-// products; a bias, sums, or an f32 result of 16-bit operands, in convolutions. At first what
+// products; a bias, sums, an addition, or an f32 result of 16-bit operands, in convolutions. At first what
 // TANDEM_EMULATOR_NARROW says.
 CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
 
-// Makes convolutions that sum what they write give wrong sums.
-CUDA_EMULATOR_EXPORT void set_wrong_sums(bool wrong);
+// Makes convolutions that sum what they write give wrong sums, and those that add where they write add twice.
+CUDA_EMULATOR_EXPORT void set_wrong_fusions(bool wrong);
 
 // Executes work when it is put on a stream, and not when something waits for it: a fault then has the stack
 // of the call that caused it. At first what TANDEM_EMULATOR_EAGER says.

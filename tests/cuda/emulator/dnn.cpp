@@ -20,6 +20,7 @@ namespace {
 using Floats = std::vector<float>;
 
 constexpr std::string_view kName = "emulated";
+constexpr Index kWorkspace = 4096;  // bytes
 
 Index x_count(const Convolution& p) { return p.batch * p.height * p.width * p.channels; }
 Index y_count(const Convolution& p) { return p.batch * p.out_height * p.out_width * p.out_channels; }
@@ -88,7 +89,9 @@ void forward(const Convolution& p, const Floats& x, const Floats& filter, const 
   }
 }
 
-void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter, void* dx) {
+// `addend` is empty where nothing is added.
+void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter, const Floats& addend,
+                    void* dx) {
   const Index taps = p.kernel_height * p.kernel_width;
   const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
 #pragma omp parallel for
@@ -110,7 +113,9 @@ void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter
     }
     const Index first = n * static_cast<Index>(sums.size());
     for (Index i = 0; i < static_cast<Index>(sums.size()); ++i)
-      cuda_emulator::store(dx, p.result, first + i, sums[static_cast<std::size_t>(i)]);
+      cuda_emulator::store(dx, p.result, first + i,
+                           sums[static_cast<std::size_t>(i)] +
+                               (addend.empty() ? 0.0f : addend[static_cast<std::size_t>(first + i)]));
   }
 }
 
@@ -143,7 +148,7 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
 
 // Of y as it was rounded; twice as much when they are to be wrong.
 void sum_columns(const Convolution& p, const void* y, float* sum, float* squares) {
-  const double factor = cuda_emulator::are_sums_wrong() ? 2.0 : 1.0;
+  const double factor = cuda_emulator::are_fusions_wrong() ? 2.0 : 1.0;
   const Floats values = cuda_emulator::widened<float>(y, p.result, y_count(p), false);
   for (Index c = 0; c < p.out_channels; ++c) {
     double total = 0.0, total_of_squares = 0.0;
@@ -173,8 +178,13 @@ void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
     }
     case Pass::input_gradient: {
       const Floats dy = operand(0, y_count(p)), filter = operand(1, filter_count(p));
+      Floats addend;
+      if (p.add) addend = cuda_emulator::widened<float>(at[2], p.result, x_count(p), false);
+      if (at[2] == result && cuda_emulator::are_fusions_wrong()) {
+        for (float& value : addend) value *= 2.0f;
+      }
       cuda_emulator::fill_with_nan(result, p.result, x_count(p));
-      return input_gradient(p, dy, filter, result);
+      return input_gradient(p, dy, filter, addend, result);
     }
     case Pass::filter_gradient: {
       const Floats x = operand(0, x_count(p)), dy = operand(1, y_count(p));
@@ -187,7 +197,7 @@ void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
 // What the library refuses for many shapes.
 bool is_offered(const Convolution& p) {
   if (p.sums && p.dtype != DType::f16) return false;
-  return !cuda_emulator::are_libraries_narrow() || (!p.bias && !p.sums && p.result == p.dtype);
+  return !cuda_emulator::are_libraries_narrow() || (!p.bias && !p.sums && !p.add && p.result == p.dtype);
 }
 
 }  // namespace
@@ -196,7 +206,7 @@ struct Library::State {
   CudaBackend& backend;
   Choices choices{"the emulator", {}};
   std::unique_ptr<Plan> last;
-  // Keys whose sums were looked at, and those whose sums were found wrong.
+  // Keys whose sums or additions were looked at, and those where they were found wrong.
   std::set<std::string> confirmed, refuted;
 };
 
@@ -210,38 +220,48 @@ class Plan::Impl {
   std::string key;
   std::string name{kName};
   bool superseded = false;
+
+  bool is_confirmed() const { return !(carried.sums || carried.add) || library.confirmed.count(key) != 0; }
+  void enqueue(const Addresses& addresses) const;
 };
 
 Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Plan::~Plan() = default;
 const Convolution& Plan::carried() const { return impl_->carried; }
 const std::string& Plan::name() const { return impl_->name; }
-bool Plan::tuned() const { return true; }
-std::size_t Plan::workspace_bytes() const { return 4096; }
+std::size_t Plan::workspace_bytes() const { return kWorkspace; }
 
 bool Plan::superseded() const { return impl_->superseded; }
 
-void Plan::run(const Addresses& addresses, const Remainder& remainder) {
-  CudaBackend& backend = impl_->backend;
+void Plan::Impl::enqueue(const Addresses& addresses) const {
   for (const void* address : addresses) {
     if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0)
       cuda_emulator::fail("an operand of a convolution is not aligned to 16 bytes");
   }
-  const Tensor workspace = backend.workspace({static_cast<Index>(workspace_bytes())}, DType::u8);
-  cuda_emulator::enqueue_library(backend.stream(), "convolution",
-                                 [pass = impl_->pass, p = impl_->carried, tf32 = impl_->tf32, addresses,
-                                  room = workspace.raw(), bytes = workspace.numel()] {
-                                   cuda_emulator::fill_with_nan(room, DType::u8, bytes);
-                                   compute(pass, p, addresses, tf32);
-                                 });
-  if (!impl_->carried.sums) return;
-  ++cuda_emulator::counters().summing_convolutions;
-  Library::State& library = impl_->library;
-  if (is_captured(backend.stream()) || !library.confirmed.insert(impl_->key).second) return;
+  const Tensor workspace = backend.workspace({kWorkspace}, DType::u8);
+  cuda_emulator::enqueue_library(
+      backend.stream(), "convolution",
+      [pass = pass, p = carried, tf32 = tf32, addresses, room = workspace.raw(), bytes = workspace.numel()] {
+        cuda_emulator::fill_with_nan(room, DType::u8, bytes);
+        compute(pass, p, addresses, tf32);
+      });
+  cuda_emulator::counters().summing_convolutions += carried.sums ? 1 : 0;
+  cuda_emulator::counters().adding_convolutions += carried.add ? 1 : 0;
+}
+
+bool Plan::tuned() const { return impl_->is_confirmed(); }
+
+// A plan that also sums or adds is taken unless it is refuted.
+void Plan::run(const Addresses& addresses, const Remainder& remainder) {
+  Impl& plan = *impl_;
+  plan.enqueue(addresses);
+  if (plan.is_confirmed() || is_captured(plan.backend.stream())) return;
+  plan.library.confirmed.insert(plan.key);
+  const bool right = remainder.confirms([&](const Addresses& elsewhere) { plan.enqueue(elsewhere); });
   remainder.run();
-  if (remainder.confirms()) return;
-  library.refuted.insert(impl_->key);
-  impl_->superseded = true;
+  if (right) return;
+  plan.library.refuted.insert(plan.key);
+  plan.superseded = true;
 }
 
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(State{.backend = backend})) {}
@@ -251,7 +271,7 @@ Plan& Library::plan(Pass pass, const Convolution& problem) {
   const Rules& rules = state_->backend.rules();
   for (const Convolution& p : alternatives(pass, problem, rules)) {
     const std::string key = key_text(pass, problem, rules);
-    if (!is_offered(p) || (p.sums && state_->refuted.count(key) != 0)) continue;
+    if (!is_offered(p) || ((p.sums || p.add) && state_->refuted.count(key) != 0)) continue;
     state_->choices.plan_of[key] = fmt::format("{}: {}", name_of(p.result), kName);
     const bool tf32 = p.dtype == DType::f32 && rules.allow_tf32;
     state_->last = std::make_unique<Plan>(

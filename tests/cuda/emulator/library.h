@@ -31,8 +31,8 @@ C load(const void* data, tandem::DType dtype, tandem::Index i);
 void fill_with_nan(void* data, tandem::DType dtype, tandem::Index count);
 
 // Whether the libraries refuse what they refuse for many shapes: a bias or an addition in 16-bit products,
-// and in convolutions a bias, sums, or an f32 result of 16-bit operands (control.h).
+// and in convolutions a bias, sums, an addition, or an f32 result of 16-bit operands (control.h).
 bool are_libraries_narrow();
-bool are_sums_wrong();  // of convolutions
+bool are_fusions_wrong();  // of convolutions
 
 }  // namespace cuda_emulator

@@ -1,4 +1,6 @@
-// Convolutions that sum what they write, and batch norm with those sums. A device may give none.
+// Convolutions that sum what they write, batch norm with those sums, and gradients that are added where they
+// land. A device may give no sums.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -92,12 +94,12 @@ TEST_CASE("wrong sums are found out, and y is right all the same", "[device]") {
   if (!emulated) return;
   const RulesScope timed(kTimed);
   const Operands of{random_tensor({3, 7, 6, 8}, DType::f16, 1), random_tensor({16, 3, 3, 8}, DType::f16, 2)};
-  emulated.set_wrong_sums(true);
+  emulated.set_wrong_fusions(true);
   Tensor sums;
   const Tensor y = conv2d(of.x, of.filter, {}, {}, 0, &sums);
   const Tensor again = conv2d(of.x, of.filter, {}, {}, 0, &sums);
   backend_under_test().synchronize();
-  emulated.set_wrong_sums(false);
+  emulated.set_wrong_fusions(false);
   CHECK_FALSE(sums.defined());
   const auto expected = conv2d(of.x, of.filter).to_vector<double>();
   CHECK(y.to_vector<double>() == expected);
@@ -141,6 +143,82 @@ TEST_CASE("batch norm with sums is batch norm", "[device]") {
       for (std::size_t i = 0; i < with[k].size(); ++i)
         REQUIRE(with[k][i] == Approx(without[k][i]).epsilon(k == 0 ? 1e-3 : 1e-5).margin(1e-5));
     }
+  }
+}
+
+TEST_CASE("a gradient is added where it lands, rounded once", "[device]") {
+  Backend& backend = backend_under_test();
+  const Emulator emulated = emulator();
+  const auto adding = [&] { return emulated ? emulated.counts().adding_convolutions : 0; };
+  const Conv2dOptions options{.stride = {2, 1}, .padding = {1, 1}};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    INFO(name_of(dtype));
+    const Tensor dy = random_tensor({3, 5, 8, 24}, dtype, 1),
+                 filter = random_tensor({24, 3, 3, 16}, dtype, 2);
+    const auto added = [&](const ComputeRules& rules) {
+      const RulesScope scope(rules);
+      const Tensor dx = random_tensor({3, 9, 8, 16}, dtype, 3);
+      backend.conv2d_input_gradient(dy, filter, dx, options, true);
+      return dx.to_vector<double>();
+    };
+    const auto expected = added({.allow_tf32 = false, .deterministic = true});
+    for (int time = 0; time < 3; ++time) {
+      const std::uint64_t before = adding();
+      const auto got = added(kTimed);
+      if (emulated) {
+        REQUIRE(got == expected);
+        if (time > 0) CHECK(adding() - before == 1);
+      }
+      for (std::size_t i = 0; i < got.size(); ++i)
+        REQUIRE(got[i] == Approx(expected[i]).epsilon(1e-2).margin(1e-2));
+    }
+  }
+}
+
+TEST_CASE("an addition that cannot be done in place is found out, and dx is right all the same", "[device]") {
+  Backend& backend = backend_under_test();
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  const RulesScope timed(kTimed);
+  // Not finite in places, as gradients are at too high a loss scale.
+  auto values = random_values(2 * 6 * 5 * 24, 1);
+  values[7] = std::numeric_limits<double>::infinity();
+  const Tensor dy = tensor_of(values, {2, 6, 5, 24}, DType::f16);
+  const Tensor filter = random_tensor({24, 3, 3, 8}, DType::f16, 2);
+  const auto added = [&] {
+    const Tensor dx = random_tensor({2, 8, 7, 8}, DType::f16, 3);
+    backend.conv2d_input_gradient(dy, filter, dx, {}, true);
+    backend.synchronize();
+    return dx.to_vector<double>();
+  };
+  const auto same = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::ranges::equal(a, b,
+                              [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+  };
+  emulated.set_wrong_fusions(true);
+  const auto first = added();
+  const std::uint64_t before = emulated.counts().adding_convolutions;
+  const auto second = added();
+  CHECK(emulated.counts().adding_convolutions == before);
+  emulated.set_wrong_fusions(false);
+  const RulesScope separate({.allow_tf32 = false, .deterministic = true});
+  const auto expected = added();
+  CHECK(same(first, expected));
+  CHECK(same(second, expected));
+}
+
+TEST_CASE("a residual network's branches are added by their convolutions", "[device]") {
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  const RulesScope timed(kTimed);
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    Training training({"precision=" + precision, R"(model={"name": "resnet20", "width": 8})"},
+                      train::GraphUse::off);
+    training.run(0);
+    const std::uint64_t before = emulated.counts().adding_convolutions;
+    training.run(1);
+    CHECK(emulated.counts().adding_convolutions - before == 9);  // one a block
   }
 }
 
