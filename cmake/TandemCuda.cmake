@@ -63,7 +63,7 @@ foreach(source ${cuda_sources})
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${code}")
 endforeach()
 target_compile_options(tandem_cuda_objects PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --compress-mode=size -Xcompiler=-Wall,-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
 if(TANDEM_WERROR)
   target_compile_options(tandem_cuda_objects PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
