@@ -17,6 +17,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/numeric.h"
+#include "core/error.h"
 
 namespace tandem::cuda {
 
