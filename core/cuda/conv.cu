@@ -336,6 +336,32 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   if (!direct) backend.cast(result, out, accumulate);
 }
 
+// ---- Filters of one pixel
+
+bool is_pointwise(const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  return p.kernel_height == 1 && p.kernel_width == 1 && o.groups == 1 && o.padding[0] == 0 &&
+         o.padding[1] == 0;
+}
+
+// dfilter [O,1,1,C] = dyᵀ·x over all positions, of 16-bit operands into f32: what cuBLASLt does as it is, in
+// parts of the long sum where that is faster, and cuDNN on few shapes. A stride leaves out pixels of x.
+void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x, const Tensor& dy,
+                     const Tensor& dfilter, bool accumulate) {
+  const Index positions = p.batch * p.out_height * p.out_width;
+  Tensor pixels = x;
+  if (p.options.stride != std::array<Index, 2>{1, 1}) {
+    pixels = backend.workspace({p.batch, p.out_height, p.out_width, p.channels}, x.dtype());
+    const Index row = p.width * p.channels, out_row = p.out_width * p.channels;
+    backend.strided_copy(
+        x, {.strides = {p.height * row, p.options.stride[0] * row, p.options.stride[1] * p.channels, 1}},
+        pixels, {.strides = {p.out_height * out_row, out_row, p.channels, 1}}, pixels.shape(), false);
+  }
+  backend.matmul(dy.viewed({positions, p.out_channels}), pixels.viewed({positions, p.channels}), {},
+                 dfilter.viewed({p.out_channels, p.channels}),
+                 {.transpose_a = true, .accumulate = accumulate});
+}
+
 // ---- Sums
 
 // What batch norm does without them.
@@ -462,6 +488,8 @@ void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, cons
   if (dfilter.numel() == 0) return;
   const Convolution p = problem_of(x, dfilter, dy, options);
   const DType type = arithmetic_type(x.dtype(), dy.dtype());
+  if (is_16bit(type) && dfilter.dtype() == DType::f32 && is_pointwise(p) && dnn::expressible(p))
+    return multiply_pixels(*this, p, x, dy, dfilter, accumulate);
   if (type != DType::f64 && dnn::expressible(p))
     return run_gradient(*this, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
   with_wide_type(type, [&]<class C>(TypeTag<C>) {
