@@ -77,7 +77,7 @@ BasicBlock::BasicBlock(Index in_channels, Index channels, const BlockOptions& op
 
 Tensor BasicBlock::forward(const Tensor& x) {
   const Tensor inner = conv_norm(*conv1_, *bn1_, x);
-  return conv_norm(*conv2_, *bn2_, inner, shortcut_(x));
+  return conv_norm(*conv2_, *bn2_, inner, [&] { return shortcut_(x); });
 }
 
 std::string BasicBlock::describe() const { return "BasicBlock"; }
@@ -97,7 +97,7 @@ Bottleneck::Bottleneck(Index in_channels, Index channels, const BlockOptions& op
 
 Tensor Bottleneck::forward(const Tensor& x) {
   const Tensor inner = conv_norm(*conv2_, *bn2_, conv_norm(*conv1_, *bn1_, x));
-  return conv_norm(*conv3_, *bn3_, inner, shortcut_(x));
+  return conv_norm(*conv3_, *bn3_, inner, [&] { return shortcut_(x); });
 }
 
 std::string Bottleneck::describe() const { return "Bottleneck"; }

@@ -124,7 +124,9 @@ std::string Trainer::dry_run() {
   text += fmt::format("model: {} parameters, {} trained\n", model_->parameter_count(),
                       model_->parameter_count(true));
   for (const std::string& note : notes_) text += note + "\n";
-  text += fmt::format("batch: {} → loss {:.4f}\n", to_string(batch->images.shape()), loss);
+  const Index zeros = batch->images.size(-1) - train_loader_->pipeline().output_shape().at(-1);
+  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string(batch->images.shape()),
+                      zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "", loss);
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
                       config_.precision.label(), to_string(device_));
   return text;

@@ -6,9 +6,12 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/capture.h"
@@ -262,62 +265,6 @@ void with_wide_type(DType dtype, Run&& run) {
   run(TypeTag<float>{});
 }
 
-// Whether both hold the same bits.
-bool equal_bits(CudaBackend& backend, const Tensor& a, const void* b) {
-  constexpr std::size_t kPiece = 16u << 20u;
-  const cudaStream_t stream = backend.stream();
-  std::vector<char> first(std::min(kPiece, a.bytes())), second(first.size());
-  for (std::size_t at = 0; at < a.bytes(); at += kPiece) {
-    const std::size_t bytes = std::min(kPiece, a.bytes() - at);
-    const auto fetch = [&](const void* from, std::vector<char>& to) {
-      check(cudaMemcpyAsync(to.data(), static_cast<const char*>(from) + at, bytes, cudaMemcpyDeviceToHost,
-                            stream),
-            "cudaMemcpyAsync");
-    };
-    fetch(a.raw(), first);
-    fetch(b, second);
-    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    if (std::memcmp(first.data(), second.data(), bytes) != 0) return false;
-  }
-  return true;
-}
-
-// dx ← dx + gradient in one pass of cuDNN, which reads dx where it writes it. Whether it was done: where
-// timing decides, and never under capture before it has. cuDNN does not say that the addend's place may be
-// the result's, so that is tried out first, on the data at hand.
-bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& dy, const Tensor& filter,
-                const Tensor& dx) {
-  const Rules& rules = backend.rules();
-  if (rules.deterministic || !rules.tune) return false;
-  for (const Tensor* t : {&dy, &filter, &dx}) {
-    if (t->dtype() != dtype || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return false;
-  }
-  p.dtype = p.result = dtype;
-  p.add = true;
-  dnn::Plan& plan = backend.dnn().plan(Pass::input_gradient, p);
-  if (!plan.carried().add) return false;
-  if (!plan.tuned()) {
-    if (is_captured(backend.stream())) return false;
-    Tensor wide, copy;
-    try {
-      wide = backend.workspace(dx.shape(), DType::f32);
-      copy = backend.workspace(dx.shape(), dtype);
-    } catch (const VendorError&) {  // the way around takes less memory
-      return false;
-    }
-    const auto confirms = [&](const dnn::Remainder::Run& run) {
-      backend.copy_bytes(dx, copy);
-      run({dy.raw(), filter.raw(), copy.raw(), copy.raw()});
-      return equal_bits(backend, copy, wide.raw());
-    };
-    plan.run({dy.raw(), filter.raw(), dx.raw(), wide.raw()},
-             {.run = [&] { backend.cast(wide, copy, true); }, .confirms = confirms});
-    if (plan.superseded()) return false;
-  }
-  plan.run({dy.raw(), filter.raw(), dx.raw(), dx.raw()});
-  return true;
-}
-
 // A gradient by cuDNN. Where cuDNN would round an f32 gradient of 16-bit operands to their type, it is
 // computed of widened operands: products of 16-bit numbers are exact in f32, and the operands are in TF32
 // too.
@@ -334,6 +281,84 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   const Tensor result = direct ? out : backend.workspace(out.shape(), written);
   plan.run({first.raw(), second.raw(), nullptr, result.raw()});
   if (!direct) backend.cast(result, out, accumulate);
+}
+
+// ---- Addition
+
+// Whether a sum done in place has the bits of the same sum done apart, in pieces spread over the tensors;
+// nullopt where nothing was to be seen: no finite sum that differs from the addend.
+template <class T>
+std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Tensor& addend,
+                          cudaStream_t stream) {
+  constexpr Index kPieces = 8, kLength = Index{1} << 20;
+  const Index count = addend.numel(), length = std::min(count, kLength);
+  const Index pieces = length < kLength ? 1 : kPieces;
+  std::array<std::vector<T>, 3> host;
+  bool seen = false;
+  for (Index piece = 0; piece < pieces; ++piece) {
+    const Index first = pieces == 1 ? 0 : (count - length) / (pieces - 1) * piece;
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      host[i].resize(static_cast<std::size_t>(length));
+      const Tensor& from = i == 0 ? in_place : i == 1 ? apart : addend;
+      check(cudaMemcpyAsync(host[i].data(), from.data<T>() + first, host[i].size() * sizeof(T),
+                            cudaMemcpyDeviceToHost, stream),
+            "cudaMemcpyAsync");
+    }
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    const auto& [sum, other, before] = host;
+    if (std::memcmp(sum.data(), other.data(), sum.size() * sizeof(T)) != 0) return false;
+    for (std::size_t i = 0; i < sum.size() && !seen; ++i) {
+      const float value = convert<float>(sum[i]);
+      seen = std::isfinite(value) && value != convert<float>(before[i]);
+    }
+  }
+  return seen ? std::optional(true) : std::nullopt;
+}
+
+std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Tensor& addend,
+                          cudaStream_t stream) {
+  if (addend.dtype() == DType::f16) return agree<Half>(in_place, apart, addend, stream);
+  if (addend.dtype() == DType::bf16) return agree<BFloat16>(in_place, apart, addend, stream);
+  return agree<float>(in_place, apart, addend, stream);
+}
+
+// dx ← dx + gradient in one pass of cuDNN, which reads dx where it writes it. Whether it was done: where
+// timing decides, and never under capture before it has. cuDNN does not say that the addend's place may be
+// the result's, so that is tried out first, on the data at hand.
+bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& dy, const Tensor& filter,
+                const Tensor& dx) {
+  const Rules& rules = backend.rules();
+  if (rules.deterministic || !rules.tune) return false;
+  for (const Tensor* t : {&dy, &filter, &dx}) {
+    if (t->dtype() != dtype || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return false;
+  }
+  const Convolution separate = p;
+  p.dtype = p.result = dtype;
+  p.add = true;
+  dnn::Plan* const plan = backend.dnn().fused_plan(Pass::input_gradient, p);
+  if (!plan) return false;
+  if (!plan->tuned()) {
+    if (is_captured(backend.stream())) return false;
+    Tensor apart, copy;
+    try {
+      apart = backend.workspace(dx.shape(), dtype);
+      copy = backend.workspace(dx.shape(), dtype);
+    } catch (const VendorError&) {  // no room to try it out
+      backend.dnn().dismiss(*plan);
+      return false;
+    }
+    const dnn::Rival rival{
+        .run = [&] { run_gradient(backend, Pass::input_gradient, separate, dtype, dy, filter, copy, true); },
+        .confirms =
+            [&](const dnn::Rival::Run& run) {
+              backend.copy_bytes(dx, copy);
+              run({dy.raw(), filter.raw(), copy.raw(), copy.raw()});
+              return agree(copy, apart, dx, backend.stream());
+            }};
+    if (!backend.dnn().try_out(*plan, {dy.raw(), filter.raw(), dx.raw(), apart.raw()}, rival)) return false;
+  }
+  plan->run({dy.raw(), filter.raw(), dx.raw(), dx.raw()});
+  return true;
 }
 
 // ---- Filters of one pixel
@@ -374,8 +399,8 @@ void gather_for_timing(CudaBackend& backend, const Tensor& y, cudaStream_t strea
 }
 
 // Whether `sums` give the mean and the deviation of y's channels, to a hundredth of the deviation, wherever y
-// is finite; not if it is nowhere. cuDNN may sum before it rounds y.
-bool sums_are_right(CudaBackend& backend, const Tensor& y, const Tensor& sums) {
+// is finite and not zero; nullopt if it is nowhere. cuDNN may sum before it rounds y.
+std::optional<bool> sums_are_right(CudaBackend& backend, const Tensor& y, const Tensor& sums) {
   constexpr std::uint32_t kPositions = 0b0111;
   constexpr double kPart = 0.01;
   const Index channels = y.size(3);
@@ -393,7 +418,7 @@ bool sums_are_right(CudaBackend& backend, const Tensor& y, const Tensor& sums) {
   bool any = false;
   for (Index c = 0; c < channels; ++c) {
     const double mean = own_sum.data<float>()[c] / n, square = own_squares.data<float>()[c] / n;
-    if (!std::isfinite(mean) || !std::isfinite(square)) continue;
+    if (!std::isfinite(mean) || !std::isfinite(square) || square == 0.0) continue;
     any = true;
     // Of a channel that hardly varies only the size is known.
     const double deviation = std::sqrt(std::max(square - mean * mean, 1e-4 * square));
@@ -403,7 +428,7 @@ bool sums_are_right(CudaBackend& backend, const Tensor& y, const Tensor& sums) {
         !(std::abs(given_square - square) <= kPart * deviation * (deviation + 2.0 * std::abs(mean))))
       return false;
   }
-  return any;
+  return any ? std::optional(true) : std::nullopt;
 }
 
 }  // namespace
@@ -454,14 +479,22 @@ Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, cons
     return {};
   p.dtype = p.result = DType::f16;
   p.sums = true;
-  dnn::Plan& plan = dnn().plan(Pass::forward, p);
-  if (!plan.carried().sums || (!plan.tuned() && is_captured(stream_))) return {};
-  const Tensor sums = workspace({2, y.size(3)}, DType::f32);
+  dnn::Plan* const plan = dnn().fused_plan(Pass::forward, p);
+  if (!plan || (!plan->tuned() && is_captured(stream_))) return {};
+  const Tensor sums = Tensor::empty({2, y.size(3)}, {.dtype = DType::f32, .device = device()});
   const float* const sum = sums.data<float>();
-  const dnn::Remainder pass{.run = [&] { gather_for_timing(*this, y, stream_); },
-                            .confirms = [&](const auto&) { return sums_are_right(*this, y, sums); }};
-  plan.run({x.raw(), filter.raw(), nullptr, y.raw(), sum, sum + y.size(3)}, pass);
-  return plan.superseded() ? Tensor{} : sums;
+  const dnn::Addresses addresses{x.raw(), filter.raw(), nullptr, y.raw(), sum, sum + y.size(3)};
+  if (!plan->tuned()) {
+    const dnn::Rival rival{.run =
+                               [&] {
+                                 conv2d(x, filter, {}, y, options);
+                                 gather_for_timing(*this, y, stream_);
+                               },
+                           .confirms = [&](const auto&) { return sums_are_right(*this, y, sums); }};
+    if (!dnn().try_out(*plan, addresses, rival)) return {};
+  }
+  plan->run(addresses);
+  return sums;
 }
 
 void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,

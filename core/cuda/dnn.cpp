@@ -286,7 +286,11 @@ struct Library::State {
   CudaBackend& backend;
   Handle handle;  // on the stream of the backend
   Choices choices;
-  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;
+  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;  // nullptr: a fused one that is not to be used
+  bool trying = false;                                         // a plan is tried out: none may go
+
+  // Adds one; shapes that never repeat must not fill the memory: a full cache starts over.
+  Plan* keep(const Key& key, std::unique_ptr<Plan> plan);
 };
 
 namespace {
@@ -298,6 +302,11 @@ struct Candidate {
   std::string name;
   std::int64_t workspace = 0;  // bytes
 };
+
+bool is_fused(const Convolution& p) { return p.sums || p.add; }
+
+// What the table of choices says of a fused problem whose rival won.
+constexpr std::string_view kSeparately = "separately";
 
 // How the table of choices names a plan, and what precedes its name there.
 std::string choice_text(const Convolution& carried, std::string_view name) {
@@ -355,18 +364,39 @@ class Plan::Impl {
       last = outcome("build_plan", graph->build_plan_at_index(i));
       if (last) continue;
       chosen_ = ready(std::move(graph), i);
-      tuned_ = key_.rules.deterministic || !key_.rules.tune;
+      tuned_ = !is_fused(carried_) && (key_.rules.deterministic || !key_.rules.tune);
       return {};
     }
     return last;
   }
 
-  void run(const Addresses& addresses, const Remainder& remainder) {
-    if (!tuned_ && !is_captured(library_.backend.stream())) [[unlikely]]
-      tune(addresses, remainder);
-    if (auto bad = execute(chosen_, library_, addresses))
-      fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
+  void run(const Addresses& addresses) {
+    if (!tuned_ && !is_fused(carried_) && !is_captured(library_.backend.stream())) [[unlikely]]
+      tune(addresses);
+    execute_chosen(addresses);
   }
+
+  // See Library::try_out; nullopt: the data could not tell.
+  std::optional<bool> try_out(const Addresses& addresses, const Rival& rival) {
+    const auto confirmed = [&] {
+      execute_chosen(addresses);
+      return rival.confirms([&](const Addresses& elsewhere) { execute_chosen(elsewhere); });
+    };
+    if (const auto right = confirmed(); !right.value_or(false)) return right;
+    choose(addresses);
+    if (const auto right = confirmed(); !right.value_or(false)) return right;
+    const auto other = milliseconds(
+        [&] {
+          rival.run();
+          return true;
+        },
+        {});
+    tuned_ = milliseconds_ && (!other || *milliseconds_ < *other);
+    return tuned_;
+  }
+  // Into the table of choices.
+  void note(std::string_view choice) { library_.choices.plan_of[text()] = choice; }
+  std::string choice() const { return choice_text(carried_, chosen_.name); }
 
   const Convolution& carried() const { return carried_; }
   const Candidate& chosen() const { return chosen_; }
@@ -390,23 +420,22 @@ class Plan::Impl {
     return candidate;
   }
 
-  // Of one run; nullopt when the candidate cannot run here.
-  std::optional<float> milliseconds(const Candidate& candidate, const Addresses& addresses,
-                                    std::optional<float> to_beat,
-                                    const std::function<void()>& rest = {}) const try {
-    const auto once = [&] {
-      Outcome bad = execute(candidate, library_, addresses);
-      if (!bad && rest) rest();
-      return bad;
-    };
-    if (once()) return {};
+  void execute_chosen(const Addresses& addresses) {
+    if (auto bad = execute(chosen_, library_, addresses))
+      fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
+  }
+
+  // Of `work` once, which says whether it could be done; nullopt when it cannot be done here.
+  template <class Work>
+  std::optional<float> milliseconds(const Work& work, std::optional<float> to_beat) const try {
+    if (!work()) return {};
     const cudaStream_t stream = library_.backend.stream();
     Event start, end;
     float best = std::numeric_limits<float>::max();
     for (int round = 0; round < kRounds; ++round) {
       start.record(stream);
       for (int i = 0; i < kRuns; ++i) {
-        if (once()) return {};
+        if (!work()) return {};
       }
       end.record(stream);
       best = std::min(best, end.milliseconds_since(start) / kRuns);
@@ -418,8 +447,11 @@ class Plan::Impl {
   }
 
   // Keeps the fastest of the first plans that build.
-  void tune(const Addresses& addresses, const Remainder& remainder) {
-    milliseconds_ = milliseconds(chosen_, addresses, {});
+  void choose(const Addresses& addresses) {
+    const auto time = [&](const Candidate& candidate) {
+      return milliseconds([&] { return !execute(candidate, library_, addresses); }, milliseconds_);
+    };
+    milliseconds_ = time(chosen_);
     std::size_t tried = 1;
     for (std::int64_t i = chosen_.index + 1; tried < kCandidates; ++i) {
       auto graph = describe(key_.pass, carried_);
@@ -428,18 +460,19 @@ class Plan::Impl {
       while (i < count && graph->build_plan_at_index(i).is_bad()) ++i;
       if (i >= count) break;
       Candidate candidate = ready(std::move(graph), i);
-      const auto time = milliseconds(candidate, addresses, milliseconds_);
+      const auto found = time(candidate);
       ++tried;
-      if (!time || (milliseconds_ && *milliseconds_ <= *time)) continue;
-      milliseconds_ = time;
+      if (!found || (milliseconds_ && *milliseconds_ <= *found)) continue;
+      milliseconds_ = found;
       std::swap(chosen_, candidate);
     }
+  }
+
+  void tune(const Addresses& addresses) {
+    choose(addresses);
     tuned_ = true;
-    const bool fuller = carried_.sums || carried_.add;
-    if (fuller ? prefer_separate(addresses, remainder)
-               : carried_.result != carried_.dtype && find_successor(addresses))
-      return;
-    if (milliseconds_) library_.choices.plan_of[text()] = choice_text(carried_, chosen_.name);
+    if (carried_.result != carried_.dtype && find_successor(addresses)) return;
+    if (milliseconds_) note(choice());
   }
 
   // Whether rounding to 16 bits is so much faster than writing f32 that the rules prefer it.
@@ -450,38 +483,10 @@ class Plan::Impl {
     auto other = std::make_unique<Impl>(library_, key_, narrow);
     if (other->build()) return false;
     addresses[2] = nullptr;
-    other->tune(addresses, {});  // its result fits where the f32 result goes
+    other->tune(addresses);  // its result fits where the f32 result goes
     if (!other->milliseconds_ ||
         (milliseconds_ && *milliseconds_ <= key_.rules.wide_cost * *other->milliseconds_))
       return false;
-    successor_ = std::move(other);
-    return true;
-  }
-
-  // Whether to leave sums or addition to the caller: unless they are right and cost less than the remainder.
-  bool prefer_separate(Addresses addresses, const Remainder& remainder) {
-    const auto run = [&](const Addresses& elsewhere) {
-      if (auto bad = execute(chosen_, library_, elsewhere))
-        fail(key_.pass, carried_, key_.rules, bad->call, bad->text);
-    };
-    run(addresses);
-    const bool right = milliseconds_ && remainder.confirms(run);
-    if (carried_.add) addresses[2] = nullptr;
-    addresses[4] = addresses[5] = nullptr;
-    std::unique_ptr<Impl> other;
-    Outcome bad;
-    for (const Convolution& plain : alternatives(key_.pass, key_.problem, key_.rules)) {
-      if (plain.sums || plain.add) continue;
-      other = std::make_unique<Impl>(library_, key_, plain);
-      bad = other->build();
-      if (!bad) break;
-    }
-    if (bad) fail(key_.pass, other->carried_, key_.rules, bad->call, bad->text);
-    other->tune(addresses, {});
-    if (other->successor_) other = std::move(other->successor_);
-    const auto alone =
-        right ? milliseconds(other->chosen_, addresses, {}, remainder.run) : std::optional<float>();
-    if (alone && *milliseconds_ < *alone) return false;
     successor_ = std::move(other);
     return true;
   }
@@ -501,8 +506,7 @@ const Convolution& Plan::carried() const { return impl_->carried(); }
 const std::string& Plan::name() const { return impl_->chosen().name; }
 bool Plan::tuned() const { return impl_->tuned(); }
 std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->chosen().workspace); }
-bool Plan::superseded() const { return impl_->successor() != nullptr; }
-void Plan::run(const Addresses& addresses, const Remainder& remainder) { impl_->run(addresses, remainder); }
+void Plan::run(const Addresses& addresses) { impl_->run(addresses); }
 
 // ---- Without a device
 
@@ -553,18 +557,29 @@ std::string version() {
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
 Library::~Library() = default;
 
+namespace {
+
+// Waits for the kernels of plans, which may go then; not for those of a stream that is captured.
+bool are_done(cudaStream_t stream) {
+  if (is_captured(stream)) return false;
+  tandem::cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return true;
+}
+
+}  // namespace
+
+Plan* Library::State::keep(const Key& key, std::unique_ptr<Plan> plan) {
+  constexpr std::size_t kCapacity = 1024;
+  if (plans.size() >= kCapacity && !trying && are_done(backend.stream())) plans.clear();
+  return plans.insert_or_assign(key, std::move(plan)).first->second.get();
+}
+
 Plan& Library::plan(Pass pass, const Convolution& problem) {
   State& library = *state_;
   const cudaStream_t stream = library.backend.stream();
   const Key key{pass, problem, library.backend.rules()};
-  // A plan may go once its kernels are done; a stream that is captured cannot be waited for.
-  const auto wait = [&] {
-    if (is_captured(stream)) return false;
-    tandem::cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    return true;
-  };
   if (const auto it = library.plans.find(key); it != library.plans.end()) {
-    if (auto& successor = it->second->impl_->successor(); successor && wait()) [[unlikely]]
+    if (auto& successor = it->second->impl_->successor(); successor && are_done(stream)) [[unlikely]]
       it->second = std::make_unique<Plan>(std::move(successor));
     return *it->second;
   }
@@ -582,12 +597,42 @@ Plan& Library::plan(Pass pass, const Convolution& problem) {
       last = std::move(*bad);
       continue;
     }
-    // Shapes that never repeat must not fill the memory: a full cache starts over.
-    constexpr std::size_t kCapacity = 1024;
-    if (library.plans.size() >= kCapacity && wait()) library.plans.clear();
-    return *library.plans.emplace(key, std::make_unique<Plan>(std::move(impl))).first->second;
+    return *library.keep(key, std::make_unique<Plan>(std::move(impl)));
   }
   fail(pass, problem, key.rules, last.call, last.text);
+}
+
+Plan* Library::fused_plan(Pass pass, const Convolution& problem) {
+  State& library = *state_;
+  const Key key{pass, problem, library.backend.rules()};
+  if (const auto it = library.plans.find(key); it != library.plans.end()) return it->second.get();
+  const RelaxedCapture relaxed;
+  const auto& known = library.choices.plan_of;
+  const auto it = known.find(key_text(pass, problem, key.rules));
+  auto impl = std::make_unique<Plan::Impl>(library, key, problem);
+  if ((it != known.end() && it->second == kSeparately) || impl->build()) return library.keep(key, nullptr);
+  return library.keep(key, std::make_unique<Plan>(std::move(impl)));
+}
+
+bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival) {
+  State& library = *state_;
+  std::optional<bool> better;
+  library.trying = true;
+  try {
+    better = plan.impl_->try_out(addresses, rival);
+    if (better) plan.impl_->note(*better ? plan.impl_->choice() : std::string(kSeparately));
+  } catch (const VendorError&) {  // such as no room, which is no verdict for other runs
+    better = false;
+  }
+  library.trying = false;
+  if (better == false) dismiss(plan);
+  return better.value_or(false);
+}
+
+void Library::dismiss(Plan& plan) {
+  for (auto& [key, kept] : state_->plans) {
+    if (kept.get() == &plan && are_done(state_->backend.stream())) return kept.reset();
+  }
 }
 
 const Choices& Library::choices() const { return state_->choices; }

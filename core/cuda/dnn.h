@@ -17,6 +17,7 @@
 #include <iosfwd>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,13 +76,13 @@ std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, con
 std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
                                   const Rules& rules);
 
-// What is left to the caller of a plan that does not carry out everything: a part in the comparison of such
-// a plan with one that does.
-struct Remainder {
+// The other way to do what a plan with sums or an addition does, for `Library::try_out`.
+struct Rival {
   using Run = std::function<void(const Addresses&)>;
-  std::function<void()> run;  // puts it on the stream
-  // Waits, and says whether what the fuller plan has just written is right; may run it elsewhere.
-  std::function<bool(const Run& plan)> confirms;
+  std::function<void()> run;  // does all of it, somewhere else
+  // Waits, and says whether what the plan has just written is right; nullopt: such data cannot tell. May run
+  // the plan elsewhere.
+  std::function<std::optional<bool>(const Run& plan)> confirms;
 };
 
 class Plan {
@@ -90,21 +91,20 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // What cuDNN computes: the problem asked for, or the same without its bias, its sums or its addition, or
-  // with a result of another type. Another plan follows this one after its first run, if writing f32 turns
-  // out to cost too much, or sums or addition to take longer than the remainder, or to be wrong.
+  // What cuDNN computes: the problem asked for, or the same without its bias, or with a result of another
+  // type. Another plan follows this one after its first run, if writing f32 turns out to cost too much.
   const Convolution& carried() const;
-  bool superseded() const;          // by such a plan, which Library::plan gives from now on
   const std::string& name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"
-  bool tuned() const;               // chosen by timing, by the table of choices or by rule; does not change
+  // Whether the choice is final: made by timing, by the table of choices or by rule; it is so after the first
+  // run that is not captured, or after `Library::try_out`.
+  bool tuned() const;
   std::size_t workspace_bytes() const;
 
   // Addresses of both operands, of what is added (or nullptr), of the result and of the sums (or nullptr),
   // aligned to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, addend, dx];
   // filter_gradient [x, dy, nullptr, dfilter]. The results are overwritten, at the first run several times,
-  // and may not overlap the operands. At that run there must be room for an f32 result where an addition
-  // is asked for; after it the result may be the addend.
-  void run(const Addresses& addresses, const Remainder& remainder = {});
+  // and may not overlap the operands; a plan that passed `try_out` may have its result where its addend is.
+  void run(const Addresses& addresses);
 
   static constexpr std::size_t kAlignment = 16;
 
@@ -144,6 +144,15 @@ class Library {
 
   // Valid until the next call. Throws VendorError when cuDNN has no plan for any alternative.
   Plan& plan(Pass pass, const Convolution& problem);
+
+  // The plan of a problem with sums or an addition, valid until the next call; nullptr where cuDNN has none,
+  // or the rival won. Such a plan is not run before it is tuned: by the table of choices, or by `try_out`.
+  Plan* fused_plan(Pass pass, const Convolution& problem);
+  // Tries such a plan on the data at hand, several times; not while a stream is captured. Whether it is right
+  // and faster than its rival, and so may be used; else, unless the data could not tell, there is no such
+  // plan from now on. The results at `addresses` are void.
+  bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
+  void dismiss(Plan& plan);  // there is no such plan from now on
 
   // What has been chosen so far, and adopted.
   const Choices& choices() const;

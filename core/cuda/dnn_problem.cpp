@@ -26,12 +26,12 @@ std::string to_string(const Convolution& p) {
 }
 
 std::string key_text(Pass pass, const Convolution& problem, const Rules& rules) {
-  return fmt::format("{}: {}{}{}{}", name_of(pass), to_string(problem),
-                     rules.deterministic ? ", deterministic" : "",
-                     problem.dtype == DType::f32 && !rules.allow_tf32 ? ", no TF32" : "",
-                     is_16bit(problem.dtype) && (problem.bias || problem.dtype != problem.result)
-                         ? fmt::format(", f32 for up to {} times the time", rules.wide_cost)
-                         : std::string());
+  return fmt::format(
+      "{}: {}{}{}{}", name_of(pass), to_string(problem), rules.deterministic ? ", deterministic" : "",
+      problem.dtype == DType::f32 && !rules.allow_tf32 ? ", no TF32" : "",
+      is_16bit(problem.dtype) && (problem.bias || problem.add || problem.dtype != problem.result)
+          ? fmt::format(", f32 for up to {} times the time", rules.wide_cost)
+          : std::string());
 }
 
 bool expressible(const Convolution& p) {
@@ -46,21 +46,14 @@ bool expressible(const Convolution& p) {
 
 std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
   std::vector<Convolution> result;
-  const auto add = [&](DType dtype, bool bias, bool sums = false, bool adds = false) {
+  const auto add = [&](DType dtype, bool bias) {
     Convolution p = problem;
     p.result = dtype;
     p.bias = bias;
-    p.sums = sums;
-    p.add = adds;
     const bool widens = p.result != p.dtype;
     if ((rules.wide_cost > 0 || !widens) && std::find(result.begin(), result.end(), p) == result.end())
       result.push_back(p);
   };
-  if (problem.sums && !problem.bias && problem.result == problem.dtype) add(problem.result, false, true);
-  if (problem.add) {
-    add(problem.result, false, false, true);
-    add(DType::f32, false);
-  }
   add(problem.result, problem.bias);
   // Without its bias a sum is kept in f32 until the bias has been added, if at all possible.
   add(problem.bias ? DType::f32 : problem.result, false);

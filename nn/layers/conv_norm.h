@@ -1,13 +1,16 @@
 // A convolution and the batch norm behind it.
 #pragma once
 
+#include <functional>
+
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/conv.h"
 
 namespace tandem::nn {
 
-// norm(conv(x), residual). In training, batch norm takes its statistics from the convolution's own pass where
-// the device gives them.
-Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x, const Tensor& residual = {});
+// norm(conv(x), residual()), in this order. In training, batch norm takes its statistics from the
+// convolution's own pass where the device gives them.
+Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x,
+                 const std::function<Tensor()>& residual = {});
 
 }  // namespace tandem::nn

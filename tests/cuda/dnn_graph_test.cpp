@@ -228,17 +228,6 @@ TEST_CASE("Alternatives give up the bias first, then f32", "[dnn]") {
   expect(Pass::forward, typed(shape, f16, f16, true), {}, {{f16, true}, {f32, false}, {f16, false}});
   expect(Pass::forward, typed(shape, f16, f32, true), {}, {{f32, true}, {f32, false}, {f16, false}});
   expect(Pass::filter_gradient, typed(shape, f16, f32), {}, {{f32, false}, {f16, false}});
-  // Sums go first, and with nothing else.
-  const Convolution plain = typed(shape, f16, f16);
-  CHECK(alternatives(Pass::forward, summing(plain), {}) == std::vector{summing(plain), plain});
-  for (const Convolution& other : {typed(shape, f16, f16, true), typed(shape, f16, f32)}) {
-    for (const Convolution& p : alternatives(Pass::forward, summing(other), {})) CHECK_FALSE(p.sums);
-  }
-  // Then what adds; what is added later is kept in f32.
-  CHECK(alternatives(Pass::input_gradient, adding(plain), {}) ==
-        std::vector{adding(plain), typed(shape, f16, f32), plain});
-  const Convolution whole = typed(shape, f32, f32);
-  CHECK(alternatives(Pass::input_gradient, adding(whole), {}) == std::vector{adding(whole), whole});
   const Rules narrow = {.wide_cost = 0};
   expect(Pass::filter_gradient, typed(shape, f16, f32), narrow, {{f16, false}});
   expect(Pass::filter_gradient, typed(shape, f32, f32), narrow, {{f32, false}});

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
@@ -206,8 +206,7 @@ struct Library::State {
   CudaBackend& backend;
   Choices choices{"the emulator", {}};
   std::unique_ptr<Plan> last;
-  // Keys whose sums or additions were looked at, and those where they were found wrong.
-  std::set<std::string> confirmed, refuted;
+  std::map<std::string, std::unique_ptr<Plan>> fused;  // by key; nullptr: not to be used
 };
 
 class Plan::Impl {
@@ -216,12 +215,9 @@ class Plan::Impl {
   Pass pass;
   Convolution carried;
   bool tf32;
-  Library::State& library;
-  std::string key;
   std::string name{kName};
-  bool superseded = false;
+  bool tuned = true;
 
-  bool is_confirmed() const { return !(carried.sums || carried.add) || library.confirmed.count(key) != 0; }
   void enqueue(const Addresses& addresses) const;
 };
 
@@ -230,8 +226,6 @@ Plan::~Plan() = default;
 const Convolution& Plan::carried() const { return impl_->carried; }
 const std::string& Plan::name() const { return impl_->name; }
 std::size_t Plan::workspace_bytes() const { return kWorkspace; }
-
-bool Plan::superseded() const { return impl_->superseded; }
 
 void Plan::Impl::enqueue(const Addresses& addresses) const {
   for (const void* address : addresses) {
@@ -249,20 +243,8 @@ void Plan::Impl::enqueue(const Addresses& addresses) const {
   cuda_emulator::counters().adding_convolutions += carried.add ? 1 : 0;
 }
 
-bool Plan::tuned() const { return impl_->is_confirmed(); }
-
-// A plan that also sums or adds is taken unless it is refuted.
-void Plan::run(const Addresses& addresses, const Remainder& remainder) {
-  Impl& plan = *impl_;
-  plan.enqueue(addresses);
-  if (plan.is_confirmed() || is_captured(plan.backend.stream())) return;
-  plan.library.confirmed.insert(plan.key);
-  const bool right = remainder.confirms([&](const Addresses& elsewhere) { plan.enqueue(elsewhere); });
-  remainder.run();
-  if (right) return;
-  plan.library.refuted.insert(plan.key);
-  plan.superseded = true;
-}
+bool Plan::tuned() const { return impl_->tuned; }
+void Plan::run(const Addresses& addresses) { impl_->enqueue(addresses); }
 
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(State{.backend = backend})) {}
 Library::~Library() = default;
@@ -270,15 +252,41 @@ Library::~Library() = default;
 Plan& Library::plan(Pass pass, const Convolution& problem) {
   const Rules& rules = state_->backend.rules();
   for (const Convolution& p : alternatives(pass, problem, rules)) {
-    const std::string key = key_text(pass, problem, rules);
-    if (!is_offered(p) || ((p.sums || p.add) && state_->refuted.count(key) != 0)) continue;
-    state_->choices.plan_of[key] = fmt::format("{}: {}", name_of(p.result), kName);
+    if (!is_offered(p)) continue;
+    state_->choices.plan_of[key_text(pass, problem, rules)] = fmt::format("{}: {}", name_of(p.result), kName);
     const bool tf32 = p.dtype == DType::f32 && rules.allow_tf32;
-    state_->last = std::make_unique<Plan>(
-        std::unique_ptr<Plan::Impl>(new Plan::Impl{state_->backend, pass, p, tf32, *state_, key}));
+    state_->last = std::make_unique<Plan>(std::make_unique<Plan::Impl>(state_->backend, pass, p, tf32));
     return *state_->last;
   }
   throw VendorError("cudnn", "no plan: " + to_string(problem));
+}
+
+Plan* Library::fused_plan(Pass pass, const Convolution& problem) {
+  const Rules& rules = state_->backend.rules();
+  const auto [it, added] = state_->fused.try_emplace(key_text(pass, problem, rules));
+  if (added && is_offered(problem)) {
+    auto impl = std::make_unique<Plan::Impl>(state_->backend, pass, problem,
+                                             problem.dtype == DType::f32 && rules.allow_tf32);
+    impl->tuned = false;
+    it->second = std::make_unique<Plan>(std::move(impl));
+  }
+  return it->second.get();
+}
+
+// Whatever is right is faster here.
+bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival) {
+  plan.impl_->enqueue(addresses);
+  const auto right = rival.confirms([&](const Addresses& elsewhere) { plan.impl_->enqueue(elsewhere); });
+  rival.run();
+  if (right == false) dismiss(plan);
+  if (!right.value_or(false)) return false;
+  return plan.impl_->tuned = true;
+}
+
+void Library::dismiss(Plan& plan) {
+  for (auto& [key, kept] : state_->fused) {
+    if (kept.get() == &plan) return kept.reset();
+  }
 }
 
 const Choices& Library::choices() const { return state_->choices; }
