@@ -27,22 +27,16 @@ std::shared_ptr<BatchNorm> normalisation(Index channels, bool relu, bool zero_ga
 }
 
 // nullptr where the shapes agree already, and for option A.
-std::shared_ptr<Projection> new_projection(Index in, Index out, const BlockOptions& options) {
+std::shared_ptr<nn::Sequential> new_projection(Index in, Index out, const BlockOptions& options) {
   if (options.shortcut == ResNetShortcut::padding || (options.stride == 1 && in == out)) return nullptr;
-  return std::make_shared<Projection>(in, out, options.stride);
+  auto projection = std::make_shared<nn::Sequential>();
+  projection->add(convolution(in, out, 1, options.stride)).add(normalisation(out, false));
+  return projection;
 }
 
 }  // namespace
 
-Projection::Projection(Index in_channels, Index out_channels, Index stride)
-    : conv_(add_child("0", convolution(in_channels, out_channels, 1, stride))),
-      norm_(add_child("1", normalisation(out_channels, false))) {}
-
-Tensor Projection::forward(const Tensor& x) { return conv_norm(*conv_, *norm_, x); }
-
-std::string Projection::describe() const { return "Projection"; }
-
-Shortcut::Shortcut(std::shared_ptr<Projection> projection, Index in_channels, Index out_channels,
+Shortcut::Shortcut(std::shared_ptr<nn::Sequential> projection, Index in_channels, Index out_channels,
                    Index stride)
     : projection_(std::move(projection)),
       in_channels_(in_channels),

@@ -52,28 +52,16 @@ struct BlockOptions {
   ResNetShortcut shortcut = ResNetShortcut::projection;
 };
 
-// A 1×1 convolution and its batch norm, "0" and "1".
-class Projection final : public nn::Module {
- public:
-  Projection(Index in_channels, Index out_channels, Index stride);
-  Tensor forward(const Tensor& x) override;
-  std::string describe() const override;
-
- private:
-  std::shared_ptr<nn::Conv2d> conv_;
-  std::shared_ptr<nn::BatchNorm> norm_;
-};
-
 // What a block adds to its branch: x itself, or x brought to the shape of the branch.
 class Shortcut {
  public:
   Shortcut() = default;
   // `projection` may be nullptr: the identity, or the padded identity where shapes differ.
-  Shortcut(std::shared_ptr<Projection> projection, Index in_channels, Index out_channels, Index stride);
+  Shortcut(std::shared_ptr<nn::Sequential> projection, Index in_channels, Index out_channels, Index stride);
   Tensor operator()(const Tensor& x) const;
 
  private:
-  std::shared_ptr<Projection> projection_;
+  std::shared_ptr<nn::Sequential> projection_;
   Index in_channels_ = 0, out_channels_ = 0, stride_ = 1;
 };
 

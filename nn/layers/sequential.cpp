@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "nn/layers/conv_norm.h"
 
 namespace tandem::nn {
 
@@ -19,7 +20,14 @@ Sequential& Sequential::add(const std::string& name, ModulePtr child) {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (const auto& [name, child] : children()) y = (*child)(y);
+  for (std::size_t i = 0; i < size(); ++i) {
+    Module& child = *children()[i].second;
+    auto* const conv = dynamic_cast<Conv2d*>(&child);
+    auto* const norm =
+        conv && i + 1 < size() ? dynamic_cast<BatchNorm*>(children()[i + 1].second.get()) : nullptr;
+    if (norm) ++i;
+    y = norm ? conv_norm(*conv, *norm, y) : child(y);
+  }
   return y;
 }
 

@@ -11,7 +11,7 @@
 namespace tandem::nn {
 
 // Each child's output is the next one's input; children are called "0", "1", … unless named. Empty: the
-// identity.
+// identity. A convolution and a batch norm behind it run as conv_norm (nn/layers/conv_norm.h).
 class Sequential final : public Module {
  public:
   Sequential() = default;

@@ -258,6 +258,22 @@ TEST_CASE("a residual network in f16 asks for sums before every batch norm", "[d
   CHECK(asked() == 0);
 }
 
+TEST_CASE("layers in a row ask for sums as well", "[device]") {
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  const RulesScope timed(kTimed);
+  nn::Sequential row{std::make_shared<nn::Conv2d>(8, 16, 3, nn::ConvOptions{.bias = false}),
+                     std::make_shared<nn::BatchNorm>(16),
+                     std::make_shared<nn::Conv2d>(16, 16, 3, nn::ConvOptions{.bias = false})};
+  row.to(test_device());
+  const Tensor x = random_tensor({4, 9, 9, 8}, DType::f32, 4);
+  const amp::Autocast f16(amp::Precision::amp_fp16());
+  row(x);
+  const std::uint64_t before = emulated.counts().summing_convolutions;
+  CHECK(row(x).shape() == Shape{4, 5, 5, 16});
+  CHECK(emulated.counts().summing_convolutions - before == 1);  // no batch norm behind the second
+}
+
 TEST_CASE("a residual network learns the same with sums, and has the same bits recorded", "[device]") {
   const std::vector<std::string> settings{"precision=amp_fp16", R"(model={"name": "resnet20", "width": 8})",
                                           "optimizer={\"name\": \"sgd\", \"lr\": 0.0003}"};

@@ -94,7 +94,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
                                        first->origin.line));
     if (open_.back()->members.size() >= kMaxKeys)
       fail(position_.line, fmt::format("{}: more than {} keys in one object", path(), kMaxKeys));
-    // The placeholder keeps the key's own line for messages about the key.
+    // Null until its value comes; it has the key's own line for messages about the key.
     open_.back()->members.push_back({std::move(name), make(Value::Kind::null, position_.line)});
     return true;
   }
