@@ -10,6 +10,7 @@
 #include "optim/sgd.h"
 #include "optim/step.h"
 #include "tests/golden/hashed.h"
+#include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "train/safetensors.h"
 #include "train/weights.h"
@@ -103,7 +104,7 @@ Run train_steps(nn::Module& model, const Shape& images, const std::string& strea
 }
 
 void check_golden(const std::string& name, const Shape& images, const std::function<nn::ModulePtr()>& make) {
-  const safetensors::File golden(TANDEM_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
+  const safetensors::File golden(test::source_path("tests/golden/" + name + ".safetensors"));
   const std::string stream = golden.metadata().at("stream");
   const auto model = make();
   const Run run = train_steps(*model, images, stream, &golden);

@@ -7,12 +7,13 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/support/paths.h"
 
 namespace tandem::safetensors {
 
 namespace {
 
-const std::string kReference = TANDEM_SOURCE_DIR "/tests/golden/reference.safetensors";
+const std::string kReference = test::source_path("tests/golden/reference.safetensors");
 
 // A folder of its own that goes with the test.
 struct Scratch {

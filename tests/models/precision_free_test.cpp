@@ -5,6 +5,8 @@
 #include <regex>
 #include <string>
 
+#include "tests/support/paths.h"
+
 namespace tandem::test {
 
 TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
@@ -13,7 +15,7 @@ TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
   int files = 0;
   for (const char* folder : {"nn", "models", "data"}) {
     for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(TANDEM_SOURCE_DIR) + "/" + folder)) {
+         std::filesystem::recursive_directory_iterator(source_path(folder))) {
       const auto extension = entry.path().extension();
       if (extension != ".cpp" && extension != ".h") continue;
       ++files;

@@ -11,6 +11,7 @@
 #include "models/builder.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
+#include "tests/support/paths.h"
 
 namespace tandem::models {
 
@@ -68,7 +69,7 @@ TEST_CASE("models that begin with a convolution take padded images") {
 }
 
 TEST_CASE("names are torchvision's") {
-  std::ifstream file(TANDEM_SOURCE_DIR "/tests/models/torchvision_names.txt");
+  std::ifstream file(test::source_path("tests/models/torchvision_names.txt"));
   REQUIRE(file);
   std::map<std::string, std::vector<std::string>> expected;  // by model
   std::string line, model_name;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tests/program/support.h"
+#include "tests/support/paths.h"
 #include "train/tensorboard/record.h"
 
 using namespace tandem::testing;
@@ -47,7 +48,7 @@ void check_with_tensorboard(const fs::path& run) {
     return;
   }
   const auto [output, code] =
-      shell(quoted(python) + " '" TANDEM_SOURCE_DIR "/tests/golden/tensorboard_check.py' " + quoted(run));
+      shell(quoted(python) + " '" + test::source_path("tests/golden/tensorboard_check.py") + "' " + quoted(run));
   INFO(output);
   CHECK(code == 0);
   CHECK_THAT(output, Contains("as metrics.jsonl"));
@@ -55,7 +56,7 @@ void check_with_tensorboard(const fs::path& run) {
 
 void check_in_browser(const fs::path& page) {
   const auto [output, code] =
-      shell("python3 '" TANDEM_SOURCE_DIR "/tests/report/screenshot' " + quoted(page));
+      shell("python3 '" + test::source_path("tests/report/screenshot") + "' " + quoted(page));
   if (code == 77) {
     WARN(output);
     return;

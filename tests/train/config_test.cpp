@@ -1,4 +1,5 @@
 // Reading, laying over, overriding and resolving configurations.
+#include "tests/support/paths.h"
 #include "tests/train/support.h"
 #include "train/config/compose.h"
 #include "train/config/describe.h"
@@ -284,6 +285,6 @@ TEST_CASE("a key can be set inside of an object that a word stands for", "[confi
 }
 
 TEST_CASE("the committed page of keys is current", "[config]") {
-  CHECK(testing::read_text(std::string(TANDEM_SOURCE_DIR) + "/docs/configuration.md") ==
+  CHECK(testing::read_text(test::source_path("docs/configuration.md")) ==
         keys_as_markdown(Config::schema()));
 }

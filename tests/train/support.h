@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 
@@ -61,7 +62,7 @@ std::string user_error_of(Call&& call) {
 
 inline std::vector<std::filesystem::path> shipped_files() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(TANDEM_SOURCE_DIR) + "/configs"))
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("configs")))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;

@@ -1,0 +1,9 @@
+#include "tests/support/paths.h"
+
+namespace tandem::test {
+
+std::string source_path(const std::string& relative) { return std::string(TANDEM_SOURCE_DIR "/") + relative; }
+
+const char* program_path() { return TANDEM_PROGRAM; }
+
+}  // namespace tandem::test

@@ -1,0 +1,15 @@
+// Where the sources and the program under test lie. Only paths.cpp is compiled with these places, so that nothing else
+// depends on where the tree stands.
+#pragma once
+
+#include <string>
+
+namespace tandem::test {
+
+// "configs" → the absolute path of that folder of the source tree.
+std::string source_path(const std::string& relative);
+
+// The `tandem` of this build.
+const char* program_path();
+
+}  // namespace tandem::test
