@@ -66,12 +66,11 @@ void Progress::update(const ProgressState& state) {
   last_ = now;
   const std::string text = rendered(state);
   if (terminal_) {
-    fmt::print(out_, "\r\x1b[K{}", text);
+    put("\r\x1b[K" + text);
     drawn_ = true;
   } else {
-    fmt::print(out_, "{}\n", text);
+    put(text + "\n");
   }
-  std::fflush(out_);
 }
 
 std::string Progress::rendered(const ProgressState& state) const {
@@ -98,18 +97,20 @@ std::string Progress::rendered(const ProgressState& state) const {
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(out_, "\r\x1b[K");
+  put("\r\x1b[K");
   drawn_ = false;
 }
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+  put(text + "\n");
 }
 
-void Progress::finish() {
-  clear();
+void Progress::finish() { clear(); }
+
+// What cannot be shown is not missed: the run goes on.
+void Progress::put(const std::string& text) {
+  [[maybe_unused]] const auto written = std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }
 

@@ -1,5 +1,6 @@
 // What a person sees while a run goes on: a bar with rate and remaining time on a terminal, a line now and
-// then elsewhere. Written to stderr; colour only on a terminal, and never with NO_COLOR set.
+// then elsewhere. Written to stderr, or to nobody where that cannot be written; colour only on a terminal,
+// and never with NO_COLOR set.
 #pragma once
 
 #include <chrono>
@@ -40,6 +41,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void clear();
+  void put(const std::string& text);
   std::string rendered(const ProgressState& state) const;
 
   std::FILE* out_;

@@ -36,4 +36,8 @@ StopRequest::~StopRequest() {
 
 bool StopRequest::asked() const { return asked_times > 0; }
 
+void survive_failed_writes() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+}
+
 }  // namespace tandem::train

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "train/output.h"
+
 namespace tandem::train {
 
 // Columns on a terminal: characters, not bytes.
@@ -42,7 +44,7 @@ class Table {
         line += (i > 0 ? "  " : "") + (i >= right_from_ ? gap + row[i] : row[i] + gap);
       }
       line.erase(line.find_last_not_of(' ') + 1);
-      fmt::print("{}\n", line);
+      train::print("{}\n", line);
     }
   }
 

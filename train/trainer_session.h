@@ -16,6 +16,7 @@
 #include "train/config/load.h"
 #include "train/files.h"
 #include "train/log.h"
+#include "train/output.h"
 #include "train/progress.h"
 #include "train/run_writer.h"
 #include "train/trainer.h"
@@ -66,7 +67,7 @@ struct Trainer::Session {
     if (progress) {
       progress->line("warning: " + text);
     } else {
-      fmt::print(stderr, "tandem: warning: {}\n", text);
+      train::remark("tandem: warning: {}\n", text);
     }
     log.warning(text);
   }

@@ -6,12 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <sstream>
 
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
 #include "core/suggest.h"
 #include "train/build_info.h"
 #include "train/demo/demo.h"
+#include "train/output.h"
 
 namespace tandem::commands {
 
@@ -46,18 +48,17 @@ class Program {
   int run(int argc, char** argv) {
     try {
       app_.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-      return app_.exit(help);
-    } catch (const CLI::CallForVersion& asked) {
-      return app_.exit(asked);
-    } catch (const CLI::CallForAllHelp& help) {
-      return app_.exit(help);
+    } catch (const CLI::Success& asked) {  // for help, or the version
+      std::ostringstream answer;
+      const int code = app_.exit(asked, answer, answer);
+      train::write_result(answer.str());
+      return code;
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "tandem: {}\n", explained(error, argc, argv));
+      train::remark("tandem: {}\n", explained(error, argc, argv));
       return kExitUsage;
     }
     if (!action_) {
-      fmt::print("{}", app_.help());
+      train::print("{}", app_.help());
       return 0;
     }
     return action_();
@@ -287,19 +288,29 @@ class Program {
   EnvironmentArguments environment_;
 };
 
-}  // namespace
-
-int run(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   try {
     cpu::require_cpu_support();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
-    fmt::print(stderr, "tandem: {}\n", error.what());
+    train::remark("tandem: {}\n", error.what());
     return kExitUsage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tandem: {}\n", error.what());
+    train::remark("tandem: {}\n", error.what());
     return kExitFailure;
   }
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  train::prepare_output();
+  const int code = run_command(argc, argv);
+  const auto trouble = train::output_trouble();
+  if (!trouble) return code;
+  train::remark("tandem: {}\n", *trouble);
+  // A code that says more than this stays.
+  return code == 0 ? kExitFailure : code;
 }
 
 }  // namespace tandem::commands

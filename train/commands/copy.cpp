@@ -1,5 +1,3 @@
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -8,6 +6,7 @@
 #include "train/commands/commands.h"
 #include "train/config/compose.h"
 #include "train/files.h"
+#include "train/output.h"
 
 namespace tandem::commands {
 
@@ -22,7 +21,7 @@ int copy(const CopyArguments& arguments) {
           target.string());
   std::ifstream stream(source, std::ios::binary);
   train::write_atomically(target.string(), std::string{std::istreambuf_iterator<char>(stream), {}});
-  fmt::print("{}\n", target.string());
+  train::print("{}\n", target.string());
   return 0;
 }
 

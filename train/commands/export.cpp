@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
+#include "train/output.h"
 
 namespace tandem::commands {
 
@@ -45,8 +46,8 @@ int export_weights(const ExportArguments& arguments) {
   exporting::write_export(*model, request);
   std::error_code error;
   const auto bytes = fs::file_size(request.path, error);
-  fmt::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
-             static_cast<double>(error ? 0 : bytes) / 1e6);
+  train::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
+               static_cast<double>(error ? 0 : bytes) / 1e6);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "data/npy.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
+#include "train/output.h"
 
 namespace tandem::commands {
 
@@ -106,13 +107,13 @@ void print_prediction(const Input& input, const float* probabilities, std::size_
     for (const std::size_t c : order)
       predictions.push_back({{"class", c}, {"name", class_name(info, c)}, {"probability", probabilities[c]}});
     const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
-    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    train::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
   std::string text = input.name;
   for (const std::size_t c : order)
     text += fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * probabilities[c]);
-  fmt::print("{}\n", text);
+  train::print("{}\n", text);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "train/config/load.h"
 #include "train/files.h"
 #include "train/inspect/gradients.h"
+#include "train/output.h"
 #include "train/report/csv.h"
 #include "train/report/facts.h"
 #include "train/report/html.h"
@@ -78,13 +79,13 @@ int report(const ReportArguments& arguments) {
   require(!fs::is_directory(out), "", "report: --out {} is a directory; name a file", out);
   train::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));
   for (const report::RunRecord& run : runs) {
-    for (const std::string& note : run.notes) fmt::print(stderr, "{}: {}\n", run.path.string(), note);
+    for (const std::string& note : run.notes) train::remark("{}: {}\n", run.path.string(), note);
     if (!arguments.csv) continue;
     const std::string csv = (run.path / "metrics.csv").string();
     train::write_atomically(csv, report::csv_of(run));
-    fmt::print("Table: {}\n", csv);
+    train::print("Table: {}\n", csv);
   }
-  fmt::print("Report: {}\n", out);
+  train::print("Report: {}\n", out);
   return 0;
 }
 

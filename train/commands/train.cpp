@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
+#include "train/output.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -28,11 +29,11 @@ void print_result(const train::TrainResult& result, const config::Config& config
   const auto shown = [](const std::string& key, double number) {
     return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
   };
-  fmt::print("{} {}: {}", name, metric, shown(metric, value));
+  train::print("{} {}: {}", name, metric, shown(metric, value));
   if (result.best && result.split != "train")
-    fmt::print(" (best {} {} after epoch {})", config.checkpoint.best,
-               shown(config.checkpoint.best, *result.best), result.best_epoch);
-  fmt::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), run);
+    train::print(" (best {} {} after epoch {})", config.checkpoint.best,
+                 shown(config.checkpoint.best, *result.best), result.best_epoch);
+  train::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), run);
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ int train(const TrainArguments& arguments) {
       loaded,
       {.limit_steps = arguments.limit_steps, .quiet = arguments.quiet, .resume = resumed.has_value()});
   if (arguments.dry_run) {
-    fmt::print("{}", trainer.dry_run());
+    train::print("{}", trainer.dry_run());
     return 0;
   }
   const train::StopRequest stop;
@@ -74,10 +75,10 @@ int train(const TrainArguments& arguments) {
   }();
   switch (result.status) {
     case train::TrainStatus::failed:
-      fmt::print(stderr, "tandem: {}\nRun directory: {}\n", result.failure, run);
+      train::remark("tandem: {}\nRun directory: {}\n", result.failure, run);
       return kExitFailure;
     case train::TrainStatus::interrupted:
-      fmt::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, run);
+      train::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, run);
       return kExitInterrupted;
     case train::TrainStatus::completed:
       break;

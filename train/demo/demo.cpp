@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "train/files.h"
+#include "train/output.h"
 
 namespace tandem::demo {
 
@@ -34,11 +35,11 @@ Session::Session(const std::string& name, Options options) : name_(name), option
 }
 
 void Session::say(const std::string& text) {
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  train::print("{}\n", text);
+  train::flush_result();
 }
 
-void Session::progress(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+void Session::progress(const std::string& text) { train::remark("{}\n", text); }
 
 void Session::chart(const std::string& name, const std::string& svg) {
   train::write_atomically((options_.out / (name + ".svg")).string(), svg);
