@@ -27,16 +27,6 @@ constexpr const char* kDigests = "SHA256SUMS";
 constexpr std::size_t kDigestLength = 64;
 constexpr std::uintmax_t kMostDigestBytes = 4096;
 
-// The N of step-N; nothing for other names.
-std::optional<std::int64_t> step_of(std::string_view name) {
-  std::int64_t step = 0;
-  if (!name.starts_with(kPrefix)) return {};
-  name.remove_prefix(kPrefix.size());
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
-  return step;
-}
-
 [[noreturn]] void fail(const fs::path& path, const char* what, int reason) {
   throw VendorError("", fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(reason)));
 }
@@ -73,19 +63,27 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos || end < kDigestLength + 3) return {};
     const std::string_view line = text.substr(0, end), name = line.substr(kDigestLength + 2);
-    const bool known = name == "weights.safetensors" || name == "state.safetensors";
+    const bool known = name == "weights.safetensors" || name == "state.safetensors" || name == "metrics.json";
     if (!known || line.substr(kDigestLength, 2) != "  ") return {};
     if (!digests.emplace(name, line.substr(0, kDigestLength)).second) return {};
     text.remove_prefix(end + 1);
   }
-  return digests.size() == 2 ? digests : std::map<std::string, std::string>();
+  const bool whole = digests.contains("weights.safetensors") && digests.contains("state.safetensors");
+  return whole ? digests : std::map<std::string, std::string>();
 }
 
 }  // namespace
 
 std::string CheckpointStore::name_of(std::int64_t step) { return fmt::format("{}{}", kPrefix, step); }
 
-bool CheckpointStore::is_name(std::string_view text) { return step_of(text).has_value(); }
+std::optional<std::int64_t> CheckpointStore::step_of(std::string_view name) {
+  std::int64_t step = 0;
+  if (!name.starts_with(kPrefix)) return {};
+  name.remove_prefix(kPrefix.size());
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
+  return step;
+}
 
 void CheckpointStore::write(const std::string& checkpoint, const std::vector<File>& files) const {
   const fs::path target = path(checkpoint), beside = name_while_writing(target.string());

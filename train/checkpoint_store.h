@@ -3,8 +3,10 @@
 //   step-120/            what the run was after its 120th step
 //     weights.safetensors  to compute with; the averages, where there are any
 //     state.safetensors    what it takes to go on
-//     SHA256SUMS           digests of both, as `sha256sum -c` reads them
+//     metrics.json         what metrics.jsonl held then (train/metrics_record.h); absent in older runs
+//     SHA256SUMS           digests of all of them, as `sha256sum -c` reads them
 //   latest, best         a line each: "step-120"
+//   metrics.jsonl        a copy of the run's, synchronised with the disk before each checkpoint
 //
 // A checkpoint appears at once: it is written as step-120.tmp-PID, its files and the folder are synchronised
 // with the disk, the folder is renamed, the rename is synchronised, `latest` is replaced in the same way, and
@@ -12,6 +14,7 @@
 // leave every checkpoint that there was.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -31,8 +34,9 @@ class CheckpointStore {
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path path(const std::string& checkpoint) const { return folder_ / checkpoint; }
-  static std::string name_of(std::int64_t step);  // "step-120"
-  static bool is_name(std::string_view text);
+  static std::string name_of(std::int64_t step);                      // "step-120"
+  static std::optional<std::int64_t> step_of(std::string_view name);  // nothing for other names
+  static bool is_name(std::string_view text) { return step_of(text).has_value(); }
 
   // Writes a checkpoint, replacing one of that name; on return it is durable. Throws VendorError with the
   // path and the system's reason, and leaves what there was.

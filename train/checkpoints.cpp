@@ -2,12 +2,16 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "train/build_info.h"
+#include "train/files.h"
 #include "train/json_text.h"
 #include "train/weights.h"
 
@@ -22,6 +26,7 @@ constexpr const char* kStateKey = "tandem.state";
 constexpr const char* kConfigKey = "tandem.config";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kMetricsFile = "metrics.json";
 
 config::Json json_in(const safetensors::File& file, const char* key) {
   const auto found = file.metadata().find(key);
@@ -82,7 +87,11 @@ RunState run_state_in(const safetensors::File& file) {
 
 Checkpoints::Checkpoints(const RunDirectory& directory, std::int64_t keep, DataDescription data,
                          config::Json config)
-    : store_(directory.checkpoints()), keep_(keep), data_(std::move(data)), config_(std::move(config)) {
+    : store_(directory.checkpoints()),
+      metrics_copy_(directory.metrics_copy()),
+      keep_(keep),
+      data_(std::move(data)),
+      config_(std::move(config)) {
   store_.remove_leftovers();
 }
 
@@ -99,18 +108,26 @@ void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64
                  {kDataKey, text_of(train::to_json(data_))}});
 }
 
-void Checkpoints::save(optim::Step& step, const RunState& state, bool best) {
+void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
+                       const std::optional<MetricsMark>& metrics) {
   const std::int64_t number = step.attempted();
   const std::string name = CheckpointStore::name_of(number);
   RunState saved = state;
   if (best) saved.best_checkpoint = name;
   state_.take(name, step.state(), {{kStateKey, text_of(to_json(saved))}, {kConfigKey, text_of(config_)}});
-  writing_ = std::async(std::launch::async, [this, number, name, best, spared = saved.best_checkpoint] {
-    store_.write(name, {{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}});
+  writing_ = std::async(std::launch::async, [this, number, name, best, spared = saved.best_checkpoint,
+                                             mark = metrics ? metrics->to_json() : ""] {
+    std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
+    if (!mark.empty()) {
+      std::error_code error;  // somebody may have removed it: the mark says so when the run goes on
+      if (fs::exists(metrics_copy_, error)) synchronise_file(metrics_copy_);
+      files.push_back({kMetricsFile, mark});
+    }
+    store_.write(name, files);
     if (best) store_.point("best", name);
     store_.point("latest", name);
     store_.prune(keep_, {spared});
-    return Saved{number, store_.path(name).string()};
+    return SavedStep{number, store_.path(name).string()};
   });
 }
 
@@ -118,7 +135,7 @@ bool Checkpoints::ended() const {
   return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-std::optional<Checkpoints::Saved> Checkpoints::finish() {
+std::optional<SavedStep> Checkpoints::finish() {
   if (!writing_.valid()) return {};
   return writing_.get();
 }
@@ -137,6 +154,22 @@ std::optional<std::string> Checkpoints::newest_whole(std::vector<std::string>& n
 
 config::Json Checkpoints::config_of(const std::string& checkpoint) const {
   return json_in(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
+}
+
+std::optional<MetricsMark> Checkpoints::metrics_of(const std::string& checkpoint) const {
+  std::ifstream file(store_.path(checkpoint) / kMetricsFile, std::ios::binary);
+  if (!file) return {};
+  return MetricsMark::from_json({std::istreambuf_iterator<char>(file), {}});
+}
+
+std::vector<SavedStep> Checkpoints::until(std::int64_t step) const {
+  std::vector<SavedStep> found;
+  for (const std::string& name : store_.newest_first()) {
+    const std::int64_t at = CheckpointStore::step_of(name).value_or(0);
+    if (at <= step) found.push_back({at, store_.path(name).string()});
+  }
+  std::ranges::sort(found, {}, &SavedStep::step);
+  return found;
 }
 
 RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, bool converting) {

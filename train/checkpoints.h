@@ -12,6 +12,7 @@
 #include "optim/step.h"
 #include "train/checkpoint_store.h"
 #include "train/config/config.h"
+#include "train/metrics_record.h"
 #include "train/run_directory.h"
 #include "train/safetensors.h"
 #include "train/setup.h"
@@ -39,34 +40,36 @@ class Checkpoints {
   // A save in two halves, since the weights may be averages, which the state must not be. The first waits for
   // the save before it (see `finish`); the second returns when everything has been copied.
   void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
-  // `best`: `best` will point at this checkpoint.
-  void save(optim::Step& step, const RunState& state, bool best);
+  // `best`: `best` will point at this checkpoint. `metrics`: what metrics.jsonl holds now.
+  void save(optim::Step& step, const RunState& state, bool best,
+            const std::optional<MetricsMark>& metrics = {});
 
-  struct Saved {
-    std::int64_t step = 0;
-    std::string path;
-  };
   bool under_way() const { return writing_.valid(); }
   bool ended() const;  // whether `finish` would return at once with what became of a save
   // Waits for the save under way; nothing when there is none. Throws VendorError when it failed; what was
   // saved before is untouched then.
-  std::optional<Saved> finish();
+  std::optional<SavedStep> finish();
 
   // The newest checkpoint whose digests are right; `notes` gets a line for each damaged one before it.
   // Nothing when the run has saved none; throws UserError when all are damaged.
   std::optional<std::string> newest_whole(std::vector<std::string>& notes) const;
   config::Json config_of(const std::string& checkpoint) const;
+  // What metrics.jsonl held when it was taken; nothing when an older version saved it.
+  std::optional<MetricsMark> metrics_of(const std::string& checkpoint) const;
+  // All that are there, oldest first, up to a step.
+  std::vector<SavedStep> until(std::int64_t step) const;
   // Takes the state of a whole checkpoint. `converting`: it may have been saved in another precision
   // (optim::Step::converted). Throws UserError when it belongs to another model.
   RunState load(const std::string& checkpoint, optim::Step& step, bool converting);
 
  private:
   CheckpointStore store_;
+  std::string metrics_copy_;
   std::int64_t keep_;
   DataDescription data_;
   config::Json config_;
   safetensors::Image weights_, state_;
-  std::future<Saved> writing_;
+  std::future<SavedStep> writing_;
 };
 
 // Takes a state.safetensors into a step; `converting` as in Checkpoints::load. Throws UserError, with nothing

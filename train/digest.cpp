@@ -36,6 +36,12 @@ void Sha256::add(std::string_view bytes) {
   check(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()));
 }
 
+std::string Sha256::hex_so_far() const {
+  Sha256 copy;
+  check(EVP_MD_CTX_copy_ex(copy.state_->context, state_->context));
+  return copy.hex();
+}
+
 std::string Sha256::hex() {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;

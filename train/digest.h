@@ -15,7 +15,8 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void add(std::string_view bytes);
-  std::string hex();  // 64 digits; once, after the last `add`
+  std::string hex_so_far() const;  // of what was added until now; more may follow
+  std::string hex();               // 64 digits; once, after the last `add`
 
  private:
   struct State;

@@ -52,6 +52,14 @@ void write_synchronised(const std::string& path, std::span<const std::string_vie
   fail(path, "written", reason);
 }
 
+void synchronise_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail(path, "opened", errno);
+  const int reason = ::fsync(file) == 0 ? 0 : errno;
+  ::close(file);
+  if (reason != 0) fail(path, "synchronised", reason);
+}
+
 void synchronise_folder(const fs::path& folder) {
   const std::string path = folder.empty() ? "." : folder.string();
   const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -85,23 +93,35 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
   synchronise_folder(fs::path(path).parent_path());
 }
 
-LineFile::LineFile(const std::string& path, OnWriteError on_error) : path_(path), on_error_(on_error) {
+LineFile::LineFile(const std::string& path) : path_(path) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0) fail(path, "created", errno);
 }
 
 LineFile::~LineFile() { ::close(file_); }
 
-void LineFile::add(std::string line) {
+void LineFile::add(std::string_view line) {
   kept_ += line;
   kept_ += '\n';
   std::string_view left = kept_;
   const int reason = write_from(file_, left) ? 0 : errno;
   kept_.erase(0, kept_.size() - left.size());
   trouble_.reset();
-  if (reason == 0) return;
-  trouble_ = trouble_with(path_, "written", reason);
-  if (on_error_ == OnWriteError::fail) throw VendorError("", *trouble_);
+  if (reason != 0) trouble_ = trouble_with(path_, "written", reason);
+}
+
+SmallFile::SmallFile(const std::string& path) : path_(path) {
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file_ < 0) fail(path, "created", errno);
+}
+
+SmallFile::~SmallFile() { ::close(file_); }
+
+void SmallFile::put(std::string_view text) {
+  trouble_.reset();
+  const ssize_t written = ::pwrite(file_, text.data(), text.size(), 0);
+  if (written != static_cast<ssize_t>(text.size()))
+    trouble_ = trouble_with(path_, "written", written < 0 ? errno : ENOSPC);
 }
 
 }  // namespace tandem::train

@@ -12,6 +12,8 @@ namespace tandem::train {
 // Writes a new file and synchronises it with the disk; throws VendorError naming the path and the system's
 // reason.
 void write_synchronised(const std::string& path, std::span<const std::string_view> parts);
+// Synchronises a file that is there with the disk. Throws VendorError.
+void synchronise_file(const std::string& path);
 // Makes what was created, renamed or removed in `folder` durable. Throws VendorError.
 void synchronise_folder(const std::filesystem::path& folder);
 
@@ -25,30 +27,45 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
 std::string name_while_writing(const std::string& path);
 bool is_being_written(const std::filesystem::path& path);
 
-// What a LineFile does with a line that the system does not take.
-enum class OnWriteError {
-  fail,  // throws; the lines before it are in the file
-  keep,  // keeps the line, tries again with the next one, and says so in `trouble`
-};
-
-// Appends whole lines; every line is given to the system before `add` returns.
+// Appends whole lines; every line is given to the system before `add` returns. Lines that the system does not
+// take are kept, and tried again with the next one.
 class LineFile {
  public:
-  explicit LineFile(const std::string& path, OnWriteError on_error = OnWriteError::fail);
+  // Throws VendorError when the file cannot be opened.
+  explicit LineFile(const std::string& path);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // Throws VendorError (see OnWriteError).
-  void add(std::string line);
+  void add(std::string_view line);
   // Why lines are kept back at the moment; nothing while none are.
+  const std::optional<std::string>& trouble() const { return trouble_; }
+  // What is kept back; may begin inside a line.
+  const std::string& kept() const { return kept_; }
+
+ private:
+  std::string path_;
+  int file_;
+  std::string kept_;
+  std::optional<std::string> trouble_;
+};
+
+// A small file whose text changes often and keeps its length: it is written over in place, not synchronised.
+class SmallFile {
+ public:
+  // Throws VendorError when the file cannot be opened.
+  explicit SmallFile(const std::string& path);
+  ~SmallFile();
+  SmallFile(const SmallFile&) = delete;
+  SmallFile& operator=(const SmallFile&) = delete;
+
+  void put(std::string_view text);
+  // Why the last `put` failed; nothing when it did not.
   const std::optional<std::string>& trouble() const { return trouble_; }
 
  private:
   std::string path_;
-  OnWriteError on_error_;
   int file_;
-  std::string kept_;  // not written yet; may begin inside a line
   std::optional<std::string> trouble_;
 };
 

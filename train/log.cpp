@@ -1,29 +1,44 @@
 #include "train/log.h"
 
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 
-#include "core/error.h"
+#include "train/files.h"
 
 namespace tandem::train {
 
+namespace {
+
+// Only the thread that trains writes.
+class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit LineSink(const std::string& path) : file(path) {}
+  LineFile file;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    file.add({line.data(), line.size()});
+  }
+  void flush_() override {}
+};
+
+}  // namespace
+
 class Log::Impl {
  public:
-  explicit Impl(const std::string& path)
-      : logger("run", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false)) {
-    logger.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    logger.flush_on(spdlog::level::info);
+  explicit Impl(const std::string& path) : sink(std::make_shared<LineSink>(path)), logger("run", sink) {
+    sink->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%d %H:%M:%S.%e %l %v",
+                                                                    spdlog::pattern_time_type::local, ""));
   }
+  std::shared_ptr<LineSink> sink;
   spdlog::logger logger;
 };
 
-Log::Log(const std::string& path) {
-  try {
-    impl_ = std::make_unique<Impl>(path);
-  } catch (const spdlog::spdlog_ex& error) {
-    throw VendorError("", error.what());
-  }
-}
+Log::Log(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 
 Log::~Log() = default;
 
@@ -31,5 +46,7 @@ Log::~Log() = default;
 void Log::info(const std::string& text) { impl_->logger.info("{}", text); }
 void Log::warning(const std::string& text) { impl_->logger.warn("{}", text); }
 void Log::error(const std::string& text) { impl_->logger.error("{}", text); }
+
+const std::optional<std::string>& Log::trouble() const { return impl_->sink->file.trouble(); }
 
 }  // namespace tandem::train

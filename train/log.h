@@ -1,14 +1,15 @@
-// log.txt of a run: every line with its time and level, flushed at once.
+// log.txt of a run: every line with its time and level, given to the system at once.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace tandem::train {
 
 class Log {
  public:
-  // Appends to `path`.
+  // Appends to `path`; throws VendorError when it cannot be opened.
   explicit Log(const std::string& path);
   ~Log();
   Log(const Log&) = delete;
@@ -17,6 +18,8 @@ class Log {
   void info(const std::string& text);
   void warning(const std::string& text);
   void error(const std::string& text);
+  // Why lines wait at the moment, for the next one to be tried with; nothing while none do.
+  const std::optional<std::string>& trouble() const;
 
  private:
   class Impl;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "amp/gradient_histogram.h"
-#include "train/files.h"
+#include "train/metrics_record.h"
 
 namespace tandem::train {
 
@@ -70,8 +70,7 @@ struct EndEvent {
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::string& path, OnWriteError on_error = OnWriteError::fail)
-      : file_(path, on_error) {}
+  explicit MetricsFile(const RunDirectory& directory) : record_(directory) {}
 
   void write(const StartEvent& event);  // adds `time` (ISO 8601, UTC) and `version`
   void write(const StepEvent& event);
@@ -83,9 +82,16 @@ class MetricsFile {
   void write(const GradientsEvent& event);
   void write(const EndEvent& event);
 
+  // See MetricsRecord.
+  std::optional<std::string> trouble() const { return record_.trouble(); }
+  MetricsMark mark() const { return record_.mark(); }
+
  private:
-  LineFile file_;
+  MetricsRecord record_;
 };
+
+// The line of `write_checkpoint`.
+std::string checkpoint_line(std::int64_t step, const std::string& path);
 
 // "2026-01-31T23:59:59Z"
 std::string utc_now();

@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "train/checkpoints.h"
 #include "train/config/load.h"
-#include "train/files.h"
+#include "train/json_fields.h"
 
 namespace tandem::train {
 
@@ -67,12 +67,6 @@ config::Json with_short_precision(const config::Json& json, const config::Json& 
 config::Json json_of(const std::string& path) {
   std::ifstream file(path);
   return config::Json::parse(file, nullptr, false);
-}
-
-// A text of an event; "" when it has none of that name, or is no event.
-std::string text_in(const nlohmann::json& event, const char* name) {
-  if (!event.is_object() || !event.contains(name) || !event[name].is_string()) return {};
-  return event[name].get<std::string>();
 }
 
 // The status of the last end event; "" when there is none.
@@ -174,29 +168,6 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
           "init_from=RUN",
           fmt::join(refused, ", "));
   return changes;
-}
-
-void forget_later_metrics(const std::string& path, std::int64_t step, bool evaluated) {
-  std::ifstream file(path);
-  if (!file) return;
-  std::string kept;
-  bool all = true;
-  for (std::string line; std::getline(file, line);) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    const bool whole = event.is_object() && !file.eof();
-    const std::string kind = text_in(event, "event");
-    const std::int64_t at = whole && event.contains("step") && event["step"].is_number_integer()
-                                ? event["step"].get<std::int64_t>()
-                                : 0;
-    const bool of_evaluation = kind == "eval" || kind == "gradients";
-    const bool again = at > step || (at == step && of_evaluation && !evaluated);
-    if (whole && !again) {
-      kept += line + '\n';
-    } else {
-      all = false;
-    }
-  }
-  if (!all) write_atomically(path, kept);
 }
 
 }  // namespace tandem::train

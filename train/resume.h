@@ -29,8 +29,4 @@ struct ConfigChanges {
 // optimizer and everything else that is not harmless.
 ConfigChanges changes_since(const config::Json& saved, const config::Json& now);
 
-// Takes out of metrics.jsonl what happens again when the run goes on after `step`: later events, the
-// evaluation at that step unless `evaluated`, and a line that was cut short.
-void forget_later_metrics(const std::string& path, std::int64_t step, bool evaluated);
-
 }  // namespace tandem::train

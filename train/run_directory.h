@@ -2,7 +2,8 @@
 //
 //   config.json       resolved; reruns as it is
 //   environment.json  build, libraries, CPU, command line, seed
-//   metrics.jsonl     one event a line (train/metrics.h)
+//   metrics.jsonl     one event a line (train/metrics.h); a copy lies with the checkpoints
+//   metrics.jsonl.sha256  its digest, which goes with every line (train/metrics_record.h)
 //   metrics.csv       the same steps and evaluations as a table, written at the end (train/report/csv.h)
 //   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (train/tensorboard)
 //   report.html       what `tandem report` made of it
@@ -30,6 +31,8 @@ class RunDirectory {
   std::string config() const { return path_ / "config.json"; }
   std::string environment() const { return path_ / "environment.json"; }
   std::string metrics() const { return path_ / "metrics.jsonl"; }
+  std::string metrics_digest() const { return path_ / "metrics.jsonl.sha256"; }
+  std::string metrics_copy() const { return checkpoints() / "metrics.jsonl"; }
   std::string metrics_csv() const { return path_ / "metrics.csv"; }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   std::string report() const { return path_ / "report.html"; }

@@ -27,15 +27,15 @@ using Histograms = std::vector<std::pair<std::string, tensorboard::Histogram>>;
 
 }  // namespace
 
-RunWriter::RunWriter(const RunDirectory& directory, const config::Config& config, OnWriteError on_error)
-    : directory_(directory), config_(config), on_error_(on_error), metrics_(directory.metrics(), on_error) {}
+RunWriter::RunWriter(const RunDirectory& directory, const config::Config& config)
+    : directory_(directory), config_(config), metrics_(directory) {}
 
 template <class Write>
 void RunWriter::to_events(Write&& write) {
   try {
     write();
-  } catch (const VendorError&) {
-    if (on_error_ == OnWriteError::fail) throw;
+  } catch (const VendorError& error) {
+    trouble_ = error.what();
     events_.reset();
   }
 }
@@ -76,8 +76,8 @@ void RunWriter::write(const EndEvent& event) {
   metrics_.write(event);
   try {
     write_atomically(directory_.metrics_csv(), report::csv_of(report::read_run(directory_.path().string())));
-  } catch (const VendorError&) {
-    if (on_error_ == OnWriteError::fail) throw;
+  } catch (const VendorError& error) {
+    trouble_ = error.what();
   }
 }
 

@@ -135,9 +135,9 @@ std::string Trainer::dry_run() {
 TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
                          const StopRequest& stop) {
   const RunLock lock(directory);
-  std::vector<std::string> notes = notes_;
+  std::vector<std::string> notes = notes_, warnings;
   RunState state;
-  if (options_.resume) state = resume(directory, notes);
+  if (options_.resume) state = resume(directory, notes, warnings);
   Session session(directory, stop, config_, data_);
   session.state = state;
   const auto ranges = profile::ranges_if_asked(device_);
@@ -148,13 +148,15 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   write_atomically(directory.environment(), found.dump(2) + "\n");
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
+  for (const std::string& warning : warnings) session.warn(warning);
   for (const std::string& note : notes) session.say(note);
   if (step_->attempted() == 0) warn_of_underflow(session);
   session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_),
                                    step_->attempted()});
   try {
-    train(session);
+    if (!session.hindrance()) train(session);
     conclude_save(session);
+    if (session.hindrance()) throw VendorError("", *session.hindrance());
   } catch (const Diverged& diverged) {
     session.result.status = TrainStatus::failed;
     session.result.failure = diverged.what;
@@ -171,6 +173,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   check_outcome(session);
   if (!session.result.failure.empty()) session.log.error(session.result.failure);
   end(session);
+  check_course(session);
   std::string times;
   for (std::size_t p = 0; p < kPhaseNames.size(); ++p)
     times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kPhaseNames[p],
@@ -193,6 +196,16 @@ void Trainer::check_outcome(Session& session) {
                     report.attempted, report.loss_scale);
   }
   if (!result.failure.empty()) result.status = TrainStatus::failed;
+}
+
+// A run that has ended and is saved, but could not write all of its course, has failed.
+void Trainer::check_course(Session& session) {
+  TrainResult& result = session.result;
+  const auto hindrance = session.hindrance() ? session.hindrance() : session.metrics.unwritten();
+  if (!hindrance || result.status == TrainStatus::failed) return;
+  result.status = TrainStatus::failed;
+  result.failure = *hindrance;
+  session.log.error(result.failure);
 }
 
 void Trainer::end(Session& session) {
@@ -250,7 +263,7 @@ TrainResult Trainer::train(Session& session) {
   while (state.epoch <= config_.epochs && !limit_reached()) {
     const bool whole = train_epoch(session);
     const bool last = !whole || state.epoch == config_.epochs || limit_reached();
-    if (session.stop.asked() || !evaluate_and_save(session, whole, last)) {
+    if (session.stop.asked() || session.hindrance() || !evaluate_and_save(session, whole, last)) {
       interrupt(session);
       return session.result;
     }
@@ -290,7 +303,7 @@ bool Trainer::train_epoch(Session& session) {
     end_step(session, std::move(pending));
     pending = {};
     if (session.checkpoints.ended()) conclude_save(session);
-    if (session.stop.asked() || limit_reached()) break;
+    if (session.stop.asked() || session.hindrance() || limit_reached()) break;
     if (served < batches && checkpoint_due(step_->attempted())) save_inside_epoch(session);
   }
   finish_steps(session);

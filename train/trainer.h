@@ -65,6 +65,7 @@ class Trainer {
 
   // Trains into `directory`, from its newest checkpoint where `resume` says so and there is one. Failures of
   // training itself are in the result; errors of files and memory are thrown after the end event was written.
+  // A course that cannot be written ends the run after a save, or goes on as checkpoint.on_save_error says.
   TrainResult run(const RunDirectory& directory, const std::string& command_line, const StopRequest& stop);
 
  private:
@@ -99,13 +100,15 @@ class Trainer {
   void save_unevaluated(Session& session);
   void conclude_save(Session& session);
   bool checkpoint_due(std::int64_t step) const;
-  RunState resume(const RunDirectory& directory, std::vector<std::string>& notes);
+  RunState resume(const RunDirectory& directory, std::vector<std::string>& notes,
+                  std::vector<std::string>& warnings);
   void take_choices(const RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
   void interrupt(Session& session);
   void check_outcome(Session& session);
+  void check_course(Session& session);
   void end(Session& session);
   bool in_16_bits() const { return !config_.precision.is_fp32(); }
   bool retries() const { return config_.precision.on_skip == "retry"; }

@@ -9,11 +9,12 @@
 namespace tandem::train {
 
 // Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
-// yet begins anew. `notes` gets what there is to say of it.
-RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>& notes) {
+// yet begins anew. `notes` gets what there is to say of it, `warnings` what was found damaged.
+RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>& notes,
+                         std::vector<std::string>& warnings) {
   const config::Json now = course_of(config_);
   Checkpoints checkpoints(directory, config_.checkpoint.keep, data_, now);
-  const auto newest = checkpoints.newest_whole(notes);
+  const auto newest = checkpoints.newest_whole(warnings);
   RunState state;
   if (newest) {
     take_choices(directory, notes);
@@ -28,8 +29,13 @@ RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>
   } else {
     notes.push_back("the run had saved nothing yet: it begins anew");
   }
-  const bool evaluated = state.position == 0 && state.epoch <= config_.epochs;
-  forget_later_metrics(directory.metrics(), step_->attempted(), evaluated);
+  const std::int64_t step = step_->attempted();
+  for (std::string& warning :
+       mend_metrics(directory, {.step = step,
+                               .evaluated = state.position == 0 && state.epoch <= config_.epochs,
+                               .mark = newest ? checkpoints.metrics_of(*newest) : std::nullopt,
+                               .checkpoints = newest ? checkpoints.until(step) : std::vector<SavedStep>()}))
+    warnings.push_back(std::move(warning));
   write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
   return state;
 }
@@ -93,7 +99,7 @@ void Trainer::save_unevaluated(Session& session) {
 void Trainer::save(Session& session, const RunState& state, bool best) {
   const std::string choices = backend_for(device_).choices();
   if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
-  session.checkpoints.save(*step_, state, best);
+  session.checkpoints.save(*step_, state, best, session.metrics.mark());
   if (best) session.state.best_checkpoint = CheckpointStore::name_of(step_->attempted());
 }
 

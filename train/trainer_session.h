@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "core/error.h"
 #include "train/checkpoints.h"
 #include "train/config/load.h"
 #include "train/files.h"
@@ -54,7 +56,7 @@ struct Trainer::Session {
       : directory(directory_),
         stop(stop_),
         survives_write_errors(config.checkpoint.on_save_error == "continue"),
-        metrics(directory_, config, survives_write_errors ? OnWriteError::keep : OnWriteError::fail),
+        metrics(directory_, config),
         log(directory_.log()),
         checkpoints(directory_, config.checkpoint.keep, data, course_of(config)) {}
 
@@ -72,14 +74,31 @@ struct Trainer::Session {
     log.warning(text);
   }
 
-  // A whole file beside the checkpoints; what they say of errors goes for it too.
+  // A whole file beside the checkpoints.
   void write_beside(const std::filesystem::path& path, const std::string& text) {
     try {
       write_atomically(path, text);
-    } catch (const std::exception& error) {
-      if (!survives_write_errors) throw;
-      warn(fmt::format("{}; training goes on (checkpoint.on_save_error)", error.what()));
+    } catch (const VendorError& error) {
+      trouble = error.what();
     }
+  }
+
+  // Why the run has to end, saved: its course could not be written. Where checkpoint.on_save_error says that
+  // it goes on, a warning instead. The log alone ends no run.
+  const std::optional<std::string>& hindrance() {
+    const auto now = metrics.trouble() ? metrics.trouble() : trouble;
+    if (survives_write_errors) {
+      warn_once(now, told, "training goes on (checkpoint.on_save_error)");
+    } else if (now && !hindered) {
+      hindered = now;
+    }
+    warn_once(log.trouble(), told_of_log, "training goes on");
+    return hindered;
+  }
+
+  void warn_once(const std::optional<std::string>& now, std::optional<std::string>& before,
+                 const char* consequence) {
+    if (now != std::exchange(before, now) && now) warn(fmt::format("{}; {}", *now, consequence));
   }
 
   const RunDirectory& directory;
@@ -95,8 +114,11 @@ struct Trainer::Session {
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
-  double own_samples = 0.0;  // of the epoch, that this process has served
-  std::string save_error;    // of the last save; empty when it went well
+  double own_samples = 0.0;                      // of the epoch, that this process has served
+  std::string save_error;                        // of the last save; empty when it went well
+  std::optional<std::string> trouble;            // of files beside the checkpoints
+  std::optional<std::string> hindered;           // what `hindrance` has found; it stays
+  std::optional<std::string> told, told_of_log;  // what the last warnings were about
   // Before the best figure whose checkpoint is under way: what is best if that cannot be saved.
   std::optional<RunState> before_best;
 };

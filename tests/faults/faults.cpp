@@ -144,6 +144,21 @@ ssize_t write(int file, const void* bytes, size_t count) {
   return real(file, bytes, count);
 }
 
+ssize_t pwrite(int file, const void* bytes, size_t count, off_t at) {
+  static auto* const real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite");
+  if (!plan().active) return real(file, bytes, count, at);
+  switch (fate_of("write", path_of(file).c_str())) {
+    case Fate::fails:
+      return -1;
+    case Fate::last:
+      (void)!real(file, bytes, count / 2, at);
+      stop();
+    case Fate::goes_on:
+      break;
+  }
+  return real(file, bytes, count, at);
+}
+
 int fsync(int file) {
   static auto* const real = next<int(int)>("fsync");
   return guarded("fsync", path_of(file).c_str(), [&] { return real(file); });

@@ -39,11 +39,13 @@ inline std::vector<std::string> long_run(const std::string& run) {
 struct Remains {
   std::string weights, state;
   std::vector<std::string> events;
+  std::multiset<std::int64_t> saves;  // when they are written depends on the clock
 
   explicit Remains(const std::filesystem::path& run)
       : weights(saved(run, "weights")), state(saved(run, "state")) {
     for (nlohmann::json& event : json_lines(run / "metrics.jsonl")) {
       const std::string kind = event["event"];
+      if (kind == "checkpoint") saves.insert(event["step"].get<std::int64_t>());
       if (kind != "step" && kind != "eval" && kind != "overflow") continue;
       event.erase("items_per_s");
       events.push_back(event.dump());

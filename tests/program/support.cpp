@@ -1,7 +1,7 @@
 #include "tests/program/support.h"
-#include "tests/support/paths.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,20 +9,33 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/support/paths.h"
+
 namespace tandem::testing {
 
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(2);
 
+void lead(Sink sink, const std::string& kept, int to) {
+  int file = -1;
+  if (sink == Sink::unread) {
+    int ends[2];
+    if (::pipe(ends) != 0) ::_exit(126);
+    ::close(ends[0]);
+    file = ends[1];
+  } else if (sink != Sink::closed) {
+    file = ::open(sink == Sink::full_disk ? "/dev/full" : kept.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  }
+  if (file >= 0) ::dup2(file, to);
+  ::close(file >= 0 ? file : to);
+}
+
 [[noreturn]] void become_program(const Launch& launch, const std::string& out, const std::string& err) {
-  const auto redirect = [](const std::string& path, int to) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::dup2(file, to);
-    ::close(file);
-  };
-  redirect(out, STDOUT_FILENO);
-  redirect(err, STDERR_FILENO);
+  lead(launch.out, out, STDOUT_FILENO);
+  lead(launch.err, err, STDERR_FILENO);
+  const rlimit limit{launch.largest_file, launch.largest_file};
+  if (launch.largest_file > 0) ::setrlimit(RLIMIT_FSIZE, &limit);
   // Two threads that wait for each other are slow where the cores are busy with other tests.
   ::setenv("OMP_NUM_THREADS", "1", 1);
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);

@@ -18,12 +18,22 @@ struct Outcome {
   std::string out, err;
 };
 
+// Where stdout or stderr of the program leads.
+enum class Sink {
+  kept,       // into the Outcome
+  full_disk,  // /dev/full
+  unread,     // a pipe whose reader has gone
+  closed
+};
+
 struct Launch {
   std::vector<std::string> arguments;
   std::string directory;                                // working directory
   std::map<std::string, std::string> environment = {};  // on top of the test's own
   // Called again and again while the program runs; returns a signal to send, or 0.
   std::function<int()> watch = {};
+  Sink out = Sink::kept, err = Sink::kept;
+  std::size_t largest_file = 0;  // in bytes, of what the program may write; 0: without limit
 };
 
 Outcome launch(const Launch& launch);

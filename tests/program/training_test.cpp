@@ -60,12 +60,13 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run"))
     files.insert(entry.path().filename());
   CHECK(files == std::set<std::string>{"checkpoints", "config.json", "environment.json", "log.txt",
-                                       "metrics.csv", "metrics.jsonl", "tensorboard"});
+                                       "metrics.csv", "metrics.jsonl", "metrics.jsonl.sha256",
+                                       "tensorboard"});
   std::set<std::string> checkpoints;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run/checkpoints"))
     checkpoints.insert(entry.path().filename());
   const std::string best_one = read_text(directory.path() / "run/checkpoints/best");
-  std::set<std::string> expected{"best", "latest", "step-855", "step-900"};
+  std::set<std::string> expected{"best", "latest", "metrics.jsonl", "step-855", "step-900"};
   expected.insert(best_one.substr(0, best_one.size() - 1));
   CHECK(checkpoints == expected);
   CHECK(read_text(directory.path() / "run/checkpoints/latest") == "step-900\n");

@@ -8,6 +8,7 @@
 #include "tests/train/support.h"
 #include "train/digest.h"
 #include "train/files.h"
+#include "train/metrics_record.h"
 #include "train/resume.h"
 
 using namespace tandem;
@@ -180,23 +181,59 @@ TEST_CASE("metrics that happen again are forgotten", "[resume]") {
                     three = R"({"event":"step","step":3})"
                             "\n",
                     torn = R"({"event":"step","st)";
+  std::int64_t unreadable = 0;
   const auto kept = [&](std::int64_t step, bool evaluated) {
-    const std::string path = directory.write("metrics.jsonl", start + one + two + eval + three + torn);
-    forget_later_metrics(path, step, evaluated);
-    return read_text(path);
+    return without_later_events(start + one + two + eval + three + torn,
+                                {.step = step, .evaluated = evaluated, .mark = {}}, unreadable);
   };
   CHECK(kept(2, true) == start + one + two + eval);
   CHECK(kept(2, false) == start + one + two);
   CHECK(kept(0, false) == start);
   CHECK(kept(9, true) == start + one + two + eval + three);
-  forget_later_metrics((directory.path() / "none").string(), 1, true);
+  CHECK(unreadable == 0);
+  CHECK(without_later_events("no event\n" + one, {.step = 1, .mark = {}}, unreadable) == one);
+  CHECK(unreadable == 1);
+}
+
+TEST_CASE("a text may be some lines ahead of its digest, and not otherwise different", "[resume]") {
+  std::string text;
+  std::vector<std::string> digests{sha256("")};
+  for (int line = 1; line <= 20; ++line) {
+    text += "line " + std::to_string(line) + "\n";
+    digests.push_back(sha256(text));
+  }
+  for (int line = 0; line <= 20; ++line) {
+    INFO("digest after line " << line);
+    CHECK(has_running_digest(text, digests[static_cast<std::size_t>(line)]) == (line >= 16));
+    CHECK(has_running_digest(text + "half a l", digests[static_cast<std::size_t>(line)]) == (line >= 17));
+  }
+  CHECK(has_running_digest("", sha256("")));
+  CHECK(has_running_digest("a", sha256("")));
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string damaged = text;
+    damaged[at] ^= 1;
+    CHECK_FALSE(has_running_digest(damaged, digests.back()));
+    CHECK_FALSE(has_running_digest(text.substr(0, at), digests.back()));
+  }
+}
+
+TEST_CASE("a mark says what metrics.jsonl held, with what could not be written", "[resume]") {
+  const MetricsMark mark{.bytes = 12, .sha256 = sha256("x"), .unwritten = "half\n\"a\" line\n"};
+  const auto read = MetricsMark::from_json(mark.to_json());
+  REQUIRE(read);
+  CHECK(read->bytes == 12);
+  CHECK(read->sha256 == mark.sha256);
+  CHECK(read->unwritten == mark.unwritten);
+  for (const char* text : {"", "[]", "{}", R"({"bytes":1})", R"({"bytes":-1,"sha256":"12"})"})
+    CHECK_FALSE(MetricsMark::from_json(text));
 }
 
 TEST_CASE("lines that the system refuses are kept and written later", "[checkpoint]") {
   // A device that is always full.
   if (!fs::exists("/dev/full")) return;
-  LineFile strict("/dev/full"), patient("/dev/full", OnWriteError::keep);
-  CHECK_THROWS_AS(strict.add("one"), VendorError);
-  patient.add("one");
-  CHECK_THAT(patient.trouble().value_or(""), Contains("No space left on device"));
+  LineFile file("/dev/full");
+  file.add("one");
+  file.add("two");
+  CHECK_THAT(file.trouble().value_or(""), Contains("/dev/full: cannot be written: No space left on device"));
+  CHECK(file.kept() == "one\ntwo\n");
 }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/train/support.h"
+#include "train/digest.h"
 #include "train/files.h"
 #include "train/metrics.h"
 #include "train/progress.h"
@@ -48,10 +49,13 @@ TEST_CASE("files are replaced as a whole", "[run]") {
 
 TEST_CASE("metrics are whole lines at once, with null for what is no number", "[run]") {
   const TemporaryDirectory directory;
-  const std::string path = directory.path() / "metrics.jsonl";
-  MetricsFile file(path);
+  const RunDirectory run = RunDirectory::create((directory.path() / "run").string(), "", "{}");
+  MetricsFile file(run);
   file.write(StepEvent{.step = 3, .loss = std::nan(""), .lr = 0.1});
-  const auto line = nlohmann::json::parse(read_text(path));
+  const std::string text = read_text(run.metrics());
+  CHECK(read_text(run.metrics_copy()) == text);
+  CHECK(read_text(run.metrics_digest()) == sha256(text) + "  metrics.jsonl\n");
+  const auto line = nlohmann::json::parse(text);
   CHECK(line["event"] == "step");
   CHECK(line["loss"].is_null());
   CHECK(line["lr"] == 0.1);

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "train/json_fields.h"
+#include "train/metrics_record.h"
 
 namespace tandem::report {
 
@@ -196,9 +197,14 @@ RunRecord read_run(const std::string& path) {
   require(fs::is_directory(run.path, error), "", "{}: no such run directory", path);
   const fs::path full = fs::weakly_canonical(run.path, error);
   run.name = (error ? run.path : full).filename().string();
+  // The digest first: of a run that goes on the lines may be newer than it, not older.
+  const std::string digest = train::running_digest((run.path / "metrics.jsonl.sha256").string());
   const auto metrics = contents(run.path / "metrics.jsonl");
   require(metrics.has_value(), "", "{}: no run directory: it has no metrics.jsonl", path);
   read_metrics(run, *metrics, (run.path / "metrics.jsonl").string());
+  if (!digest.empty() && !train::has_running_digest(*metrics, digest))
+    run.notes.emplace_back(
+        "metrics.jsonl is not what the run wrote: its SHA-256 is not the one in metrics.jsonl.sha256.");
   if (run.status() == "failed")
     if (const auto why = last_error(run.path / "log.txt")) run.notes.push_back("Failed: " + *why);
   for (const auto& [file, to] :
