@@ -98,7 +98,8 @@ TEST_CASE("everything can be listed", "[program]") {
 TEST_CASE("configurations are shown, validated and copied", "[program]") {
   const TemporaryDirectory directory;
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}).exit_code == 0);
-  CHECK(read_text(directory.path() / "mine.json") == read_text(test::source_path("configs/digits_mlp.json")));
+  CHECK(read_text(directory.path() / "mine.json") ==
+        read_text(test::source_path("configs/digits_mlp.json")));
   check_mistake(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}), "exists");
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json", "--force"}).exit_code == 0);
 
