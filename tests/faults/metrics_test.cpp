@@ -204,6 +204,10 @@ TEST_CASE("a file that reaches the largest size ends a run, saved", "[faults][me
   CHECK_THAT(full.err, Contains("File too large; training goes on (checkpoint.on_save_error)"));
   CHECK(newest_checkpoint(directory.path() / "full").filename() ==
         newest_checkpoint(directory.path() / "whole").filename());
+  const Outcome mended = tandem_in(directory, {"train", "full", "--quiet"});
+  INFO(mended.err);
+  CHECK(mended.exit_code == 0);
+  CHECK(Remains(directory.path() / "full").events == whole.events);
 
   // A checkpoint that is too large is an error like any other.
   const Outcome large = limited(small_run("large", {"model.hidden=[512,256]"}), 100000);

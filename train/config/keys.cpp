@@ -288,8 +288,9 @@ const Schema& CheckpointConfig::schema() {
                between(2, 1e6))
           .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}))
           .key("on_save_error", &CheckpointConfig::on_save_error,
-               "a checkpoint that cannot be written, because of a full disk for instance: stop the run, or "
-               "continue and try again at the next one; earlier checkpoints stay either way",
+               "a checkpoint or metrics that cannot be written, because of a full disk for instance: stop "
+               "the run, "
+               "or continue and try again at the next one; earlier checkpoints stay either way",
                one_of({"stop", "continue"}));
   return schema;
 }
