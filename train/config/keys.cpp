@@ -289,8 +289,7 @@ const Schema& CheckpointConfig::schema() {
           .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}))
           .key("on_save_error", &CheckpointConfig::on_save_error,
                "a checkpoint or metrics that cannot be written, because of a full disk for instance: stop "
-               "the run, "
-               "or continue and try again at the next one; earlier checkpoints stay either way",
+               "the run, or continue and try again at the next one; earlier checkpoints stay either way",
                one_of({"stop", "continue"}));
   return schema;
 }
