@@ -19,6 +19,9 @@ class Stopped {
   Stopped() {
     REQUIRE(tandem_in(directory_, small_run("whole")).exit_code == 0);
     REQUIRE(tandem_in(directory_, small_run("stopped", {"--limit-steps", "5"})).exit_code == 0);
+    after([](const fs::path&) {});
+    saves_ = Remains(directory_.path() / "run").saves;
+    REQUIRE(saves_ == std::multiset<std::int64_t>{3, 4, 5, 6, 8});
   }
 
   // Does something to a copy of the run, goes on with it, and returns what that said.
@@ -31,7 +34,8 @@ class Stopped {
     const Outcome outcome = tandem_in(directory_, {"train", "run", "--quiet"});
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
-    whole_again_ = Remains(run) == Remains(directory_.path() / "whole");
+    whole_again_ = Remains(run) == Remains(directory_.path() / "whole") &&
+                   (saves_.empty() || Remains(run).saves == saves_);
     CHECK(read_text(run / "checkpoints/metrics.jsonl") == read_text(run / "metrics.jsonl"));
     return outcome.err;
   }
@@ -40,6 +44,7 @@ class Stopped {
 
  private:
   TemporaryDirectory directory_;
+  std::multiset<std::int64_t> saves_;
   bool whole_again_ = false;
 };
 

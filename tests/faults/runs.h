@@ -39,7 +39,7 @@ inline std::vector<std::string> long_run(const std::string& run) {
 struct Remains {
   std::string weights, state;
   std::vector<std::string> events;
-  std::multiset<std::int64_t> saves;  // when they are written depends on the clock
+  std::multiset<std::int64_t> saves;  // steps of its checkpoint events, which an interruption adds to
 
   explicit Remains(const std::filesystem::path& run)
       : weights(saved(run, "weights")), state(saved(run, "state")) {
@@ -51,7 +51,9 @@ struct Remains {
       events.push_back(event.dump());
     }
   }
-  bool operator==(const Remains&) const = default;
+  bool operator==(const Remains& other) const {
+    return weights == other.weights && state == other.state && events == other.events;
+  }
 };
 
 // Goes on with a run, or starts it where nothing of it is there.
