@@ -140,6 +140,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   if (options_.resume) state = resume(directory, notes, warnings);
   Session session(directory, stop, config_, data_);
   session.state = state;
+  if (options_.resume && step_->attempted() > 0) session.resumed_at = step_->attempted();
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(phases_);
   config::Json found = environment();

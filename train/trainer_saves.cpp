@@ -108,7 +108,8 @@ void Trainer::conclude_save(Session& session) {
   try {
     const auto saved = session.checkpoints.finish();
     if (!saved) return;
-    session.metrics.write_checkpoint(saved->step, saved->path);
+    // The state that the run went on from may be saved again, evaluated; it has been written of.
+    if (saved->step != session.resumed_at) session.metrics.write_checkpoint(saved->step, saved->path);
     session.save_error.clear();
     session.before_best.reset();
   } catch (const std::exception& error) {

@@ -114,8 +114,9 @@ struct Trainer::Session {
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
-  double own_samples = 0.0;                      // of the epoch, that this process has served
-  std::string save_error;                        // of the last save; empty when it went well
+  double own_samples = 0.0;      // of the epoch, that this process has served
+  std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
+  std::string save_error;        // of the last save; empty when it went well
   std::optional<std::string> trouble;            // of files beside the checkpoints
   std::optional<std::string> hindered;           // what `hindrance` has found; it stays
   std::optional<std::string> told, told_of_log;  // what the last warnings were about
