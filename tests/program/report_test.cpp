@@ -47,8 +47,9 @@ void check_with_tensorboard(const fs::path& run) {
     WARN("skipped: TANDEM_TENSORBOARD_PYTHON does not name a Python with the package tensorboard");
     return;
   }
-  const auto [output, code] = shell(
-      quoted(python) + " '" + test::source_path("tests/golden/tensorboard_check.py") + "' " + quoted(run));
+  const auto [output, code] =
+      shell(quoted(python) + " '" + tandem::test::source_path("tests/golden/tensorboard_check.py") + "' " +
+            quoted(run));
   INFO(output);
   CHECK(code == 0);
   CHECK_THAT(output, Contains("as metrics.jsonl"));
@@ -56,7 +57,7 @@ void check_with_tensorboard(const fs::path& run) {
 
 void check_in_browser(const fs::path& page) {
   const auto [output, code] =
-      shell("python3 '" + test::source_path("tests/report/screenshot") + "' " + quoted(page));
+      shell("python3 '" + tandem::test::source_path("tests/report/screenshot") + "' " + quoted(page));
   if (code == 77) {
     WARN(output);
     return;
@@ -167,8 +168,7 @@ TEST_CASE("report: a run of an older version, without its weights, says what is 
   for (const json& line : json_lines(run / "metrics.jsonl"))
     if (line["event"] != "gradients") kept += line.dump() + "\n";
   directory.write("run/metrics.jsonl", kept + "{\"event\": \"st");
-  CHECK_THAT(tandem_in(directory, {"report", "run"}).err,
-             Contains("metrics.jsonl is not what the run wrote"));
+  CHECK_THAT(tandem_in(directory, {"report", "run"}).err, Contains("metrics.jsonl is not what the run wrote"));
   fs::remove(run / "metrics.jsonl.sha256");
   const Outcome computed = tandem_in(directory, {"report", "run"});
   INFO(computed.err);
