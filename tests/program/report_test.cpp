@@ -168,7 +168,8 @@ TEST_CASE("report: a run of an older version, without its weights, says what is 
   for (const json& line : json_lines(run / "metrics.jsonl"))
     if (line["event"] != "gradients") kept += line.dump() + "\n";
   directory.write("run/metrics.jsonl", kept + "{\"event\": \"st");
-  CHECK_THAT(tandem_in(directory, {"report", "run"}).err, Contains("metrics.jsonl is not what the run wrote"));
+  CHECK_THAT(tandem_in(directory, {"report", "run"}).err,
+             Contains("metrics.jsonl is not what the run wrote"));
   fs::remove(run / "metrics.jsonl.sha256");
   const Outcome computed = tandem_in(directory, {"report", "run"});
   INFO(computed.err);
