@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 using Text = std::optional<std::string>;
 
 constexpr std::size_t kDigestLength = 64;
+constexpr std::size_t kMostUnwritten = 1 << 20;  // bytes in a checkpoint, which must not fail for them
 constexpr int kNewerLines = 4;  // than the digest: those of a process that was killed, or is writing now
 
 Text contents(const std::string& path) {
@@ -134,7 +135,7 @@ std::optional<std::string> MetricsRecord::trouble() const {
 
 MetricsMark MetricsRecord::mark() const {
   const std::string& longer = file_.kept().size() > copy_.kept().size() ? file_.kept() : copy_.kept();
-  return {bytes_, digest_.hex_so_far(), longer};
+  return {bytes_, digest_.hex_so_far(), longer.size() <= kMostUnwritten ? longer : std::string()};
 }
 
 std::string running_digest(const std::string& path) {

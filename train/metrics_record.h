@@ -19,7 +19,7 @@ namespace tandem::train {
 struct MetricsMark {
   std::int64_t bytes = 0;
   std::string sha256;     // of so many bytes
-  std::string unwritten;  // the last of them, where the system had not taken them
+  std::string unwritten;  // the last of them, where the system had not taken them; up to 1 MiB
 
   std::string to_json() const;
   // Nothing when the text is no mark.

@@ -199,16 +199,13 @@ TEST_CASE("a file that reaches the largest size ends a run, saved", "[faults][me
          saved_tensors(directory.path() / "whole", "state")));
   CHECK(Remains(directory.path() / "run").events == whole.events);
 
-  // To the end, and a failure all the same; the last checkpoint has what the file has not.
+  // To the end, and a failure all the same; the checkpoints have what the file has not.
   auto regardless = settings;
   regardless.emplace_back("checkpoint.on_save_error=continue");
-  regardless.emplace_back("checkpoint.keep=2");
   const Outcome full = limited(quiet_run("full", regardless), 40000);
   INFO(full.err);
   CHECK(full.exit_code == 1);
   CHECK_THAT(full.err, Contains("File too large; training goes on (checkpoint.on_save_error)"));
-  CHECK(newest_checkpoint(directory.path() / "full").filename() ==
-        newest_checkpoint(directory.path() / "whole").filename());
   const Outcome mended = tandem_in(directory, {"train", "full", "--quiet"});
   INFO(mended.err);
   CHECK(mended.exit_code == 0);
