@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "tests/program/support.h"
+#include "tests/support/paths.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
@@ -81,6 +82,17 @@ TEST_CASE("a result that cannot be written is a failure of every command", "[pro
     INFO(unread.err);
     CHECK(unread.exit_code == 0);
     CHECK(unread.err.find("cannot be written") == std::string::npos);
+  }
+}
+
+TEST_CASE("everything is said in one place", "[program][output]") {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(tandem::test::source_path("train"))) {
+    if (!entry.is_regular_file() || entry.path().filename() == "output.cpp") continue;
+    INFO(entry.path());
+    const std::string text = read_text(entry.path());
+    for (const char* call : {"fmt::print(", "std::cout", "std::cerr", "std::printf(", "std::puts("})
+      CHECK(text.find(call) == std::string::npos);
   }
 }
 
