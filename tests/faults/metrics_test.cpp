@@ -53,7 +53,8 @@ void forget_digests(const fs::path& run) {
   fs::remove(run / "metrics.jsonl.sha256");
   fs::remove(run / "checkpoints/metrics.jsonl");
   for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
-    if (!fs::remove(entry.path() / "metrics.json")) continue;
+    if (!entry.is_directory()) continue;
+    fs::remove(entry.path() / "metrics.json");
     std::string sums;
     std::ifstream file(entry.path() / "SHA256SUMS");
     for (std::string line; std::getline(file, line);)
