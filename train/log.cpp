@@ -4,6 +4,8 @@
 #include <spdlog/sinks/basic_file_sink.h>
 
 #include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
 
 namespace tandem::train {
 
@@ -18,6 +20,9 @@ class Log::Impl {
 };
 
 Log::Log(const std::string& path) {
+  const files::Kind kind = files::kind_of(path);
+  require(kind == files::Kind::absent || kind == files::Kind::file, path,
+          "is not a regular file: no log can be written there");
   try {
     impl_ = std::make_unique<Impl>(path);
   } catch (const spdlog::spdlog_ex& error) {
@@ -27,9 +32,9 @@ Log::Log(const std::string& path) {
 
 Log::~Log() = default;
 
-// The text is an argument, never a format.
-void Log::info(const std::string& text) { impl_->logger.info("{}", text); }
-void Log::warning(const std::string& text) { impl_->logger.warn("{}", text); }
-void Log::error(const std::string& text) { impl_->logger.error("{}", text); }
+// The text is an argument, never a format, and one line.
+void Log::info(const std::string& text) { impl_->logger.info("{}", printable(text)); }
+void Log::warning(const std::string& text) { impl_->logger.warn("{}", printable(text)); }
+void Log::error(const std::string& text) { impl_->logger.error("{}", printable(text)); }
 
 }  // namespace tandem::train

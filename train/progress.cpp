@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/printable.h"
+
 namespace tandem::train {
 
 namespace {
@@ -104,7 +106,7 @@ void Progress::clear() {
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print(out_, "{}\n", text);
+  fmt::print(out_, "{}\n", printable(text));
   std::fflush(out_);
 }
 

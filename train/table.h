@@ -1,12 +1,12 @@
 // A table of text in columns.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "train/terminal.h"
 
 namespace tandem::train {
 
@@ -42,7 +42,7 @@ class Table {
         line += (i > 0 ? "  " : "") + (i >= right_from_ ? gap + row[i] : row[i] + gap);
       }
       line.erase(line.find_last_not_of(' ') + 1);
-      fmt::print("{}\n", line);
+      train::print("{}\n", line);
     }
   }
 

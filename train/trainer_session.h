@@ -18,6 +18,7 @@
 #include "train/log.h"
 #include "train/progress.h"
 #include "train/run_writer.h"
+#include "train/terminal.h"
 #include "train/trainer.h"
 
 namespace tandem::train {
@@ -66,7 +67,7 @@ struct Trainer::Session {
     if (progress) {
       progress->line("warning: " + text);
     } else {
-      fmt::print(stderr, "tandem: warning: {}\n", text);
+      print_error("warning: " + text);
     }
     log.warning(text);
   }

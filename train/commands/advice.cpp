@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/advice.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -40,9 +41,10 @@ std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
 void print_advice(const models::ModelSummary& summary, Index batch, double share) {
   constexpr std::size_t kShown = 8;
   const double intensity = models::arithmetic_intensity(summary, batch);
-  fmt::print("mixed precision  {:.1f} FLOP a byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
-             intensity, 2.0 * intensity, batch);
-  fmt::print(
+  train::print(
+      "mixed precision  {:.1f} FLOP a byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
+      intensity, 2.0 * intensity, batch);
+  train::print(
       "                 {:.0f} % of the forward time is in products that run in 16 bits (in FP32 on this "
       "machine): from them alone\n                 {:.1f} × faster when they are 8 × as fast, {:.1f} × with "
       "16 ×, below {:.1f} × whatever the machine (Amdahl);\n                 what 16 bits save in bytes "
@@ -51,8 +53,8 @@ void print_advice(const models::ModelSummary& summary, Index batch, double share
       models::amdahl_bound(share, std::numeric_limits<double>::infinity()));
   const auto lines = merged(models::shape_advice(summary));
   for (std::size_t i = 0; i < lines.size() && i < kShown; ++i)
-    fmt::print("{}{}\n", i == 0 ? "sizes            " : "                 ", lines[i]);
-  if (lines.size() > kShown) fmt::print("                 and {} more sizes\n", lines.size() - kShown);
+    train::print("{}{}\n", i == 0 ? "sizes            " : "                 ", lines[i]);
+  if (lines.size() > kShown) train::print("                 and {} more sizes\n", lines.size() - kShown);
 }
 
 }  // namespace tandem::commands

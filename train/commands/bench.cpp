@@ -1,8 +1,6 @@
 // The training step alone: one synthetic batch that stays on the device, in the form the loader would give
 // it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
 // in blocks, so that it never waits.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -17,11 +15,13 @@
 #include "train/commands/commands.h"
 #include "train/image_format.h"
 #include "train/inspect/workbench.h"
+#include "train/json_text.h"
 #include "train/phases.h"
 #include "train/profile/profile.h"
 #include "train/profile/ranges.h"
 #include "train/progress.h"
 #include "train/setup.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -198,7 +198,7 @@ Json memory_json(Device device) {
 // Answers every line of input with a line, until the input ends; the first line says that it is warm.
 void serve(Bench& bench, std::int64_t warmup) {
   const auto answer = [](const Json& json) {
-    fmt::print("{}\n", json.dump());
+    train::print("{}\n", train::json_text(json));
     std::fflush(stdout);
   };
   bench.measure(warmup, 1);
@@ -242,19 +242,19 @@ Json as_json(const config::Loaded& loaded, const Measured& measured, Device devi
 }
 
 void print_text(const Json& result) {
-  fmt::print("{}, {}, {}, {} threads, batch {}\n", result["config"].get<std::string>(),
-             result["precision"].get<std::string>(), result["device"].get<std::string>(),
-             result["threads"].get<int>(), result["batch_size"].get<std::int64_t>());
+  train::print("{}, {}, {}, {} threads, batch {}\n", result["config"].get<std::string>(),
+               result["precision"].get<std::string>(), result["device"].get<std::string>(),
+               result["threads"].get<int>(), result["batch_size"].get<std::int64_t>());
   const auto& step = result["step_ms"];
   const double median = step["median"].get<double>();
-  fmt::print("{:<12}{:.1f} items/s\n", "rate", result["items_per_s"].get<double>());
-  fmt::print("{:<12}{:.2f} ms (p10 {:.2f}, p90 {:.2f}, {} steps)\n", "step", median,
-             step["p10"].get<double>(), step["p90"].get<double>(), result["steps"].get<std::int64_t>());
+  train::print("{:<12}{:.1f} items/s\n", "rate", result["items_per_s"].get<double>());
+  train::print("{:<12}{:.2f} ms (p10 {:.2f}, p90 {:.2f}, {} steps)\n", "step", median,
+               step["p10"].get<double>(), step["p90"].get<double>(), result["steps"].get<std::int64_t>());
   for (const auto& [phase, ms] : result["phases_ms"].items())
-    fmt::print("  {:<10}{:.2f} ms, {:.1f} %\n", phase, ms.get<double>(), 100.0 * ms.get<double>() / median);
-  fmt::print("{:<12}{}\n", "peak memory", train::bytes_text(result["peak_memory_bytes"].get<double>()));
+    train::print("  {:<10}{:.2f} ms, {:.1f} %\n", phase, ms.get<double>(), 100.0 * ms.get<double>() / median);
+  train::print("{:<12}{}\n", "peak memory", train::bytes_text(result["peak_memory_bytes"].get<double>()));
   for (const auto& [kind, bytes] : result["memory"].items()) {
-    if (bytes.get<double>() > 0.0) fmt::print("  {:<12}{}\n", kind, train::bytes_text(bytes.get<double>()));
+    if (bytes.get<double>() > 0.0) train::print("  {:<12}{}\n", kind, train::bytes_text(bytes.get<double>()));
   }
 }
 
@@ -278,7 +278,7 @@ int bench(const BenchArguments& arguments) {
       profile::print(profile);
     }
   }
-  if (arguments.json) fmt::print("{}\n", result.dump());
+  if (arguments.json) train::print("{}\n", train::json_text(result));
   return 0;
 }
 

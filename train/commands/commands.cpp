@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 
 #include "core/cpu/cpu_features.h"
@@ -12,6 +13,7 @@
 #include "core/suggest.h"
 #include "train/build_info.h"
 #include "train/demo/demo.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -53,11 +55,11 @@ class Program {
     } catch (const CLI::CallForAllHelp& help) {
       return app_.exit(help);
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "tandem: {}\n", explained(error, argc, argv));
+      train::print_error(explained(error, argc, argv));
       return kExitUsage;
     }
     if (!action_) {
-      fmt::print("{}", app_.help());
+      train::print("{}", app_.help());
       return 0;
     }
     return action_();
@@ -294,10 +296,13 @@ int run(int argc, char** argv) {
     cpu::require_cpu_support();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
-    fmt::print(stderr, "tandem: {}\n", error.what());
+    train::print_error(error.what());
     return kExitUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    train::print_error(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return kExitFailure;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tandem: {}\n", error.what());
+    train::print_error(error.what());
     return kExitFailure;
   }
 }

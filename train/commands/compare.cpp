@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "train/commands/commands.h"
 #include "train/compare/report.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -40,7 +41,7 @@ int compare(const CompareArguments& arguments) {
       arguments.largest_batch.empty() ? 0 : compare::parse_bytes(arguments.largest_batch);
   make_folder(plan.out);
   const train::StopRequest stop;
-  const auto say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const auto say = [](const std::string& line) { train::print(stderr, "{}\n", line); };
   try {
     auto results = compare::run_arms(plan, stop, {.say = say});
     std::vector<std::optional<compare::ArmSpeed>> speeds;
@@ -50,12 +51,12 @@ int compare(const CompareArguments& arguments) {
     const compare::Report report =
         compare::make_report(plan, std::move(results), std::move(speeds), std::move(capacities));
     compare::write_report(report, plan.out);
-    fmt::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
+    train::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
     if (arguments.require != "equivalent" || report.all_equivalent()) return 0;
-    fmt::print(stderr, "tandem: compare: not every arm is equivalent to fp32\n");
+    train::print(stderr, "tandem: compare: not every arm is equivalent to fp32\n");
     return kExitFailure;
   } catch (const compare::Interrupted&) {
-    fmt::print("Interrupted. Go on with the same command: {}\n", command_line(arguments));
+    train::print("Interrupted. Go on with the same command: {}\n", command_line(arguments));
     return kExitInterrupted;
   }
 }

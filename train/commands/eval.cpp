@@ -1,5 +1,3 @@
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
@@ -8,6 +6,8 @@
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
+#include "train/json_text.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -66,12 +66,12 @@ int eval(const EvalArguments& arguments) {
       }
       object["confusion"] = rows;
     }
-    fmt::print("{}\n", object.dump());
+    train::print("{}\n", train::json_text(object));
     return 0;
   }
-  fmt::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
-             train::metrics_text(metrics));
-  if (const auto* matrix = evaluation->confusion()) fmt::print("{}", matrix->csv(class_names));
+  train::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
+               train::metrics_text(metrics));
+  if (const auto* matrix = evaluation->confusion()) train::print("{}", matrix->csv(class_names));
   return 0;
 }
 

@@ -1,12 +1,11 @@
 #include "train/export/export.h"
 
-#include <fmt/core.h>
-
 #include <filesystem>
 
 #include "core/error.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -45,8 +44,8 @@ int export_weights(const ExportArguments& arguments) {
   exporting::write_export(*model, request);
   std::error_code error;
   const auto bytes = fs::file_size(request.path, error);
-  fmt::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
-             static_cast<double>(error ? 0 : bytes) / 1e6);
+  train::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
+               static_cast<double>(error ? 0 : bytes) / 1e6);
   return 0;
 }
 

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
 #include "models/advice.h"
 #include "train/checkpoints.h"
 #include "train/commands/advice.h"
@@ -18,10 +20,12 @@
 #include "train/files.h"
 #include "train/inspect/casts.h"
 #include "train/inspect/gradients.h"
+#include "train/json_text.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
 #include "train/safetensors.h"
 #include "train/table.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -30,14 +34,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-bool is_run(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(fs::path(path) / "config.json", error);
-}
-
 // The weights of a run, "" for a configuration.
 std::string weights_of(const InspectArguments& arguments) {
-  if (!is_run(arguments.subject)) return arguments.weights;
+  if (!train::RunDirectory::is_run(arguments.subject)) return arguments.weights;
   return train::weights_path(train::RunDirectory::open(arguments.subject),
                              arguments.weights.empty() ? "last" : arguments.weights);
 }
@@ -48,7 +47,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 }
 
 void print_notes(const train::Workbench& bench) {
-  for (const std::string& note : bench.notes()) fmt::print("{}\n", note);
+  for (const std::string& note : bench.notes()) train::print("{}\n", note);
 }
 
 // ---- --casts
@@ -98,7 +97,7 @@ void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
                size(m.activations), size(m.workspace), size(m.peak)});
   }
   table.print();
-  fmt::print("weights: 16-bit working copies, packed filters and statistics; of two steps, at the peak\n");
+  train::print("weights: 16-bit working copies, packed filters and statistics; of two steps, at the peak\n");
 }
 
 int casts(const InspectArguments& arguments) {
@@ -114,11 +113,11 @@ int casts(const InspectArguments& arguments) {
       inspect::measure_memory(loaded, weights, "fp32", amp::Precision::fp32())};
   if (precision.lowers()) memory.push_back(inspect::measure_memory(loaded, weights, label, precision));
   if (arguments.json) {
-    fmt::print("{}\n", to_json(report, memory).dump());
+    train::print("{}\n", train::json_text(to_json(report, memory)));
     return 0;
   }
   print_notes(bench);
-  fmt::print("one batch of {}, {}\n\n", batch.size(), label);
+  train::print("one batch of {}, {}\n\n", batch.size(), label);
   train::Table table(
       {"layer", "op", "decided by", "inputs", "output", "calls", "casts", "cast bytes", "output bytes"});
   table.right_from(5);
@@ -127,16 +126,16 @@ int casts(const InspectArguments& arguments) {
                row.casts > 0 ? fmt::format("{}", row.casts) : "",
                row.cast_bytes > 0 ? bytes(row.cast_bytes) : "", bytes(row.output_bytes)});
   table.print();
-  fmt::print(
+  train::print(
       "\n{} casts in forward ({}), {} in backward; {} working copies of parameters ({}, marked *), which the "
       "update writes once a step\n",
       report.casts, bytes(report.cast_bytes), report.backward_casts, report.working_copies,
       bytes(report.working_copy_bytes));
-  fmt::print("in 16 bits: {:.1f} % of the FLOP of products, {:.1f} % of the bytes that ops write\n\n",
-             percent(report.lowered_flop, report.flop),
-             percent(report.lowered_output_bytes, report.output_bytes));
+  train::print("in 16 bits: {:.1f} % of the FLOP of products, {:.1f} % of the bytes that ops write\n\n",
+               percent(report.lowered_flop, report.flop),
+               percent(report.lowered_output_bytes, report.output_bytes));
   print_memory(memory);
-  fmt::print("\n");
+  train::print("\n");
   const auto summary =
       models::summarise(bench.model(), bench.sample_shape(), DType::f32, std::min<Index>(batch.size(), 16));
   print_advice(summary, batch.size(), models::product_share(summary, [&](const models::OpTime& time) {
@@ -198,12 +197,12 @@ int gradients(const InspectArguments& arguments) {
   if (arguments.json) {
     Json layers = Json::array();
     for (const auto& layer : report.layers) layers.push_back(to_json(layer));
-    fmt::print("{}\n",
-               Json{{"batches", report.batches}, {"all", to_json(report.all)}, {"layers", layers}}.dump());
+    train::print("{}\n", train::json_text(Json{
+                             {"batches", report.batches}, {"all", to_json(report.all)}, {"layers", layers}}));
     return 0;
   }
   print_notes(bench);
-  fmt::print(
+  train::print(
       "gradients of {} batches of {} in FP32; % of all values that are zero, and that FP16 rounds to zero at "
       "a "
       "loss scale (!: some overflow)\n\n",
@@ -219,12 +218,12 @@ int gradients(const InspectArguments& arguments) {
   add(report.all);
   table.print();
   const auto& all = report.all;
-  fmt::print(
+  train::print(
       "\nactivation gradients that are zero in FP16 at scale 1: {:.2f} % predicted from FP32, {:.2f} % "
       "measured\n",
       percent(all.activations.zeros() + all.activations.flushed(0), all.activations.total()),
       percent(all.measured.zeros(), all.measured.total()));
-  if (!arguments.out.empty()) fmt::print("chart: {}\n", arguments.out);
+  if (!arguments.out.empty()) train::print("chart: {}\n", arguments.out);
   return 0;
 }
 
@@ -292,24 +291,23 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
     rows.push_back(row);
   }
   if (arguments.json) {
-    fmt::print("{}\n", Json{{"file", path}, {"metadata", file.metadata()}, {"tensors", rows}}.dump());
+    train::print("{}\n",
+                 train::json_text(Json{{"file", path}, {"metadata", file.metadata()}, {"tensors", rows}}));
     return 0;
   }
-  fmt::print("{}\n\n", path);
+  train::print("{}\n\n", path);
   table.print();
-  fmt::print("\n{} tensors, {} values, {}\n", file.entries().size(), elements,
-             train::bytes_text(static_cast<double>(fs::file_size(path))));
-  for (const auto& [key, text] : file.metadata())
-    fmt::print("{}: {}\n", key, text.size() > 100 ? fmt::format("{}…", text.substr(0, 100)) : text);
+  train::print("\n{} tensors, {} values, {}\n", file.entries().size(), elements,
+               train::bytes_text(static_cast<double>(fs::file_size(path))));
+  for (const auto& [key, text] : file.metadata()) train::print("{}: {}\n", key, shortened(text, 100));
   return 0;
 }
 
 // The state of training in words, where there is one beside the weights.
 void print_state(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return;
+  if (files::kind_of(path) == files::Kind::absent) return;
   const std::string words = train::state_in_words(safetensors::File(path.string()));
-  if (!words.empty()) fmt::print("\nstate: {}\n", words);
+  if (!words.empty()) train::print("\nstate: {}\n", words);
 }
 
 }  // namespace
@@ -321,8 +319,8 @@ int inspect(const InspectArguments& arguments) {
   require(arguments.batches >= 1, "", "inspect: --batches is {}, expected at least 1", arguments.batches);
   if (arguments.casts) return casts(arguments);
   if (arguments.gradients) return gradients(arguments);
-  std::error_code error;
-  if (fs::is_regular_file(arguments.subject, error)) {
+  const files::Kind kind = files::kind_of(arguments.subject);
+  if (kind == files::Kind::file || kind == files::Kind::special) {
     require(fs::path(arguments.subject).extension() == ".safetensors", "",
             "inspect: {} is not a .safetensors file; of a configuration ask for --casts or --gradients",
             arguments.subject);
@@ -330,7 +328,7 @@ int inspect(const InspectArguments& arguments) {
     if (!arguments.json) print_state(arguments.subject);
     return code;
   }
-  require(is_run(arguments.subject), "",
+  require(train::RunDirectory::is_run(arguments.subject), "",
           "inspect: {} is no run directory and no file; of a configuration ask for --casts or --gradients",
           arguments.subject);
   const auto run = train::RunDirectory::open(arguments.subject);

@@ -14,6 +14,7 @@
 #include "train/config/compose.h"
 #include "train/config/describe.h"
 #include "train/config/load.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -24,7 +25,7 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 void print(const Rows& rows) {
   std::size_t width = 0;
   for (const auto& [name, help] : rows) width = std::max(width, name.size());
-  for (const auto& [name, help] : rows) fmt::print("{:<{}}  {}\n", name, width, help);
+  for (const auto& [name, help] : rows) train::print("{:<{}}  {}\n", name, width, help);
 }
 
 Rows ops() {
@@ -70,9 +71,9 @@ Rows table(const Table& entries, std::string std::decay_t<decltype(*std::begin(e
 void print_keys(const ListArguments& arguments) {
   const config::Schema& schema = config::Config::schema();
   if (arguments.json_schema) {
-    fmt::print("{}\n", config::keys_as_json_schema(schema).dump(2));
+    train::print("{}\n", config::keys_as_json_schema(schema).dump(2));
   } else {
-    fmt::print("{}", arguments.markdown ? config::keys_as_markdown(schema) : config::keys_as_text(schema));
+    train::print("{}", arguments.markdown ? config::keys_as_markdown(schema) : config::keys_as_text(schema));
   }
 }
 

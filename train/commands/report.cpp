@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
@@ -12,6 +13,7 @@
 #include "train/report/facts.h"
 #include "train/report/html.h"
 #include "train/run_directory.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -75,16 +77,17 @@ int report(const ReportArguments& arguments) {
           runs.size());
   const std::string out =
       arguments.out.empty() ? (runs.front().path / "report.html").string() : arguments.out;
-  require(!fs::is_directory(out), "", "report: --out {} is a directory; name a file", out);
+  require(files::kind_of(out) != files::Kind::folder, "", "report: --out {} is a directory; name a file",
+          out);
   train::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));
   for (const report::RunRecord& run : runs) {
-    for (const std::string& note : run.notes) fmt::print(stderr, "{}: {}\n", run.path.string(), note);
+    for (const std::string& note : run.notes) train::print(stderr, "{}: {}\n", run.path.string(), note);
     if (!arguments.csv) continue;
     const std::string csv = (run.path / "metrics.csv").string();
     train::write_atomically(csv, report::csv_of(run));
-    fmt::print("Table: {}\n", csv);
+    train::print("Table: {}\n", csv);
   }
-  fmt::print("Report: {}\n", out);
+  train::print("Report: {}\n", out);
   return 0;
 }
 

@@ -1,16 +1,16 @@
-#include <fmt/core.h>
-
 #include "train/commands/commands.h"
 #include "train/config/load.h"
+#include "train/json_text.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
 int show(const ShowArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   if (arguments.json) {
-    fmt::print("{}\n", config::resolved(loaded.config).dump(2));
+    train::print("{}\n", train::json_text(config::resolved(loaded.config), 2));
   } else {
-    fmt::print("{}", config::with_origins(loaded));
+    train::print("{}", config::with_origins(loaded));
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "train/progress.h"
 #include "train/setup.h"
 #include "train/table.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
@@ -27,12 +28,12 @@ void print_layers(const models::ModelSummary& summary) {
   }
   const std::string header = fmt::format("{}  {}  {}", train::padded("name", names),
                                          train::padded("layer", kinds), train::padded("output", shapes));
-  fmt::print("{}  {:>12}  {:>10}\n", header, "parameters", "FLOP");
+  train::print("{}  {:>12}  {:>10}\n", header, "parameters", "FLOP");
   for (const auto& layer : summary.layers)
-    fmt::print("{}  {}  {}  {:>12}  {:>10}\n", train::padded(indented(layer), names),
-               train::padded(layer.description, kinds),
-               train::padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes),
-               layer.parameters, layer.flop > 0 ? train::count_text(static_cast<double>(layer.flop)) : "");
+    train::print("{}  {}  {}  {:>12}  {:>10}\n", train::padded(indented(layer), names),
+                 train::padded(layer.description, kinds),
+                 train::padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes),
+                 layer.parameters, layer.flop > 0 ? train::count_text(static_cast<double>(layer.flop)) : "");
 }
 
 }  // namespace
@@ -53,18 +54,18 @@ int summary(const ConfigArguments& arguments) {
   for (const auto& moment : optimizer->moments()) moments += moment.name.empty() ? 0 : 1;
   const auto batch = static_cast<double>(loaded.config.data.batch_size);
   const auto bytes = [](double count) { return train::bytes_text(count); };
-  fmt::print("\nparameters       {} ({} trained)\n", summary.parameters, summary.trainable);
-  fmt::print("FLOP a sample    {} forward, about {} for a training step\n",
-             train::count_text(static_cast<double>(summary.flop)),
-             train::count_text(3.0 * static_cast<double>(summary.flop)));
-  fmt::print("memory           weights {}, statistics {}, gradients {}, optimizer {}\n",
-             bytes(static_cast<double>(summary.parameter_bytes)),
-             bytes(static_cast<double>(summary.statistic_bytes)),
-             bytes(static_cast<double>(summary.gradient_bytes)),
-             bytes(static_cast<double>(moments * summary.gradient_bytes)));
-  fmt::print("                 saved for backward {} a sample, {} a batch of {}\n",
-             bytes(static_cast<double>(summary.saved_bytes)),
-             bytes(batch * static_cast<double>(summary.saved_bytes)), loaded.config.data.batch_size);
+  train::print("\nparameters       {} ({} trained)\n", summary.parameters, summary.trainable);
+  train::print("FLOP a sample    {} forward, about {} for a training step\n",
+               train::count_text(static_cast<double>(summary.flop)),
+               train::count_text(3.0 * static_cast<double>(summary.flop)));
+  train::print("memory           weights {}, statistics {}, gradients {}, optimizer {}\n",
+               bytes(static_cast<double>(summary.parameter_bytes)),
+               bytes(static_cast<double>(summary.statistic_bytes)),
+               bytes(static_cast<double>(summary.gradient_bytes)),
+               bytes(static_cast<double>(moments * summary.gradient_bytes)));
+  train::print("                 saved for backward {} a sample, {} a batch of {}\n",
+               bytes(static_cast<double>(summary.saved_bytes)),
+               bytes(batch * static_cast<double>(summary.saved_bytes)), loaded.config.data.batch_size);
   print_advice(summary, loaded.config.data.batch_size, models::product_share(summary));
   return 0;
 }

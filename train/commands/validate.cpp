@@ -1,14 +1,13 @@
-#include <fmt/core.h>
-
 #include "train/commands/commands.h"
 #include "train/config/load.h"
 #include "train/setup.h"
+#include "train/terminal.h"
 
 namespace tandem::commands {
 
 int validate(const ConfigArguments& arguments) {
   const auto problems = config::problems_of(arguments.config, arguments.overrides);
-  for (const auto& problem : problems) fmt::print(stderr, "{}\n", problem.text());
+  for (const std::string& line : config::listed(problems)) train::print(stderr, "{}\n", printable(line));
   if (!problems.empty()) return kExitUsage;
   // The model says whether its own options and the rules for its layers fit; it takes its sizes from the
   // data.
@@ -17,13 +16,13 @@ int validate(const ConfigArguments& arguments) {
   try {
     data = train::describe_data(loaded.config);
   } catch (const std::exception& error) {
-    fmt::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
+    train::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;
   }
   const auto pipeline =
       datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
   train::make_plan(loaded, *train::make_model(loaded, data, pipeline.output_shape()));
-  fmt::print("{}: valid\n", arguments.config);
+  train::print("{}: valid\n", arguments.config);
   return 0;
 }
 

@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 #include "train/files.h"
+#include "train/json_text.h"
+#include "train/terminal.h"
 
 namespace tandem::demo {
 
@@ -34,11 +36,11 @@ Session::Session(const std::string& name, Options options) : name_(name), option
 }
 
 void Session::say(const std::string& text) {
-  fmt::print("{}\n", text);
+  train::print("{}\n", text);
   std::fflush(stdout);
 }
 
-void Session::progress(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+void Session::progress(const std::string& text) { train::print(stderr, "{}\n", text); }
 
 void Session::chart(const std::string& name, const std::string& svg) {
   train::write_atomically((options_.out / (name + ".svg")).string(), svg);
@@ -47,7 +49,7 @@ void Session::chart(const std::string& name, const std::string& svg) {
 void Session::verdict(bool shown, const std::string& sentence) {
   Json object{{"demo", name_}, {"small", small()}, {"shown", shown}, {"verdict", sentence}};
   for (const auto& [key, value] : values.items()) object[key] = value;
-  train::write_atomically((options_.out / "demo.json").string(), object.dump(2) + "\n");
+  train::write_atomically((options_.out / "demo.json").string(), train::json_text(object, 2) + "\n");
   say(fmt::format("\n{}{}", shown ? "" : "Not shown this time: ", sentence));
   say(fmt::format("Written: {}", options_.out.string()));
 }

@@ -3,6 +3,7 @@
 
 #include "train/profile/profile.h"
 #include "train/table.h"
+#include "train/terminal.h"
 
 namespace tandem::profile {
 
@@ -114,9 +115,9 @@ void print_limits(const Limits& limits) {
   for (const auto& [dtype, flops] : limits.products)
     rates += fmt::format("{}{:.3g} TFLOP/s in {}", rates.empty() ? "" : ", ", 1e-12 * flops,
                          tandem::name_of(dtype));
-  fmt::print("limits, measured here: a large copy moves {:.3g} GB/s, square products do {}\n",
-             1e-9 * limits.bytes_per_second, rates);
-  fmt::print(
+  train::print("limits, measured here: a large copy moves {:.3g} GB/s, square products do {}\n",
+               1e-9 * limits.bytes_per_second, rates);
+  train::print(
       "% of roofline: the time that an op's bytes or FLOPs need at these rates, the longer, over its own; "
       "above "
       "100 % where\na cache held the data, or the algorithm does with fewer FLOPs. An empty measurement "
@@ -151,11 +152,11 @@ Json to_json(const Profile& profile) {
 }
 
 void print(const Profile& profile) {
-  fmt::print("\nprofile of {} ordinary steps, {:.2f} ms each\n", profile.steps, 1e3 * profile.step_seconds);
+  train::print("\nprofile of {} ordinary steps, {:.2f} ms each\n", profile.steps, 1e3 * profile.step_seconds);
   print_families(profile);
-  fmt::print("\n");
+  train::print("\n");
   print_slowest(profile);
-  fmt::print("\n");
+  train::print("\n");
   print_limits(profile.limits);
 }
 
