@@ -9,9 +9,9 @@
 #include "tests/program/support.h"
 #include "tests/support/paths.h"
 
-using namespace tandem;
 using namespace tandem::testing;
 using Catch::Contains;
+using tandem::valid_utf8;
 
 namespace {
 
@@ -161,7 +161,7 @@ TEST_CASE("no terminal obeys a path or a key", "[program]") {
   check({"train", "digits_mlp", "run_dir=x\x1b[31m/a", "--limit-steps", "1"}, 0);
 
   // A configuration's and a run's own names may be any bytes.
-  std::filesystem::copy_file(test::source_path("configs/digits_mlp.json"),
+  std::filesystem::copy_file(tandem::test::source_path("configs/digits_mlp.json"),
                              directory.path() / (evil + ".json"));
   check({"train", evil + ".json",
          "run_dir="
