@@ -119,12 +119,12 @@ TEST_CASE("a mistake that is made again and again is told once", "[config]") {
                               Contains("(6 more like it: ") &&
                               Contains("config.json:2: model.layers.1.kernl, ") &&
                               Catch::EndsWith("model.layers.2.kernl, …)"));
-  // Two mistakes, and the same one in two places.
-  const auto two =
-      lines(R"({"data": {"name": "digits", "batch_size": 0}, "model": "mlp", "epochs": 0, "zq": 1})");
-  REQUIRE(two.size() == 3);
-  CHECK_THAT(two[0], Contains("data.batch_size: expected integer"));
-  CHECK_THAT(two[1], Contains("epochs: expected integer") && !Contains("more like it"));
+  // Three mistakes, two of them in the same words.
+  const auto three =
+      lines(R"({"data": {"name": "digits", "batch_size": 0}, "model": "mlp", "accumulate": 0, "zq": 1})");
+  REQUIRE(three.size() == 3);
+  CHECK_THAT(three[0], Contains("data.batch_size: expected integer"));
+  CHECK_THAT(three[1], Contains("accumulate: expected integer") && !Contains("more like it"));
   std::string keys = R"({"data": "digits", "model": "mlp")";
   for (int i = 0; i < 500; ++i) keys += fmt::format(", \"zzq{}\": 0", i);
   const auto many = lines(keys + "}");
@@ -143,7 +143,7 @@ TEST_CASE("layers beside a name say whose they are", "[config]") {
   CHECK_THAT(error_of(R"({"model": {"name": "mlp", "layers": []}, "data": "digits"})"),
              Contains("config.json:1: model.layers: no key of \"mlp\"; it belongs to one without a name"));
   CHECK_THAT(error_of(R"({"model": {"name": "mlp", "width": 3}, "data": "digits"})"),
-             Contains("no key of \"mlp\"; it belongs to resnet"));
+             Contains("no key of \"mlp\"; it belongs to lenet5, resnet18"));
 }
 
 TEST_CASE("whole numbers are integers however they are written", "[config]") {
