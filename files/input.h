@@ -21,7 +21,7 @@ enum class Kind : std::uint8_t {
 };
 
 // Throws UserError naming the path and the reason where the system does not tell: a loop of symbolic links, a
-// folder that may not be searched, a name that is too long.
+// folder that may not be searched.
 Kind kind_of(const std::filesystem::path& path);
 
 // A regular file, open for reading.
