@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers core autograd nn optim amp data models train)
+set(layers core files autograd nn optim amp data models train)
 
 # tandem::tandem stands for all layers.
 add_library(tandem_all INTERFACE)

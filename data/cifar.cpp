@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "data/limits.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -67,10 +68,7 @@ std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, const std::vector<st
   std::vector<Index> counts;
   Index total = 0;
   for (const auto& file : files) {
-    std::error_code error;
-    const std::uintmax_t bytes = std::filesystem::file_size(file, error);
-    require(!error, file.string(), "its size cannot be read: {}", error.message());
-    counts.push_back(record_count(kind, bytes, file.string()));
+    counts.push_back(record_count(kind, files::InputFile(file).size(), file.string()));
     total += counts.back();
   }
   const Arrays arrays(total);
@@ -88,7 +86,7 @@ CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& path) {
   const bool ten = kind == CifarKind::cifar10;
   std::filesystem::path folder = path;
   const auto below = path / (ten ? "cifar-10-batches-bin" : "cifar-100-binary");
-  if (std::filesystem::is_directory(below)) folder = below;
+  if (files::kind_of(below) == files::Kind::folder) folder = below;
   CifarFiles files;
   if (ten) {
     for (int i = 1; i <= 5; ++i) files.train.push_back(folder / ("data_batch_" + std::to_string(i) + ".bin"));
@@ -99,7 +97,7 @@ CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& path) {
   }
   for (const auto* list : {&files.train, &files.test}) {
     for (const auto& file : *list) {
-      require(std::filesystem::exists(file), folder.string(),
+      require(files::kind_of(file) != files::Kind::absent, folder.string(),
               "has no {}; data.path must name the folder of the unpacked {}", file.filename().string(),
               ten ? "cifar-10-binary.tar.gz" : "cifar-100-binary.tar.gz");
     }

@@ -30,7 +30,19 @@ InMemoryDataset::InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info,
   const std::int64_t* label = labels_.data<std::int64_t>();
   const auto [lowest, highest] = std::minmax_element(label, label + size_);
   require(*lowest >= 0, source, "label {} of sample {} is negative", *lowest, lowest - label);
-  if (info_.classes == 0) info_.classes = *highest + 1;
+  require(*highest < kMaxClasses, source,
+          "label {} of sample {} is out of range, there are at most {} classes", *highest, highest - label,
+          kMaxClasses);
+  require(info_.classes <= kMaxClasses, source, "{} classes, there are at most {}", info_.classes,
+          kMaxClasses);
+  if (info_.classes == 0) {
+    info_.classes = *highest + 1;
+    require(
+        info_.classes <= std::max(kFewClasses, size_), source,
+        "label {} of sample {} makes {} classes, more than there are samples ({}), which is not plausible; "
+        "data.classes says how many there are",
+        *highest, highest - label, info_.classes, size_);
+  }
   require(*highest < info_.classes, source,
           "label {} of sample {} is out of range, there are {} classes (0 to {})", *highest, highest - label,
           info_.classes, info_.classes - 1);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "data/idx.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -29,7 +30,7 @@ std::vector<fs::path> candidates() {
 fs::path find_folder() {
   std::string tried;
   for (const fs::path& folder : candidates()) {
-    if (fs::exists(folder / kImages)) return folder;
+    if (files::kind_of(folder / kImages) != files::Kind::absent) return folder;
     tried += (tried.empty() ? "" : ", ") + folder.string();
   }
   throw UserError(

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/limits.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -131,17 +132,17 @@ std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetI
 namespace {
 
 // The one file of `folder` whose name contains one of `stems` and "idx".
-std::filesystem::path find_file(const std::vector<std::filesystem::path>& files,
+std::filesystem::path find_file(const std::vector<std::filesystem::directory_entry>& files,
                                 std::initializer_list<std::string_view> stems) {
   for (const std::string_view stem : stems) {
     for (const auto& file : files) {
-      const std::string name = file.filename().string();
+      const std::string name = file.path().filename().string();
       const std::size_t at = name.find(stem);
       if (at == std::string::npos) continue;
       const std::string_view rest = std::string_view(name).substr(at + stem.size());
       if ((rest.starts_with("-idx") || rest.starts_with(".idx")) &&
           rest.find("ubyte") != std::string_view::npos) {
-        return file;
+        return file.path();
       }
     }
   }
@@ -151,15 +152,13 @@ std::filesystem::path find_file(const std::vector<std::filesystem::path>& files,
 }  // namespace
 
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
-  require(std::filesystem::is_directory(folder), folder.string(),
+  require(files::kind_of(folder) != files::Kind::absent, folder.string(),
           "there is no such folder, expected train-images-idx3-ubyte.gz and its three companions in it{}",
           advice);
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
-  std::ranges::sort(files);
-  const IdxFiles found{
-      {find_file(files, {"train-images"}), find_file(files, {"train-labels"})},
-      {find_file(files, {"t10k-images", "test-images"}), find_file(files, {"t10k-labels", "test-labels"})}};
+  const std::vector<std::filesystem::directory_entry> entries = files::entries_of(folder);
+  const IdxFiles found{{find_file(entries, {"train-images"}), find_file(entries, {"train-labels"})},
+                       {find_file(entries, {"t10k-images", "test-images"}),
+                        find_file(entries, {"t10k-labels", "test-labels"})}};
   const auto check = [&](const std::filesystem::path& file, std::string_view expected) {
     require(!file.empty(), folder.string(), "has no {} (with or without .gz){}", expected, advice);
   };

@@ -6,6 +6,7 @@
 #include "core/suggest.h"
 #include "data/image_file.h"
 #include "data/limits.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -14,31 +15,38 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<std::string> subfolders(const fs::path& root) {
-  require(fs::is_directory(root), root.string(),
+  require(files::kind_of(root) != files::Kind::absent, root.string(),
           "there is no such folder, expected one subfolder per class in it");
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(root)) {
+  for (const auto& entry : files::entries_of(root)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && !name.starts_with('.')) names.push_back(name);
+    if (name.starts_with('.')) continue;
+    const files::Kind kind = files::kind_of(entry.path());
+    require(kind != files::Kind::absent, entry.path().string(),
+            "is a symbolic link to nothing, expected a folder of images");
+    if (kind == files::Kind::folder) names.push_back(name);
   }
-  std::ranges::sort(names);
   require(!names.empty(), root.string(), "has no subfolders, expected one per class");
   return names;
 }
 
-// Symbolic links to folders are not followed, so there are no loops.
-std::vector<fs::path> images_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_image_file(entry.path())) files.push_back(entry.path());
+// Symbolic links to folders are not followed, so this comes to an end.
+void add_images(const fs::path& folder, bool check_files, std::vector<fs::path>& images) {
+  std::error_code unknown;  // of a link that leads nowhere: then it is neither
+  for (const auto& entry : files::entries_of(folder)) {
+    if (entry.is_directory(unknown)) {
+      if (!entry.is_symlink(unknown)) add_images(entry.path(), check_files, images);
+    } else if (is_image_file(entry.path())) {
+      if (check_files && !entry.is_regular_file(unknown)) files::InputFile{entry.path()};  // says what it is
+      images.push_back(entry.path());
+    }
   }
-  std::ranges::sort(files);
-  return files;
 }
 
 }  // namespace
 
-ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names)
+ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
+                         bool check_files)
     : channels_(channels) {
   const std::vector<std::string> found = subfolders(root);
   if (class_names.empty()) class_names = found;
@@ -46,10 +54,10 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
     const auto known = std::ranges::find(class_names, name);
     require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
             name, did_you_mean(name, class_names));
-    const std::vector<fs::path> files = images_below(root / name);
-    require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
-    files_.insert(files_.end(), files.begin(), files.end());
-    labels_.insert(labels_.end(), files.size(), known - class_names.begin());
+    const std::size_t before = files_.size();
+    add_images(root / name, check_files, files_);
+    require(files_.size() > before, (root / name).string(), "has no .jpg, .jpeg or .png file");
+    labels_.insert(labels_.end(), files_.size() - before, known - class_names.begin());
   }
   require(size() <= kMaxSamples, root.string(), "{} samples, at most {} can be numbered", size(),
           kMaxSamples);

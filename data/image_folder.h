@@ -14,8 +14,10 @@ class ImageFolder final : public Dataset {
  public:
   // `class_names` fixes the classes (of a test split: those of the training split); empty takes the
   // subfolders'. Throws UserError when there is no class, a class without images, or a subfolder that is not
-  // a class.
-  ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {});
+  // a class; and, where `check_files` says so, when something is called as an image is and no regular file:
+  // otherwise that is an error when it is read.
+  ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {},
+              bool check_files = true);
 
   Index size() const override { return static_cast<Index>(files_.size()); }
   Sample get(Index index) const override;

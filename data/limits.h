@@ -18,6 +18,8 @@ inline constexpr std::size_t kMaxArchiveRatio = 200;  // of compressed data beyo
 inline constexpr std::size_t kFreeArchiveBytes = std::size_t{64} << 20;
 inline constexpr int kMaxProgressiveScans = 200;          // of one JPEG
 inline constexpr std::int64_t kMaxPixelsPerByte = 10000;  // of a compressed image file
+inline constexpr std::int64_t kMaxClasses = 16'777'216;   // of one data set
+inline constexpr std::int64_t kFewClasses = 1000;         // so many may lack samples without a word
 inline constexpr std::int64_t kMaxSamples = 0xffff'ffff;  // sample indices are 32-bit words of a random key
 
 // Product of extents and `element_bytes`; throws UserError in the name of `where` on a negative extent,

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "data/limits.h"
 #include "data/npy.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -20,6 +21,11 @@ struct CloseArchive {
   void operator()(archive* handle) const { archive_read_free(handle); }
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
+
+std::string message_of(archive* handle) {
+  const char* message = archive_error_string(handle);
+  return message ? message : "there is no directory of members at its end";
+}
 
 class MemberReader final : public ByteReader {
  public:
@@ -32,20 +38,21 @@ class MemberReader final : public ByteReader {
  private:
   std::size_t read_some(void* to, std::size_t bytes) override {
     const la_ssize_t got = archive_read_data(handle_, to, bytes);
-    require(got >= 0, name(), "damaged or truncated: {}", text(handle_));
+    require(got >= 0, name(), "damaged or truncated: {}", message_of(handle_));
     return static_cast<std::size_t>(got);
-  }
-  static std::string text(archive* handle) {
-    const char* message = archive_error_string(handle);
-    return message ? message : "unknown error";
   }
 
   archive* handle_;
 };
 
-std::string message_of(archive* handle) {
-  const char* message = archive_error_string(handle);
-  return message ? message : "unknown error";
+// Nothing but the record that ends a zip file, which libarchive takes for no zip file.
+bool is_empty_zip(const files::InputFile& file) {
+  constexpr std::string_view kEnd{"PK\5\6\0\0\0\0\0\0\0\0",
+                                  12};  // signature, two disks, two counts of members
+  std::array<char, kEnd.size()> first{};
+  if (file.size() < 22) return false;
+  file.read(0, first.data(), first.size());
+  return std::string_view(first.data(), first.size()) == kEnd;
 }
 
 }  // namespace
@@ -53,15 +60,15 @@ std::string message_of(archive* handle) {
 std::vector<NamedArray> read_npz(const std::filesystem::path& path,
                                  const std::function<bool(const std::string&)>& wanted) {
   const std::string file = path.string();
-  std::error_code error;
-  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
-  require(!error, file, "cannot be read: {}", error.message());
+  const files::InputFile input(path);
+  require(input.size() > 0, file, "is empty, expected a .npz (zip) file");
+  require(!is_empty_zip(input), file, "is a .npz (zip) file without members");
   const ArchivePtr handle(archive_read_new());
   ensure(handle != nullptr, "npz", "libarchive gave no reader");
   archive_read_support_format_zip_seekable(handle.get());  // insists on the directory at the end
-  require(archive_read_open_filename(handle.get(), path.c_str(), 1U << 17) == ARCHIVE_OK, file,
+  require(archive_read_open_fd(handle.get(), input.descriptor(), 1U << 17) == ARCHIVE_OK, file,
           "is not a .npz (zip) file: {}", message_of(handle.get()));
-  std::size_t budget = most_unpacked(file_bytes);  // what all members together may come to
+  std::size_t budget = most_unpacked(input.size());  // what all members together may come to
   std::vector<NamedArray> arrays;
   for (;;) {
     archive_entry* entry = nullptr;
@@ -111,15 +118,13 @@ std::optional<Role> role_of(const std::string& name) {
 
 std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
   const auto known = [](const std::string& name) { return role_of(name).has_value(); };
-  if (!std::filesystem::is_directory(path)) return read_npz(path, known);
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    if (entry.path().extension() == ".npy" && known(entry.path().stem().string()))
-      files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
+  if (files::kind_of(path) != files::Kind::folder) return read_npz(path, known);
   std::vector<NamedArray> arrays;
-  for (const auto& file : files) arrays.push_back({file.stem().string(), read_npy(*open_file(file))});
+  for (const auto& entry : files::entries_of(path)) {
+    const std::filesystem::path& file = entry.path();
+    const std::string name = file.stem().string();
+    if (file.extension() == ".npy" && known(name)) arrays.push_back({name, read_npy(*open_file(file))});
+  }
   return arrays;
 }
 
@@ -127,7 +132,7 @@ std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
 
 ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info) {
   const std::string source = path.string();
-  require(std::filesystem::exists(path), source,
+  require(files::kind_of(path) != files::Kind::absent, source,
           "there is no such file or folder, expected a .npz file or .npy files");
   std::array<std::array<std::optional<NamedArray>, 2>, kSplits> found;
   for (NamedArray& array : read_arrays(path)) {

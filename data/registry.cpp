@@ -12,6 +12,7 @@
 #include "data/image_folder.h"
 #include "data/npy.h"
 #include "data/synthetic.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -103,7 +104,7 @@ DatasetPtr guarded(const DatasetPtr& dataset, const DataOptions& options) {
 
 fs::path first_folder(const fs::path& root, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (fs::is_directory(root / name)) return root / name;
+    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
   }
   return {};
 }
@@ -115,9 +116,10 @@ Splits open_image_folder(const DataOptions& options) {
           options.channels);
   Splits splits{.train = {}, .test = {}, .validation = {}, .image_size = options.image_size};
   if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
+  const bool check = !options.skip_bad_samples;  // else they are skipped, and counted, as they are read
   const fs::path train = first_folder(options.path, {"train"});
   if (train.empty()) {
-    const auto all = std::make_shared<ImageFolder>(options.path, channels);
+    const auto all = std::make_shared<ImageFolder>(options.path, channels, std::vector<std::string>{}, check);
     const SplitPair pair = split_by_class(all, all->labels(), options.test_fraction, options.split_seed);
     splits.train = guarded(pair.first, options);
     splits.test = guarded(pair.second, options);
@@ -127,9 +129,10 @@ Splits open_image_folder(const DataOptions& options) {
   const fs::path validation = first_folder(options.path, {"val", "valid", "validation"});
   require(!test.empty() || !validation.empty(), options.path.string(),
           "has train/, but neither test/ nor val/");
-  const auto train_set = std::make_shared<ImageFolder>(train, channels);
+  const auto train_set = std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, check);
   const auto held_out = [&](const fs::path& folder) {
-    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names), options);
+    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check),
+                   options);
   };
   splits.train = guarded(train_set, options);
   splits.test = held_out(test.empty() ? validation : test);

@@ -1,10 +1,12 @@
 #include "models/builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autograd/modes.h"
+#include "core/printable.h"
 #include "core/tensor.h"
 #include "models/layer_types.h"
 #include "nn/layers/sequential.h"
@@ -28,8 +30,7 @@ std::string element(const std::string& path, std::size_t index) { return fmt::fo
 std::string shown(const json& value) {
   std::string text =
       value.is_structured() ? value.type_name() : value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "…";
-  return text;
+  return shortened(text, 57);
 }
 
 OptionValue option_value(const json& value, const std::string& path) {
@@ -37,7 +38,12 @@ OptionValue option_value(const json& value, const std::string& path) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
     fail(path, fmt::format("{} is too large", shown(value)));
   if (value.is_number_integer()) return value.get<Index>();
-  if (value.is_number_float()) return value.get<double>();
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    const bool whole =
+        std::floor(number) == number && std::abs(number) < 0x1p53;  // 10.0 and 1e6 are integers
+    return whole ? OptionValue(static_cast<Index>(number)) : OptionValue(number);
+  }
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) fail(path, fmt::format("expected a plain value, got {}", shown(value)));
   std::vector<Index> list;

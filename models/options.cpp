@@ -85,7 +85,10 @@ std::string to_string(const OptionValue& value) {
   struct Text {
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(Index v) const { return std::to_string(v); }
-    std::string operator()(double v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const {
+      const std::string text = fmt::format("{}", v);
+      return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+    }
     std::string operator()(const std::string& v) const { return "\"" + v + "\""; }
     std::string operator()(const std::vector<Index>& v) const {
       return fmt::format("[{}]", fmt::join(v, ","));

@@ -8,11 +8,10 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/digest.h"
 #include "train/files.h"
 
@@ -25,7 +24,7 @@ namespace {
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kDigests = "SHA256SUMS";
 constexpr std::size_t kDigestLength = 64;
-constexpr std::uintmax_t kMostDigestBytes = 4096;
+constexpr std::uint64_t kMostDigestBytes = 4096;
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int reason) {
   throw VendorError("", fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(reason)));
@@ -49,11 +48,13 @@ void exchange(const fs::path& from, const fs::path& to) {
   fs::remove_all(aside, ignored);
 }
 
+// "" for what is no such file.
 std::string read_small(const fs::path& path) {
-  std::error_code error;
-  if (fs::file_size(path, error) > kMostDigestBytes || error) return {};
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  try {
+    return files::read_text(path, kMostDigestBytes);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 // File name → digest, as sha256sum writes it: digest, two spaces, name. Empty when the text is anything else.
@@ -144,7 +145,7 @@ std::optional<std::string> CheckpointStore::damage(const std::string& checkpoint
     try {
       if (sha256_of_file((path(checkpoint) / name).string()) != digest)
         return fmt::format("the SHA-256 of {} is not the one it was saved with", name);
-    } catch (const VendorError& error) {
+    } catch (const Error& error) {
       return error.what();
     }
   }

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
 #include "train/build_info.h"
 #include "train/files.h"
 #include "train/json_text.h"
@@ -36,10 +38,6 @@ config::Json json_in(const safetensors::File& file, const char* key) {
                                              {.items = std::size_t{1} << 20});
   require(json.is_object(), "", "{}: its \"{}\" is damaged", file.path(), key);
   return json;
-}
-
-std::string text_of(const config::Json& json) {
-  return json.dump(-1, ' ', false, config::Json::error_handler_t::replace);
 }
 
 config::Json to_json(const RunState& state) {
@@ -79,7 +77,7 @@ RunState run_state_in(const safetensors::File& file) {
   }
   require(state.best_checkpoint.empty() || CheckpointStore::is_name(state.best_checkpoint), "",
           "{}: its state is damaged: \"{}\" names no checkpoint", file.path(),
-          state.best_checkpoint.substr(0, 100));
+          shortened(state.best_checkpoint, 100));
   return state;
 }
 
@@ -105,7 +103,7 @@ void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64
                 {{"tandem.version", version()},
                  {"tandem.epoch", std::to_string(epoch)},
                  {"tandem.step", std::to_string(step)},
-                 {kDataKey, text_of(train::to_json(data_))}});
+                 {kDataKey, json_text(train::to_json(data_))}});
 }
 
 void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
@@ -114,7 +112,7 @@ void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
   const std::string name = CheckpointStore::name_of(number);
   RunState saved = state;
   if (best) saved.best_checkpoint = name;
-  state_.take(name, step.state(), {{kStateKey, text_of(to_json(saved))}, {kConfigKey, text_of(config_)}});
+  state_.take(name, step.state(), {{kStateKey, json_text(to_json(saved))}, {kConfigKey, json_text(config_)}});
   writing_ = std::async(std::launch::async, [this, number, name, best, spared = saved.best_checkpoint,
                                              mark = metrics ? metrics->to_json() : ""] {
     std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
@@ -157,9 +155,8 @@ config::Json Checkpoints::config_of(const std::string& checkpoint) const {
 }
 
 std::optional<MetricsMark> Checkpoints::metrics_of(const std::string& checkpoint) const {
-  std::ifstream file(store_.path(checkpoint) / kMetricsFile, std::ios::binary);
-  if (!file) return {};
-  return MetricsMark::from_json({std::istreambuf_iterator<char>(file), {}});
+  const auto text = files::read_text_if_there(store_.path(checkpoint) / kMetricsFile);
+  return text ? MetricsMark::from_json(*text) : std::nullopt;
 }
 
 std::vector<SavedStep> Checkpoints::until(std::int64_t step) const {
@@ -195,8 +192,8 @@ RunState load_state(const safetensors::File& file, optim::Step& step, bool conve
 }
 
 std::string weights_path(const RunDirectory& run, const std::string& which) {
-  std::error_code error;
-  if (which.find('/') == std::string::npos && !fs::is_regular_file(which, error)) {
+  const auto kind = [](const fs::path& path) { return files::kind_of(path); };
+  if (which.find('/') == std::string::npos && kind(which) != files::Kind::file) {
     const CheckpointStore store(run.checkpoints());
     std::optional<std::string> name = which;
     std::vector<std::string> names;
@@ -206,14 +203,14 @@ std::string weights_path(const RunDirectory& run, const std::string& which) {
       while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
       name = names.empty() ? std::optional<std::string>() : names.front();
     }
-    if (name && fs::is_directory(store.path(*name), error)) {
+    if (name && kind(store.path(*name)) == files::Kind::folder) {
       const auto damage = store.damage(*name);
       require(!damage, "", "{} is damaged: {}; choose other weights with --weights",
               store.path(*name).string(), damage.value_or(""));
       return (store.path(*name) / kWeightsFile).string();
     }
   }
-  require(fs::is_regular_file(which, error), "",
+  require(kind(which) != files::Kind::absent, "",
           "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file",
           run.path().string(), which);
   return which;
@@ -228,6 +225,10 @@ std::string load_run_weights(const RunDirectory& run, const std::string& which, 
 DataDescription saved_data(const std::string& weights) {
   const safetensors::File file(weights);
   return data_description(json_in(file, kDataKey));
+}
+
+bool has_checkpoint(const RunDirectory& run) {
+  return !CheckpointStore(run.checkpoints()).newest_first().empty();
 }
 
 std::optional<RunState> newest_state(const RunDirectory& run) {

@@ -84,6 +84,9 @@ DataDescription saved_data(const std::string& weights);
 // is none of that name, or it is damaged.
 std::string weights_path(const RunDirectory& run, const std::string& which);
 
+// Whether a run has saved any checkpoint, whole or damaged.
+bool has_checkpoint(const RunDirectory& run);
+
 // Where the newest whole checkpoint of a run goes on; nothing when there is none.
 std::optional<RunState> newest_state(const RunDirectory& run);
 

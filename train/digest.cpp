@@ -1,15 +1,13 @@
 #include "train/digest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include "core/error.h"
+#include "files/input.h"
 
 namespace tandem::train {
 
@@ -58,22 +56,15 @@ std::string sha256(std::string_view bytes) {
 }
 
 std::string sha256_of_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto fail = [&](int reason) {
-    throw VendorError("", fmt::format("{}: cannot be read: {}", path, std::strerror(reason)));
-  };
-  if (file < 0) fail(errno);
+  const files::InputFile file(path);
   Sha256 digest;
   std::vector<char> block(1 << 20);
-  ssize_t got = 0;
-  int reason = 0;
-  do {
-    got = ::read(file, block.data(), block.size());
-    reason = got < 0 ? errno : 0;
-    if (got > 0) digest.add({block.data(), static_cast<std::size_t>(got)});
-  } while (got > 0 || reason == EINTR);
-  ::close(file);
-  if (reason != 0) fail(reason);
+  for (std::uint64_t at = 0; at < file.size();) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(block.size(), file.size() - at);
+    file.read(at, block.data(), bytes);
+    digest.add({block.data(), bytes});
+    at += bytes;
+  }
   return digest.hex();
 }
 

@@ -24,7 +24,7 @@ class Sha256 {
 };
 
 std::string sha256(std::string_view bytes);
-// Of a whole file; throws VendorError naming it when it cannot be read.
+// Of a whole file. Throws UserError naming it when it is no regular file, VendorError when it cannot be read.
 std::string sha256_of_file(const std::string& path);
 
 }  // namespace tandem::train

@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "core/error.h"
 
@@ -16,6 +20,21 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kWriting = ".tmp-";
+constexpr auto kAbandonedAfter = std::chrono::hours(1);
+
+// The process of NAME.tmp-PID and NAME.tmp-PID-TID; nothing for other names.
+std::optional<pid_t> writer_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(kWriting);
+  if (at == std::string::npos) return {};
+  const char* const end = name.data() + name.size();
+  pid_t process = 0, thread = 0;
+  auto found = std::from_chars(name.data() + at + kWriting.size(), end, process);
+  if (found.ec == std::errc() && found.ptr != end && *found.ptr == '-')
+    found = std::from_chars(found.ptr + 1, end, thread);
+  if (found.ec != std::errc() || found.ptr != end || process <= 0 || thread < 0) return {};
+  return process;
+}
 
 std::string trouble_with(const std::string& path, const char* what, int reason) {
   return fmt::format("{}: cannot be {}: {}", path, what, std::strerror(reason));
@@ -74,8 +93,25 @@ std::string name_while_writing(const std::string& path) {
   return fmt::format("{}{}{}", path, kWriting, ::getpid());
 }
 
-bool is_being_written(const fs::path& path) {
-  return path.filename().string().find(kWriting) != std::string::npos;
+bool is_being_written(const fs::path& path) { return writer_of(path).has_value(); }
+
+bool is_abandoned(const fs::path& path) {
+  const auto writer = writer_of(path);
+  if (!writer || ::kill(*writer, 0) == 0 || errno != ESRCH) return false;
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  return !error && fs::file_time_type::clock::now() - written > kAbandonedAfter;
+}
+
+void remove_abandoned(const fs::path& folder, const std::string& prefix) {
+  std::error_code ignored;
+  fs::directory_iterator at(folder.empty() ? "." : folder, ignored);
+  std::vector<fs::path> abandoned;
+  for (; !ignored && at != fs::directory_iterator(); at.increment(ignored)) {
+    const fs::path& path = at->path();
+    if (path.filename().string().starts_with(prefix) && is_abandoned(path)) abandoned.push_back(path);
+  }
+  for (const fs::path& path : abandoned) ::unlink(path.c_str());
 }
 
 void write_atomically(const std::string& path, std::string_view contents) {
@@ -83,6 +119,8 @@ void write_atomically(const std::string& path, std::string_view contents) {
 }
 
 void write_atomically(const std::string& path, std::span<const std::string_view> parts) {
+  const fs::path place(path);
+  remove_abandoned(place.parent_path(), place.filename().string() + std::string(kWriting));
   const std::string beside = name_while_writing(path);
   write_synchronised(beside, parts);
   if (::rename(beside.c_str(), path.c_str()) != 0) {
@@ -90,11 +128,12 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
     ::unlink(beside.c_str());
     fail(path, "replaced", reason);
   }
-  synchronise_folder(fs::path(path).parent_path());
+  synchronise_folder(place.parent_path());
 }
 
 LineFile::LineFile(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  // O_NONBLOCK: a FIFO that nobody reads is an error, not a wait.
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
   if (file_ < 0) fail(path, "created", errno);
 }
 

@@ -18,14 +18,20 @@ void synchronise_file(const std::string& path);
 void synchronise_folder(const std::filesystem::path& folder);
 
 // Replaces `path`; throws VendorError naming the path and the system's reason, and leaves the old file in
-// place.
+// place. Removes what was abandoned of writing it before.
 void write_atomically(const std::string& path, std::string_view contents);
 // The same for contents in several parts.
 void write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
-// What files are called that are not whole yet, "NAME.tmp-PID", and whether `path` is one.
+// What files are called that are not whole yet, "NAME.tmp-PID", and whether `path` is one; those of a thread
+// end in "-TID", too.
 std::string name_while_writing(const std::string& path);
 bool is_being_written(const std::filesystem::path& path);
+// Whether it was left by a process that is gone. One that was written to within the hour is not: its process
+// may be of another machine, or another container.
+bool is_abandoned(const std::filesystem::path& path);
+// Removes the abandoned files of a folder whose names begin with `prefix`. What cannot be removed stays.
+void remove_abandoned(const std::filesystem::path& folder, const std::string& prefix = "");
 
 // Appends whole lines; every line is given to the system before `add` returns. Lines that the system does not
 // take are kept, and tried again with the next one.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace tandem::train {
 
@@ -18,7 +19,7 @@ class Guard {
 
   void key(const std::string& name) {
     Level& level = levels_.back();
-    require(level.keys.insert(name).second, where_, "\"{}\" stands twice in {}", name.substr(0, 200), what_);
+    require(level.keys.insert(name).second, where_, "\"{}\" stands twice in {}", shortened(name, 200), what_);
     require(level.keys.size() <= limits_.keys, where_, "{} has more than {} keys in one object", what_,
             limits_.keys);
     level.items = 0;

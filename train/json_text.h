@@ -1,4 +1,4 @@
-// JSON of files that others wrote, with limits.
+// JSON as text: of files that others wrote, with limits, and of what is written.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,5 +18,11 @@ struct JsonLimits {
 template <class Json>
 Json parse_json(const std::string& text, const std::string& where, const std::string& what,
                 const JsonLimits& limits = {});
+
+// The text of a value, with U+FFFD for what is no UTF-8: a path may hold anything. `indent` of −1: one line.
+template <class Json>
+std::string json_text(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace tandem::train

@@ -5,6 +5,9 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
 #include "train/files.h"
 
 namespace tandem::train {
@@ -38,14 +41,19 @@ class Log::Impl {
   spdlog::logger logger;
 };
 
-Log::Log(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
+Log::Log(const std::string& path) {
+  const files::Kind kind = files::kind_of(path);
+  require(kind == files::Kind::absent || kind == files::Kind::file, path,
+          "is not a regular file: no log can be written there");
+  impl_ = std::make_unique<Impl>(path);
+}
 
 Log::~Log() = default;
 
-// The text is an argument, never a format.
-void Log::info(const std::string& text) { impl_->logger.info("{}", text); }
-void Log::warning(const std::string& text) { impl_->logger.warn("{}", text); }
-void Log::error(const std::string& text) { impl_->logger.error("{}", text); }
+// The text is an argument, never a format, and one line.
+void Log::info(const std::string& text) { impl_->logger.info("{}", printable(text)); }
+void Log::warning(const std::string& text) { impl_->logger.warn("{}", printable(text)); }
+void Log::error(const std::string& text) { impl_->logger.error("{}", printable(text)); }
 
 const std::optional<std::string>& Log::trouble() const { return impl_->sink->file.trouble(); }
 

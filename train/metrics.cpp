@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "train/build_info.h"
+#include "train/json_text.h"
 
 namespace tandem::train {
 
@@ -36,58 +37,49 @@ double metric(const Metrics& metrics, const std::string& name) {
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 void MetricsFile::write(const StartEvent& event) {
-  record_.add(Json{{"event", "start"},
-                   {"time", utc_now()},
-                   {"version", version()},
-                   {"parameters", event.parameters},
-                   {"precision", event.precision},
-                   {"device", event.device},
-                   {"step", event.step}}
-                  .dump());
+  record_.add(json_text(Json{{"event", "start"},
+                             {"time", utc_now()},
+                             {"version", version()},
+                             {"parameters", event.parameters},
+                             {"precision", event.precision},
+                             {"device", event.device},
+                             {"step", event.step}}));
 }
 
 void MetricsFile::write(const StepEvent& event) {
-  record_.add(Json{{"event", "step"},
-                   {"step", event.step},
-                   {"applied", event.applied},
-                   {"epoch", event.epoch},
-                   {"loss", event.loss},
-                   {"lr", event.lr},
-                   {"loss_scale", event.loss_scale},
-                   {"skipped", event.skipped},
-                   {"grad_norm", event.grad_norm},
-                   {"items_per_s", event.items_per_s}}
-                  .dump());
+  record_.add(json_text(Json{{"event", "step"},
+                             {"step", event.step},
+                             {"applied", event.applied},
+                             {"epoch", event.epoch},
+                             {"loss", event.loss},
+                             {"lr", event.lr},
+                             {"loss_scale", event.loss_scale},
+                             {"skipped", event.skipped},
+                             {"grad_norm", event.grad_norm},
+                             {"items_per_s", event.items_per_s}}));
 }
 
 void MetricsFile::write(const EvalEvent& event) {
-  record_.add(Json{{"event", "eval"},
-                   {"step", event.step},
-                   {"epoch", event.epoch},
-                   {"split", event.split},
-                   {"metrics", as_json(event.metrics)}}
-                  .dump());
-}
-
-std::string checkpoint_line(std::int64_t step, const std::string& path) {
-  return Json{{"event", "checkpoint"}, {"step", step}, {"path", path}}.dump(-1, ' ', false,
-                                                                            Json::error_handler_t::replace);
+  record_.add(json_text(Json{{"event", "eval"},
+                             {"step", event.step},
+                             {"epoch", event.epoch},
+                             {"split", event.split},
+                             {"metrics", as_json(event.metrics)}}));
 }
 
 void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
-  record_.add(checkpoint_line(step, path));
+  record_.add(json_text(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}}));
 }
 
 void MetricsFile::write(const OverflowEvent& event) {
-  record_.add(Json{{"event", "overflow"},
-                   {"step", event.step},
-                   {"loss_scale", event.loss_scale},
-                   {"op", event.op},
-                   {"tensor", event.tensor},
-                   {"index", event.index},
-                   {"where", event.where},
-                   {"cause", event.cause}}
-                  .dump());
+  record_.add(json_text(Json{{"event", "overflow"},
+                             {"step", event.step},
+                             {"loss_scale", event.loss_scale},
+                             {"op", event.op},
+                             {"tensor", event.tensor},
+                             {"index", event.index},
+                             {"where", event.where},
+                             {"cause", event.cause}}));
 }
 
 void MetricsFile::write(const GradientsEvent& event) {
@@ -96,30 +88,27 @@ void MetricsFile::write(const GradientsEvent& event) {
   Json counts = Json::array();
   for (int e = first; e <= weights.highest().value_or(first - 1); ++e) counts.push_back(weights.count(e));
   const auto saving = weights.saving_scale();
-  record_.add(Json{
-      {"event", "gradients"},
-      {"step", event.step},
-      {"epoch", event.epoch},
-      {"loss_scale", event.loss_scale},
-      {"total", weights.total()},
-      {"zeros", weights.zeros()},
-      {"flushed", weights.flushed(0)},
-      {"saving_scale", saving ? Json(*saving) : Json()},
-      {"first", first},
-      {"counts",
-       counts}}.dump());
+  record_.add(json_text(Json{{"event", "gradients"},
+                             {"step", event.step},
+                             {"epoch", event.epoch},
+                             {"loss_scale", event.loss_scale},
+                             {"total", weights.total()},
+                             {"zeros", weights.zeros()},
+                             {"flushed", weights.flushed(0)},
+                             {"saving_scale", saving ? Json(*saving) : Json()},
+                             {"first", first},
+                             {"counts", counts}}));
 }
 
 void MetricsFile::write(const EndEvent& event) {
-  record_.add(Json{{"event", "end"},
-                   {"status", event.status},
-                   {"steps", event.steps},
-                   {"applied", event.applied},
-                   {"skipped", event.skipped},
-                   {"wall_s", event.wall_s},
-                   {"peak_memory_bytes", event.peak_memory_bytes},
-                   {"metrics", as_json(event.metrics)}}
-                  .dump());
+  record_.add(json_text(Json{{"event", "end"},
+                             {"status", event.status},
+                             {"steps", event.steps},
+                             {"applied", event.applied},
+                             {"skipped", event.skipped},
+                             {"wall_s", event.wall_s},
+                             {"peak_memory_bytes", event.peak_memory_bytes},
+                             {"metrics", as_json(event.metrics)}}));
 }
 
 }  // namespace tandem::train

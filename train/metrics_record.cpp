@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "files/input.h"
 #include "train/json_fields.h"
 #include "train/metrics.h"
 
@@ -20,12 +19,6 @@ using Text = std::optional<std::string>;
 constexpr std::size_t kDigestLength = 64;
 constexpr std::size_t kMostUnwritten = 1 << 20;  // bytes in a checkpoint, which must not fail for them
 constexpr int kNewerLines = 4;  // than the digest: those of a process that was killed, or is writing now
-
-Text contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 std::string digest_line(const std::string& digest) { return digest + "  metrics.jsonl\n"; }
 
@@ -67,7 +60,7 @@ std::string wrong_with(const std::string& path, const Text& text, const std::str
 std::string written_by(const RunDirectory& directory, const MetricsPosition& position,
                        std::vector<std::string>& warnings) {
   const std::string path = directory.metrics(), copy_path = directory.metrics_copy();
-  const Text file = contents(path), copy = contents(copy_path);
+  const Text file = files::read_text_if_there(path), copy = files::read_text_if_there(copy_path);
   const std::string running = running_digest(directory.metrics_digest());
   Candidate first = examined(file, position.mark, running), second = examined(copy, position.mark, running);
   if (file == copy) first.sound = true;  // rather than both, the digest is wrong
@@ -114,7 +107,7 @@ std::optional<MetricsMark> MetricsMark::from_json(const std::string& text) {
 
 MetricsRecord::MetricsRecord(const RunDirectory& directory)
     : file_(directory.metrics()), copy_(directory.metrics_copy()), digest_file_(directory.metrics_digest()) {
-  const std::string before = contents(directory.metrics()).value_or("");
+  const std::string before = files::read_text_if_there(directory.metrics()).value_or("");
   digest_.add(before);
   bytes_ = static_cast<std::int64_t>(before.size());
 }
@@ -139,7 +132,7 @@ MetricsMark MetricsRecord::mark() const {
 }
 
 std::string running_digest(const std::string& path) {
-  const std::string text = contents(path).value_or("");
+  const std::string text = files::read_text_if_there(path).value_or("");
   return text.size() > kDigestLength && text[kDigestLength] == ' ' ? text.substr(0, kDigestLength)
                                                                    : std::string();
 }
@@ -201,7 +194,7 @@ std::vector<std::string> mend_metrics(const RunDirectory& directory, const Metri
     if (std::ranges::find(told, step) == told.end()) text += checkpoint_line(step, path) + '\n';
   }
   const auto bring = [](const std::string& path, const std::string& right) {
-    if (contents(path) != right) write_atomically(path, right);
+    if (files::read_text_if_there(path) != right) write_atomically(path, right);
   };
   bring(directory.metrics(), text);
   bring(directory.metrics_copy(), text);

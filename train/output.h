@@ -3,7 +3,8 @@
 // Nothing here throws: what a command does is not lost because nobody can be told of it. Remarks that cannot
 // be written are dropped. A result that cannot be written makes the command fail when everything else is
 // done, as `output_trouble` tells; that a reader went away (`| head`) is no failure, and the rest is for
-// nobody then.
+// nobody then. Whatever users' files and names hold is printed as text (core/printable.h): a terminal obeys
+// what it is sent.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,6 +13,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/printable.h"
 
 namespace tandem::train {
 
@@ -29,12 +32,15 @@ std::optional<std::string> output_trouble();
 
 template <class... Arguments>
 void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  write_result(fmt::format(format, std::forward<Arguments>(arguments)...));
+  write_result(printable_lines(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
 template <class... Arguments>
 void remark(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  write_remark(fmt::format(format, std::forward<Arguments>(arguments)...));
+  write_remark(printable_lines(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
+
+// "tandem: …" on stderr, on one line whatever the text holds.
+inline void print_error(std::string_view text) { remark("tandem: {}\n", printable(text)); }
 
 }  // namespace tandem::train

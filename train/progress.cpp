@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/printable.h"
+
 namespace tandem::train {
 
 namespace {
@@ -103,7 +105,8 @@ void Progress::clear() {
 
 void Progress::line(const std::string& text) {
   clear();
-  put(text + "\n");
+  fmt::print(out_, "{}\n", printable(text));
+  std::fflush(out_);
 }
 
 void Progress::finish() { clear(); }

@@ -30,7 +30,7 @@ class Progress {
 
   // Cheap; draws at most ten times a second on a terminal, and a line every ten seconds elsewhere.
   void update(const ProgressState& state);
-  // A line that stays; the bar moves below it.
+  // A line that stays; the bar moves below it. Whatever the text holds, it is one line.
   void line(const std::string& text);
   // Removes the bar.
   void finish();

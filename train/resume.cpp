@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/checkpoints.h"
 #include "train/config/load.h"
 #include "train/json_fields.h"
+#include "train/json_text.h"
 
 namespace tandem::train {
 
@@ -40,7 +41,7 @@ bool is_harmless(std::string_view key) {
 void add_leaves(const config::Json& json, const std::string& path,
                 std::map<std::string, std::string>& leaves) {
   if (!json.is_structured() || json.empty()) {
-    leaves[path] = json.dump();
+    leaves[path] = json_text(json);
     return;
   }
   std::size_t index = 0;
@@ -65,24 +66,20 @@ config::Json with_short_precision(const config::Json& json, const config::Json& 
 }
 
 config::Json json_of(const std::string& path) {
-  std::ifstream file(path);
-  return config::Json::parse(file, nullptr, false);
+  config::Json json = config::Json::parse(files::read_text(path), nullptr, false);
+  // A value that could not be parsed is equal and unequal to nothing.
+  require(json.is_object(), path, "is damaged: it is no JSON object");
+  return json;
 }
 
 // The status of the last end event; "" when there is none.
 std::string last_status(const RunDirectory& run) {
-  std::ifstream file(run.metrics());
   std::string status;
-  for (std::string line; std::getline(file, line);) {
+  files::each_line(files::read_text_if_there(run.metrics()).value_or(""), [&](std::string_view line, bool) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
     if (text_in(event, "event") == "end") status = text_in(event, "status");
-  }
+  });
   return status;
-}
-
-bool is_run(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path / "config.json", error);
 }
 
 // Whether there is nothing left to train in so many epochs. A run may have stopped at --limit-steps, too.
@@ -94,7 +91,8 @@ bool has_completed(const RunDirectory& run, std::int64_t epochs) {
 
 // Runs of one configuration lie where run_dir puts them: the directories that begin with what stands before
 // {time}.
-std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
+std::optional<RunDirectory> newest_unfinished(const config::Config& config,
+                                              std::vector<std::string>& passed_over) {
   std::string pattern = config.run_dir;
   if (const auto name = pattern.find("{name}"); name != std::string::npos)
     pattern.replace(name, 6, config.name);
@@ -104,15 +102,23 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
   const config::Json wanted = config::resolved(config);
   std::optional<RunDirectory> newest;
   fs::file_time_type newest_time;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !is_run(entry.path())) continue;
-    const auto time = fs::last_write_time(entry.path() / "checkpoints", error);
-    if (error || (newest && time <= newest_time)) continue;
-    RunDirectory run = RunDirectory::open(entry.path().string());
-    if (json_of(run.config()) != wanted || has_completed(run, config.epochs)) continue;
-    newest = std::move(run);
-    newest_time = time;
+  if (files::kind_of(folder) == files::Kind::absent) return {};
+  for (const auto& entry : files::entries_of(folder)) {
+    const fs::path& path = entry.path();
+    if (!path.filename().string().starts_with(prefix) || is_being_written(path)) continue;
+    try {
+      if (!RunDirectory::is_run(path)) continue;
+      std::error_code error;
+      const auto time = fs::last_write_time(path / "checkpoints", error);
+      if (error || (newest && time <= newest_time)) continue;
+      RunDirectory run = RunDirectory::open(path.string());
+      if (json_of(run.config()) != wanted || has_completed(run, config.epochs)) continue;
+      newest = std::move(run);
+      newest_time = time;
+    } catch (const Error& error) {
+      passed_over.push_back(
+          fmt::format("{} is passed over by --resume auto: {}", path.string(), error.what()));
+    }
   }
   return newest;
 }
@@ -121,12 +127,13 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config) {
 
 std::optional<RunDirectory> run_to_resume(const std::string& config,
                                           const std::vector<std::string>& overrides,
-                                          const std::string& resume) {
+                                          const std::string& resume, std::vector<std::string>& passed_over) {
   require(!config.empty() || (!resume.empty() && resume != "auto"), "",
           "train: a configuration is missing; shipped ones are listed by `tandem ls configs`");
-  const bool names_run = is_run(config);
+  const bool names_run = !config.empty() && RunDirectory::is_run(config);
   if (resume.empty() && !names_run) return {};
-  if (resume == "auto" && !names_run) return newest_unfinished(config::load(config, overrides).config);
+  if (resume == "auto" && !names_run)
+    return newest_unfinished(config::load(config, overrides).config, passed_over);
   require(config.empty() || names_run, "",
           "train: --resume {} goes on with the run's own configuration; leave out {}", resume, config);
   require(!names_run || resume.empty() || resume == "auto", "",

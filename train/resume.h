@@ -14,10 +14,11 @@ namespace tandem::train {
 // run directory too, or "auto": the newest run of the same configuration, overrides included, that has not
 // completed; a new run when there is none. So one command line both starts a run and goes on with it. Throws
 // UserError when there is nothing to resume, the run has completed (unless `overrides` give it more epochs),
-// or a configuration is missing or given besides a directory.
+// or a configuration is missing or given besides a directory. `passed_over` gets a line for each run that
+// "auto" found and cannot judge, because what it holds is damaged.
 std::optional<RunDirectory> run_to_resume(const std::string& config,
                                           const std::vector<std::string>& overrides,
-                                          const std::string& resume);
+                                          const std::string& resume, std::vector<std::string>& passed_over);
 
 // What became of a configuration between a checkpoint and its resumption, both resolved.
 struct ConfigChanges {

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/files.h"
 
 namespace tandem::train {
@@ -37,6 +38,31 @@ std::string expanded(const std::string& pattern, const std::string& name) {
   return path;
 }
 
+// Whether a directory holds no more than one has while it is made.
+bool is_half_made(const fs::path& directory) {
+  std::error_code error;
+  for (const auto& entry : files::entries_of(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool folder = name == "checkpoints" && fs::is_empty(entry.path(), error) && !error;
+    if (!folder && name != "config.json" && !(name.starts_with("config.json.") && is_being_written(name)))
+      return false;
+  }
+  return true;
+}
+
+// Those whose process ended while it made them.
+void remove_abandoned_runs(const fs::path& folder) {
+  std::error_code ignored;
+  try {
+    for (const auto& entry : files::entries_of(folder.empty() ? "." : folder)) {
+      const bool directory = fs::is_directory(entry.symlink_status(ignored));
+      if (directory && is_abandoned(entry.path()) && is_half_made(entry.path()))
+        fs::remove_all(entry.path(), ignored);
+    }
+  } catch (const UserError&) {  // a folder that may not be listed: they stay
+  }
+}
+
 }  // namespace
 
 RunDirectory RunDirectory::create(const std::string& pattern, const std::string& name,
@@ -48,6 +74,7 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
   if (!parent.empty()) fs::create_directories(parent, error);
   // Of this thread alone, too.
   const fs::path beside = fmt::format("{}-{}", name_while_writing(wanted), ::gettid());
+  if (!error) remove_abandoned_runs(parent);
   if (!error) fs::create_directories(beside / "checkpoints", error);
   if (!error) {
     try {
@@ -73,11 +100,13 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
 }
 
 RunDirectory RunDirectory::open(const std::string& path) {
-  std::error_code error;
-  require(fs::is_directory(path, error), "", "{}: no such run directory", path);
-  require(fs::is_regular_file(fs::path(path) / "config.json", error), "",
-          "{}: no run directory: it has no config.json", path);
+  require(files::kind_of(path) == files::Kind::folder, "", "{}: no such run directory", path);
+  require(is_run(path), "", "{}: no run directory: it has no config.json", path);
   return RunDirectory(path);
+}
+
+bool RunDirectory::is_run(const fs::path& path) {
+  return files::kind_of(path / "config.json") != files::Kind::absent;
 }
 
 RunLock::RunLock(const RunDirectory& run)

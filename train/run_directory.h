@@ -22,8 +22,11 @@ class RunDirectory {
  public:
   // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced;
   // it appears at once, with `config` as its config.json. When it exists already, "-2", "-3"… is added.
+  // Removes what processes that are gone left beside it of making theirs.
   // Throws UserError for an unknown {word}, VendorError when it cannot be made.
   static RunDirectory create(const std::string& pattern, const std::string& name, std::string_view config);
+  // Whether `path` is a directory with a config.json.
+  static bool is_run(const std::filesystem::path& path);
   // An existing run; throws UserError unless it holds a config.json.
   static RunDirectory open(const std::string& path);
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "train/config/load.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/report/csv.h"
 
 namespace tandem::train {
@@ -47,7 +48,7 @@ void RunWriter::write(const StartEvent& event) {
   to_events([&] {
     events_ = std::make_unique<tensorboard::EventFile>(directory_.tensorboard());
     events_->start(event.step + 1);
-    events_->text(event.step, "config", as_code(config::resolved(config_).dump(2)));
+    events_->text(event.step, "config", as_code(json_text(config::resolved(config_), 2)));
   });
 }
 

@@ -1,12 +1,7 @@
 #include "train/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +9,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "train/files.h"
 #include "train/json_text.h"
@@ -71,7 +67,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const json& 
   Entry entry{.name = name, .dtype = value["dtype"].get<std::string>(), .extents = {}};
   const FileType* type = find_type(entry.dtype);
   require(type != nullptr, path, "tensor \"{}\" has the unknown dtype \"{}\"", name,
-          entry.dtype.substr(0, 40));
+          shortened(entry.dtype, 40));
   require(value["shape"].size() <= kMaxRankInFile, path, "tensor \"{}\" has {} axes, at most {} are allowed",
           name, value["shape"].size(), kMaxRankInFile);
   std::uint64_t bits = 1;
@@ -96,7 +92,7 @@ Metadata parse_metadata(const std::string& path, const json& value) {
   require(value.is_object(), path, "__metadata__ maps texts to texts");
   Metadata metadata;
   for (const auto& [key, text] : value.items()) {
-    require(text.is_string(), path, "__metadata__ maps texts to texts, \"{}\" is {}", key.substr(0, 200),
+    require(text.is_string(), path, "__metadata__ maps texts to texts, \"{}\" is {}", shortened(key, 200),
             text.type_name());
     metadata[key] = text.get<std::string>();
   }
@@ -134,49 +130,21 @@ const char* file_dtype(DType dtype) {
   return names[static_cast<int>(dtype)];
 }
 
-File::File(const std::string& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw UserError(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  try {
-    struct stat info {};
-    const bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
-    require(regular, path_, "is not a regular file");
-    size_ = static_cast<std::uint64_t>(info.st_size);
-    read_header();
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
-}
-
-File::~File() { ::close(descriptor_); }
-
-void File::read_bytes(std::uint64_t offset, void* to, std::uint64_t bytes) const {
-  auto* target = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_, target, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw VendorError(path_, fmt::format("cannot be read: {}", std::strerror(errno)));
-    require(got > 0, path_, "ends at byte {}, {} more were expected: it was changed while being read", offset,
-            bytes);
-    target += got;
-    offset += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::uint64_t>(got);
-  }
-}
+File::File(const std::string& path) : path_(path), input_(path) { read_header(); }
 
 void File::read_header() {
-  require(size_ >= 8, path_, "has {} bytes, a safetensors file has at least 8", size_);
+  const std::uint64_t size = input_.size();
+  require(size >= 8, path_, "has {} bytes, a safetensors file has at least 8", size);
   std::uint64_t length = 0;
-  read_bytes(0, &length, sizeof length);
+  input_.read(0, &length, sizeof length);
   require(length <= kMaxHeader, path_,
           "announces a header of {} bytes, at most {} are allowed; is it a safetensors file?", length,
           kMaxHeader);
-  require(length <= size_ - 8, path_,
+  require(length <= size - 8, path_,
           "announces a header of {} bytes, only {} follow: truncated, or no safetensors file", length,
-          size_ - 8);
+          size - 8);
   std::string text(length, '\0');
-  read_bytes(8, text.data(), length);
+  input_.read(8, text.data(), length);
   require(!text.empty() && text[0] == '{', path_,
           "the header does not begin with \"{{\": no safetensors file");
   const json header = train::parse_json<json>(text, path_, "the header", kHeaderLimits);
@@ -187,7 +155,7 @@ void File::read_header() {
       entries_.push_back(parse_entry(path_, name, value));
     }
   }
-  check_spans(path_, entries_, size_ - 8 - length);
+  check_spans(path_, entries_, size - 8 - length);
   for (Entry& entry : entries_) entry.offset += 8 + length;
 }
 
@@ -211,7 +179,7 @@ Tensor File::read(const Entry& entry, MemoryKind kind) const {
   const Tensor tensor = Tensor::empty(Shape(std::span<const Index>(extents)), {*type->dtype, {}, kind});
   ensure(tensor.bytes() == entry.bytes, path_, "tensor \"{}\": {} bytes in the file, {} in memory",
          entry.name, entry.bytes, tensor.bytes());
-  read_bytes(entry.offset, tensor.raw(), entry.bytes);
+  input_.read(entry.offset, tensor.raw(), entry.bytes);
   if (type->dtype == DType::boolean) {  // any byte may stand in the file
     auto* bytes = static_cast<unsigned char*>(tensor.raw());
     for (std::uint64_t i = 0; i < entry.bytes; ++i) bytes[i] = bytes[i] != 0;
@@ -240,7 +208,8 @@ std::vector<NamedTensor> sorted_by_place(const std::string& path, const std::vec
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
     require(!name.empty() && name.size() <= kMaxName && name != "__metadata__", path,
-            "\"{}\" is no name for a tensor: 1 to {} bytes, not __metadata__", name.substr(0, 200), kMaxName);
+            "\"{}\" is no name for a tensor: 1 to {} bytes, not __metadata__", shortened(name, 200),
+            kMaxName);
     require(names.insert(name).second, path, "two tensors are called \"{}\"", name);
     require(tensor.defined(), path, "tensor \"{}\" is absent", name);
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "files/input.h"
 
 namespace tandem::safetensors {
 
@@ -35,9 +36,6 @@ struct Entry {
 class File {
  public:
   explicit File(const std::string& path);
-  ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
   const std::string& path() const { return path_; }
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their bytes
@@ -52,11 +50,9 @@ class File {
 
  private:
   void read_header();
-  void read_bytes(std::uint64_t offset, void* to, std::uint64_t bytes) const;
 
   std::string path_;
-  int descriptor_ = -1;
-  std::uint64_t size_ = 0;
+  files::InputFile input_;
   std::vector<Entry> entries_;
   Metadata metadata_;
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/backend.h"
@@ -14,6 +13,8 @@
 #include "core/error.h"
 #include "core/pattern.h"
 #include "core/random.h"
+#include "data/limits.h"
+#include "files/input.h"
 #include "models/builder.h"
 #include "optim/registry.h"
 #include "train/checkpoints.h"
@@ -59,6 +60,9 @@ DataDescription data_description(const Json& json) {
     info.statistics = {json.at("mean").get<std::vector<float>>(),
                        json.at("stddev").get<std::vector<float>>()};
     description.image_size = json.at("image_size");
+    require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
+            "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
+            info.classes, datasets::kMaxClasses);
   } catch (const nlohmann::json::exception& error) {
     throw UserError(
         "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
@@ -168,10 +172,9 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
   if (!config.init_from) return {};
   const auto& from = *config.init_from;
-  std::error_code error;
   std::string path = from.path;
-  if (std::filesystem::is_directory(path, error)) path = weights_path(RunDirectory::open(path), "best");
-  require(std::filesystem::is_regular_file(path, error), "", "init_from.path: {}: no such file", path);
+  if (files::kind_of(path) == files::Kind::folder) path = weights_path(RunDirectory::open(path), "best");
+  require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
   const LoadReport report =
       load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};

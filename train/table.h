@@ -1,8 +1,6 @@
 // A table of text in columns.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>

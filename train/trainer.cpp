@@ -18,6 +18,7 @@
 #include "train/environment.h"
 #include "train/evaluate.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
 #include "train/trainer_session.h"
@@ -135,6 +136,7 @@ std::string Trainer::dry_run() {
 TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
                          const StopRequest& stop) {
   const RunLock lock(directory);
+  remove_abandoned(directory.path());
   std::vector<std::string> notes = notes_, warnings;
   RunState state;
   if (options_.resume) state = resume(directory, notes, warnings);
@@ -146,7 +148,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   config::Json found = environment();
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
-  write_atomically(directory.environment(), found.dump(2) + "\n");
+  write_atomically(directory.environment(), json_text(found, 2) + "\n");
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);

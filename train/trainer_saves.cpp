@@ -1,8 +1,8 @@
 // A run's checkpoints: when they are taken, what becomes of them, and going on from one.
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "files/input.h"
+#include "train/json_text.h"
 #include "train/resume.h"
 #include "train/trainer_session.h"
 
@@ -36,7 +36,7 @@ RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>
                                .mark = newest ? checkpoints.metrics_of(*newest) : std::nullopt,
                                .checkpoints = newest ? checkpoints.until(step) : std::vector<SavedStep>()}))
     warnings.push_back(std::move(warning));
-  write_atomically(directory.config(), config::resolved(config_).dump(2) + "\n");
+  write_atomically(directory.config(), json_text(config::resolved(config_), 2) + "\n");
   return state;
 }
 
@@ -128,10 +128,8 @@ void Trainer::conclude_save(Session& session) {
 // Before anything of the run is computed.
 void Trainer::take_choices(const RunDirectory& directory, std::vector<std::string>& notes) {
   const std::string path = directory.algorithms();
-  std::ifstream file(path);
-  if (!file) return;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!backend_for(device_).adopt_choices(text))
+  const auto text = files::read_text_if_there(path);
+  if (text && !backend_for(device_).adopt_choices(*text))
     notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
 }
 

@@ -69,7 +69,7 @@ struct Trainer::Session {
     if (progress) {
       progress->line("warning: " + text);
     } else {
-      train::remark("tandem: warning: {}\n", text);
+      print_error("warning: " + text);
     }
     log.warning(text);
   }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 
 #include "core/error.h"
 #include "data/limits.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -53,17 +53,13 @@ namespace {
 class FileReader final : public ByteReader {
  public:
   explicit FileReader(const std::filesystem::path& path) : ByteReader(path.string()) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    require(std::filesystem::exists(status), name(), "there is no such file");
-    require(std::filesystem::is_regular_file(status), name(), "is not a regular file");
-    const std::uintmax_t size = std::filesystem::file_size(path, error);
-    require(!error, name(), "its size cannot be read: {}", error.message());
-    file_ = gzopen(path.c_str(), "rb");
+    files::InputFile file(path);
+    file_ = gzdopen(file.descriptor(), "rb");
     require(file_ != nullptr, name(), "cannot be opened: {}", std::strerror(errno));
+    file.release();  // gzclose closes it
     gzbuffer(file_, 1U << 17);
     exact_ = gzdirect(file_) == 1;
-    total_ = exact_ ? size : most_unpacked(size);
+    total_ = exact_ ? file.size() : most_unpacked(file.size());
   }
   ~FileReader() override {
     if (file_) gzclose(file_);
@@ -112,28 +108,17 @@ std::unique_ptr<ByteReader> open_memory(std::span<const std::byte> bytes, std::s
 }
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit) {
-  const std::string name = path.string();
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), name,
-          "is not a regular file");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  require(file != nullptr, name, "cannot be opened: {}", std::strerror(errno));
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  require(!error, name, "its size cannot be read: {}", error.message());
-  require(size <= limit, name, "has {} bytes, the limit is {}", size, limit);
-  std::vector<std::byte> bytes(size);
-  require(std::fread(bytes.data(), 1, size, file.get()) == size, name, "truncated while it was read");
+  const files::InputFile file(path);
+  require(file.size() <= limit, file.path(), "has {} bytes, the limit is {}", file.size(), limit);
+  std::vector<std::byte> bytes(file.size());
+  file.read(0, bytes.data(), bytes.size());
   return bytes;
 }
 
 std::vector<std::string> read_lines(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
-  const std::vector<std::byte> bytes = read_file(path, 1U << 20);
   std::vector<std::string> lines;
   std::string line;
-  for (const std::byte byte : bytes) {
-    const char letter = static_cast<char>(byte);
+  for (const char letter : files::read_text_if_there(path, 1U << 20).value_or("")) {
     if (letter != '\n' && letter != '\r') {
       line += letter;
     } else if (!line.empty()) {

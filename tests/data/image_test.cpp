@@ -1,9 +1,12 @@
 // Decoding of JPEG and PNG, good and bad.
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "data/image_file.h"
 #include "data/image_folder.h"
+#include "data/io/byte_reader.h"
 #include "data/limits.h"
 #include "data/registry.h"
 #include "tests/data/files.h"
@@ -277,4 +280,73 @@ TEST_CASE("bad images stop the run or are skipped up to a limit", "[image_folder
   const Splits strict = open_dataset(options);
   CHECK(values(strict.train->get(5).image).front() == 0);
   CHECK_THROWS_WITH(strict.train->get(1), Contains("more than 1 samples") && Contains("max_bad_samples"));
+}
+
+TEST_CASE("what is no file among images is named, or skipped with the bad ones", "[image_folder]") {
+  const TempFolder folder;
+  for (const char* name : {"train/a/0.png", "test/a/0.png"})
+    write_file(folder / name, png_bytes({}, {1, 2, 3}));
+  fs::create_directory(folder / "train/a/folder.png");  // a folder all the same
+  write_file(folder / "train/a/folder.png/1.png", png_bytes({}, {1, 2, 3}));
+  DataOptions options{.name = "image_folder", .path = folder.path()};
+  CHECK(open_dataset(options).train->size() == 2);
+  const fs::path bad = folder / "train/a/x.png";
+  const auto check = [&](const std::string& what) {
+    CHECK_THROWS_WITH(open_dataset(options), Contains("x.png] " + what));
+    DataOptions skipping = options;
+    std::string reported;
+    skipping.skip_bad_samples = true;
+    skipping.report = [&](const std::string& line) { reported += line; };
+    const Splits splits = open_dataset(skipping);
+    REQUIRE(splits.train->size() == 3);
+    for (Index i = 0; i < 3; ++i) splits.train->get(i);
+    CHECK_THAT(reported, Contains("x.png] " + what));
+    fs::remove(bad);
+  };
+  fs::create_symlink("x.png", bad);
+  check("is a loop of symbolic links");
+  fs::create_symlink("nowhere", bad);
+  check("is a symbolic link to nothing");
+  REQUIRE(::mkfifo(bad.c_str(), 0600) == 0);
+  check("is a FIFO, not a regular file");
+  fs::create_symlink("/dev/zero", bad);
+  check("is a device, not a regular file");
+}
+
+TEST_CASE("loops of symbolic links in place of data are named", "[image_folder]") {
+  const TempFolder folder;
+  const fs::path loop = folder / "loop", fifo = folder / "fifo";
+  fs::create_symlink("loop", loop);
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  for (const char* name : {"image_folder", "idx", "npy", "cifar10", "cifar100", "digits", "fashion_mnist"}) {
+    INFO(name);
+    CHECK_THROWS_AS(open_dataset({.name = name, .path = fifo}), UserError);
+    CHECK_THROWS_WITH(open_dataset({.name = name, .path = loop}), Contains("is a loop of symbolic links"));
+  }
+  CHECK_THROWS_WITH(open_dataset({.name = "npy", .path = fifo}), Contains("is a FIFO, not a regular file"));
+  CHECK_THROWS_WITH(open_dataset({.name = "idx", .path = fifo}), Contains("is a FIFO, not a folder"));
+  CHECK_THROWS_WITH(open_dataset({.name = "image_folder", .path = fifo}),
+                    Contains("is a FIFO, not a folder"));
+  CHECK_THROWS_WITH(open_dataset({.name = "idx",
+                                  .path = folder.path(),
+                                  .train_images = "fifo",
+                                  .train_labels = "fifo",
+                                  .test_images = "fifo",
+                                  .test_labels = "fifo"}),
+                    Contains("is a FIFO, not a regular file"));
+  write_file(folder / "images/train/a/0.png", png_bytes({}, {1, 2, 3}));
+  fs::create_symlink("b", folder / "images/train/b");
+  CHECK_THROWS_WITH(ImageFolder(folder / "images/train", 3),
+                    Contains("train/b] is a loop of symbolic links"));
+  fs::remove(folder / "images/train/b");
+  fs::create_symlink("nowhere", folder / "images/train/b");
+  CHECK_THROWS_WITH(ImageFolder(folder / "images/train", 3),
+                    Contains("train/b] is a symbolic link to nothing"));
+}
+
+TEST_CASE("a list of class names that is no file is named", "[cifar]") {
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "names").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(read_lines(folder / "names"), Contains("is a FIFO, not a regular file"));
+  CHECK(read_lines(folder / "none").empty());
 }

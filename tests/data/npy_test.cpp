@@ -1,6 +1,9 @@
 #include "data/npy.h"
 
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "data/limits.h"
 #include "tests/data/files.h"
@@ -218,4 +221,54 @@ TEST_CASE("a folder of .npy files is a data set of features too", "[npy]") {
   write_file(folder / "x.npy", npy_bytes(npy_header("<i4", false, "(2, 1)"), Bytes(8)));
   CHECK_THROWS_WITH(read_array_splits(folder.path(), {}), Contains("neither u8 nor floating-point"));
   CHECK_THROWS_WITH(read_array_splits(folder / "none", {}), Contains("no such file or folder"));
+}
+
+TEST_CASE("files that are no archive, or an empty one, are told apart", "[npy]") {
+  const TempFolder folder;
+  const auto error_of = [&](const Bytes& bytes) {
+    write_file(folder / "set.npz", bytes);
+    std::string error;
+    try {
+      read_array_splits(folder / "set.npz", {.name = "npy"});
+    } catch (const UserError& found) {
+      error = found.what();
+    }
+    return error;
+  };
+  Bytes empty_zip{'P', 'K', 5, 6};
+  empty_zip.resize(22);
+  CHECK_THAT(error_of(empty_zip), Contains("set.npz] is a .npz (zip) file without members"));
+  CHECK_THAT(error_of({}), Contains("set.npz] is empty, expected a .npz (zip) file"));
+  for (const Bytes& bytes : {Bytes(10, 'x'), Bytes(5000, 'x'), Bytes{'P', 'K', 5, 6}}) {
+    CHECK_THAT(error_of(bytes), Contains("is not a .npz (zip) file: "));
+    CHECK_THAT(error_of(bytes), !Contains("unknown error"));
+  }
+}
+
+TEST_CASE("labels that make too many classes are refused, with the sample", "[npy]") {
+  const TempFolder folder;
+  const auto error_of = [&](std::int64_t label, Index classes) {
+    Bytes labels(3 * sizeof label);
+    std::memcpy(labels.data() + sizeof label, &label, sizeof label);  // of sample 1
+    write_file(folder / "x_train.npy", npy_bytes(npy_header("|u1", false, "(3, 2)"), {0, 1, 2, 3, 4, 5}));
+    write_file(folder / "y_train.npy", npy_bytes(npy_header("<i8", false, "(3,)"), labels));
+    try {
+      read_array_splits(folder.path(), {.name = "npy", .classes = classes});
+    } catch (const UserError& found) {
+      return std::string(found.what());
+    }
+    return std::string();
+  };
+  for (const std::int64_t label : {std::int64_t{1} << 62, std::int64_t{16'777'216}, INT64_MAX}) {
+    INFO(label);
+    CHECK_THAT(error_of(label, 0), Contains(fmt::format("label {} of sample 1 is out of range", label)) &&
+                                       Contains("at most 16777216 classes"));
+  }
+  // There is no sample of most of them.
+  CHECK_THAT(error_of(16'777'215, 0), Contains("label 16777215 of sample 1 makes 16777216 classes") &&
+                                          Contains("(3)") && Contains("data.classes"));
+  CHECK_THAT(error_of(1000, 0), Contains("not plausible"));
+  CHECK(error_of(999, 0).empty());
+  CHECK(error_of(16'777'215, 16'777'216).empty());
+  CHECK_THAT(error_of(5, 16'777'217), Contains("16777217 classes, there are at most 16777216"));
 }

@@ -117,6 +117,21 @@ TEST_CASE("layers nest and blocks repeat") {
   CHECK(model->find("1.downsample.0") != nullptr);
 }
 
+TEST_CASE("whole numbers are integers however they are written") {
+  const auto model = built(R"({"layers": [
+    {"type": "sequential", "layers": [
+      {"type": "conv2d", "out_channels": 4.0, "kernel": [3.0, 3e0]}, {"type": "dropout", "p": 0.0}]},
+    {"type": "global_avg_pool2d"}, {"type": "linear", "out_features": 1e1}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{10});
+  CHECK(output_shape(*built(R"({"name": "resnet20", "num_classes": 10.0, "width": 8e0})"), {28, 28, 1}) ==
+        Shape{10});
+  check_error(R"({"name": "mlp", "hidden": [32, 2.5]})",
+              {"[model.hidden[1]]", "expected an integer, got 2.5"});
+  check_error(R"({"name": "resnet20", "num_classes": 1e20})", {"[model.num_classes]", "an integer", "1e+20"});
+  CHECK(to_string(OptionValue(3.0)) == "3.0");
+  CHECK(to_string(OptionValue(-0.5)) == "-0.5");
+}
+
 TEST_CASE("every layer type can be built, runs forward and backward") {
   // The options without which a type cannot be, and the input it takes.
   const std::map<std::string, std::pair<const char*, Shape>> samples{

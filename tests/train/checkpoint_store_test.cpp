@@ -50,7 +50,7 @@ TEST_CASE("SHA-256 is that of the standard", "[checkpoint]") {
   const TemporaryDirectory directory;
   const std::string text = noise(3'000'001, 5);
   CHECK(sha256_of_file(directory.write("file", text)) == sha256(text));
-  CHECK_THROWS_AS(sha256_of_file((directory.path() / "none").string()), VendorError);
+  CHECK_THROWS_AS(sha256_of_file((directory.path() / "none").string()), UserError);
 }
 
 TEST_CASE("a checkpoint is whole, and a file that differs in any bit is noticed", "[checkpoint]") {

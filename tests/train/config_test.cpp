@@ -1,4 +1,8 @@
 // Reading, laying over, overriding and resolving configurations.
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
 #include "tests/support/paths.h"
 #include "tests/train/support.h"
 #include "train/config/compose.h"
@@ -99,6 +103,82 @@ TEST_CASE("many keys and many mistakes take no time", "[config]") {
   CHECK(problems_of(directory.write("layers.json", layers + "]}}")).size() == kMaxProblems);
   const std::string long_key(1 << 20, 'k');
   CHECK_THAT(error_of("{\"" + long_key + "\": 1}"), Contains("unknown key; known here"));
+}
+
+TEST_CASE("a mistake that is made again and again is told once", "[config]") {
+  const TemporaryDirectory directory;
+  const auto lines = [&](const std::string& text) {
+    return listed(problems_of(directory.write("config.json", text)));
+  };
+  std::string layers;
+  for (int i = 0; i < 7; ++i)
+    layers += std::string(i > 0 ? ",\n" : "") + R"({"type": "linear", "out_features": 3, "kernl": 3})";
+  const auto one = lines(R"({"data": "digits", "model": {"layers": [)" + layers + "]}}");
+  REQUIRE(one.size() == 1);
+  CHECK_THAT(one.front(), Contains("config.json:1: model.layers.0.kernl: unknown key") &&
+                              Contains("(6 more like it: ") &&
+                              Contains("config.json:2: model.layers.1.kernl, ") &&
+                              Catch::EndsWith("model.layers.2.kernl, …)"));
+  // Three mistakes, two of them in the same words.
+  const auto three =
+      lines(R"({"data": {"name": "digits", "batch_size": 0}, "model": "mlp", "accumulate": 0, "zq": 1})");
+  REQUIRE(three.size() == 3);
+  CHECK_THAT(three[0], Contains("data.batch_size: expected integer"));
+  CHECK_THAT(three[1], Contains("accumulate: expected integer") && !Contains("more like it"));
+  std::string keys = R"({"data": "digits", "model": "mlp")";
+  for (int i = 0; i < 500; ++i) keys += fmt::format(", \"zzq{}\": 0", i);
+  const auto many = lines(keys + "}");
+  REQUIRE(many.size() == 2);
+  CHECK_THAT(many[0], Contains("zzq0: unknown key; known here") && Contains("(99 more like it: "));
+  CHECK_THAT(many[1], Contains("after 100 mistakes"));
+}
+
+TEST_CASE("layers beside a name say whose they are", "[config]") {
+  for (const char* text : {R"({"model": {"name": "mlp", "layers": []}, "data": "digits"})",
+                           R"({"model": {"name": "resnet20", "output": "a"}, "data": "digits"})"}) {
+    INFO(text);
+    CHECK_THAT(error_of(text),
+               Contains("no key of \"") && Catch::EndsWith("it belongs to one without a name"));
+  }
+  CHECK_THAT(error_of(R"({"model": {"name": "mlp", "layers": []}, "data": "digits"})"),
+             Contains("config.json:1: model.layers: no key of \"mlp\"; it belongs to one without a name"));
+  CHECK_THAT(error_of(R"({"model": {"name": "mlp", "width": 3}, "data": "digits"})"),
+             Contains("no key of \"mlp\"; it belongs to lenet5, resnet18"));
+}
+
+TEST_CASE("whole numbers are integers however they are written", "[config]") {
+  const Loaded one = loaded(
+      kSmall, {"model.num_classes=1e1", "model.hidden=[8.0, 2e1]", "epochs=3.0", "data.batch_size=1e2"});
+  CHECK(one.config.model.spec.dump() ==
+        loaded(kSmall, {"model.num_classes=10", "model.hidden=[8, 20]"}).config.model.spec.dump());
+  CHECK(one.config.epochs == 3);
+  CHECK(one.config.data.batch_size == 100);
+  CHECK_THAT(error_of(kSmall, {"model.num_classes=1.5"}), Contains("model.num_classes: expected integer"));
+  CHECK_THAT(error_of(kSmall, {"epochs=1e300"}), Contains("epochs: expected integer"));
+}
+
+TEST_CASE("what is no file is named, in place of a configuration or its base", "[config]") {
+  const TemporaryDirectory directory;
+  const auto fifo = directory.path() / "fifo.json";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  std::filesystem::create_symlink("loop.json", directory.path() / "loop.json");
+  const auto error = [](const std::string& path) { return user_error_of([&] { load(path); }); };
+  CHECK(error(fifo) == fmt::format("[{}] is a FIFO, not a regular file", fifo.string()));
+  CHECK(error("/dev/zero") == "[/dev/zero] is a device, not a regular file");
+  CHECK(error(directory.path()) ==
+        fmt::format("[{}] is a folder, not a regular file", directory.path().string()));
+  CHECK_THAT(error(directory.path() / "loop.json"), Contains("loop.json] is a loop of symbolic links"));
+  CHECK_THAT(error("/proc/self/status"), Contains("[/proc/self/status] is made up by the kernel"));
+  for (const char* base : {"fifo.json", "/proc/self/status", "/dev/full", "loop.json", "."}) {
+    INFO(base);
+    const auto path = directory.write("based.json", fmt::format("{{\"base\": \"{}\"}}", base));
+    CHECK_THAT(error(path), Contains("based.json:1: base: ["));
+    CHECK_THAT(error(path), Contains("is a FIFO") || Contains("is made up by the kernel") ||
+                                Contains("is a device") || Contains("is a loop") || Contains("is a folder"));
+  }
+  std::filesystem::create_directory(directory.path() / "run");
+  REQUIRE(::mkfifo((directory.path() / "run/config.json").c_str(), 0600) == 0);
+  CHECK_THAT(error(directory.path() / "run"), Contains("run/config.json] is a FIFO"));
 }
 
 TEST_CASE("the keys of an arm are checked", "[config]") {

@@ -1,4 +1,8 @@
 // Run directories, metrics, files and progress.
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -6,6 +10,7 @@
 #include "tests/train/support.h"
 #include "train/digest.h"
 #include "train/files.h"
+#include "train/log.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
@@ -45,6 +50,99 @@ TEST_CASE("files are replaced as a whole", "[run]") {
   CHECK(read_text(path) == "two");
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
   CHECK_THROWS_AS(write_atomically((directory.path() / "none/file").string(), "x"), VendorError);
+}
+
+namespace {
+
+// A process that is gone.
+pid_t ended_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+void make_old(const std::filesystem::path& path) {
+  std::filesystem::last_write_time(path,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+}
+
+}  // namespace
+
+TEST_CASE("what a process left half made goes when it is gone", "[run]") {
+  const TemporaryDirectory directory;
+  const pid_t gone = ended_process();
+  const auto left = [&](const std::string& name, pid_t process, const std::vector<std::string>& files) {
+    const std::string path = fmt::format("runs/{}.tmp-{}-{}", name, process, process);
+    std::filesystem::create_directories(directory.path() / path / "checkpoints");
+    for (const std::string& file : files) directory.write(path + "/" + file, "{}");
+    make_old(directory.path() / path);
+    return directory.path() / path;
+  };
+  const auto whole = left("a", gone, {"config.json"});
+  const auto half = left("b", gone, {fmt::format("config.json.tmp-{}", gone)});
+  const auto empty = left("c", gone, {});
+  const auto living = left("d", ::getpid(), {"config.json"});
+  const auto another = left("e", gone, {"config.json", "notes.txt"});
+  const auto trained = left("f", gone, {"config.json", "checkpoints/latest"});
+  const auto fresh = left("g", gone, {"config.json"});
+  std::filesystem::last_write_time(fresh, std::filesystem::file_time_type::clock::now());
+  directory.write("runs/my.tmp-folder/config.json", "{}");
+  RunDirectory::create((directory.path() / "runs/new").string(), "a", "{}\n");
+  for (const auto& path : {whole, half, empty}) CHECK_FALSE(std::filesystem::exists(path));
+  for (const auto& path : {living, another, trained, fresh}) CHECK(std::filesystem::exists(path));
+  CHECK(std::filesystem::exists(directory.path() / "runs/my.tmp-folder/config.json"));
+}
+
+TEST_CASE("what a process left of writing a file goes with the next writing", "[run]") {
+  const TemporaryDirectory directory;
+  const pid_t gone = ended_process();
+  const auto left = [&](const std::string& name, pid_t process) {
+    const std::filesystem::path path = directory.write(fmt::format("{}.tmp-{}", name, process), "half");
+    make_old(path);
+    return path;
+  };
+  const auto old = left("page.html", gone), living = left("page.html", ::getppid()),
+             other = left("page", gone);
+  const auto fresh = directory.write(fmt::format("page.html.tmp-{}-1", gone), "half");
+  write_atomically((directory.path() / "page.html").string(), "whole");
+  CHECK(read_text(directory.path() / "page.html") == "whole");
+  CHECK_FALSE(std::filesystem::exists(old));
+  CHECK(std::filesystem::exists(living));
+  CHECK(std::filesystem::exists(other));
+  CHECK(std::filesystem::exists(fresh));
+  remove_abandoned(directory.path());
+  CHECK_FALSE(std::filesystem::exists(other));
+  CHECK(std::filesystem::exists(fresh));
+  for (const char* name : {"a.tmp-12", "a.tmp-12-13"}) CHECK(is_being_written(name));
+  for (const char* name :
+       {"a", "a.tmp-", "a.tmp-x", "a.tmp-12-", "a.tmp-12-13-14", "a.tmp-12.json", "a.tmp-0"})
+    CHECK_FALSE(is_being_written(name));
+}
+
+TEST_CASE("a log holds lines of text, whatever they are told", "[run]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "log.txt";
+  Log(path).warning("a\x1b[31m\xff\n2026-01-01 00:00:00.000 error b");
+  const std::string text = read_text(path);
+  CHECK_THAT(text, Catch::EndsWith(" warning a\\u001b[31m\\xff\\n2026-01-01 00:00:00.000 error b\n"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  std::FILE* const file = std::tmpfile();
+  Progress(file, true, true).line("a\x1b[31m\xff\nb");
+  CHECK(std::ftell(file) == 19);
+  std::rewind(file);
+  std::string shown(19, ' ');
+  CHECK(std::fread(shown.data(), 1, 19, file) == 19);
+  CHECK(shown == "a\\u001b[31m\\xff\\nb\n");
+  std::fclose(file);
+}
+
+TEST_CASE("nothing is appended to what is no file", "[run]") {
+  const TemporaryDirectory directory;
+  const std::string fifo = directory.path() / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(Log(fifo), Contains("fifo] is not a regular file"));
+  CHECK_THROWS_WITH(LineFile(fifo), Contains("fifo: cannot be created"));
 }
 
 TEST_CASE("metrics are whole lines at once, with null for what is no number", "[run]") {

@@ -1,8 +1,6 @@
 // The training step alone: one synthetic batch that stays on the device, in the form the loader would give
 // it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
 // in blocks, so that it never waits.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -17,6 +15,7 @@
 #include "train/commands/commands.h"
 #include "train/image_format.h"
 #include "train/inspect/workbench.h"
+#include "train/json_text.h"
 #include "train/output.h"
 #include "train/phases.h"
 #include "train/profile/profile.h"
@@ -199,7 +198,7 @@ Json memory_json(Device device) {
 // Answers every line of input with a line, until the input ends; the first line says that it is warm.
 void serve(Bench& bench, std::int64_t warmup) {
   const auto answer = [](const Json& json) {
-    train::print("{}\n", json.dump());
+    train::print("{}\n", train::json_text(json));
     train::flush_result();
   };
   bench.measure(warmup, 1);
@@ -279,7 +278,7 @@ int bench(const BenchArguments& arguments) {
       profile::print(profile);
     }
   }
-  if (arguments.json) train::print("{}\n", result.dump());
+  if (arguments.json) train::print("{}\n", train::json_text(result));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <sstream>
 
@@ -54,7 +55,7 @@ class Program {
       train::write_result(answer.str());
       return code;
     } catch (const CLI::ParseError& error) {
-      train::remark("tandem: {}\n", explained(error, argc, argv));
+      train::print_error(explained(error, argc, argv));
       return kExitUsage;
     }
     if (!action_) {
@@ -293,10 +294,13 @@ int run_command(int argc, char** argv) {
     cpu::require_cpu_support();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
-    train::remark("tandem: {}\n", error.what());
+    train::print_error(error.what());
     return kExitUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    train::print_error(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return kExitFailure;
   } catch (const std::exception& error) {
-    train::remark("tandem: {}\n", error.what());
+    train::print_error(error.what());
     return kExitFailure;
   }
 }

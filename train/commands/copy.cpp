@@ -1,8 +1,7 @@
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/commands/commands.h"
 #include "train/config/compose.h"
 #include "train/files.h"
@@ -19,8 +18,7 @@ int copy(const CopyArguments& arguments) {
   if (fs::is_directory(target, error)) target /= fs::path(source).filename();
   require(arguments.force || !fs::exists(target, error), "", "{}: exists; --force overwrites it",
           target.string());
-  std::ifstream stream(source, std::ios::binary);
-  train::write_atomically(target.string(), std::string{std::istreambuf_iterator<char>(stream), {}});
+  train::write_atomically(target.string(), files::read_text(source));
   train::print("{}\n", target.string());
   return 0;
 }

@@ -1,5 +1,3 @@
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
@@ -8,6 +6,7 @@
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
+#include "train/json_text.h"
 #include "train/output.h"
 
 namespace tandem::commands {
@@ -67,7 +66,7 @@ int eval(const EvalArguments& arguments) {
       }
       object["confusion"] = rows;
     }
-    train::print("{}\n", object.dump());
+    train::print("{}\n", train::json_text(object));
     return 0;
   }
   train::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,

@@ -1,7 +1,5 @@
 #include "train/export/export.h"
 
-#include <fmt/core.h>
-
 #include <filesystem>
 
 #include "core/error.h"

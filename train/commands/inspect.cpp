@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
 #include "models/advice.h"
 #include "train/checkpoints.h"
 #include "train/commands/advice.h"
@@ -18,6 +20,7 @@
 #include "train/files.h"
 #include "train/inspect/casts.h"
 #include "train/inspect/gradients.h"
+#include "train/json_text.h"
 #include "train/output.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
@@ -31,14 +34,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-bool is_run(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(fs::path(path) / "config.json", error);
-}
-
 // The weights of a run, "" for a configuration.
 std::string weights_of(const InspectArguments& arguments) {
-  if (!is_run(arguments.subject)) return arguments.weights;
+  if (!train::RunDirectory::is_run(arguments.subject)) return arguments.weights;
   return train::weights_path(train::RunDirectory::open(arguments.subject),
                              arguments.weights.empty() ? "last" : arguments.weights);
 }
@@ -115,7 +113,7 @@ int casts(const InspectArguments& arguments) {
       inspect::measure_memory(loaded, weights, "fp32", amp::Precision::fp32())};
   if (precision.lowers()) memory.push_back(inspect::measure_memory(loaded, weights, label, precision));
   if (arguments.json) {
-    train::print("{}\n", to_json(report, memory).dump());
+    train::print("{}\n", train::json_text(to_json(report, memory)));
     return 0;
   }
   print_notes(bench);
@@ -199,8 +197,8 @@ int gradients(const InspectArguments& arguments) {
   if (arguments.json) {
     Json layers = Json::array();
     for (const auto& layer : report.layers) layers.push_back(to_json(layer));
-    train::print("{}\n",
-                 Json{{"batches", report.batches}, {"all", to_json(report.all)}, {"layers", layers}}.dump());
+    train::print("{}\n", train::json_text(Json{
+                             {"batches", report.batches}, {"all", to_json(report.all)}, {"layers", layers}}));
     return 0;
   }
   print_notes(bench);
@@ -293,22 +291,21 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
     rows.push_back(row);
   }
   if (arguments.json) {
-    train::print("{}\n", Json{{"file", path}, {"metadata", file.metadata()}, {"tensors", rows}}.dump());
+    train::print("{}\n",
+                 train::json_text(Json{{"file", path}, {"metadata", file.metadata()}, {"tensors", rows}}));
     return 0;
   }
   train::print("{}\n\n", path);
   table.print();
   train::print("\n{} tensors, {} values, {}\n", file.entries().size(), elements,
                train::bytes_text(static_cast<double>(fs::file_size(path))));
-  for (const auto& [key, text] : file.metadata())
-    train::print("{}: {}\n", key, text.size() > 100 ? fmt::format("{}…", text.substr(0, 100)) : text);
+  for (const auto& [key, text] : file.metadata()) train::print("{}: {}\n", key, shortened(text, 100));
   return 0;
 }
 
 // The state of training in words, where there is one beside the weights.
 void print_state(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return;
+  if (files::kind_of(path) == files::Kind::absent) return;
   const std::string words = train::state_in_words(safetensors::File(path.string()));
   if (!words.empty()) train::print("\nstate: {}\n", words);
 }
@@ -322,8 +319,8 @@ int inspect(const InspectArguments& arguments) {
   require(arguments.batches >= 1, "", "inspect: --batches is {}, expected at least 1", arguments.batches);
   if (arguments.casts) return casts(arguments);
   if (arguments.gradients) return gradients(arguments);
-  std::error_code error;
-  if (fs::is_regular_file(arguments.subject, error)) {
+  const files::Kind kind = files::kind_of(arguments.subject);
+  if (kind == files::Kind::file || kind == files::Kind::special) {
     require(fs::path(arguments.subject).extension() == ".safetensors", "",
             "inspect: {} is not a .safetensors file; of a configuration ask for --casts or --gradients",
             arguments.subject);
@@ -331,7 +328,7 @@ int inspect(const InspectArguments& arguments) {
     if (!arguments.json) print_state(arguments.subject);
     return code;
   }
-  require(is_run(arguments.subject), "",
+  require(train::RunDirectory::is_run(arguments.subject), "",
           "inspect: {} is no run directory and no file; of a configuration ask for --casts or --gradients",
           arguments.subject);
   const auto run = train::RunDirectory::open(arguments.subject);

@@ -12,8 +12,10 @@
 #include "data/image_file.h"
 #include "data/io/byte_reader.h"
 #include "data/npy.h"
+#include "files/input.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
+#include "train/json_text.h"
 #include "train/output.h"
 
 namespace tandem::commands {
@@ -51,8 +53,7 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
 }
 
 std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info) {
-  std::error_code error;
-  require(std::filesystem::is_regular_file(path, error), "", "{}: no such file", path);
+  require(files::kind_of(path) != files::Kind::absent, "", "{}: no such file", path);
   if (std::filesystem::path(path).extension() == ".npy") return inputs_of_array(path, info);
   require(datasets::is_image_file(path), "", "{}: not an image; expected .jpg, .jpeg, .png or .npy", path);
   require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
@@ -107,7 +108,7 @@ void print_prediction(const Input& input, const float* probabilities, std::size_
     for (const std::size_t c : order)
       predictions.push_back({{"class", c}, {"name", class_name(info, c)}, {"probability", probabilities[c]}});
     const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
-    train::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    train::print("{}\n", train::json_text(line));
     return;
   }
   std::string text = input.name;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
@@ -76,7 +77,8 @@ int report(const ReportArguments& arguments) {
           runs.size());
   const std::string out =
       arguments.out.empty() ? (runs.front().path / "report.html").string() : arguments.out;
-  require(!fs::is_directory(out), "", "report: --out {} is a directory; name a file", out);
+  require(files::kind_of(out) != files::Kind::folder, "", "report: --out {} is a directory; name a file",
+          out);
   train::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));
   for (const report::RunRecord& run : runs) {
     for (const std::string& note : run.notes) train::remark("{}: {}\n", run.path.string(), note);

@@ -1,5 +1,6 @@
 #include "train/commands/commands.h"
 #include "train/config/load.h"
+#include "train/json_text.h"
 #include "train/output.h"
 
 namespace tandem::commands {
@@ -7,7 +8,7 @@ namespace tandem::commands {
 int show(const ShowArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   if (arguments.json) {
-    train::print("{}\n", config::resolved(loaded.config).dump(2));
+    train::print("{}\n", train::json_text(config::resolved(loaded.config), 2));
   } else {
     train::print("{}", config::with_origins(loaded));
   }

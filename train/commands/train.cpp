@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
+#include "train/json_text.h"
 #include "train/output.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -33,7 +34,7 @@ void print_result(const train::TrainResult& result, const config::Config& config
   if (result.best && result.split != "train")
     train::print(" (best {} {} after epoch {})", config.checkpoint.best,
                  shown(config.checkpoint.best, *result.best), result.best_epoch);
-  train::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), run);
+  train::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), printable(run));
 }
 
 }  // namespace
@@ -47,7 +48,9 @@ int train(const TrainArguments& arguments) {
             arguments.resume);
     overrides.push_back(fmt::format("data.overfit_batches={}", *arguments.overfit_batches));
   }
-  const auto resumed = train::run_to_resume(arguments.config, overrides, arguments.resume);
+  std::vector<std::string> passed_over;
+  const auto resumed = train::run_to_resume(arguments.config, overrides, arguments.resume, passed_over);
+  for (const std::string& note : passed_over) train::print_error("warning: " + note);
   config::Loaded loaded =
       resumed ? config::load(resumed->config(), overrides) : config::load(arguments.config, overrides);
   train::prepare_machine(loaded);
@@ -59,26 +62,29 @@ int train(const TrainArguments& arguments) {
     return 0;
   }
   const train::StopRequest stop;
-  const auto directory = resumed
-                             ? *resumed
-                             : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name,
-                                                           config::resolved(loaded.config).dump(2) + "\n");
+  const auto directory =
+      resumed ? *resumed
+              : train::RunDirectory::create(loaded.config.run_dir, loaded.config.name,
+                                            train::json_text(config::resolved(loaded.config), 2) + "\n");
   const std::string run = directory.path().string();
-  const train::TrainResult result = [&] {
-    try {
-      return trainer.run(directory, command_line(arguments), stop);
-    } catch (const VendorError& error) {
-      throw VendorError("",
-                        fmt::format("{}\nThe run goes on from its newest checkpoint with: tandem train {}",
-                                    error.what(), run));
-    }
-  }();
+  train::TrainResult result;
+  try {
+    result = trainer.run(directory, command_line(arguments), stop);
+  } catch (const VendorError& error) {
+    train::print_error(error.what());
+    const bool saved = train::has_checkpoint(directory);
+    train::remark("The run {} with: tandem train {}\n",
+                  saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew",
+                  printable(run));
+    return kExitFailure;
+  }
   switch (result.status) {
     case train::TrainStatus::failed:
-      train::remark("tandem: {}\nRun directory: {}\n", result.failure, run);
+      train::print_error(result.failure);
+      train::remark("Run directory: {}\n", printable(run));
       return kExitFailure;
     case train::TrainStatus::interrupted:
-      train::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, run);
+      train::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, printable(run));
       return kExitInterrupted;
     case train::TrainStatus::completed:
       break;

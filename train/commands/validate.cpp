@@ -7,7 +7,7 @@ namespace tandem::commands {
 
 int validate(const ConfigArguments& arguments) {
   const auto problems = config::problems_of(arguments.config, arguments.overrides);
-  for (const auto& problem : problems) train::remark("{}\n", problem.text());
+  for (const std::string& line : config::listed(problems)) train::remark("{}\n", printable(line));
   if (!problems.empty()) return kExitUsage;
   // The model says whether its own options and the rules for its layers fit; it takes its sizes from the
   // data.

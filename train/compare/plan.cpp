@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "train/config/precision.h"
 #include "train/setup.h"
@@ -72,6 +73,8 @@ class Planner {
     plan_.speed_rounds = compare.speed_rounds;
     for (std::int64_t i = 0; i < compare.seeds; ++i) plan_.seeds.push_back(config.seed + i);
     plan_.out = request_.out.empty() ? fmt::format("runs/{}-compare", config.name) : request_.out;
+    require(valid_utf8(plan_.out.string()) == plan_.out.string(), "",
+            "compare: --out {} is not valid UTF-8; name another folder", plan_.out.string());
     std::vector<Json> arms = compare.arms;
     if (arms.empty()) arms = {"fp32", kNull, "amp_fp16", "amp_bf16"};
     for (std::size_t i = 0; i < arms.size(); ++i) add_arm(i, arms[i]);

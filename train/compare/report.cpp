@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "train/csv.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace tandem::compare {
 
@@ -258,7 +259,7 @@ std::string report_json(const Report& report) {
   Json rows = Json::array();
   for (const Row& row : report.rows) rows.push_back(json_of(row));
   const Json json{{"metric", report.metric}, {"margin", report.margin}, {"rows", rows}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return train::json_text(json, 2) + "\n";
 }
 
 std::string seeds_csv(const Report& report) {

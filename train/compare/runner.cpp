@@ -5,13 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/compare/process.h"
 #include "train/files.h"
 #include "train/json_fields.h"
+#include "train/json_text.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
 
@@ -30,9 +31,9 @@ using train::text_in;
 constexpr int kExitUsage = 2;
 constexpr const char* kResultFile = "result.json";
 
+// No value for what is absent or no JSON.
 Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  return Json::parse(file, nullptr, false);
+  return Json::parse(files::read_text_if_there(path).value_or(""), nullptr, false);
 }
 
 // The events of metrics.jsonl that a result is made of, over all sessions of the run.
@@ -46,13 +47,13 @@ struct Events {
 
 Events events_of(const fs::path& run) {
   Events events;
-  std::ifstream file(run / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
+  const std::string text = files::read_text_if_there(run / "metrics.jsonl").value_or("");
+  files::each_line(text, [&](std::string_view line, bool) {
     const Json event = Json::parse(line, nullptr, false);
-    if (!event.is_object()) continue;
+    if (!event.is_object()) return;
     const std::string kind = text_in(event, "event");
     if (kind == "step") events.finite = event.contains("loss") && event["loss"].is_number();
-    if (kind != "end") continue;
+    if (kind != "end") return;
     events.status = text_in(event, "status");
     events.steps = integer_in(event, "steps");
     events.applied = integer_in(event, "applied");
@@ -61,7 +62,7 @@ Events events_of(const fs::path& run) {
     events.peak =
         std::max(events.peak,
                  static_cast<std::size_t>(std::max<std::int64_t>(0, integer_in(event, "peak_memory_bytes"))));
-  }
+  });
   return events;
 }
 
@@ -177,8 +178,7 @@ class ArmRun {
   }
 
   Json save(const Json& result) const {
-    train::write_atomically(directory_ / kResultFile,
-                            result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    train::write_atomically(directory_ / kResultFile, train::json_text(result, 2) + "\n");
     return result;
   }
 

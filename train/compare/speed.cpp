@@ -4,15 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/compare/process.h"
 #include "train/compare/runner.h"
 #include "train/compare/statistics.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace tandem::compare {
 
@@ -90,8 +91,7 @@ class SpeedOfArm {
 
   // What was measured before with the same configuration, and no rounds less.
   std::optional<ArmSpeed> saved() const {
-    std::ifstream file(file_);
-    const Json json = Json::parse(file, nullptr, false);
+    const Json json = Json::parse(files::read_text_if_there(file_).value_or(""), nullptr, false);
     if (!json.is_object() || json.value("for", Json()) != key()) return {};
     ArmSpeed speed;
     for (const Json& block : json.at("blocks")) speed.blocks.push_back(block_of(block));
@@ -155,7 +155,7 @@ class SpeedOfArm {
     for (const Block& block : speed.blocks) blocks.push_back(json_of(block));
     fs::create_directories(file_.parent_path());
     const Json json{{"for", key()}, {"blocks", blocks}, {"memory", memory}};
-    train::write_atomically(file_, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    train::write_atomically(file_, train::json_text(json, 1) + "\n");
   }
 
   const Plan& plan_;

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/suggest.h"
+#include "files/input.h"
 #include "train/build_info.h"
 #include "train/config/reader.h"
 
@@ -21,9 +23,13 @@ namespace {
 
 constexpr int kMaxBases = 16;
 
-bool is_config(const fs::path& path) {
+bool is_file(const fs::path& path) { return files::kind_of(path) == files::Kind::file; }
+
+// The same for every name of one file; the path itself where the system does not tell.
+fs::path canonical_of(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(path, error);
+  fs::path canonical = fs::weakly_canonical(path, error);
+  return error ? path : canonical;
 }
 
 Value read_level(const std::string& path, std::vector<fs::path>& below, int depth);
@@ -35,10 +41,11 @@ Value read_base(const Value& base, const std::string& path, std::vector<fs::path
   std::string found;
   try {
     found = find_config(base.text, fs::path(path).parent_path().string());
+    files::InputFile{found};  // says what it is
   } catch (const UserError& error) {
     throw UserError("", fmt::format("{}: base: {}", base.origin.place(), error.what()));
   }
-  const fs::path canonical = fs::weakly_canonical(found);
+  const fs::path canonical = canonical_of(found);
   require(std::find(below.begin(), below.end(), canonical) == below.end(), "",
           "{}: base: \"{}\" is based on this file: a cycle", base.origin.place(), base.text);
   require(depth < kMaxBases, "", "{}: base: more than {} levels", base.origin.place(), kMaxBases);
@@ -53,7 +60,7 @@ Value read_level(const std::string& path, std::vector<fs::path>& below, int dept
   Value own = read_file(path, origin);
   const Value* base = own.find("base");
   if (!base) return own;
-  below.push_back(fs::weakly_canonical(path));
+  below.push_back(canonical_of(path));
   Value merged;
   merged.kind = Value::Kind::object;
   if (base->is(Value::Kind::list)) {
@@ -172,20 +179,6 @@ Value value_of(const std::string& text, const Origin& origin) {
   }
 }
 
-bool is_utf8(const std::string& text) {
-  try {
-    nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
-// As a JSON string, with U+FFFD for what is no UTF-8.
-std::string printed(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::vector<std::string> shipped_directories() {
@@ -210,7 +203,7 @@ std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   const auto directories = shipped_directories();
   if (directories.empty()) return names;
-  for (const auto& entry : fs::directory_iterator(directories.front())) {
+  for (const auto& entry : files::entries_of(directories.front())) {
     if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
   }
   std::sort(names.begin(), names.end());
@@ -218,20 +211,21 @@ std::vector<std::string> shipped_names() {
 }
 
 std::string find_config(const std::string& name, const std::string& directory) {
-  std::error_code error;
   const fs::path given =
       directory.empty() || fs::path(name).is_absolute() ? fs::path(name) : fs::path(directory) / name;
-  if (is_config(given)) return given.string();
-  if (fs::is_directory(given, error) && is_config(given / "config.json"))
+  const files::Kind kind = files::kind_of(given);
+  if (kind == files::Kind::file) return given.string();
+  if (kind == files::Kind::folder && files::kind_of(given / "config.json") != files::Kind::absent)
     return (given / "config.json").string();
   if (name.find('/') == std::string::npos) {
     for (const std::string& shipped : shipped_directories()) {
       for (const std::string& file : {name, name + ".json"}) {
-        if (is_config(fs::path(shipped) / file))
+        if (is_file(fs::path(shipped) / file))
           return (fs::path(shipped) / file).lexically_proximate(fs::current_path());
       }
     }
   }
+  if (kind != files::Kind::absent) return given.string();  // who reads it says what it is
   const std::vector<std::string> names = shipped_names();
   const std::string near = nearest(fs::path(name).stem().string(), names);
   throw UserError("", fmt::format("{}: no such file, and no shipped configuration{}", name,
@@ -245,8 +239,7 @@ Value read_with_bases(const std::string& path) {
 }
 
 void apply_override(Value& root, const std::string& argument, const Schema& schema) {
-  if (!is_utf8(argument))
-    throw UserError("", fmt::format("command line: {}: not valid UTF-8", printed(argument)));
+  require(valid_utf8(argument) == argument, "", "command line: {}: not valid UTF-8", printable(argument));
   Origin origin;
   origin.layer = Layer::command_line;
   const char sign = argument.empty() ? '\0' : argument.front();

@@ -7,8 +7,10 @@
 
 #include "core/error.h"
 #include "core/pattern.h"
+#include "core/printable.h"
 #include "train/config/compose.h"
 #include "train/config/precision.h"
+#include "train/json_text.h"
 
 namespace tandem::config {
 
@@ -182,8 +184,7 @@ void list_values(const Json& json, const Value& root, const std::string& path,
     for (const auto& [key, member] : json.items()) list_values(member, root, joined(path, key), rows);
     return;
   }
-  rows.push_back({fmt::format("{} = {}", path, json.dump(-1, ' ', false, Json::error_handler_t::replace)),
-                  origin_of_key(root, path)});
+  rows.push_back({fmt::format("{} = {}", path, train::json_text(json)), origin_of_key(root, path)});
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ Loaded load(const std::string& config, const std::vector<std::string>& overrides
   if (!checked.problems.empty()) throw UserError("", checked.problems.front().text());
   Loaded loaded{std::move(checked.config), std::move(composed.root), composed.path, ""};
   const std::filesystem::path path(composed.path);
-  loaded.stem = path.stem().string();
+  loaded.stem = valid_utf8(path.stem().string());
   if (loaded.config.name.empty()) loaded.config.name = loaded.stem;
   return loaded;
 }

@@ -2,12 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
 
 namespace tandem::config {
 
@@ -190,17 +189,11 @@ Value parse(std::string_view text, const Origin& origin) {
 }
 
 Value read_file(const std::string& path, const Origin& origin) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  require(std::filesystem::exists(status), "", "{}: no such file", path);
-  require(std::filesystem::is_regular_file(status), "", "{}: not a regular file", path);
-  const auto size = std::filesystem::file_size(path, error);
-  require(!error && size <= kMaxBytes, "", "{}: {} bytes; a configuration has at most {} MiB", path, size,
+  const files::InputFile file(path);
+  require(file.size() <= kMaxBytes, "", "{}: {} bytes; a configuration has at most {} MiB", path, file.size(),
           kMaxBytes >> 20);
-  std::ifstream stream(path, std::ios::binary);
-  require(stream.good(), "", "{}: cannot be read", path);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  require(!stream.bad(), "", "{}: cannot be read", path);
+  std::string text(file.size(), '\0');
+  file.read(0, text.data(), text.size());
   return parse(text, origin);
 }
 

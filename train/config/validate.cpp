@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "core/printable.h"
 #include "core/suggest.h"
 
 namespace tandem::config {
@@ -15,11 +17,19 @@ namespace {
 constexpr std::size_t kLongestKey = 256;  // nothing longer is a key that was mistyped
 
 // Keys and strings of a user's file are shown on one line, whatever they hold.
-std::string printable(std::string_view text) {
-  std::string shown;
-  for (const char c : text.substr(0, 80))
-    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return text.size() > 80 ? shown + "…" : shown;
+std::string shown(std::string_view text) { return printable(shortened(text, 80)); }
+
+// An integer, also when it is written as 10.0 or 1e6.
+bool is_whole(const Value& value) {
+  return value.is(Value::Kind::integer) ||
+         (value.is(Value::Kind::number) && std::floor(value.number) == value.number &&
+          std::abs(value.number) < 0x1p53);
+}
+
+// What is whole is an integer from here on, for whoever reads it.
+void as_integer(Value& value) {
+  if (value.is(Value::Kind::number)) value.integer = static_cast<std::int64_t>(value.number);
+  value.kind = Value::Kind::integer;
 }
 
 // The type of a value as `Type::text` would name it.
@@ -28,9 +38,7 @@ bool matches_kind(const Type& type, const Value& value) {
     case Type::Kind::boolean:
       return value.is(Value::Kind::boolean);
     case Type::Kind::integer:
-      return value.is(Value::Kind::integer) ||
-             (value.is(Value::Kind::number) && std::floor(value.number) == value.number &&
-              std::abs(value.number) < 0x1p53);
+      return is_whole(value);
     case Type::Kind::number:
       return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
     case Type::Kind::numbers:
@@ -71,14 +79,11 @@ class Validator {
     for (auto& [member, value] : object.members) {
       if (full()) return;
       const Key* key = schema.find(member, name);
-      const std::string member_path = joined(path, printable(member));
+      const std::string member_path = joined(path, shown(member));
       if (!key) {
         report(value, member_path, unknown(schema, path, member));
       } else if (!key->belongs_to(name)) {
-        if (is_variant(schema, name))
-          report(value, member_path,
-                 fmt::format("no key of \"{}\"; it belongs to {}", printable(name),
-                             fmt::join(key->only_for, ", ")));
+        if (is_variant(schema, name)) report(value, member_path, foreign(schema, name, member));
       } else {
         check(key->type, value, member_path);
       }
@@ -97,6 +102,7 @@ class Validator {
     if (value.is(Value::Kind::null) && type.nullable) return;
     if (value.is(Value::Kind::string) && !type.keyword.empty() && value.text == type.keyword) return;
     if (!matches_kind(type, value)) return mistyped(type, value, path);
+    if (type.kind == Type::Kind::integer) as_integer(value);
     switch (type.kind) {
       case Type::Kind::integer:
       case Type::Kind::number:
@@ -115,7 +121,7 @@ class Validator {
           check(*type.item, value.items[i], joined(path, std::to_string(i)));
         break;
       case Type::Kind::map:
-        for (auto& [key, member] : value.members) check(*type.item, member, joined(path, printable(key)));
+        for (auto& [key, member] : value.members) check(*type.item, member, joined(path, shown(key)));
         break;
       case Type::Kind::object:
         check_object(*type.schema, value, path);
@@ -126,8 +132,9 @@ class Validator {
     }
   }
 
-  void check_numbers(const Type& type, const Value& value, const std::string& path) {
-    const auto good = [&](const Value& number) {
+  void check_numbers(const Type& type, Value& value, const std::string& path) {
+    const auto good = [&](Value& number) {
+      if (type.whole && is_whole(number)) as_integer(number);
       return (number.is(Value::Kind::integer) || (!type.whole && number.is(Value::Kind::number))) &&
              in_range(type, number.number);
     };
@@ -208,15 +215,14 @@ class Validator {
   }
 
   static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
-    std::vector<std::string> owners, own;
+    std::vector<std::string> owners;
     for (const Key& key : schema.keys) {
       for (const std::string& owner : key.only_for) {
-        if (key.name == member) owners.push_back(owner.empty() ? "one without a name" : owner);
+        if (key.name == member)
+          owners.push_back(owner.empty() ? "one without a " + schema.discriminator : owner);
       }
-      if (key.belongs_to(name)) own.push_back(key.name);
     }
-    return fmt::format("no key of \"{}\", which has {}; it belongs to {}", printable(name),
-                       fmt::join(own, ", "), fmt::join(owners, ", "));
+    return fmt::format("no key of \"{}\"; it belongs to {}", shown(name), fmt::join(owners, ", "));
   }
 
   void report(const Value& value, const std::string& path, std::string what) {
@@ -243,6 +249,59 @@ void list_into(const Type& type, const std::string& path, std::vector<ListedKey>
 std::string Problem::text() const {
   std::string place = origin.place();
   return fmt::format("{}: {}: {}", place, path, what);
+}
+
+namespace {
+
+// "model.layers.#": what lies beside one another in a list is one place, and the keys of one object are.
+std::string place_of(const std::string& path) {
+  std::string place, word;
+  for (const char c : path) {
+    word += c;
+    if (c != '.') continue;
+    const bool index = std::all_of(word.begin(), word.end() - 1, [](char d) { return d >= '0' && d <= '9'; });
+    place += index ? "#." : word;
+    word.clear();
+  }
+  return place;
+}
+
+}  // namespace
+
+std::vector<std::string> listed(const std::vector<Problem>& problems) {
+  constexpr std::size_t kShown = 2;  // of those after the first
+  struct Group {
+    const Problem* first;
+    std::vector<std::string> others;
+  };
+  std::vector<Group> groups;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const Problem& problem : problems) {
+    // What is proposed instead lies in the same object.
+    const std::string object = problem.path.substr(0, problem.path.rfind('.') + 1);
+    std::string what = problem.what;
+    if (const std::size_t own = what.find(object); own != std::string::npos)
+      what.replace(own, object.size(), "");
+    const auto [at, fresh] = known.emplace(std::pair(place_of(object), std::move(what)), groups.size());
+    if (fresh) {
+      groups.push_back({&problem, {}});
+    } else {
+      groups[at->second].others.push_back(fmt::format("{}: {}", problem.origin.place(), problem.path));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const Group& group : groups) {
+    std::string line = group.first->text();
+    if (const std::size_t count = group.others.size(); count > 0) {
+      const auto end = group.others.begin() + static_cast<std::ptrdiff_t>(std::min(count, kShown));
+      line += fmt::format(" ({} more like it: {}{})", count, fmt::join(group.others.begin(), end, ", "),
+                          count > kShown ? ", …" : "");
+    }
+    lines.push_back(std::move(line));
+  }
+  if (problems.size() >= kMaxProblems)
+    lines.push_back(fmt::format("there may be more: after {} mistakes no more are looked for", kMaxProblems));
+  return lines;
 }
 
 std::vector<Problem> validate(const Schema& schema, Value& root) {

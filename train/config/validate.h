@@ -19,9 +19,13 @@ struct Problem {
   std::string text() const;
 };
 
+// A line for each mistake, where it stands first; one that is made again in the same place of another item or
+// key is counted there.
+std::vector<std::string> listed(const std::vector<Problem>& problems);
+
 // All problems, in the order of the file, but no more than kMaxProblems; empty when `root` can be bound. Keys
 // that a lower layer gave for another "name" (momentum of an sgd below, adam above) are dropped from `root`,
-// not reported.
+// not reported; whole numbers of keys that hold integers become integers (10.0, 1e6).
 std::vector<Problem> validate(const Schema& schema, Value& root);
 
 // Every key below a schema, with its path; list items and map entries are written "[]" and "*".

@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/printable.h"
+#include "train/json_text.h"
+
 namespace tandem::config {
 
 std::string Origin::place() const {
@@ -46,12 +49,7 @@ std::string_view name_of(Value::Kind kind) {
 }
 
 std::string excerpt(const Value& value, std::size_t limit) {
-  std::string text = to_json(value).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  if (text.size() <= limit) return text;
-  std::size_t end = limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;  // not inside a UTF-8 character
-  return text.substr(0, end) + "…";
+  return shortened(train::json_text(to_json(value)), limit);
 }
 
 nlohmann::ordered_json to_json(const Value& value) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/output.h"
 
 namespace tandem::demo {
@@ -48,7 +49,7 @@ void Session::chart(const std::string& name, const std::string& svg) {
 void Session::verdict(bool shown, const std::string& sentence) {
   Json object{{"demo", name_}, {"small", small()}, {"shown", shown}, {"verdict", sentence}};
   for (const auto& [key, value] : values.items()) object[key] = value;
-  train::write_atomically((options_.out / "demo.json").string(), object.dump(2) + "\n");
+  train::write_atomically((options_.out / "demo.json").string(), train::json_text(object, 2) + "\n");
   say(fmt::format("\n{}{}", shown ? "" : "Not shown this time: ", sentence));
   say(fmt::format("Written: {}", options_.out.string()));
 }

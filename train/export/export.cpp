@@ -12,6 +12,7 @@
 #include "train/build_info.h"
 #include "train/export/onnx.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/weights.h"
 
 namespace tandem::exporting {
@@ -21,8 +22,6 @@ namespace {
 constexpr std::array kFormats{Format::safetensors, Format::npz, Format::onnx};
 
 using Json = nlohmann::ordered_json;
-
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // 0.3053 and not 0.30529999732971191, which is the same float.
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
@@ -84,10 +83,10 @@ std::map<std::string, std::string> preprocessing(const train::DataDescription& d
   for (const auto& spec : evaluation)
     if (datasets::transform_info(spec.name).stage == datasets::TransformStage::sample)
       input["transforms"].push_back(text_of(spec));
-  return {{"tandem.input", dumped(input)},
-          {"tandem.mean", dumped(mean)},
-          {"tandem.std", dumped(stddev)},
-          {"tandem.class_names", dumped(data.info.class_names)}};
+  return {{"tandem.input", train::json_text(input)},
+          {"tandem.mean", train::json_text(mean)},
+          {"tandem.std", train::json_text(stddev)},
+          {"tandem.class_names", train::json_text(Json(data.info.class_names))}};
 }
 
 void write_export(nn::Module& model, const ExportRequest& request) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/printable.h"
 #include "train/progress.h"
 #include "train/report/curves.h"
 #include "train/report/panels.h"
@@ -95,7 +96,7 @@ std::string brief(const RunRecord& run, const std::string& key) {
   constexpr std::size_t kMost = 60;
   if (key == "precision") return precision_of(run);
   const std::string text = shown(at(run.config, key));
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "…";
+  return shortened(text, kMost);
 }
 
 // Keys "a.b.c" below `path`, down to where not every run that has the key has an object.

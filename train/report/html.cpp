@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "train/build_info.h"
+#include "train/json_text.h"
 #include "train/report/facts.h"
 #include "train/report/style.h"
 
@@ -119,7 +120,7 @@ std::string one_run(const RunRecord& run, const Exponents& exponents) {
           facts_html("Environment", environment_facts(run)) + "</div>\n";
   if (run.config.is_object())
     html += fmt::format("<details><summary>The whole configuration</summary><pre>{}</pre></details>\n",
-                        escaped(run.config.dump(2)));
+                        escaped(train::json_text(run.config, 2)));
   return html;
 }
 

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "train/json_fields.h"
 #include "train/metrics_record.h"
 
@@ -48,12 +47,6 @@ GradientExponents gradients_in(const Json& json) {
     for (const Json& count : json["counts"])
       found.counts.push_back(count.is_number() ? count.get<double>() : 0.0);
   return found;
-}
-
-std::optional<std::string> contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // Takes one event after another; what a resumed session does again replaces what was said of it.
@@ -138,10 +131,10 @@ std::optional<std::string> last_error(const fs::path& log) {
   constexpr std::size_t kTime = 24;
   constexpr std::string_view kLevel = "error ";
   std::optional<std::string> found;
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);)
-    if (line.size() > kTime && std::string_view(line).substr(kTime).starts_with(kLevel))
+  files::each_line(files::read_text_if_there(log).value_or(""), [&](std::string_view line, bool) {
+    if (line.size() > kTime && line.substr(kTime).starts_with(kLevel))
       found = line.substr(kTime + kLevel.size());
+  });
   return found;
 }
 
@@ -160,20 +153,17 @@ void read_metrics(RunRecord& run, const std::string& text, const std::string& wh
   std::vector<std::int64_t> damaged;
   std::int64_t line_number = 0, events = 0;
   bool cut = false;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t newline = text.find('\n', at);
-    const std::string line = text.substr(at, newline == std::string::npos ? newline : newline - at);
-    at = newline == std::string::npos ? text.size() : newline + 1;
+  files::each_line(text, [&](std::string_view line, bool ended) {
     ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     if (collector.take(Json::parse(line, nullptr, false))) {
       ++events;
-    } else if (newline == std::string::npos) {
+    } else if (!ended) {
       cut = true;
     } else {
       damaged.push_back(line_number);
     }
-  }
+  });
   require(events > 0, "", "{}: {}", where,
           line_number == 0 ? "is empty: the run has written nothing yet"
                            : fmt::format("none of its {} lines is an event of a run", line_number));
@@ -199,7 +189,7 @@ RunRecord read_run(const std::string& path) {
   run.name = (error ? run.path : full).filename().string();
   // The digest first: of a run that goes on the lines may be newer than it, not older.
   const std::string digest = train::running_digest((run.path / "metrics.jsonl.sha256").string());
-  const auto metrics = contents(run.path / "metrics.jsonl");
+  const auto metrics = files::read_text_if_there(run.path / "metrics.jsonl");
   require(metrics.has_value(), "", "{}: no run directory: it has no metrics.jsonl", path);
   read_metrics(run, *metrics, (run.path / "metrics.jsonl").string());
   if (!digest.empty() && !train::has_running_digest(*metrics, digest))
@@ -209,7 +199,7 @@ RunRecord read_run(const std::string& path) {
     if (const auto why = last_error(run.path / "log.txt")) run.notes.push_back("Failed: " + *why);
   for (const auto& [file, to] :
        {std::pair{"config.json", &run.config}, {"environment.json", &run.environment}}) {
-    const auto found = contents(run.path / file);
+    const auto found = files::read_text_if_there(run.path / file);
     if (found) *to = Json::parse(*found, nullptr, false);
     if (to->is_object()) continue;
     run.notes.push_back(
