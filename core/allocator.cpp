@@ -23,6 +23,11 @@ constexpr std::size_t kLargeSegment = std::size_t{32} << 20;   // smallest segme
 constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;  // one huge page
 constexpr std::size_t kSmallestSplit = 4096;  // a smaller rest of a large block stays with it
 
+// Whether fewer samples at a time need less of it; the rest is the model's size.
+constexpr bool grows_with_batch(MemoryKind kind) {
+  return kind == MemoryKind::activations || kind == MemoryKind::workspace || kind == MemoryKind::data;
+}
+
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -53,11 +58,11 @@ class CachingAllocator::Impl {
     const std::lock_guard lock(mutex_);
     if (grants_left_ && (*grants_left_)-- == 0) {
       grants_left_.reset();
-      throw exhausted(size);
+      throw exhausted(size, kind);
     }
     const bool small = size < kSmallBlock;
     Block* block = take_free(small, size);
-    if (!block) block = add_segment(small, size);
+    if (!block) block = add_segment(small, size, kind);
     split(block, size, small);
     block->kind = kind;
     live_.emplace(block->data, block);
@@ -141,18 +146,21 @@ class CachingAllocator::Impl {
     return block;
   }
 
-  VendorError exhausted(std::size_t size) const {
+  VendorError exhausted(std::size_t size, MemoryKind kind) const {
     std::string left;
     if (const auto memory = source_->free_memory())
       left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
     return {"allocator",
             fmt::format(
-                "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved{}; a smaller "
-                "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
-                source_->name(), size, figures_.live, figures_.reserved, left)};
+                "{} memory is exhausted: {} bytes asked for ({}), {} bytes in use, {} bytes reserved{}; {}",
+                source_->name(), size, name_of(kind), figures_.live, figures_.reserved, left,
+                grows_with_batch(kind)
+                    ? "a smaller data.batch_size, or the same batch in several micro-batches (accumulate), "
+                      "needs less"
+                    : "fewer units or layers need less, a smaller data.batch_size does not help")};
   }
 
-  Block* add_segment(bool small, std::size_t size) {
+  Block* add_segment(bool small, std::size_t size, MemoryKind kind) {
     const std::size_t bytes =
         small ? kSmallSegment : std::max(kLargeSegment, round_up(size, kSegmentGranule));
     std::size_t got = bytes;
@@ -162,7 +170,7 @@ class CachingAllocator::Impl {
       got = small ? kSmallSegment : round_up(size, kSegmentGranule);
       base = acquire(got);
     }
-    if (!base) throw exhausted(size);
+    if (!base) throw exhausted(size, kind);
     segments_.emplace(base, got);
     figures_.reserved += got;
     figures_.peak_reserved = std::max(figures_.peak_reserved, figures_.reserved);
@@ -287,6 +295,7 @@ class HostMemory final : public MemorySource {
 }  // namespace
 
 std::size_t limit_host_memory(std::size_t bytes) { return host_limit().exchange(bytes); }
+std::size_t host_memory_limit() { return host_limit(); }
 
 CachingAllocator& host_allocator() {
   // Never destroyed: tensors with static lifetime may outlive every other static object.

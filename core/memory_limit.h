@@ -9,5 +9,6 @@ namespace tandem {
 // system refuses. By default the machine's physical memory: where the system promises more than it has,
 // asking for more ends in a killed process instead of an error. Returns the limit before.
 std::size_t limit_host_memory(std::size_t bytes);
+std::size_t host_memory_limit();
 
 }  // namespace tandem

@@ -116,7 +116,7 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
 }
 
 DataDescription describe_data(const datasets::Splits& splits) {
-  return {splits.train->info(), splits.image_size};
+  return {splits.train->info(), splits.image_size, splits.train->size()};
 }
 
 DataDescription describe_data(const config::Config& config) {
@@ -127,6 +127,7 @@ DataDescription describe_data(const config::Config& config) {
   description.info.name = data.name;
   description.info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
   description.info.classes = data.classes > 0 ? data.classes : 10;
+  description.training_samples = data.train_size;
   return description;
 }
 
@@ -175,13 +176,18 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   const LoadReport report =
       load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
-  if (!from.freeze) return notes;
-  const int frozen = model.freeze(compile_pattern(*from.freeze));
-  require(frozen > 0, "",
-          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`",
-          *from.freeze);
-  notes.push_back(fmt::format("{} parameters frozen", frozen));
+  if (const int frozen = freeze_parameters(config, model); frozen > 0)
+    notes.push_back(fmt::format("{} parameters frozen", frozen));
   return notes;
+}
+
+int freeze_parameters(const config::Config& config, nn::Module& model) {
+  if (!config.init_from || !config.init_from->freeze) return 0;
+  const std::string& names = *config.init_from->freeze;
+  const int frozen = model.freeze(compile_pattern(names));
+  require(frozen > 0, "",
+          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`", names);
+  return frozen;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {

@@ -1,10 +1,19 @@
 #include <fmt/core.h>
 
+#include "core/device_library.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
-#include "train/setup.h"
+#include "train/footprint.h"
 
 namespace tandem::commands {
+
+namespace {
+
+bool computes_on_cpu(const config::Config& config) {
+  return config.device == "cpu" || (config.device == "auto" && cuda_devices().count == 0);
+}
+
+}  // namespace
 
 int validate(const ConfigArguments& arguments) {
   const auto problems = config::problems_of(arguments.config, arguments.overrides);
@@ -20,10 +29,10 @@ int validate(const ConfigArguments& arguments) {
     fmt::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;
   }
-  const auto pipeline =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
-  train::make_plan(loaded, *train::make_model(loaded, data, pipeline.output_shape()));
-  fmt::print("{}: valid\n", arguments.config);
+  const train::Footprint footprint = train::footprint_of(loaded, data);
+  if (computes_on_cpu(loaded.config)) train::require_memory(loaded, footprint);
+  fmt::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
+             footprint.trainable, train::to_string(footprint));
   return 0;
 }
 
