@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/cgroup.h"
 #include "core/error.h"
 #include "core/memory_limit.h"
 
@@ -53,7 +54,7 @@ class CachingAllocator::Impl {
 
   void* allocate(std::size_t bytes, MemoryKind kind) {
     if (bytes == 0) return nullptr;
-    require(bytes < (std::size_t{1} << 46), "allocator", "a request for {} bytes is not plausible", bytes);
+    require(bytes < (std::size_t{1} << 52), "allocator", "a request for {} bytes is not plausible", bytes);
     const std::size_t size = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
     const std::lock_guard lock(mutex_);
     if (grants_left_ && (*grants_left_)-- == 0) {
@@ -250,13 +251,15 @@ void CachingAllocator::refuse_after(std::optional<std::uint64_t> grants) { impl_
 
 namespace {
 
-std::size_t physical_memory() {
+std::size_t usable_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  const std::size_t physical =
+      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  return std::min(physical, cgroup_limits().memory.value_or(SIZE_MAX));
 }
 
 std::atomic<std::size_t>& host_limit() {
-  static std::atomic<std::size_t> limit{physical_memory()};
+  static std::atomic<std::size_t> limit{usable_memory()};
   return limit;
 }
 

@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
-#include "data/image_file.h"
 #include "data/limits.h"
 
 namespace tandem::datasets {
@@ -38,8 +37,9 @@ std::vector<fs::path> images_below(const fs::path& folder) {
 
 }  // namespace
 
-ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names)
-    : channels_(channels) {
+ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
+                         std::size_t memory)
+    : channels_(channels), memory_(memory) {
   const std::vector<std::string> found = subfolders(root);
   if (class_names.empty()) class_names = found;
   for (const std::string& name : found) {
@@ -65,7 +65,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
 
 Sample ImageFolder::get(Index index) const {
   const auto at = static_cast<std::size_t>(index);
-  return {read_image(files_[at], channels_), labels_[at]};
+  return {read_image(files_[at], channels_, memory_), labels_[at]};
 }
 
 }  // namespace tandem::datasets

@@ -117,7 +117,8 @@ Splits open_image_folder(const DataOptions& options) {
   if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
   const fs::path train = first_folder(options.path, {"train"});
   if (train.empty()) {
-    const auto all = std::make_shared<ImageFolder>(options.path, channels);
+    const auto all = std::make_shared<ImageFolder>(options.path, channels, std::vector<std::string>{},
+                                                   options.image_memory);
     const SplitPair pair = split_by_class(all, all->labels(), options.test_fraction, options.split_seed);
     splits.train = guarded(pair.first, options);
     splits.test = guarded(pair.second, options);
@@ -127,9 +128,12 @@ Splits open_image_folder(const DataOptions& options) {
   const fs::path validation = first_folder(options.path, {"val", "valid", "validation"});
   require(!test.empty() || !validation.empty(), options.path.string(),
           "has train/, but neither test/ nor val/");
-  const auto train_set = std::make_shared<ImageFolder>(train, channels);
+  const auto train_set =
+      std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, options.image_memory);
   const auto held_out = [&](const fs::path& folder) {
-    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names), options);
+    return guarded(
+        std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, options.image_memory),
+        options);
   };
   splits.train = guarded(train_set, options);
   splits.test = held_out(test.empty() ? validation : test);

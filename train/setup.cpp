@@ -68,7 +68,11 @@ DataDescription data_description(const Json& json) {
 
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
-  if (config.threads) cpu::set_threads(static_cast<int>(*config.threads));
+  if (!config.threads) return;
+  cpu::set_threads(static_cast<int>(*config.threads));
+  if (cpu::bound_threads())
+    fmt::print(stderr, "tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
+               *config.threads, cpu::threads());
 }
 
 Device device_of(const config::Config& config) {
@@ -111,6 +115,7 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
   options.test_labels = data.test_labels.value_or("");
   options.skip_bad_samples = data.skip_bad_samples;
   options.max_bad_samples = data.max_bad_samples;
+  options.image_memory = static_cast<std::size_t>(data.max_image_mib) << 20;
   options.report = std::move(report);
   return datasets::open_dataset(options);
 }

@@ -26,7 +26,7 @@ struct DataDescription {
 config::Json to_json(const DataDescription& description);
 DataDescription data_description(const config::Json& json);
 
-// Sets the threads of the process and refuses what this build cannot do. Throws UserError.
+// Sets the threads: at most the CPUs the process may use, saying so where more are asked for.
 void prepare_machine(const config::Loaded& loaded);
 
 // Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "core/cpu/cpu_features.h"
@@ -287,11 +288,21 @@ class Program {
   EnvironmentArguments environment_;
 };
 
+// OpenMP takes any count from its variable.
+void keep_to_usable_cpus() {
+  const int asked = cpu::threads();
+  if (cpu::bound_threads() && std::getenv("OMP_NUM_THREADS"))
+    fmt::print(stderr,
+               "tandem: OMP_NUM_THREADS={}: this process may use {} CPUs, so that many threads compute\n",
+               asked, cpu::threads());
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
   try {
     cpu::require_cpu_support();
+    keep_to_usable_cpus();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
     fmt::print(stderr, "tandem: {}\n", error.what());
