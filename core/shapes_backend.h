@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-inline constexpr Device kShapes{static_cast<DeviceType>(2)};
+inline constexpr Device kShapes{DeviceType::shapes};
 
 Backend& shapes_backend();
 

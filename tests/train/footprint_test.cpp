@@ -75,7 +75,7 @@ TEST_CASE("a footprint is what the step's buffers take, and what a step takes at
       {"optimizer=sgd"},
       {"optimizer=adam", "ema={}"},
       {"precision=amp_bf16", "loss={\"class_weights\":[1,2,1,1,1,1,1,1,1,1]}"},
-      {"precision=bf16", "clip_norm=1"},
+      {"precision={\"dtype\":\"bf16\",\"level\":\"O3\"}", "clip_norm=1"},
       {"init_from={\"path\":\"none\",\"freeze\":\"layer1\"}", "loss=focal"},
   };
   for (auto overrides : variants) {
