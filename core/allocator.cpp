@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/cgroup.h"
 #include "core/error.h"
 #include "core/memory_limit.h"
 
@@ -22,6 +23,11 @@ constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{32} << 20;   // smallest segment of the large pool
 constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;  // one huge page
 constexpr std::size_t kSmallestSplit = 4096;  // a smaller rest of a large block stays with it
+
+// Whether fewer samples at a time need less of it; the rest is the model's size.
+constexpr bool grows_with_batch(MemoryKind kind) {
+  return kind == MemoryKind::activations || kind == MemoryKind::workspace || kind == MemoryKind::data;
+}
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -48,16 +54,16 @@ class CachingAllocator::Impl {
 
   void* allocate(std::size_t bytes, MemoryKind kind) {
     if (bytes == 0) return nullptr;
-    require(bytes < (std::size_t{1} << 46), "allocator", "a request for {} bytes is not plausible", bytes);
+    require(bytes < (std::size_t{1} << 52), "allocator", "a request for {} bytes is not plausible", bytes);
     const std::size_t size = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
     const std::lock_guard lock(mutex_);
     if (grants_left_ && (*grants_left_)-- == 0) {
       grants_left_.reset();
-      throw exhausted(size);
+      throw exhausted(size, kind);
     }
     const bool small = size < kSmallBlock;
     Block* block = take_free(small, size);
-    if (!block) block = add_segment(small, size);
+    if (!block) block = add_segment(small, size, kind);
     split(block, size, small);
     block->kind = kind;
     live_.emplace(block->data, block);
@@ -141,18 +147,21 @@ class CachingAllocator::Impl {
     return block;
   }
 
-  VendorError exhausted(std::size_t size) const {
+  VendorError exhausted(std::size_t size, MemoryKind kind) const {
     std::string left;
     if (const auto memory = source_->free_memory())
       left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
     return {"allocator",
             fmt::format(
-                "{} memory is exhausted: {} bytes asked for, {} bytes in use, {} bytes reserved{}; a smaller "
-                "data.batch_size, or the same batch in several micro-batches (accumulate), needs less",
-                source_->name(), size, figures_.live, figures_.reserved, left)};
+                "{} memory is exhausted: {} bytes asked for ({}), {} bytes in use, {} bytes reserved{}; {}",
+                source_->name(), size, name_of(kind), figures_.live, figures_.reserved, left,
+                grows_with_batch(kind)
+                    ? "a smaller data.batch_size, or the same batch in several micro-batches (accumulate), "
+                      "needs less"
+                    : "fewer units or layers need less, a smaller data.batch_size does not help")};
   }
 
-  Block* add_segment(bool small, std::size_t size) {
+  Block* add_segment(bool small, std::size_t size, MemoryKind kind) {
     const std::size_t bytes =
         small ? kSmallSegment : std::max(kLargeSegment, round_up(size, kSegmentGranule));
     std::size_t got = bytes;
@@ -162,7 +171,7 @@ class CachingAllocator::Impl {
       got = small ? kSmallSegment : round_up(size, kSegmentGranule);
       base = acquire(got);
     }
-    if (!base) throw exhausted(size);
+    if (!base) throw exhausted(size, kind);
     segments_.emplace(base, got);
     figures_.reserved += got;
     figures_.peak_reserved = std::max(figures_.peak_reserved, figures_.reserved);
@@ -242,13 +251,15 @@ void CachingAllocator::refuse_after(std::optional<std::uint64_t> grants) { impl_
 
 namespace {
 
-std::size_t physical_memory() {
+std::size_t usable_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  const std::size_t physical =
+      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  return std::min(physical, cgroup_limits().memory.value_or(SIZE_MAX));
 }
 
 std::atomic<std::size_t>& host_limit() {
-  static std::atomic<std::size_t> limit{physical_memory()};
+  static std::atomic<std::size_t> limit{usable_memory()};
   return limit;
 }
 
@@ -287,6 +298,7 @@ class HostMemory final : public MemorySource {
 }  // namespace
 
 std::size_t limit_host_memory(std::size_t bytes) { return host_limit().exchange(bytes); }
+std::size_t host_memory_limit() { return host_limit(); }
 
 CachingAllocator& host_allocator() {
   // Never destroyed: tensors with static lifetime may outlive every other static object.

@@ -7,6 +7,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/device_library.h"
 #include "core/error.h"
+#include "core/shapes_backend.h"
 
 namespace tandem {
 
@@ -36,6 +37,7 @@ Tensor transfer_memory(const Shape& shape, DType dtype, Device device) {
 Backend& backend_for(Device device) {
   if (device.type == DeviceType::cpu) [[likely]]
     return cpu::backend();
+  if (device == kShapes) return shapes_backend();
   if (device.index >= 0) {
     Backend* const backend = opened[static_cast<std::size_t>(device.index)].load(std::memory_order_acquire);
     if (backend) [[likely]]

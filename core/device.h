@@ -6,7 +6,11 @@
 
 namespace tandem {
 
-enum class DeviceType : std::uint8_t { cpu, cuda };
+enum class DeviceType : std::uint8_t {
+  cpu,
+  cuda,
+  shapes  // holds no elements, see core/shapes_backend.h
+};
 
 struct Device {
   DeviceType type = DeviceType::cpu;
@@ -15,9 +19,10 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// "cpu" or "cuda:0".
+// "cpu", "cuda:0" or "shapes".
 inline std::string to_string(Device device) {
-  return device.type == DeviceType::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
+  if (device.type == DeviceType::cuda) return "cuda:" + std::to_string(device.index);
+  return device.type == DeviceType::cpu ? "cpu" : "shapes";
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/error.h"
+#include "core/shapes_backend.h"
 
 namespace tandem {
 
@@ -93,6 +94,7 @@ double Tensor::item() const {
 Tensor Tensor::to(Device target) const {
   require_defined("to");
   if (device() == target) return *this;
+  ensure(device() != kShapes, "tensor", "{} has a shape and no elements to read", to_string(*this));
   Tensor result = empty(shape_, {dtype_, target});
   // Device backends know how to copy from and to host memory; the host one does not know devices.
   const Device mover = target.type == DeviceType::cpu ? device() : target;

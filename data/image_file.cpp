@@ -1,6 +1,6 @@
 #include "data/image_file.h"
 
-#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/error.h"
@@ -9,29 +9,51 @@
 
 namespace tandem::datasets {
 
-Tensor make_image(std::int64_t height, std::int64_t width, int channels, std::size_t file_bytes,
-                  const std::string& name) {
-  require(height > 0 && width > 0, name, "has {}x{} pixels", height, width);
-  require(height <= kMaxPixels / width, name, "has {}x{} pixels, the limit is {} in all", height, width,
-          kMaxPixels);
-  require(height * width / kMaxPixelsPerByte <= static_cast<std::int64_t>(file_bytes), name,
-          "claims {}x{} pixels in {} bytes, which is not plausible", height, width, file_bytes);
-  return Tensor::empty({height, width, channels}, {.dtype = DType::u8, .kind = MemoryKind::data});
+namespace {
+
+void require_memory(const ImageSource& source, std::size_t bytes, const std::string& what) {
+  constexpr double kMiB = 1 << 20;
+  require(
+      bytes <= source.memory, source.name,
+      "has {}: decoding takes {:.0f} MiB, data.max_image_mib allows {:.0f}; scale it down, or allow more, "
+      "which every worker may take at once",
+      what, std::ceil(static_cast<double>(bytes) / kMiB), static_cast<double>(source.memory) / kMiB);
 }
 
-Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels) {
+}  // namespace
+
+Tensor make_image(const ImageSource& source, const Shape& extents, std::size_t besides) {
+  const Index height = extents[0], width = extents[1];
+  const std::size_t file_bytes = source.bytes.size();
+  require(height > 0 && width > 0, source.name, "has {}x{} pixels", height, width);
+  require(height <= kMaxPixels / width, source.name, "has {}x{} pixels, the limit is {} in all", height,
+          width, kMaxPixels);
+  require(height * width / kMaxPixelsPerByte <= static_cast<std::int64_t>(file_bytes), source.name,
+          "claims {}x{} pixels in {} bytes, which is not plausible", height, width, file_bytes);
+  require_memory(source, file_bytes + besides + static_cast<std::size_t>(extents.numel()),
+                 fmt::format("{}x{} pixels", height, width));
+  return Tensor::empty(extents, {.dtype = DType::u8, .kind = MemoryKind::data});
+}
+
+Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels,
+                    std::size_t memory) {
   ensure(channels == 1 || channels == 3, name, "images of {} channels", channels);
+  const ImageSource source{bytes, name, memory};
   const auto starts_with = [&](std::string_view signature) {
     return bytes.size() >= signature.size() &&
            std::memcmp(bytes.data(), signature.data(), signature.size()) == 0;
   };
-  if (starts_with("\xff\xd8\xff")) return decode_jpeg(bytes, name, channels);
-  if (starts_with("\x89PNG\r\n\x1a\n")) return decode_png(bytes, name, channels);
+  if (starts_with("\xff\xd8\xff")) return decode_jpeg(source, channels);
+  if (starts_with("\x89PNG\r\n\x1a\n")) return decode_png(source, channels);
   throw UserError(name, "is neither a JPEG nor a PNG file");
 }
 
-Tensor read_image(const std::filesystem::path& path, int channels) {
-  return decode_image(read_file(path, kMaxImageFileBytes), path.string(), channels);
+Tensor read_image(const std::filesystem::path& path, int channels, std::size_t memory) {
+  const std::string name = path.string();
+  std::error_code unreadable;  // reading it says why
+  const std::uintmax_t size = std::filesystem::file_size(path, unreadable);
+  if (!unreadable) require_memory({{}, name, memory}, size, fmt::format("{} bytes", size));
+  return decode_image(read_file(path, kMaxImageFileBytes), name, channels, memory);
 }
 
 bool is_image_file(const std::filesystem::path& path) {

@@ -13,10 +13,15 @@
 
 namespace tandem::datasets {
 
+// Memory that decoding one image may take where nobody says otherwise: 89 million pixels in colour.
+inline constexpr std::size_t kImageMemory = std::size_t{256} << 20;
+
 // `channels` is 3 (grey images are repeated) or 1 (colours become their luma). Throws UserError naming `name`
-// when the bytes are neither JPEG nor PNG, are truncated or damaged, or exceed the limits of data/limits.h.
-Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels = 3);
-Tensor read_image(const std::filesystem::path& path, int channels = 3);
+// when the bytes are neither JPEG nor PNG, are truncated or damaged, exceed the limits of data/limits.h, or
+// would take more than `memory` bytes to decode, the file's own included.
+Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels = 3,
+                    std::size_t memory = kImageMemory);
+Tensor read_image(const std::filesystem::path& path, int channels = 3, std::size_t memory = kImageMemory);
 
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
@@ -26,13 +31,19 @@ inline unsigned char luma(unsigned r, unsigned g, unsigned b) {
   return static_cast<unsigned char>((19595 * r + 38470 * g + 7471 * b + 32768) >> 16);
 }
 
-// One format each; `bytes` start with its signature.
-Tensor decode_jpeg(std::span<const std::byte> bytes, const std::string& name, int channels);
-Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int channels);
+// A file to decode.
+struct ImageSource {
+  std::span<const std::byte> bytes;
+  const std::string& name;
+  std::size_t memory;
+};
 
-// An uninitialised image; throws UserError when a side is 0 or the limits of pixels, or of pixels a byte, are
-// exceeded.
-Tensor make_image(std::int64_t height, std::int64_t width, int channels, std::size_t file_bytes,
-                  const std::string& name);
+// One format each; the bytes start with its signature.
+Tensor decode_jpeg(const ImageSource& source, int channels);
+Tensor decode_png(const ImageSource& source, int channels);
+
+// An uninitialised image; `besides` is what the decoder takes beside it and the file. Throws UserError when a
+// side is 0, or when the limits of pixels, of pixels a byte, or of memory are exceeded.
+Tensor make_image(const ImageSource& source, const Shape& extents, std::size_t besides = 0);
 
 }  // namespace tandem::datasets

@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
-#include "data/image_file.h"
 #include "data/limits.h"
 #include "files/input.h"
 
@@ -46,8 +45,8 @@ void add_images(const fs::path& folder, bool check_files, std::vector<fs::path>&
 }  // namespace
 
 ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
-                         bool check_files)
-    : channels_(channels) {
+                         bool check_files, std::size_t memory)
+    : channels_(channels), memory_(memory) {
   const std::vector<std::string> found = subfolders(root);
   if (class_names.empty()) class_names = found;
   for (const std::string& name : found) {
@@ -73,7 +72,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
 
 Sample ImageFolder::get(Index index) const {
   const auto at = static_cast<std::size_t>(index);
-  return {read_image(files_[at], channels_), labels_[at]};
+  return {read_image(files_[at], channels_, memory_), labels_[at]};
 }
 
 }  // namespace tandem::datasets

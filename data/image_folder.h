@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/image_file.h"
 
 namespace tandem::datasets {
 
@@ -15,9 +16,9 @@ class ImageFolder final : public Dataset {
   // `class_names` fixes the classes (of a test split: those of the training split); empty takes the
   // subfolders'. Throws UserError when there is no class, a class without images, or a subfolder that is not
   // a class; and, where `check_files` says so, when something is called as an image is and no regular file:
-  // otherwise that is an error when it is read.
+  // otherwise that is an error when it is read. Decoding an image may take `memory` bytes.
   ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {},
-              bool check_files = true);
+              bool check_files = true, std::size_t memory = kImageMemory);
 
   Index size() const override { return static_cast<Index>(files_.size()); }
   Sample get(Index index) const override;
@@ -28,6 +29,7 @@ class ImageFolder final : public Dataset {
 
  private:
   int channels_;
+  std::size_t memory_;
   std::vector<std::filesystem::path> files_;
   std::vector<std::int64_t> labels_;
 };

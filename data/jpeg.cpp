@@ -124,13 +124,25 @@ void rgb_to_grey(const unsigned char* from, unsigned char* to, unsigned pixels, 
   for (unsigned x = 0; x < pixels; ++x, from += 3) to[x] = luma(from[0], from[1], from[2]);
 }
 
+// What libjpeg keeps of a file of several scans: the coefficients of the whole image.
+std::size_t coefficient_bytes(jpeg_decompress_struct& info) {
+  if (!jpeg_has_multiple_scans(&info)) return 0;
+  std::size_t blocks = 0;
+  for (int c = 0; c < info.num_components; ++c)
+    blocks += std::size_t{info.comp_info[c].width_in_blocks} * info.comp_info[c].height_in_blocks;
+  return blocks * sizeof(JBLOCK);
+}
+
 }  // namespace
 
-Tensor decode_jpeg(std::span<const std::byte> bytes, const std::string& name, int channels) {
+Tensor decode_jpeg(const ImageSource& source, int channels) {
+  const std::string& name = source.name;
   Decoder decoder;
-  require(read_header(decoder, bytes, channels), name, "cannot be decoded as JPEG: {}", decoder.message);
-  const jpeg_decompress_struct& info = decoder.info;
-  const Tensor image = make_image(info.output_height, info.output_width, channels, bytes.size(), name);
+  require(read_header(decoder, source.bytes, channels), name, "cannot be decoded as JPEG: {}",
+          decoder.message);
+  jpeg_decompress_struct& info = decoder.info;
+  const Tensor image =
+      make_image(source, {info.output_height, info.output_width, channels}, coefficient_bytes(info));
   const bool cmyk = info.out_color_space == JCS_CMYK;
   const auto convert = cmyk ? (channels == 3 ? cmyk_to_rgb : cmyk_to_grey)
                        : channels == 1 && info.out_color_space == JCS_RGB ? rgb_to_grey

@@ -63,36 +63,60 @@ bool read_header(Decoder& decoder, int channels) {
   return true;
 }
 
-bool read_rows(Decoder& decoder, png_bytepp rows) {
+// What becomes of a row as libpng gives it: transparency is laid over white, colours may become their luma.
+struct RowConversion {
+  std::int64_t width;
+  int colours;  // stored: 3 or 1, and alpha where there is one
+  bool has_alpha;
+  int channels;  // wanted
+
+  bool any() const { return has_alpha || colours != channels; }
+  // `to` may be `from`.
+  void operator()(const unsigned char* from, unsigned char* to) const {
+    for (std::int64_t x = 0; x < width; ++x, from += colours + (has_alpha ? 1 : 0), to += channels) {
+      unsigned char pixel[3];
+      for (int c = 0; c < colours; ++c) pixel[c] = has_alpha ? over_white(from[c], from[colours]) : from[c];
+      if (colours == channels) {
+        std::copy_n(pixel, channels, to);
+      } else {
+        *to = luma(pixel[0], pixel[1], pixel[2]);
+      }
+    }
+  }
+
+ private:
+  static unsigned char over_white(unsigned colour, unsigned alpha) {
+    return static_cast<unsigned char>((colour * alpha + 255 * (255 - alpha) + 127) / 255);
+  }
+};
+
+// Row by row; `line` holds one where it is to be converted.
+bool read_rows(Decoder& decoder, const RowConversion& convert, unsigned char* pixels, unsigned char* line) {
+  if (setjmp(png_jmpbuf(decoder.png))) return false;
+  const png_uint_32 height = png_get_image_height(decoder.png, decoder.info);
+  for (png_uint_32 y = 0; y < height; ++y) {
+    unsigned char* const row = pixels + y * convert.width * convert.channels;
+    png_read_row(decoder.png, convert.any() ? line : row, nullptr);
+    if (convert.any()) convert(line, row);
+  }
+  png_read_end(decoder.png, nullptr);
+  return true;
+}
+
+bool read_interlaced(Decoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   png_read_image(decoder.png, rows);
   png_read_end(decoder.png, nullptr);
   return true;
 }
 
-// `from` has `channels` colours and alpha.
-void lay_over_white(const unsigned char* from, std::int64_t pixels, int channels, unsigned char* to) {
-  for (std::int64_t i = 0; i < pixels; ++i, from += channels + 1, to += channels) {
-    const unsigned alpha = from[channels];
-    for (int c = 0; c < channels; ++c)
-      to[c] = static_cast<unsigned char>((from[c] * alpha + 255 * (255 - alpha) + 127) / 255);
-  }
-}
-
-Tensor to_grey(const Tensor& image, std::size_t file_bytes, const std::string& name) {
-  const Tensor grey = make_image(image.shape()[0], image.shape()[1], 1, file_bytes, name);
-  const std::uint8_t* from = image.data<std::uint8_t>();
-  std::uint8_t* to = grey.data<std::uint8_t>();
-  for (Index i = 0; i < grey.numel(); ++i, from += 3) to[i] = luma(from[0], from[1], from[2]);
-  return grey;
-}
-
 }  // namespace
 
-Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int channels) {
+Tensor decode_png(const ImageSource& source, int channels) {
+  const std::string& name = source.name;
   Decoder decoder;
-  decoder.next = bytes.data();
-  decoder.left = bytes.size();
+  decoder.next = source.bytes.data();
+  decoder.left = source.bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
   if (decoder.png) decoder.info = png_create_info_struct(decoder.png);
   if (!decoder.info) throw VendorError("libpng", "gave no reader");
@@ -102,21 +126,29 @@ Tensor decode_png(std::span<const std::byte> bytes, const std::string& name, int
   const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
   const int stored = png_get_channels(decoder.png, decoder.info);
   const bool has_alpha = stored == 2 || stored == 4;
-  const int colours = has_alpha ? stored - 1 : stored;
-  ensure(colours == 3 || (colours == 1 && channels == 1), name, "PNG of {} channels after expansion", stored);
-  const Tensor raw = make_image(height, width, stored, bytes.size(), name);
+  const RowConversion convert{width, has_alpha ? stored - 1 : stored, has_alpha, channels};
+  ensure(convert.colours == 3 || (convert.colours == 1 && channels == 1), name,
+         "PNG of {} channels after expansion", stored);
   const auto stride = static_cast<std::size_t>(width * stored);
   ensure(png_get_rowbytes(decoder.png, decoder.info) == stride, name, "PNG rows of unexpected length");
-  std::vector<png_bytep> rows(static_cast<std::size_t>(height));
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = raw.data<std::uint8_t>() + y * stride;
-  require(read_rows(decoder, rows.data()), name, "cannot be decoded as PNG: {}", decoder.message);
 
-  Tensor image = raw;
-  if (has_alpha) {
-    image = make_image(height, width, colours, bytes.size(), name);
-    lay_over_white(raw.data<std::uint8_t>(), height * width, colours, image.data<std::uint8_t>());
+  // The passes of an interlaced image fill rows bit by bit: it is converted, within its memory, when whole.
+  const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
+  const Tensor image = make_image(source, {height, width, interlaced ? stored : channels});
+  std::uint8_t* const pixels = image.data<std::uint8_t>();
+  if (!interlaced) {
+    std::vector<unsigned char> line(convert.any() ? stride : 0);
+    require(read_rows(decoder, convert, pixels, line.data()), name, "cannot be decoded as PNG: {}",
+            decoder.message);
+    return image;
   }
-  return colours == channels ? image : to_grey(image, bytes.size(), name);
+  std::vector<png_bytep> rows(static_cast<std::size_t>(height));
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels + y * stride;
+  require(read_interlaced(decoder, rows.data()), name, "cannot be decoded as PNG: {}", decoder.message);
+  if (!convert.any()) return image;
+  for (std::int64_t y = 0; y < height; ++y)
+    convert(rows[static_cast<std::size_t>(y)], pixels + y * width * channels);
+  return Tensor::over(image.storage(), image.offset(), {height, width, channels}, DType::u8);
 }
 
 }  // namespace tandem::datasets

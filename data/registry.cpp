@@ -119,7 +119,8 @@ Splits open_image_folder(const DataOptions& options) {
   const bool check = !options.skip_bad_samples;  // else they are skipped, and counted, as they are read
   const fs::path train = first_folder(options.path, {"train"});
   if (train.empty()) {
-    const auto all = std::make_shared<ImageFolder>(options.path, channels, std::vector<std::string>{}, check);
+    const auto all = std::make_shared<ImageFolder>(options.path, channels, std::vector<std::string>{}, check,
+                                                   options.image_memory);
     const SplitPair pair = split_by_class(all, all->labels(), options.test_fraction, options.split_seed);
     splits.train = guarded(pair.first, options);
     splits.test = guarded(pair.second, options);
@@ -129,9 +130,11 @@ Splits open_image_folder(const DataOptions& options) {
   const fs::path validation = first_folder(options.path, {"val", "valid", "validation"});
   require(!test.empty() || !validation.empty(), options.path.string(),
           "has train/, but neither test/ nor val/");
-  const auto train_set = std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, check);
+  const auto train_set =
+      std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, check, options.image_memory);
   const auto held_out = [&](const fs::path& folder) {
-    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check),
+    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check,
+                                                 options.image_memory),
                    options);
   };
   splits.train = guarded(train_set, options);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/image_file.h"
 #include "data/transforms/pipeline.h"
 
 namespace tandem::datasets {
@@ -30,6 +31,7 @@ struct DataOptions {
   double noise = 0.15;           // synthetic
   // idx: files with other names, relative to `path`; all four or none.
   std::filesystem::path train_images{}, train_labels{}, test_images{}, test_labels{};
+  std::size_t image_memory = kImageMemory;  // bytes that decoding one image may take; image_folder
   // image_folder: take the next image for one that cannot be read, until there are more than max_bad_samples.
   bool skip_bad_samples = false;
   Index max_bad_samples = 100;

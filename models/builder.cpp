@@ -9,6 +9,7 @@
 #include "core/printable.h"
 #include "core/tensor.h"
 #include "models/layer_types.h"
+#include "nn/device.h"
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
@@ -332,8 +333,8 @@ Built build_layers(const json& object, const Tensor& input, const std::string& p
   return {chain ? ModulePtr(sequence) : ModulePtr(graph), result};
 }
 
-Tensor empty_batch(const Shape& sample, DType dtype) {
-  return Tensor::empty(sample.inserted(0, 0), {.dtype = dtype});
+Tensor empty_batch(const Shape& sample, DType dtype, Device device) {
+  return Tensor::empty(sample.inserted(0, 0), {.dtype = dtype, .device = device});
 }
 
 // "input_shape" where it is given, which must agree with the data.
@@ -360,7 +361,9 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const OptionMap options = options_of(model, {"name", "input_shape", "layers", "output"}, infos, path);
   try {
     Built built{create(name, options, data, path), {}};
-    if (data.sample.rank() > 0) built.result = dry_run(*built.module, {empty_batch(data.sample, data.dtype)});
+    if (data.sample.rank() > 0)
+      built.result =
+          dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())});
     return built;
   } catch (const OptionError&) {
     throw;
@@ -378,7 +381,7 @@ Built build_listed(const json& model, const DataInfo& data, const std::string& p
   }
   if (data.sample.rank() == 0)
     fail(path + ".input_shape", "the extents of one sample are needed, such as [28, 28, 1]");
-  return build_layers(model, empty_batch(data.sample, data.dtype), path, 0);
+  return build_layers(model, empty_batch(data.sample, data.dtype, nn::BuildDevice::current()), path, 0);
 }
 
 }  // namespace
@@ -399,7 +402,7 @@ nn::ModulePtr build(const json& model, const DataInfo& known_data, const std::st
 }
 
 Shape output_shape(nn::Module& model, const Shape& sample, DType dtype) {
-  return dry_run(model, {empty_batch(sample, dtype)}).shape().without(0);
+  return dry_run(model, {empty_batch(sample, dtype, nn::device_of(model))}).shape().without(0);
 }
 
 }  // namespace tandem::models

@@ -11,6 +11,8 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/shapes_backend.h"
+#include "nn/device.h"
 
 namespace tandem::models {
 
@@ -151,9 +153,9 @@ std::vector<LayerSummary> list_layers(nn::Module& model) {
   return layers;
 }
 
-std::int64_t live_activations() {
-  return static_cast<std::int64_t>(
-      host_allocator().figures().live_by_kind[static_cast<int>(MemoryKind::activations)]);
+std::int64_t live_activations(Device device) {
+  const MemoryFigures figures = backend_for(device).allocator().figures();
+  return static_cast<std::int64_t>(figures.live_by_kind[static_cast<int>(MemoryKind::activations)]);
 }
 
 // Puts statistics and counters back as they were.
@@ -182,6 +184,19 @@ class StatisticsGuard {
   std::vector<std::int64_t> counts_;
 };
 
+// Of a pass that has run before: descriptors are made and filters packed.
+std::vector<OpTime> time_ops(nn::Module& model, const Tensor& x) {
+  constexpr int kPasses = 5;
+  Timer timer(model);
+  const ObserverScope ops(timer);
+  const nn::ModuleObserverScope modules(timer);
+  for (int i = 0; i < kPasses; ++i) {
+    timer.start_pass();
+    model(x);
+  }
+  return std::move(timer.times);
+}
+
 }  // namespace
 
 ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Index batch) {
@@ -194,25 +209,17 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
   {
     const StatisticsGuard guard(model);
     const RandomScope random(0, 0, 0);
-    const Tensor x =
-        Tensor::zeros(sample.inserted(0, batch), {.dtype = dtype, .device = {}, .kind = MemoryKind::data});
+    const Device device = nn::device_of(model);
+    const Tensor x = Tensor::zeros(sample.inserted(0, batch),
+                                   {.dtype = dtype, .device = device, .kind = MemoryKind::data});
     {
       const ObserverScope ops(counter);
       const nn::ModuleObserverScope modules(counter);
-      const std::int64_t before = live_activations();
+      const std::int64_t before = live_activations(device);
       const Tensor y = model(x);
-      summary.saved_bytes = (live_activations() - before) / batch;
+      summary.saved_bytes = (live_activations(device) - before) / batch;
     }
-    // Descriptors are made and filters packed by now.
-    constexpr int kPasses = 5;
-    Timer timer(model);
-    const ObserverScope ops(timer);
-    const nn::ModuleObserverScope modules(timer);
-    for (int i = 0; i < kPasses; ++i) {
-      timer.start_pass();
-      model(x);
-    }
-    summary.times = std::move(timer.times);
+    if (device != kShapes) summary.times = time_ops(model, x);
   }
   for (LayerSummary& layer : summary.layers) {
     layer.flop /= batch;

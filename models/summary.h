@@ -44,13 +44,14 @@ struct ModelSummary {
   std::int64_t saved_bytes = 0;     // per sample: kept from forward for backward, measured
   // What ops read and wrote in forward, per sample, in f32; weights count once a batch, so they are apart.
   std::int64_t traffic_bytes = 0;
-  std::vector<OpTime> times;
+  std::vector<OpTime> times;  // none of a model on kShapes
 };
 
 // Multiply-adds of one op's forward, the ops that form gradients included; 0 for ops that are no products.
 std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-// Runs training forwards on zeros of `batch` samples and takes back what it did to the statistics. Throws
+// Runs training forwards on zeros of `batch` samples, on the model's device, and takes back what it did to
+// the statistics. A model on kShapes (core/shapes_backend.h) gives everything but the times, at once. Throws
 // UserError where the model does not fit the samples.
 ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2);
 

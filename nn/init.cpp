@@ -11,6 +11,8 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/shapes_backend.h"
+#include "nn/device.h"
 
 namespace tandem::nn {
 
@@ -81,6 +83,7 @@ void truncated_normal(const Tensor& weight, double mean, double stddev, double l
           "[{}, {}] holds none of a normal distribution of mean {} and deviation {}", low, high, mean,
           stddev);
   const RandomKey key = next_random_key(RandomPurpose::initialisation);
+  if (weight.device() == kShapes) return;
   std::vector<double> values(static_cast<std::size_t>(weight.numel()));
   std::array<std::uint32_t, 4> words{};
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -120,7 +123,7 @@ void orthogonal(const Tensor& weight, double gain) {
           to_string(weight.shape()));
   const Index rows = weight.size(0);
   const Index columns = rows == 0 ? 0 : weight.numel() / rows;
-  if (weight.numel() == 0) return;
+  if (weight.numel() == 0 || weight.device() == kShapes) return;
   const Index tall = std::max(rows, columns);
   const Index thin = std::min(rows, columns);
 
@@ -185,7 +188,8 @@ void initialise(const Tensor& weight, WeightInit choice) {
 }
 
 Tensor parameter_memory(const Shape& shape) {
-  return Tensor::empty(shape, {.dtype = DType::f32, .device = {}, .kind = MemoryKind::masters});
+  return Tensor::empty(shape,
+                       {.dtype = DType::f32, .device = BuildDevice::current(), .kind = MemoryKind::masters});
 }
 
 }  // namespace tandem::nn

@@ -76,7 +76,7 @@ const char* name_of(WeightInit init);
 
 void initialise(const Tensor& weight, WeightInit init);
 
-// Fresh f32 host memory for a parameter.
+// Fresh f32 memory for a parameter, on the device that modules are built on (nn/device.h).
 Tensor parameter_memory(const Shape& shape);
 
 }  // namespace tandem::nn

@@ -67,8 +67,12 @@ void MetricsFile::write(const EvalEvent& event) {
                              {"metrics", as_json(event.metrics)}}));
 }
 
+std::string checkpoint_line(std::int64_t step, const std::string& path) {
+  return json_text(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}});
+}
+
 void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
-  record_.add(json_text(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}}));
+  record_.add(checkpoint_line(step, path));
 }
 
 void MetricsFile::write(const OverflowEvent& event) {

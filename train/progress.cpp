@@ -105,8 +105,7 @@ void Progress::clear() {
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print(out_, "{}\n", printable(text));
-  std::fflush(out_);
+  put(printable(text) + "\n");
 }
 
 void Progress::finish() { clear(); }

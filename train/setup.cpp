@@ -19,6 +19,7 @@
 #include "optim/registry.h"
 #include "train/checkpoints.h"
 #include "train/config/precision.h"
+#include "train/output.h"
 #include "train/run_directory.h"
 #include "train/weights.h"
 
@@ -72,7 +73,11 @@ DataDescription data_description(const Json& json) {
 
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
-  if (config.threads) cpu::set_threads(static_cast<int>(*config.threads));
+  if (!config.threads) return;
+  cpu::set_threads(static_cast<int>(*config.threads));
+  if (cpu::bound_threads())
+    train::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
+                  *config.threads, cpu::threads());
 }
 
 Device device_of(const config::Config& config) {
@@ -115,12 +120,13 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
   options.test_labels = data.test_labels.value_or("");
   options.skip_bad_samples = data.skip_bad_samples;
   options.max_bad_samples = data.max_bad_samples;
+  options.image_memory = static_cast<std::size_t>(data.max_image_mib) << 20;
   options.report = std::move(report);
   return datasets::open_dataset(options);
 }
 
 DataDescription describe_data(const datasets::Splits& splits) {
-  return {splits.train->info(), splits.image_size};
+  return {splits.train->info(), splits.image_size, splits.train->size()};
 }
 
 DataDescription describe_data(const config::Config& config) {
@@ -131,6 +137,7 @@ DataDescription describe_data(const config::Config& config) {
   description.info.name = data.name;
   description.info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
   description.info.classes = data.classes > 0 ? data.classes : 10;
+  description.training_samples = data.train_size;
   return description;
 }
 
@@ -178,13 +185,18 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   const LoadReport report =
       load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
-  if (!from.freeze) return notes;
-  const int frozen = model.freeze(compile_pattern(*from.freeze));
-  require(frozen > 0, "",
-          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`",
-          *from.freeze);
-  notes.push_back(fmt::format("{} parameters frozen", frozen));
+  if (const int frozen = freeze_parameters(config, model); frozen > 0)
+    notes.push_back(fmt::format("{} parameters frozen", frozen));
   return notes;
+}
+
+int freeze_parameters(const config::Config& config, nn::Module& model) {
+  if (!config.init_from || !config.init_from->freeze) return 0;
+  const std::string& names = *config.init_from->freeze;
+  const int frozen = model.freeze(compile_pattern(names));
+  require(frozen > 0, "",
+          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`", names);
+  return frozen;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {

@@ -20,12 +20,13 @@ namespace tandem::train {
 // What a run knows of its data once the files are gone; kept in the metadata of saved weights.
 struct DataDescription {
   datasets::DatasetInfo info;
-  Index image_size = 0;  // side that images of varying size are brought to; 0: they have one size
+  Index image_size = 0;        // side that images of varying size are brought to; 0: they have one size
+  Index training_samples = 0;  // 0: not known; not kept
 };
 config::Json to_json(const DataDescription& description);
 DataDescription data_description(const config::Json& json);
 
-// Sets the threads of the process and refuses what this build cannot do. Throws UserError.
+// Sets the threads: at most the CPUs the process may use, saying so where more are asked for.
 void prepare_machine(const config::Loaded& loaded);
 
 // Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is
@@ -48,6 +49,8 @@ std::vector<datasets::TransformSpec> augmentations(const config::Config& config)
 // configuration.
 nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample);
 
+// Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
+int freeze_parameters(const config::Config& config, nn::Module& model);
 // Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line.
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
 

@@ -18,6 +18,7 @@
 #include "train/environment.h"
 #include "train/evaluate.h"
 #include "train/files.h"
+#include "train/footprint.h"
 #include "train/json_text.h"
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
@@ -45,6 +46,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   splits_ = open_data(config_);
   data_ = describe_data(splits_);
   const Shape sample = datasets::training_pipeline(splits_, transforms()).output_shape();
+  if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
   model_ = make_model(loaded_, data_, sample);
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);

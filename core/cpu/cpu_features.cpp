@@ -4,12 +4,15 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
+#include "core/cgroup.h"
 #include "core/error.h"
 
 #if defined(__x86_64__)
@@ -237,11 +240,24 @@ int available_cpus() {
   return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+int usable_cpus() {
+  const int available = available_cpus();
+  const double granted = std::ceil(cgroup_limits().cpus.value_or(available));
+  return std::max(1, granted < available ? static_cast<int>(granted) : available);
+}
+
 int threads() { return omp_get_max_threads(); }
 
 void set_threads(int count) {
   require(count >= 1 && count <= 1024, "threads", "the thread count must lie in [1, 1024], got {}", count);
   omp_set_num_threads(count);
+}
+
+bool bound_threads() {
+  const int usable = usable_cpus();
+  if (threads() <= usable) return false;
+  omp_set_num_threads(usable);
+  return true;
 }
 
 bool flushes_denormals() {

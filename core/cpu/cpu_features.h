@@ -49,9 +49,15 @@ const std::string& cpu_model();
 // Logical CPUs this process may run on.
 int available_cpus();
 
+// Those it may keep busy: available_cpus(), or the CPU time its container grants, rounded up.
+int usable_cpus();
+
 // Threads of the one OpenMP team. `set_threads` throws UserError unless 1 <= count <= 1024.
 int threads();
 void set_threads(int count);
+// Lowers the team to usable_cpus(): more threads than that wait for each other, and very many end the
+// process. Returns whether there were more.
+bool bound_threads();
 
 // Whether the calling thread treats subnormal numbers as zero. Tandem leaves this off: FP16 and FP32
 // subnormals count.

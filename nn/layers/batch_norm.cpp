@@ -1,6 +1,7 @@
 #include "nn/layers/batch_norm.h"
 
 #include "core/error.h"
+#include "nn/device.h"
 #include "nn/init.h"
 
 namespace tandem::nn {
@@ -8,7 +9,8 @@ namespace tandem::nn {
 namespace {
 Tensor statistic_memory(Index channels, double value) {
   require(channels > 0, "batch_norm", "channels must be positive, got {}", channels);
-  return Tensor::full({channels}, value, {.dtype = DType::f32, .device = {}, .kind = MemoryKind::weights});
+  return Tensor::full({channels}, value,
+                      {.dtype = DType::f32, .device = BuildDevice::current(), .kind = MemoryKind::weights});
 }
 
 Parameter filled(Index channels, double value) {

@@ -86,3 +86,14 @@ TEST_CASE("the thread count is checked and set", "[cpu_features]") {
   CHECK(cpu::threads() == 1);
   cpu::set_threads(before);
 }
+
+TEST_CASE("a team can be bounded by the CPUs the process may use", "[cpu_features]") {
+  const int before = cpu::threads(), usable = cpu::usable_cpus();
+  CHECK(usable >= 1);
+  CHECK(usable <= cpu::available_cpus());
+  omp_set_num_threads(100000);
+  CHECK(cpu::bound_threads());
+  CHECK(cpu::threads() == usable);
+  CHECK_FALSE(cpu::bound_threads());
+  omp_set_num_threads(before);
+}

@@ -164,6 +164,67 @@ TEST_CASE("images that cannot be decoded are refused by name", "[image]") {
   CHECK_THROWS_WITH(decode(with_png_size(png, 0x7fffffff, 0x7fffffff)), Contains("cannot be decoded"));
 }
 
+TEST_CASE("decoding an image takes no more memory than it is allowed", "[image]") {
+  constexpr std::uint32_t kSide = 512;
+  constexpr std::size_t kPixels = std::size_t{kSide} * kSide;
+  const Bytes rgba = random_bytes(kPixels * 4, 7);
+  const Bytes rgb(rgba.begin(), rgba.begin() + kPixels * 3);
+  struct Way {
+    const char* name;
+    Bytes file;
+    int channels;
+    std::size_t bytes;  // beside the file
+  };
+  const auto png = [&](int color_type, bool interlaced, const Bytes& rows) {
+    return png_bytes({.width = kSide, .height = kSide, .color_type = color_type, .interlaced = interlaced},
+                     rows);
+  };
+  const std::vector<Way> ways = {
+      {"colour", png(2, false, rgb), 3, kPixels * 3},
+      {"colour to grey", png(2, false, rgb), 1, kPixels},
+      {"transparent", png(6, false, rgba), 3, kPixels * 3},
+      {"transparent to grey", png(6, false, rgba), 1, kPixels},
+      {"transparent and interlaced", png(6, true, rgba), 3, kPixels * 4},
+      {"JPEG", jpeg_bytes({kSide, kSide, 3, 90, false}, rgb), 3, kPixels * 3},
+      // Coefficients of 16 bits: luma, and colours at half the size.
+      {"progressive JPEG", jpeg_bytes({kSide, kSide, 3, 90, true}, rgb), 3, kPixels * 3 + kPixels * 3},
+  };
+  for (const Way& way : ways) {
+    INFO(way.name);
+    const std::size_t enough = way.file.size() + way.bytes;
+    host_allocator().reset_peak();
+    const std::size_t before = host_allocator().figures().live;
+    const Tensor image = decode_image(as_bytes(way.file), "big.png", way.channels, enough);
+    CHECK(host_allocator().figures().peak - before <= way.bytes);
+    CHECK(image.shape() == Shape{kSide, kSide, way.channels});
+    CHECK_THROWS_WITH(
+        decode_image(as_bytes(way.file), "big.png", way.channels, enough - 1),
+        Contains("[big.png] has 512x512 pixels: decoding takes") && Contains("data.max_image_mib allows"));
+  }
+  // The limit nobody has changed: 13,000² pixels in colour are 484 MiB.
+  Bytes thirteen = with_png_size(ways[0].file, 13000, 13000);
+  CHECK_THROWS_WITH(decode(thirteen), Contains("has 13000x13000 pixels: decoding takes") &&
+                                          Contains("data.max_image_mib allows 256"));
+}
+
+TEST_CASE("an image file larger than an image may be is not read", "[image]") {
+  const TempFolder folder;
+  write_file(folder / "large.png", Bytes(100000, 0));
+  CHECK_THROWS_WITH(read_image(folder / "large.png", 3, 99999),
+                    Contains("large.png") && Contains("has 100000 bytes") && Contains("data.max_image_mib"));
+}
+
+TEST_CASE("the same pixels come from every way to store them", "[image]") {
+  const Bytes rgba = random_bytes(13 * 7 * 4, 9);
+  for (const int channels : {1, 3}) {
+    const Tensor plain = decode(png_bytes({.width = 13, .height = 7, .color_type = 6}, rgba), channels);
+    const Tensor interlaced =
+        decode(png_bytes({.width = 13, .height = 7, .color_type = 6, .interlaced = true}, rgba), channels);
+    CHECK(plain.shape() == Shape{7, 13, channels});
+    CHECK(values(plain) == values(interlaced));
+  }
+}
+
 TEST_CASE("a JPEG with ever more progressive scans is refused", "[image]") {
   // Repeats the last scan of a progressive file.
   const Bytes whole = jpeg_bytes({16, 16, 1, 90, true}, gradient(16, 16, 1));
@@ -266,6 +327,10 @@ TEST_CASE("bad images stop the run or are skipped up to a limit", "[image_folder
   }
   write_file(folder / "test/a/0.png", png_bytes({}, {0, 0, 0}));
   DataOptions options{.name = "image_folder", .path = folder.path()};
+  options.image_memory = 10;
+  CHECK_THROWS_WITH(open_dataset(options).train->get(0), Contains("0.png") && Contains("data.max_image_mib"));
+  CHECK_THROWS_WITH(open_dataset(options).test->get(0), Contains("0.png") && Contains("data.max_image_mib"));
+  options.image_memory = kImageMemory;
   CHECK_THROWS_WITH(open_dataset(options).train->get(1), Contains("1.png") && Contains("neither"));
   std::vector<std::string> reports;
   options.skip_bad_samples = true;

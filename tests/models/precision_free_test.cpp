@@ -14,8 +14,7 @@ TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
   REQUIRE(std::regex_search(std::string("x.dtype() == DType::bf16"), named));
   int files = 0;
   for (const char* folder : {"nn", "models", "data"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(source_path(folder))) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source_path(folder))) {
       const auto extension = entry.path().extension();
       if (extension != ".cpp" && extension != ".h") continue;
       ++files;

@@ -3,7 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/shapes_backend.h"
 #include "models/resnet.h"
+#include "nn/device.h"
 #include "nn/layers.h"
 
 namespace tandem::models {
@@ -57,6 +59,28 @@ TEST_CASE("a summary leaves the model as it was") {
   CHECK(*model->counters()[0].next == 0);
   CHECK(model->training());
   CHECK_FALSE(model->find("layer1")->training());
+}
+
+TEST_CASE("a model without elements has the summary of one with them, without times") {
+  const auto built = [](Device device) {
+    const nn::BuildDevice building(device);
+    return resnet(20, {.in_channels = 3, .width = 4});
+  };
+  const ModelSummary real = summarise(*built({}), {16, 16, 3}),
+                     shapes = summarise(*built(kShapes), {16, 16, 3});
+  REQUIRE(shapes.layers.size() == real.layers.size());
+  for (std::size_t i = 0; i < real.layers.size(); ++i) {
+    CHECK(shapes.layers[i].output == real.layers[i].output);
+    CHECK(shapes.layers[i].parameters == real.layers[i].parameters);
+    CHECK(shapes.layers[i].flop == real.layers[i].flop);
+    CHECK(shapes.layers[i].calls == real.layers[i].calls);
+  }
+  CHECK(shapes.parameter_bytes == real.parameter_bytes);
+  CHECK(shapes.statistic_bytes == real.statistic_bytes);
+  CHECK(shapes.traffic_bytes == real.traffic_bytes);
+  CHECK(shapes.saved_bytes == real.saved_bytes);
+  CHECK(shapes.times.empty());
+  CHECK_FALSE(real.times.empty());
 }
 
 TEST_CASE("ResNet-50 takes 4.1 billion multiply-adds for an image of 224×224") {

@@ -1,5 +1,5 @@
-// Where the sources and the program under test lie. Only paths.cpp is compiled with these places, so that nothing else
-// depends on where the tree stands.
+// Where the sources and the program under test lie. Only paths.cpp is compiled with these places, so that
+// nothing else depends on where the tree stands.
 #pragma once
 
 #include <string>

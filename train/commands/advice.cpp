@@ -38,19 +38,23 @@ std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
 
 }  // namespace
 
-void print_advice(const models::ModelSummary& summary, Index batch, double share) {
+void print_advice(const models::ModelSummary& summary, Index batch, std::optional<double> share) {
   constexpr std::size_t kShown = 8;
   const double intensity = models::arithmetic_intensity(summary, batch);
   train::print(
       "mixed precision  {:.1f} FLOP a byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
       intensity, 2.0 * intensity, batch);
-  train::print(
-      "                 {:.0f} % of the forward time is in products that run in 16 bits (in FP32 on this "
-      "machine): from them alone\n                 {:.1f} × faster when they are 8 × as fast, {:.1f} × with "
-      "16 ×, below {:.1f} × whatever the machine (Amdahl);\n                 what 16 bits save in bytes "
-      "comes on top\n",
-      100.0 * share, models::amdahl_bound(share, 8.0), models::amdahl_bound(share, 16.0),
-      models::amdahl_bound(share, std::numeric_limits<double>::infinity()));
+  if (share)
+    train::print(
+        "                 {:.0f} % of the forward time is in products that run in 16 bits (in FP32 on this "
+        "machine): from them alone\n                 {:.1f} × faster when they are 8 × as fast, {:.1f} × "
+        "with "
+        "16 ×, below {:.1f} × whatever the machine (Amdahl);\n                 what 16 bits save in bytes "
+        "comes on top\n",
+        100.0 * *share, models::amdahl_bound(*share, 8.0), models::amdahl_bound(*share, 16.0),
+        models::amdahl_bound(*share, std::numeric_limits<double>::infinity()));
+  else
+    train::print("                 the time of products is not known: this machine cannot hold the model\n");
   const auto lines = merged(models::shape_advice(summary));
   for (std::size_t i = 0; i < lines.size() && i < kShown; ++i)
     train::print("{}{}\n", i == 0 ? "sizes            " : "                 ", lines[i]);

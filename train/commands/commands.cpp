@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <sstream>
@@ -289,9 +290,18 @@ class Program {
   EnvironmentArguments environment_;
 };
 
+// OpenMP takes any count from its variable.
+void keep_to_usable_cpus() {
+  const int asked = cpu::threads();
+  if (cpu::bound_threads() && std::getenv("OMP_NUM_THREADS"))
+    train::remark("tandem: OMP_NUM_THREADS={}: this process may use {} CPUs, so that many threads compute\n",
+                  asked, cpu::threads());
+}
+
 int run_command(int argc, char** argv) {
   try {
     cpu::require_cpu_support();
+    keep_to_usable_cpus();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
     train::print_error(error.what());

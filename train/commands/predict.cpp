@@ -52,14 +52,15 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   return inputs;
 }
 
-std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info) {
+std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info,
+                             std::size_t image_memory) {
   require(files::kind_of(path) != files::Kind::absent, "", "{}: no such file", path);
   if (std::filesystem::path(path).extension() == ".npy") return inputs_of_array(path, info);
   require(datasets::is_image_file(path), "", "{}: not an image; expected .jpg, .jpeg, .png or .npy", path);
   require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
           "{}: the model was trained on {} of shape {}, not on images; give it .npy files", path,
           name_of(info.dtype), to_string(info.sample_shape));
-  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]))}};
+  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), image_memory)}};
 }
 
 // Brings images to what the model takes; those of another size than the training images are resized first.
@@ -134,7 +135,7 @@ int predict(const PredictArguments& arguments) {
 
   std::vector<Input> inputs;
   for (const std::string& path : arguments.inputs) {
-    auto more = inputs_of(path, data.info);
+    auto more = inputs_of(path, data.info, static_cast<std::size_t>(loaded.config.data.max_image_mib) << 20);
     inputs.insert(inputs.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   const NoGrad no_grad;

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include "core/memory_limit.h"
+#include "core/shapes_backend.h"
 #include "models/advice.h"
+#include "nn/device.h"
 #include "train/commands/advice.h"
 #include "train/commands/commands.h"
+#include "train/footprint.h"
 #include "train/output.h"
 #include "train/progress.h"
 #include "train/setup.h"
@@ -13,6 +17,8 @@
 namespace tandem::commands {
 
 namespace {
+
+constexpr Index kTimedBatch = 16;
 
 void print_layers(const models::ModelSummary& summary) {
   std::size_t names = 5, kinds = 5, shapes = 6;
@@ -42,31 +48,30 @@ int summary(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   const train::DataDescription data = train::describe_data(loaded.config);
-  const auto pipeline =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
-  const auto model = train::make_model(loaded, data, pipeline.output_shape());
-  const models::ModelSummary summary = models::summarise(*model, pipeline.output_shape(), DType::f32,
-                                                         std::min<Index>(loaded.config.data.batch_size, 16));
+  const Shape sample =
+      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config))
+          .output_shape();
+  const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
+  const auto summarised = [&](Device device) {
+    const nn::BuildDevice building(device);
+    return models::summarise(*train::make_model(loaded, data, sample), sample, DType::f32, timed);
+  };
+  const models::ModelSummary summary = summarised(kShapes);
+  const train::Footprint footprint = train::footprint_of(loaded, data);
   print_layers(summary);
 
-  const auto optimizer = train::make_optimizer(loaded.config, *model);
-  std::int64_t moments = 0;
-  for (const auto& moment : optimizer->moments()) moments += moment.name.empty() ? 0 : 1;
-  const auto batch = static_cast<double>(loaded.config.data.batch_size);
-  const auto bytes = [](double count) { return train::bytes_text(count); };
-  train::print("\nparameters       {} ({} trained)\n", summary.parameters, summary.trainable);
+  const auto bytes = [](std::int64_t count) { return train::bytes_text(static_cast<double>(count)); };
+  train::print("\nparameters       {} ({} trained)\n", summary.parameters, footprint.trainable);
   train::print("FLOP a sample    {} forward, about {} for a training step\n",
                train::count_text(static_cast<double>(summary.flop)),
                train::count_text(3.0 * static_cast<double>(summary.flop)));
-  train::print("memory           weights {}, statistics {}, gradients {}, optimizer {}\n",
-               bytes(static_cast<double>(summary.parameter_bytes)),
-               bytes(static_cast<double>(summary.statistic_bytes)),
-               bytes(static_cast<double>(summary.gradient_bytes)),
-               bytes(static_cast<double>(moments * summary.gradient_bytes)));
+  train::print("memory           {}\n", train::to_string(footprint));
   train::print("                 saved for backward {} a sample, {} a batch of {}\n",
-               bytes(static_cast<double>(summary.saved_bytes)),
-               bytes(batch * static_cast<double>(summary.saved_bytes)), loaded.config.data.batch_size);
-  print_advice(summary, loaded.config.data.batch_size, models::product_share(summary));
+               bytes(summary.saved_bytes), bytes(batch * summary.saved_bytes), batch);
+  // Times need the weights, and a forward pass.
+  const std::int64_t needed = summary.parameter_bytes + timed * summary.saved_bytes;
+  const bool fits = static_cast<std::size_t>(needed) <= host_memory_limit();
+  print_advice(summary, batch, fits ? std::optional(models::product_share(summarised({}))) : std::nullopt);
   return 0;
 }
 

@@ -1,9 +1,18 @@
+#include "core/device_library.h"
 #include "train/commands/commands.h"
 #include "train/config/load.h"
+#include "train/footprint.h"
 #include "train/output.h"
-#include "train/setup.h"
 
 namespace tandem::commands {
+
+namespace {
+
+bool computes_on_cpu(const config::Config& config) {
+  return config.device == "cpu" || (config.device == "auto" && cuda_devices().count == 0);
+}
+
+}  // namespace
 
 int validate(const ConfigArguments& arguments) {
   const auto problems = config::problems_of(arguments.config, arguments.overrides);
@@ -19,10 +28,10 @@ int validate(const ConfigArguments& arguments) {
     train::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;
   }
-  const auto pipeline =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
-  train::make_plan(loaded, *train::make_model(loaded, data, pipeline.output_shape()));
-  train::print("{}: valid\n", arguments.config);
+  const train::Footprint footprint = train::footprint_of(loaded, data);
+  if (computes_on_cpu(loaded.config)) train::require_memory(loaded, footprint);
+  train::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
+               footprint.trainable, train::to_string(footprint));
   return 0;
 }
 

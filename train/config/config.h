@@ -35,6 +35,7 @@ struct DataConfig {
   std::optional<std::string> train_images, train_labels, test_images, test_labels;
   bool skip_bad_samples = false;
   std::int64_t max_bad_samples = 100;
+  std::int64_t max_image_mib = 256;
   static const Schema& schema();
 };
 

@@ -130,6 +130,10 @@ const Schema& DataConfig::schema() {
                only({"idx"}, {}))
           .key("test_labels", &DataConfig::test_labels, "file with a name of its own, below data.path",
                only({"idx"}, {}))
+          .key("max_image_mib", &DataConfig::max_image_mib,
+               "memory in MiB that decoding an image file may take, in every worker at once; a larger one is "
+               "refused",
+               {.min = 1, .max = 1048576})
           .key("skip_bad_samples", &DataConfig::skip_bad_samples,
                "take the next image for one that cannot be read, and log it", only({"image_folder"}, {}))
           .key("max_bad_samples", &DataConfig::max_bad_samples, "stop when there are more",

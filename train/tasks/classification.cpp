@@ -108,6 +108,7 @@ double Classification::weight_of(std::int64_t label) const {
 Tensor Classification::loss(const Tensor& output, const datasets::Batch& batch) const {
   require(output.rank() == 2 && output.size(1) == classes_, "model",
           "a classifier gives [batch, {}] scores, this one gives {}", classes_, to_string(output.shape()));
+  if (class_weights_.defined()) class_weights_ = class_weights_.to(output.device());
   const Tensor& soft = batch.soft_targets;
   if (config_.name == "cross_entropy")
     return cross_entropy(

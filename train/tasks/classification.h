@@ -22,7 +22,7 @@ class Classification final : public Task {
  private:
   config::LossConfig config_;
   Index classes_;
-  Tensor class_weights_;  // [classes] or absent
+  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
 };
 
 }  // namespace tandem::train

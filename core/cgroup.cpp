@@ -1,0 +1,84 @@
+#include "core/cgroup.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+template <class T>
+void lower(std::optional<T>& limit, T value) {
+  limit = limit ? std::min(*limit, value) : value;
+}
+
+// The group at `path` of a hierarchy and those around it, as far as they can be seen from here.
+std::vector<fs::path> groups_of(const fs::path& hierarchy, const std::string& path) {
+  std::vector<fs::path> groups{hierarchy};
+  for (const fs::path& part : fs::path(path).relative_path()) groups.push_back(groups.back() / part);
+  return groups;
+}
+
+// "max 100000" or "200000 100000": microseconds in each period.
+void read_cpu_max(const fs::path& file, CgroupLimits& limits) {
+  std::ifstream text(file);
+  double quota = 0.0, period = 0.0;
+  if (text >> quota >> period && quota > 0.0 && period > 0.0) lower(limits.cpus, quota / period);
+}
+
+// -1: no limit.
+void read_cfs_quota(const fs::path& group, CgroupLimits& limits) {
+  std::ifstream quota_text(group / "cpu.cfs_quota_us"), period_text(group / "cpu.cfs_period_us");
+  double quota = 0.0, period = 0.0;
+  if (quota_text >> quota && period_text >> period && quota > 0.0 && period > 0.0)
+    lower(limits.cpus, quota / period);
+}
+
+// "max", or bytes; version 1 writes a number near 2^63 for none, which limits nothing.
+void read_memory(const fs::path& file, CgroupLimits& limits) {
+  std::ifstream text(file);
+  std::size_t bytes = 0;
+  if (text >> bytes && bytes > 0) lower(limits.memory, bytes);
+}
+
+bool has(std::string_view controllers, std::string_view name) {
+  for (std::size_t at = 0; at <= controllers.size();) {
+    const std::size_t end = std::min(controllers.find(',', at), controllers.size());
+    if (controllers.substr(at, end - at) == name) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+CgroupLimits cgroup_limits(const fs::path& root) {
+  CgroupLimits limits;
+  const fs::path mounts = root / "sys/fs/cgroup";
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // "hierarchy:controllers:path"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(second + 1);
+    if (controllers.empty()) {  // version 2
+      for (const fs::path& group : groups_of(mounts, path)) {
+        read_cpu_max(group / "cpu.max", limits);
+        read_memory(group / "memory.max", limits);
+      }
+    }
+    if (has(controllers, "cpu"))
+      for (const fs::path& group : groups_of(mounts / "cpu", path)) read_cfs_quota(group, limits);
+    if (has(controllers, "memory"))
+      for (const fs::path& group : groups_of(mounts / "memory", path))
+        read_memory(group / "memory.limit_in_bytes", limits);
+  }
+  return limits;
+}
+
+}  // namespace tandem

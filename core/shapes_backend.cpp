@@ -1,0 +1,126 @@
+#include "core/shapes_backend.h"
+
+#include <memory>
+
+namespace tandem {
+
+namespace {
+
+// Addresses that no processor maps, each given out once.
+class Addresses final : public MemorySource {
+ public:
+  void* acquire(std::size_t bytes) override {
+    const std::uintptr_t address = next_;
+    next_ += bytes;
+    return reinterpret_cast<void*>(address);
+  }
+  void release(void*, std::size_t) override {}
+  std::string_view name() const override { return "shapes"; }
+
+ private:
+  std::uintptr_t next_ = std::uintptr_t{1} << 62;  // the allocator's lock guards it
+};
+
+class ShapesBackend final : public Backend {
+ public:
+  Device device() const override { return kShapes; }
+  CachingAllocator& allocator() override {
+    // Never destroyed, as the host's.
+    static auto* allocator = new CachingAllocator(std::make_unique<Addresses>());
+    return *allocator;
+  }
+  void synchronize() override {}
+  std::uint64_t mark() override { return 0; }
+  bool reached(std::uint64_t) override { return true; }
+  void wait_for(std::uint64_t) override {}
+  std::uint64_t time_mark() override { return 0; }
+  double seconds_between(std::uint64_t, std::uint64_t) override { return 0.0; }
+  CachingAllocator& transfer_allocator() override { return host_allocator(); }
+  void upload(const Tensor&, const Tensor&, std::uint64_t) override {}
+
+  // ---- elementwise
+  void fill(const Tensor&, double) override {}
+  void copy_bytes(const Tensor&, const Tensor&) override {}
+  void cast(const Tensor&, const Tensor&, bool) override {}
+  void pointwise(FormulaId, const Scalars&, std::span<const Tensor>, const Tensor&, bool) override {}
+  // ---- shape
+  void strided_copy(const Tensor&, const StridedView&, const Tensor&, const StridedView&, const Shape&,
+                    bool) override {}
+  void resize2d(const Tensor&, const Tensor&, ResizeMode, bool) override {}
+  void resize2d_backward(const Tensor&, const Tensor&, ResizeMode, bool) override {}
+  // ---- image
+  void render_images(const Tensor&, const Tensor&, const ImageAffine&, const Tensor&) override {}
+  // ---- reduce
+  void reduce(Reduction, const Tensor&, std::uint32_t, const Tensor&, bool) override {}
+  void cumsum(const Tensor&, int, bool, const Tensor&) override {}
+  // ---- matmul
+  void matmul(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const MatmulOptions&) override {}
+  // ---- conv
+  void conv2d(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&) override {}
+  void conv2d_input_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&,
+                             bool) override {}
+  void conv2d_filter_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&,
+                              bool) override {}
+  // ---- pool
+  void max_pool2d(const Tensor&, const Tensor&, const Tensor&, const Pool2dOptions&) override {}
+  void max_pool2d_backward(const Tensor&, const Tensor&, const Tensor&, const Pool2dOptions&) override {}
+  void max_pool2d_select(const Tensor&, const Tensor&, const Tensor&, const Pool2dOptions&) override {}
+  void avg_pool2d(const Tensor&, const Tensor&, const Pool2dOptions&) override {}
+  void avg_pool2d_backward(const Tensor&, const Tensor&, const Pool2dOptions&) override {}
+  void adaptive_avg_pool2d(const Tensor&, const Tensor&) override {}
+  void adaptive_avg_pool2d_backward(const Tensor&, const Tensor&) override {}
+  // ---- norm
+  void batch_norm_train(const BatchNormForward&) override {}
+  void batch_norm_infer(const BatchNormForward&) override {}
+  void batch_norm_backward(const BatchNormBackward&) override {}
+  void layer_norm(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&, const Tensor&,
+                  const Tensor&) override {}
+  void layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&, const Tensor&, const Tensor&) override {}
+  void group_norm(const Tensor&, const Tensor&, const Tensor&, Index, double, const Tensor&, const Tensor&,
+                  const Tensor&) override {}
+  void group_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Index, const Tensor&,
+                           const Tensor&, const Tensor&, const Tensor&) override {}
+  // ---- softmax
+  void softmax(const Tensor&, int, bool, const Tensor&) override {}
+  void softmax_backward(const Tensor&, const Tensor&, int, bool, const Tensor&) override {}
+  void cross_entropy(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&, const Tensor&,
+                     const Tensor&, const Tensor&) override {}
+  void cross_entropy_backward(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
+                              const Tensor&, const Tensor&, const Tensor&) override {}
+  // ---- index
+  void gather(const Tensor&, const Tensor&, int, const Tensor&) override {}
+  void scatter_add(const Tensor&, const Tensor&, int, const Tensor&) override {}
+  void index_select(const Tensor&, const Tensor&, int, const Tensor&, const char*) override {}
+  void index_add(const Tensor&, const Tensor&, int, const Tensor&, std::optional<Index>) override {}
+  void one_hot(const Tensor&, const Tensor&) override {}
+  void topk(const Tensor&, Index, int, bool, const Tensor&, const Tensor&) override {}
+  // ---- random
+  void random_uniform(const RandomKey&, const Tensor&, double, double) override {}
+  void random_normal(const RandomKey&, const Tensor&, double, double) override {}
+  void dropout(const Tensor&, const RandomKey&, double, const Tensor&) override {}
+  // ---- update
+  void note_loss(const Tensor&, double, const Tensor&, const Tensor&) override {}
+  void check_gradients(const Tensor&, std::span<const UpdateRange>, const GradientCheck&, const Tensor&,
+                       const Tensor&) override {}
+  void unscale(const Tensor&, std::span<const UpdateRange>, const UnscaleOptions&, const Tensor&,
+               const Tensor&, const Tensor&) override {}
+  void sanitize(const Tensor&, std::span<const UpdateRange>, float, const Tensor&) override {}
+  void decide(const StepRules&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void update_scale(const ScaleRules&, const Tensor&) override {}
+  void update(const UpdateRule&, std::span<const UpdateRange>, const UpdateBuffers&, const Tensor&) override {
+  }
+  void commit(const Tensor&, const Tensor&, const Tensor&) override {}
+  void update_average(const Tensor&, const Tensor&, const AverageRule&, const Tensor&) override {}
+  void round_to(const Tensor&, DType) override {}
+  void scale_and_limit(const Tensor&, double, double) override {}
+};
+
+}  // namespace
+
+Backend& shapes_backend() {
+  static ShapesBackend backend;
+  return backend;
+}
+
+}  // namespace tandem

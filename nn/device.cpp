@@ -1,0 +1,22 @@
+#include "nn/device.h"
+
+#include "nn/module.h"
+
+namespace tandem::nn {
+
+namespace {
+thread_local Device build_device;
+}  // namespace
+
+BuildDevice::BuildDevice(Device device) : outer_(build_device) { build_device = device; }
+BuildDevice::~BuildDevice() { build_device = outer_; }
+Device BuildDevice::current() { return build_device; }
+
+Device device_of(const Module& module) {
+  if (const auto parameters = module.parameter_paths(); !parameters.empty())
+    return parameters.front().second.value().device();
+  const auto statistics = module.statistics();
+  return statistics.empty() ? Device{} : statistics.front().live.device();
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,129 @@
+#include "train/footprint.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/memory_limit.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "models/builder.h"
+#include "nn/device.h"
+#include "train/progress.h"
+#include "train/task.h"
+
+namespace tandem::train {
+
+namespace {
+
+std::size_t bytes_of(const MemoryFigures& figures, MemoryKind kind) {
+  return figures.live_by_kind[static_cast<std::size_t>(kind)];
+}
+
+// What was taken since `before`; `live_by_kind` is left as at the peak of `after`, or as it is now.
+MemoryFigures since(const MemoryFigures& before, const MemoryFigures& after, bool at_peak) {
+  MemoryFigures taken;
+  taken.live = after.live - before.live;
+  taken.peak = after.peak - before.live;
+  for (std::size_t kind = 0; kind < kMemoryKindCount; ++kind) {
+    const std::size_t bytes = (at_peak ? after.peak_by_kind : after.live_by_kind)[kind];
+    taken.live_by_kind[kind] = bytes - std::min(bytes, before.live_by_kind[kind]);
+  }
+  return taken;
+}
+
+void describe_parameters(const nn::Module& model, Footprint& footprint) {
+  for (const Parameter& parameter : model.parameters()) {
+    const Tensor& value = parameter.value();
+    footprint.parameters += value.numel();
+    if (parameter.trainable()) footprint.trainable += value.numel();
+    if (value.bytes() <= footprint.largest_bytes) continue;
+    footprint.largest_bytes = value.bytes();
+    footprint.largest = fmt::format("{} {}", parameter.name(), tandem::to_string(value.shape()));
+  }
+}
+
+datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
+  datasets::Batch batch;
+  batch.images =
+      Tensor::empty(pipeline.output_shape().inserted(0, size), {DType::f32, kShapes, MemoryKind::data});
+  batch.labels = Tensor::empty({size}, {DType::i64, kShapes, MemoryKind::data});
+  if (pipeline.mix().any())
+    batch.soft_targets = Tensor::empty({size, pipeline.classes()}, {DType::f32, kShapes, MemoryKind::data});
+  return batch;
+}
+
+std::string text(std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string model_text(const Footprint& footprint) {
+  std::string parts;
+  for (const MemoryKind kind :
+       {MemoryKind::weights, MemoryKind::masters, MemoryKind::gradients, MemoryKind::optimizer})
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(kind),
+                         text(bytes_of(footprint.model, kind)));
+  return parts;
+}
+
+}  // namespace
+
+Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data) {
+  const config::Config& config = loaded.config;
+  const auto pipeline = datasets::training_pipeline(without_samples(data), augmentations(config));
+  Backend& shapes = shapes_backend();
+  shapes.reset_peak_memory();
+  const MemoryFigures before = shapes.memory();
+
+  Footprint footprint;
+  const nn::BuildDevice building(kShapes);
+  const nn::ModulePtr model = make_model(loaded, data, pipeline.output_shape());
+  freeze_parameters(config, *model);
+  describe_parameters(*model, footprint);
+  const auto precision = make_plan(loaded, *model);
+  const auto task = make_task(config, models::output_shape(*model, pipeline.output_shape()));
+  const auto optimizer = make_optimizer(config, *model);
+  optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
+  footprint.model = since(before, shapes.memory(), false);
+
+  footprint.batch = config.data.batch_size;
+  if (data.training_samples > 0) footprint.batch = std::min(footprint.batch, data.training_samples);
+  const datasets::Batch batch = batch_of(pipeline, footprint.batch);
+  const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
+  const amp::Autocast autocast(*precision);
+  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(footprint.batch));
+  footprint.step = since(before, shapes.memory(), true);
+  return footprint;
+}
+
+std::string to_string(const Footprint& footprint) {
+  return fmt::format("{}; {} at the peak of a step on {} samples", model_text(footprint),
+                     text(footprint.step.peak), footprint.batch);
+}
+
+void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
+  const std::size_t limit = host_memory_limit();
+  const std::size_t optimizer = bytes_of(footprint.model, MemoryKind::optimizer);
+  require(footprint.model.peak <= limit, "",
+          "{}: model: training its {} parameters takes {} ({}), this machine has {}: fewer units or layers "
+          "need less{}; {} alone has {}. A smaller batch does not help",
+          config::place_of(loaded.given, "model"), footprint.parameters, text(footprint.model.peak),
+          model_text(footprint), text(limit),
+          footprint.model.peak - optimizer <= limit ? ", and so does an optimizer that keeps less" : "",
+          footprint.largest, text(footprint.largest_bytes));
+  if (footprint.step.peak <= limit) return;
+  const std::size_t samples = footprint.step.peak - footprint.model.live;
+  const std::size_t room = limit - std::min(limit, footprint.model.live);
+  const auto fitting = static_cast<Index>(static_cast<double>(footprint.batch) * static_cast<double>(room) /
+                                          static_cast<double>(samples));
+  throw UserError(
+      "", fmt::format("{}: data.batch_size: a step on {} samples takes {} ({} stay for the model), this "
+                      "machine has {}: {}",
+                      config::place_of(loaded.given, "data.batch_size"), footprint.batch,
+                      text(footprint.step.peak), text(footprint.model.live), text(limit),
+                      fitting > 0 ? fmt::format("about {} fit; more of them in several micro-batches "
+                                                "(accumulate)",
+                                                fitting)
+                                  : "not one sample fits; smaller images or fewer channels need less"));
+}
+
+}  // namespace tandem::train
