@@ -103,7 +103,7 @@ Tensor read_idx(ByteReader& reader) {
   return result;
 }
 
-std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info) {
+std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info, Layout layout) {
   const auto images_reader = open_file(files.images);
   const auto labels_reader = open_file(files.labels);
   // The short file first: a wrong one is noticed before the long one is read.
@@ -125,7 +125,9 @@ std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetI
   } else {
     std::copy_n(raw_labels.data<std::int64_t>(), labels.numel(), to);
   }
-  return std::make_shared<InMemoryDataset>(images, labels, std::move(info), files.labels.string());
+  require_finite(images, files.images.string());
+  return std::make_shared<InMemoryDataset>(channels_last(images, layout, files.images.string()), labels,
+                                           std::move(info), files.labels.string());
 }
 
 namespace {
@@ -152,7 +154,7 @@ std::filesystem::path find_file(const std::vector<std::filesystem::path>& files,
 
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
   require(std::filesystem::is_directory(folder), folder.string(),
-          "there is no such folder, expected train-images-idx3-ubyte.gz and its three companions in it{}",
+          "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}", no_folder(folder),
           advice);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());

@@ -42,4 +42,13 @@ bool is_image_file(const std::filesystem::path& path) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
+std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_image_file(entry.path())) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace tandem::datasets

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <vector>
 #include <string>
 
 #include "core/tensor.h"
@@ -20,6 +21,9 @@ Tensor read_image(const std::filesystem::path& path, int channels = 3);
 
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
+
+// All of them in a folder and those in it, sorted. Symbolic links to folders are not followed.
+std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder);
 
 // ITU-R BT.601, rounded.
 inline unsigned char luma(unsigned r, unsigned g, unsigned b) {

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "data/image_file.h"
+#include "data/io/byte_reader.h"
 #include "data/limits.h"
 
 namespace tandem::datasets {
@@ -14,8 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<std::string> subfolders(const fs::path& root) {
-  require(fs::is_directory(root), root.string(),
-          "there is no such folder, expected one subfolder per class in it");
+  require(fs::is_directory(root), root.string(), "{}, expected one subfolder per class in it",
+          no_folder(root));
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
@@ -24,16 +25,6 @@ std::vector<std::string> subfolders(const fs::path& root) {
   std::ranges::sort(names);
   require(!names.empty(), root.string(), "has no subfolders, expected one per class");
   return names;
-}
-
-// Symbolic links to folders are not followed, so there are no loops.
-std::vector<fs::path> images_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_image_file(entry.path())) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
 }
 
 }  // namespace
@@ -46,7 +37,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
     const auto known = std::ranges::find(class_names, name);
     require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
             name, did_you_mean(name, class_names));
-    const std::vector<fs::path> files = images_below(root / name);
+    const std::vector<fs::path> files = image_files_below(root / name);
     require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
     files_.insert(files_.end(), files.begin(), files.end());
     labels_.insert(labels_.end(), files.size(), known - class_names.begin());

@@ -1,6 +1,7 @@
 #include "data/registry.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "core/suggest.h"
@@ -71,11 +72,17 @@ Splits open_idx(const DataOptions& options) {
     require(given == 4, "data",
             "{} of train_images, train_labels, test_images and test_labels are given, expected none or all",
             given);
-    for (fs::path* file : named) *file = options.path / *file;
+    constexpr std::array kKeys{"data.train_images", "data.train_labels", "data.test_images",
+                               "data.test_labels"};
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      *named[i] = options.path / *named[i];
+      require(fs::exists(*named[i]), kKeys[i], "{}: there is no such file", named[i]->string());
+    }
   }
-  const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = options.classes});
+  const auto train =
+      read_idx_dataset(files.train, {.name = "idx", .classes = options.classes}, options.layout);
   train->set_statistics(statistics_of(*train));
-  const auto test = read_idx_dataset(files.test, train->info());
+  const auto test = read_idx_dataset(files.test, train->info(), options.layout);
   require(test->info().sample_shape == train->info().sample_shape, files.test.images.string(),
           "has images of shape {}, the training split of {}", to_string(test->info().sample_shape),
           to_string(train->info().sample_shape));
@@ -84,7 +91,8 @@ Splits open_idx(const DataOptions& options) {
 
 Splits open_npy(const DataOptions& options) {
   require_path(options, "a .npz file, or a folder of .npy files");
-  const ArraySplits arrays = read_array_splits(options.path, {.name = "npy", .classes = options.classes});
+  const ArraySplits arrays =
+      read_array_splits(options.path, {.name = "npy", .classes = options.classes}, options.layout);
   const auto train = std::dynamic_pointer_cast<const InMemoryDataset>(arrays.train);
   Splits splits{.train = arrays.train, .test = arrays.test, .validation = arrays.validation};
   if (!splits.test) {
@@ -176,6 +184,21 @@ void apply_sizes(const DataOptions& options, Splits& splits) {
   splits.test = limited(splits.test, options.test_size, options.split_seed);
 }
 
+// What is wrong with the path itself is said of the key that names it.
+Splits open_path(const DatasetEntry& entry, const DataOptions& options) {
+  const std::string path = options.path.string(), place = fmt::format("[{}] ", path);
+  try {
+    return entry.open(options);
+  } catch (const fs::filesystem_error& error) {
+    throw UserError("data.path",
+                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const UserError& error) {
+    const std::string_view what = error.what();
+    if (path.empty() || !what.starts_with(place)) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, what.substr(place.size())));
+  }
+}
+
 bool sets_size(const TransformSpec& spec) {
   return spec.name == "resize" || spec.name == "random_resized_crop";
 }
@@ -242,7 +265,7 @@ Splits open_dataset(const DataOptions& options) {
                            options.channels, options.classes, options.max_bad_samples}) {
     require(size >= 0, "data", "a size or count is {}, expected at least 0", size);
   }
-  Splits splits = entry->open(options);
+  Splits splits = open_path(*entry, options);
   apply_sizes(options, splits);
   return splits;
 }

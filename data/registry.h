@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/layout.h"
 #include "data/transforms/pipeline.h"
 
 namespace tandem::datasets {
@@ -26,6 +27,7 @@ struct DataOptions {
   std::uint64_t split_seed = 0;  // draws the splits; the run's own seed does not move them
   Index image_size = 0;          // side; image_folder (0: 224), synthetic (0: 32)
   Index channels = 0;            // image_folder: 3 or 1; synthetic: any (0: 3)
+  Layout layout = Layout::automatic;  // idx, npy: of arrays of images
   Index classes = 0;             // idx, npy: labels are below it (0: the highest + 1); synthetic (0: 10)
   double noise = 0.15;           // synthetic
   // idx: files with other names, relative to `path`; all four or none.

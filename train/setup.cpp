@@ -104,6 +104,7 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
   options.image_size = data.image_size;
   options.channels = data.channels;
   options.classes = data.classes;
+  options.layout = datasets::layout_from_name(data.layout);
   options.noise = data.noise;
   options.train_images = data.train_images.value_or("");
   options.train_labels = data.train_labels.value_or("");
@@ -121,7 +122,7 @@ DataDescription describe_data(const datasets::Splits& splits) {
 
 DataDescription describe_data(const config::Config& config) {
   const auto& data = config.data;
-  if (data.name != "synthetic") return describe_data(open_data(config));
+  if (data.name != "synthetic") return describe_data(open_data(config, {}));
   const Index side = data.image_size > 0 ? data.image_size : 32;
   DataDescription description;
   description.info.name = data.name;

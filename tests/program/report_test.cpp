@@ -56,7 +56,7 @@ void check_with_tensorboard(const fs::path& run) {
 
 void check_in_browser(const fs::path& page) {
   const auto [output, code] =
-      shell("python3 '" + test::source_path("tests/report/screenshot") + "' " + quoted(page));
+      shell("python3 '" + tandem::test::source_path("tests/report/screenshot") + "' " + quoted(page));
   if (code == 77) {
     WARN(output);
     return;

@@ -8,6 +8,7 @@
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
+#include "train/skipped_samples.h"
 
 namespace tandem::commands {
 
@@ -29,7 +30,8 @@ int eval(const EvalArguments& arguments) {
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) train::weights_path(run, arguments.weights);  // before the data is read
-  const auto splits = train::open_data(loaded.config);
+  train::SkippedSamples skipped;
+  const auto splits = train::open_data(loaded.config, skipped.reporter());
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
   const std::string which = !arguments.weights.empty() ? arguments.weights
                             : splits.validation        ? "best"
@@ -48,6 +50,7 @@ int eval(const EvalArguments& arguments) {
   const amp::Plan plan(precision, *model);
   const amp::Autocast autocast(plan);
   const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
+  train::warn_of_skipped(skipped);
   const train::Metrics metrics = evaluation->metrics();
   const auto& class_names = splits.train->info().class_names;
   if (arguments.json) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/suggest.h"
+#include "core/synonyms.h"
 
 namespace tandem::config {
 
@@ -183,28 +184,34 @@ class Validator {
     report(value, path, std::move(what));
   }
 
-  // A near key of the same object, else the same or a near key elsewhere, else what the object has.
+  // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
   std::string unknown(const Schema& schema, const std::string& path, const std::string& member) const {
     std::vector<std::string> names;
     for (const Key& key : schema.keys) names.push_back(key.name);
+    const std::string none = fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+    if (member.size() > kLongestKey) return none;
+    const auto meant = [](const std::string& place, const Key& key) {
+      return fmt::format("unknown key; did you mean {}? ({})", place, key.type.text());
+    };
+    const std::vector<ListedKey> everywhere = list_keys(root_);
+    for (const std::string& synonym : synonyms_of(member)) {
+      for (const Key& key : schema.keys)
+        if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
+      for (const auto& [listed, key] : everywhere)
+        if (squeezed(key->name) == synonym) return meant(listed, *key);
+    }
     if (const std::string name = nearest(member, names); !name.empty())
-      return fmt::format("unknown key; did you mean {}? ({})", joined(path, name),
-                         schema.find(name)->type.text());
-    std::string best;
-    const Key* best_key = nullptr;
+      return meant(joined(path, name), *schema.find(name));
+    const ListedKey* best = nullptr;
     int best_distance = 3;
-    if (member.size() > kLongestKey)
-      return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
-    for (const auto& [listed, key] : list_keys(root_)) {
-      const int distance = edit_distance(member, key->name);
-      if (distance < best_distance && distance * 3 <= static_cast<int>(key->name.size())) {
-        best = listed;
-        best_key = key;
+    for (const ListedKey& listed : everywhere) {
+      const int distance = edit_distance(member, listed.key->name);
+      if (distance < best_distance && distance * 3 <= static_cast<int>(listed.key->name.size())) {
+        best = &listed;
         best_distance = distance;
       }
     }
-    if (best_key) return fmt::format("unknown key; did you mean {}? ({})", best, best_key->type.text());
-    return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+    return best ? meant(best->path, *best->key) : none;
   }
 
   static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
