@@ -88,6 +88,13 @@ constexpr const char* kSynonyms[] = {
     "xaviernormal glorotnormal",
     "truncatednormal truncnormal normal",
     "standard default pytorch",
+    // commands
+    "eval evaluate evaluation test",
+    "predict infer inference classify",
+    "train fit run",
+    "ls list",
+    "show print",
+    "bench benchmark profile",
     // keys
     "lr learningrate stepsize",
     "batchsize batch bs minibatch",

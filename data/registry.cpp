@@ -12,6 +12,7 @@
 #include "data/idx.h"
 #include "data/image_folder.h"
 #include "data/npy.h"
+#include "data/preparation.h"
 #include "data/synthetic.h"
 
 namespace tandem::datasets {
@@ -199,32 +200,6 @@ Splits open_path(const DatasetEntry& entry, const DataOptions& options) {
   }
 }
 
-bool sets_size(const TransformSpec& spec) {
-  return spec.name == "resize" || spec.name == "random_resized_crop";
-}
-
-// `augment` with a size for every random_resized_crop that lacks one.
-std::vector<TransformSpec> sized(const Splits& splits, std::span<const TransformSpec> augment) {
-  std::vector<TransformSpec> specs(augment.begin(), augment.end());
-  if (splits.image_size == 0) return specs;
-  for (TransformSpec& spec : specs) {
-    if (spec.name == "random_resized_crop") {
-      spec.parameters.try_emplace("size", 1, static_cast<double>(splits.image_size));
-    }
-  }
-  return specs;
-}
-
-Pipeline fitted(const Splits& splits, const std::vector<TransformSpec>& specs) {
-  const DatasetInfo& info = splits.train->info();
-  const bool varies = info.sample_shape.rank() == 3 && info.sample_shape.numel() == 0;
-  if (!varies || std::ranges::any_of(specs, sets_size)) return Pipeline(info, specs);
-  const auto side = static_cast<double>(splits.image_size);
-  std::vector<TransformSpec> all = {{"resize", {{"shorter", {side}}}}, {"center_crop", {{"size", {side}}}}};
-  all.insert(all.end(), specs.begin(), specs.end());
-  return Pipeline(info, all);
-}
-
 }  // namespace
 
 const std::vector<DatasetEntry>& all_datasets() {
@@ -271,11 +246,13 @@ Splits open_dataset(const DataOptions& options) {
 }
 
 Pipeline training_pipeline(const Splits& splits, std::span<const TransformSpec> augment) {
-  return fitted(splits, sized(splits, augment));
+  const DatasetInfo& info = splits.train->info();
+  return Pipeline(info, with_sizes(info, splits.image_size, augment, false));
 }
 
 Pipeline evaluation_pipeline(const Splits& splits, std::span<const TransformSpec> augment) {
-  return fitted(splits, evaluation_transforms(sized(splits, augment)));
+  const DatasetInfo& info = splits.train->info();
+  return Pipeline(info, with_sizes(info, splits.image_size, augment, true));
 }
 
 }  // namespace tandem::datasets

@@ -166,6 +166,21 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
   }
 }
 
+namespace {
+
+// Weights that are no numbers make every loss NaN, and nothing says why.
+void require_finite(nn::Module& model, const std::string& path) {
+  for (const Parameter& parameter : model.parameters()) {
+    const std::vector<float> values = parameter.value().to_vector<float>();
+    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    require(bad == values.end(), "",
+            "init_from.path: {}: {} holds {} at element {}; the run that saved it diverged", path,
+            parameter.name(), bad == values.end() ? 0.0F : *bad, bad - values.begin());
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
   if (!config.init_from) return {};
   const auto& from = *config.init_from;
@@ -173,8 +188,18 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   std::string path = from.path;
   if (std::filesystem::is_directory(path, error)) path = weights_path(RunDirectory::open(path), "best");
   require(std::filesystem::is_regular_file(path, error), "", "init_from.path: {}: no such file", path);
+  const safetensors::File file(path);
+  if (from.strict) {
+    const LoadReport fit = compare_weights(model, file);
+    require(fit.differences().empty(), "",
+            "init_from.path: {}: are not the weights of this model: {}; init_from.strict=false takes the {} "
+            "tensors "
+            "that fit and leaves the others as they start",
+            path, fit.differences(), fit.loaded.size());
+  }
   const LoadReport report =
-      load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
+      load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
+  require_finite(model, path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (!from.freeze) return notes;
   const int frozen = model.freeze(compile_pattern(*from.freeze));

@@ -201,6 +201,7 @@ void Trainer::end(Session& session) {
   TrainResult& result = session.result;
   result.steps = report.attempted;
   result.best = session.state.best;
+  result.chosen_on = eval_split_;
   result.best_epoch = session.state.best_epoch;
   result.wall_s = since(session.started);
   tell_skipped(session);

@@ -50,8 +50,9 @@ struct TrainResult {
   std::string split;           // of `metrics`
   Metrics metrics;             // of the last evaluation
   std::int64_t epoch = 0;      // after which that was
-  std::optional<double> best;  // of checkpoint.best
+  std::optional<double> best;  // of checkpoint.best, on the split that chose
   std::int64_t best_epoch = 0;
+  std::string chosen_on;  // that split; "test" where no validation samples are set aside
   std::int64_t steps = 0;
   double wall_s = 0.0, train_s = 0.0;
 };

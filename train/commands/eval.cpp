@@ -8,6 +8,7 @@
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
+#include "train/safetensors.h"
 #include "train/skipped_samples.h"
 
 namespace tandem::commands {
@@ -20,6 +21,14 @@ datasets::DatasetPtr split_of(const datasets::Splits& splits, const std::string&
   require(splits.validation != nullptr, "",
           "there is no validation split; data.validation_size sets one aside");
   return splits.validation;
+}
+
+// Weights of a run know how many classes their data had.
+void require_same_classes(const std::string& weights, const datasets::Splits& splits) {
+  if (!safetensors::File(weights).metadata().contains("tandem.data")) return;
+  const Index then = train::saved_data(weights).info.classes, now = splits.train->info().classes;
+  require(then == now, "", "{}: were trained on data of {} classes, {} has {}", weights, then,
+          splits.train->info().name, now);
 }
 
 }  // namespace
@@ -37,6 +46,7 @@ int eval(const EvalArguments& arguments) {
                             : splits.validation        ? "best"
                                                        : "last";
   const std::string weights = train::weights_path(run, which);
+  require_same_classes(weights, splits);
   auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
   const Shape sample = pipeline.output_shape();
   datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
@@ -51,6 +61,11 @@ int eval(const EvalArguments& arguments) {
   const amp::Autocast autocast(plan);
   const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
   train::warn_of_skipped(skipped);
+  if (which == "best" && arguments.split == "test" && !splits.validation)
+    fmt::print(
+        stderr,
+        "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
+        "data.validation_size sets samples aside to choose by\n");
   const train::Metrics metrics = evaluation->metrics();
   const auto& class_names = splits.train->info().class_names;
   if (arguments.json) {

@@ -28,11 +28,19 @@ void print_result(const train::TrainResult& result, const config::Config& config
   const auto shown = [](const std::string& key, double number) {
     return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
   };
-  fmt::print("{} {}: {}", name, metric, shown(metric, value));
-  if (result.best && result.split != "train")
-    fmt::print(" (best {} {} after epoch {})", config.checkpoint.best,
-               shown(config.checkpoint.best, *result.best), result.best_epoch);
-  fmt::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), run);
+  const std::string& key = config.checkpoint.best;
+  const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
+  fmt::print("{} {}: {} {}, {} of training\n", name, metric, shown(metric, value),
+             by_validation ? fmt::format("with the weights of epoch {} (validation {} {})", result.best_epoch,
+                                         key, shown(key, *result.best))
+                           : fmt::format("after epoch {}", result.epoch),
+             train::duration_text(result.train_s));
+  if (result.best && result.chosen_on == "test" && result.best_epoch != result.epoch)
+    fmt::print(
+        "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
+        "data.validation_size sets samples aside to choose by.\n",
+        key, shown(key, *result.best), result.best_epoch);
+  fmt::print("Run directory: {}\n", run);
 }
 
 }  // namespace

@@ -104,7 +104,9 @@ const Schema& DataConfig::schema() {
           .key("train_size", &DataConfig::train_size, "training samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
           .key("validation_size", &DataConfig::validation_size,
-               "samples set aside from training; evaluations during training then use them",
+               "samples set aside from training, by which the best checkpoint is chosen; the test split is "
+               "then used "
+               "once, at the end; 0: evaluations and that choice use the test split",
                {.min = 0, .max = kSamples})
           .key("test_size", &DataConfig::test_size, "test samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})

@@ -58,7 +58,12 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
     notes_.emplace_back("weights: as training starts");
   } else {
-    load_weights(*model_, weights);
+    const safetensors::File file(weights);
+    const std::string differences = compare_weights(*model_, file).differences();
+    require(differences.empty(), "",
+            "{}: are not the weights of the model that this configuration and its data make: {}", weights,
+            differences);
+    load_weights(*model_, file);
     notes_.push_back("weights: " + weights);
   }
   task_ = make_task(config_, models::output_shape(*model_, sample_));
