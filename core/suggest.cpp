@@ -31,10 +31,11 @@ std::string digits_of(std::string_view text) {
   return digits;
 }
 
-// Names with other numbers mean other things, however alike they look: fp16 and fp32, conv2d and conv3d.
+// Names with other numbers mean other things, however alike they look: fp16 and fp32, resnet18 and resnet50.
+// One digit may be a slip of the finger.
 bool other_numbers(std::string_view a, std::string_view b) {
   const std::string first = digits_of(a), second = digits_of(b);
-  return !first.empty() && !second.empty() && first != second;
+  return !first.empty() && !second.empty() && edit_distance(first, second) > 1;
 }
 
 // The name that is the word but for case and separators, or else a synonym of it.

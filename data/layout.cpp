@@ -37,7 +37,7 @@ Layout layout_from_name(const std::string& name) {
 bool looks_channels_first(const Shape& shape) {
   if (shape.rank() != 4) return false;
   const Index channels = shape[1];
-  const auto [shorter, longer] = std::minmax(shape[2], shape[3]);
+  const auto [shorter, longer] = std::minmax({shape[2], shape[3]});
   if (channels < 1 || channels > kColours || shape[3] <= kColours || shorter <= channels) return false;
   return shorter == longer || (shorter >= kSide && longer <= kElongated * shorter);
 }

@@ -54,7 +54,8 @@ TEST_CASE("what is suggested is what was meant", "[suggest]") {
   CHECK(nearest("channels_first", Names{"auto", "nhwc", "nchw"}) == "nchw");
   // Other numbers are other things.
   CHECK(nearest("fp8", precisions).empty());
-  CHECK(nearest("conv3d", Names{"conv1d", "conv2d"}).empty());
+  CHECK(nearest("fp64", Names{"fp16", "fp32"}).empty());
+  CHECK(nearest("amp_bf61", precisions) == "amp_bf16");
   CHECK(nearest("resnet18", Names{"resnet20", "resnet50"}).empty());
   CHECK(nearest("relu6", Names{"relu"}) == "relu");
 }

@@ -35,7 +35,7 @@ void print_result(const train::TrainResult& result, const config::Config& config
                                          key, shown(key, *result.best))
                            : fmt::format("after epoch {}", result.epoch),
              train::duration_text(result.train_s));
-  if (result.best && result.chosen_on == "test" && result.best_epoch != result.epoch)
+  if (result.best && result.chosen_on == "test" && train::metric(result.metrics, key) != *result.best)
     fmt::print(
         "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
         "data.validation_size sets samples aside to choose by.\n",
