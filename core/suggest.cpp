@@ -85,7 +85,8 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   if (word.empty() || word.size() > kLongestWord) return {};
   if (std::string name = same_thing(word, known); !name.empty()) return name;
   if (std::string name = whole_part(word, known); !name.empty() && word.size() >= 3) return name;
-  const int allowed = 1 + static_cast<int>(word.size()) / 3;
+  // Of three letters, two that are others make another word.
+  const int allowed = word.size() <= 3 ? 1 : 1 + static_cast<int>(word.size()) / 3;
   int best = allowed + 1;
   const std::string* result = nullptr;
   for (const std::string& name : known) {

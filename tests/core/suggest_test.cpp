@@ -44,6 +44,7 @@ TEST_CASE("what is suggested is what was meant", "[suggest]") {
   CHECK(nearest("GPU", devices) == "cuda");
   CHECK(nearest("cuda:0", devices) == "cuda");
   CHECK(nearest("cup", devices) == "cpu");
+  CHECK(nearest("mps", devices).empty());
   CHECK(nearest("top1", Names{"accuracy", "top5", "loss"}) == "accuracy");
   CHECK(nearest("linear", Names{"nearest", "bilinear"}) == "bilinear");
   CHECK(nearest("linear", Names{"constant", "step", "polynomial", "cosine"}) == "polynomial");

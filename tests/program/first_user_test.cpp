@@ -68,6 +68,8 @@ TEST_CASE("wrong values and keys get the suggestion that was meant", "[program]"
   CHECK_THAT(told("data.name=mnist"), Contains("did you mean \"idx\"?"));
   CHECK_THAT(told("learning_rate=0.1"), Contains("did you mean optimizer.lr?"));
   CHECK_THAT(told("gpu=0"), Contains("did you mean device?"));
+  CHECK_THAT(told("momentum=0.9"), Contains("did you mean optimizer.momentum?"));
+  CHECK_THAT(told("cuda_graph=true"), Contains("did you mean \"on\"?"));
   CHECK_THAT(told("batch=32"), Contains("did you mean data.batch_size?"));
   CHECK_THAT(told("data.transforms=[]"), Contains("did you mean data.augment?"));
 }

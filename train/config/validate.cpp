@@ -174,14 +174,26 @@ class Validator {
 
   void mistyped(const Type& type, const Value& value, const std::string& path) {
     std::string what = fmt::format("expected {}, got {}", type.text(), printable(excerpt(value)));
-    if (value.is(Value::Kind::string)) {
+    const bool word = value.is(Value::Kind::string);
+    if (word || value.is(Value::Kind::boolean)) {
       std::vector<std::string> words = type.choices;
       if (type.kind == Type::Kind::object) {
         for (const auto& [name, preset] : type.schema->presets) words.push_back(name);
       }
-      what += did_you_mean(value.text, words);
+      what += did_you_mean(word ? value.text : value.boolean ? "true" : "false", words);
     }
     report(value, path, std::move(what));
+  }
+
+  // One of a section rather than of every item of a list.
+  static const ListedKey* named(const std::vector<ListedKey>& keys, const std::string& name) {
+    const ListedKey* found = nullptr;
+    for (const ListedKey& listed : keys) {
+      if (squeezed(listed.key->name) != name) continue;
+      if (listed.path.find("[]") == std::string::npos) return &listed;
+      if (!found) found = &listed;
+    }
+    return found;
   }
 
   // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
@@ -197,8 +209,7 @@ class Validator {
     for (const std::string& synonym : synonyms_of(member)) {
       for (const Key& key : schema.keys)
         if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
-      for (const auto& [listed, key] : everywhere)
-        if (squeezed(key->name) == synonym) return meant(listed, *key);
+      if (const ListedKey* found = named(everywhere, synonym)) return meant(found->path, *found->key);
     }
     if (const std::string name = nearest(member, names); !name.empty())
       return meant(joined(path, name), *schema.find(name));
