@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
-#include <vector>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 

@@ -191,11 +191,14 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   const safetensors::File file(path);
   if (from.strict) {
     const LoadReport fit = compare_weights(model, file);
-    require(fit.differences().empty(), "",
-            "init_from.path: {}: are not the weights of this model: {}; init_from.strict=false takes the {} "
-            "tensors "
-            "that fit and leaves the others as they start",
-            path, fit.differences(), fit.loaded.size());
+    const std::string rest =
+        fit.loaded.empty() ? "none of them fits"
+                           : fmt::format(
+                                 "init_from.strict=false takes the {} tensors that fit and leaves the others "
+                                 "as they start",
+                                 fit.loaded.size());
+    require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
+            path, fit.differences(), rest);
   }
   const LoadReport report =
       load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});

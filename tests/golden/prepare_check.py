@@ -124,7 +124,7 @@ def main(tandem, write):
                 spread = max(spread, np.abs(own - wrong).max())
             if case != "fixed":
                 check(spread > 10 * TOLERANCE, f"{case}: a squashed picture gives others, by up to {spread:.3f}")
-            kept[case] = prepare(folder / "80x40.png", metadata)
+            kept[case] = np.ascontiguousarray(prepare(folder / "80x40.png", metadata))
             versions |= {f"{case}.{key}": metadata[f"tandem.{key}"] for key in ("input", "mean", "std", "class_names")}
     if write and not failed:
         save_file(kept, HERE / "prepare.safetensors", versions)
