@@ -1,8 +1,12 @@
 #include "core/suggest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <vector>
+
+#include "core/synonyms.h"
 
 namespace tandem {
 
@@ -18,6 +22,42 @@ std::string lowered(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), lower);
   return result;
+}
+
+std::string digits_of(std::string_view text) {
+  std::string digits;
+  for (const char c : text)
+    if (c >= '0' && c <= '9') digits += c;
+  return digits;
+}
+
+// Names with other numbers mean other things, however alike they look: fp16 and fp32, resnet18 and resnet50.
+// One digit may be a slip of the finger.
+bool other_numbers(std::string_view a, std::string_view b) {
+  const std::string first = digits_of(a), second = digits_of(b);
+  return !first.empty() && !second.empty() && edit_distance(first, second) > 1;
+}
+
+// The name that is the word but for case and separators, or else a synonym of it.
+std::string same_thing(std::string_view word, std::span<const std::string> known) {
+  for (const std::string& synonym : synonyms_of(word)) {
+    const auto same = [&](const std::string& name) {
+      return name.size() <= kLongestWord && !synonym.empty() && squeezed(name) == synonym;
+    };
+    if (const auto found = std::ranges::find_if(known, same); found != known.end()) return *found;
+  }
+  return {};
+}
+
+// The name of which the word is a part between underscores: "norm" of "batch_norm".
+std::string whole_part(std::string_view word, std::span<const std::string> known) {
+  const auto between = [](std::string_view text) { return fmt::format("_{}_", lowered(text)); };
+  const std::string part = between(word);
+  const auto has_it = [&](const std::string& name) {
+    return name.size() <= kLongestWord && between(name).find(part) != std::string::npos;
+  };
+  const auto found = std::ranges::find_if(known, has_it);
+  return found == known.end() ? std::string() : *found;
 }
 
 }  // namespace
@@ -43,11 +83,14 @@ int edit_distance(std::string_view first, std::string_view second) {
 
 std::string nearest(std::string_view word, std::span<const std::string> known) {
   if (word.empty() || word.size() > kLongestWord) return {};
-  const int allowed = 1 + static_cast<int>(word.size()) / 3;
+  if (std::string name = same_thing(word, known); !name.empty()) return name;
+  if (std::string name = whole_part(word, known); !name.empty() && word.size() >= 3) return name;
+  // Of three letters, two that are others make another word.
+  const int allowed = word.size() <= 3 ? 1 : 1 + static_cast<int>(word.size()) / 3;
   int best = allowed + 1;
   const std::string* result = nullptr;
   for (const std::string& name : known) {
-    if (name.size() > kLongestWord) continue;
+    if (name.size() > kLongestWord || other_numbers(word, name)) continue;
     const int distance = edit_distance(word, name);
     // Names that share no letter with the word at their place are not near, however short both are.
     if (distance < best && distance < static_cast<int>(std::max(word.size(), name.size()))) {

@@ -55,6 +55,32 @@ Sample InMemoryDataset::get(Index index) const {
           labels_.data<std::int64_t>()[index]};
 }
 
+void require_finite(const Tensor& images, const std::string& source) {
+  if (images.dtype() != DType::f32 || images.numel() == 0) return;
+  const float* values = images.data<float>();
+  const Index count = images.size(0), each = images.numel() / count;
+  const auto finite = [](float value) { return std::isfinite(value); };
+  Index bad = 0, first = -1;
+  for (Index i = 0; i < count; ++i) {
+    const float *begin = values + i * each, *end = begin + each;
+    const float* found = std::find_if_not(begin, end, finite);
+    if (found == end) continue;
+    if (first < 0) first = found - values;
+    ++bad;
+  }
+  if (bad == 0) return;
+  std::string place;
+  Index below = first % each;
+  for (int axis = images.rank() - 1; axis > 0; --axis) {
+    place = fmt::format("{}{}{}", below % images.size(axis), place.empty() ? "" : ",", place);
+    below /= images.size(axis);
+  }
+  throw UserError(source,
+                  fmt::format("{} of {} samples hold a value that is not finite, the first is sample {} "
+                              "with {} at [{}]; replace such values or leave out these samples",
+                              bad, count, first / each, values[first], place));
+}
+
 namespace {
 
 struct Sums {

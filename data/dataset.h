@@ -73,6 +73,10 @@ class InMemoryDataset final : public Dataset {
   std::size_t sample_bytes_ = 0;
 };
 
+// Throws UserError in the name of `source`, with the first sample and place, where images [N, …] hold a NaN
+// or an infinity: no training survives one, and nothing that happens then tells of it.
+void require_finite(const Tensor& images, const std::string& source);
+
 // Statistics per channel (last axis) of the first `at_most` samples; for images of one size.
 ChannelStatistics statistics_of(const Dataset& dataset, Index at_most = 20000);
 

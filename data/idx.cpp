@@ -104,7 +104,7 @@ Tensor read_idx(ByteReader& reader) {
   return result;
 }
 
-std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info) {
+std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info, Layout layout) {
   const auto images_reader = open_file(files.images);
   const auto labels_reader = open_file(files.labels);
   // The short file first: a wrong one is noticed before the long one is read.
@@ -126,7 +126,9 @@ std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetI
   } else {
     std::copy_n(raw_labels.data<std::int64_t>(), labels.numel(), to);
   }
-  return std::make_shared<InMemoryDataset>(images, labels, std::move(info), files.labels.string());
+  require_finite(images, files.images.string());
+  return std::make_shared<InMemoryDataset>(channels_last(images, layout, files.images.string()), labels,
+                                           std::move(info), files.labels.string());
 }
 
 namespace {
@@ -152,8 +154,8 @@ std::filesystem::path find_file(const std::vector<std::filesystem::directory_ent
 }  // namespace
 
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
-  require(files::kind_of(folder) != files::Kind::absent, folder.string(),
-          "there is no such folder, expected train-images-idx3-ubyte.gz and its three companions in it{}",
+  require(files::kind_of(folder) == files::Kind::folder, folder.string(),
+          "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}", no_folder(folder),
           advice);
   const std::vector<std::filesystem::directory_entry> entries = files::entries_of(folder);
   const IdxFiles found{{find_file(entries, {"train-images"}), find_file(entries, {"train-labels"})},

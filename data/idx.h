@@ -6,6 +6,7 @@
 
 #include "data/dataset.h"
 #include "data/io/byte_reader.h"
+#include "data/layout.h"
 
 namespace tandem::datasets {
 
@@ -17,8 +18,9 @@ struct IdxPair {
   std::filesystem::path images, labels;
 };
 
-// Images [N,H,W] or [N,H,W,C] with labels [N].
-std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info);
+// Images [N,H,W], or [N,H,W,C] (or [N,C,H,W], as `layout` says), with labels [N].
+std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info,
+                                                  Layout layout = Layout::automatic);
 
 struct IdxFiles {
   IdxPair train, test;

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/io/byte_reader.h"
 #include "data/limits.h"
+#include "files/input.h"
 
 namespace tandem::datasets {
 
@@ -62,6 +63,29 @@ bool is_image_file(const std::filesystem::path& path) {
     if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
   }
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+namespace {
+
+void add_images(const std::filesystem::path& folder, bool check_files,
+                std::vector<std::filesystem::path>& images) {
+  std::error_code unknown;  // of a link that leads nowhere: then it is neither
+  for (const auto& entry : files::entries_of(folder)) {
+    if (entry.is_directory(unknown)) {
+      if (!entry.is_symlink(unknown)) add_images(entry.path(), check_files, images);
+    } else if (is_image_file(entry.path())) {
+      if (check_files && !entry.is_regular_file(unknown)) files::InputFile{entry.path()};  // says what it is
+      images.push_back(entry.path());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder, bool check_files) {
+  std::vector<std::filesystem::path> images;
+  add_images(folder, check_files, images);
+  return images;
 }
 
 }  // namespace tandem::datasets

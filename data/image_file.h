@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -25,6 +26,12 @@ Tensor read_image(const std::filesystem::path& path, int channels = 3, std::size
 
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
+
+// All of them in a folder and those in it, each sorted by name. Symbolic links to folders are not followed,
+// so this comes to an end. Where `check_files` says so, throws UserError when something is called as an image
+// is and no regular file; otherwise that is an error when it is read.
+std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder,
+                                                     bool check_files = true);
 
 // ITU-R BT.601, rounded.
 inline unsigned char luma(unsigned r, unsigned g, unsigned b) {

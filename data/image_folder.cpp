@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "data/image_file.h"
+#include "data/io/byte_reader.h"
 #include "data/limits.h"
 #include "files/input.h"
 
@@ -14,8 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<std::string> subfolders(const fs::path& root) {
-  require(files::kind_of(root) != files::Kind::absent, root.string(),
-          "there is no such folder, expected one subfolder per class in it");
+  require(files::kind_of(root) == files::Kind::folder, root.string(),
+          "{}, expected one subfolder per class in it", no_folder(root));
   std::vector<std::string> names;
   for (const auto& entry : files::entries_of(root)) {
     const std::string name = entry.path().filename().string();
@@ -29,19 +31,6 @@ std::vector<std::string> subfolders(const fs::path& root) {
   return names;
 }
 
-// Symbolic links to folders are not followed, so this comes to an end.
-void add_images(const fs::path& folder, bool check_files, std::vector<fs::path>& images) {
-  std::error_code unknown;  // of a link that leads nowhere: then it is neither
-  for (const auto& entry : files::entries_of(folder)) {
-    if (entry.is_directory(unknown)) {
-      if (!entry.is_symlink(unknown)) add_images(entry.path(), check_files, images);
-    } else if (is_image_file(entry.path())) {
-      if (check_files && !entry.is_regular_file(unknown)) files::InputFile{entry.path()};  // says what it is
-      images.push_back(entry.path());
-    }
-  }
-}
-
 }  // namespace
 
 ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
@@ -53,10 +42,10 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
     const auto known = std::ranges::find(class_names, name);
     require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
             name, did_you_mean(name, class_names));
-    const std::size_t before = files_.size();
-    add_images(root / name, check_files, files_);
-    require(files_.size() > before, (root / name).string(), "has no .jpg, .jpeg or .png file");
-    labels_.insert(labels_.end(), files_.size() - before, known - class_names.begin());
+    const std::vector<fs::path> files = image_files_below(root / name, check_files);
+    require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
+    files_.insert(files_.end(), files.begin(), files.end());
+    labels_.insert(labels_.end(), files.size(), known - class_names.begin());
   }
   require(size() <= kMaxSamples, root.string(), "{} samples, at most {} can be numbered", size(),
           kMaxSamples);

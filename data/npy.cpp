@@ -267,11 +267,12 @@ Tensor read_npy(ByteReader& reader) {
 }
 
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,
-                                                   DatasetInfo info, const std::string& source) {
+                                                   DatasetInfo info, const std::string& source,
+                                                   Layout layout) {
   require(images.dtype() != DType::i64, source, "images {} are neither u8 nor floating-point",
           to_string(images));
-  require(images.rank() >= 2 && images.rank() <= 4, source, "images {} are not [N,D], [N,H,W] or [N,H,W,C]",
-          to_string(images.shape()));
+  require(images.rank() >= 2 && images.rank() <= 4, source,
+          "images {} are not [N,D], [N,H,W], [N,H,W,C] or [N,C,H,W]", to_string(images.shape()));
   require(labels.dtype() != DType::f32, source, "labels {} are not integers", to_string(labels));
   const bool column = labels.rank() == 2 && labels.shape()[1] == 1;
   require(labels.rank() == 1 || column, source, "labels {} are not [N] or [N,1]", to_string(labels.shape()));
@@ -281,7 +282,9 @@ std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const T
     wide = Tensor::empty(flat.shape(), {.dtype = DType::i64, .kind = MemoryKind::data});
     std::copy_n(flat.data<std::uint8_t>(), flat.numel(), wide.data<std::int64_t>());
   }
-  return std::make_shared<InMemoryDataset>(images, wide, std::move(info), source);
+  require_finite(images, source);
+  return std::make_shared<InMemoryDataset>(channels_last(images, layout, source), wide, std::move(info),
+                                           source);
 }
 
 }  // namespace tandem::datasets

@@ -9,6 +9,7 @@
 
 #include "data/dataset.h"
 #include "data/io/byte_reader.h"
+#include "data/layout.h"
 
 namespace tandem::datasets {
 
@@ -30,10 +31,11 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path,
 // Throws UserError for another dtype.
 std::string npz_file(const std::vector<NamedArray>& arrays);
 
-// Arrays as samples: images [N,H,W], [N,H,W,C] or features [N,D] (u8 or f32), labels [N] or [N,1] of
-// integers.
+// Arrays as samples: images [N,H,W], [N,H,W,C] (or [N,C,H,W], as `layout` says) or features [N,D] (u8 or
+// f32), labels [N] or [N,1] of integers.
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,
-                                                   DatasetInfo info, const std::string& source);
+                                                   DatasetInfo info, const std::string& source,
+                                                   Layout layout = Layout::automatic);
 
 struct ArraySplits {
   DatasetPtr train;
@@ -44,6 +46,7 @@ struct ArraySplits {
 // for labels y, labels or targets, with train_, val_ (or valid_, validation_) and test_ before or after them
 // ("x_train", "train_images"). Names without a split are the training split. A file with just arr_0 and arr_1
 // is images and labels.
-ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info);
+ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info,
+                              Layout layout = Layout::automatic);
 
 }  // namespace tandem::datasets

@@ -130,7 +130,7 @@ std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
 
 }  // namespace
 
-ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info) {
+ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info, Layout layout) {
   const std::string source = path.string();
   require(files::kind_of(path) != files::Kind::absent, source,
           "there is no such file or folder, expected a .npz file or .npy files");
@@ -153,7 +153,7 @@ ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetIn
             found[split][0] ? found[split][0]->name : found[split][1]->name,
             found[split][0] ? "labels" : "images");
     const std::string where = source + ":" + found[split][0]->name;
-    const auto set = dataset_of_arrays(found[split][0]->array, found[split][1]->array, shared, where);
+    const auto set = dataset_of_arrays(found[split][0]->array, found[split][1]->array, shared, where, layout);
     // The other splits must fit the training split.
     if (split == 0) {
       set->set_statistics(statistics_of(*set));

@@ -1,6 +1,7 @@
 #include "data/registry.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "core/suggest.h"
@@ -11,6 +12,7 @@
 #include "data/idx.h"
 #include "data/image_folder.h"
 #include "data/npy.h"
+#include "data/preparation.h"
 #include "data/synthetic.h"
 #include "files/input.h"
 
@@ -72,11 +74,17 @@ Splits open_idx(const DataOptions& options) {
     require(given == 4, "data",
             "{} of train_images, train_labels, test_images and test_labels are given, expected none or all",
             given);
-    for (fs::path* file : named) *file = options.path / *file;
+    constexpr std::array kKeys{"data.train_images", "data.train_labels", "data.test_images",
+                               "data.test_labels"};
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      *named[i] = options.path / *named[i];
+      require(fs::exists(*named[i]), kKeys[i], "{}: there is no such file", named[i]->string());
+    }
   }
-  const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = options.classes});
+  const auto train =
+      read_idx_dataset(files.train, {.name = "idx", .classes = options.classes}, options.layout);
   train->set_statistics(statistics_of(*train));
-  const auto test = read_idx_dataset(files.test, train->info());
+  const auto test = read_idx_dataset(files.test, train->info(), options.layout);
   require(test->info().sample_shape == train->info().sample_shape, files.test.images.string(),
           "has images of shape {}, the training split of {}", to_string(test->info().sample_shape),
           to_string(train->info().sample_shape));
@@ -85,7 +93,8 @@ Splits open_idx(const DataOptions& options) {
 
 Splits open_npy(const DataOptions& options) {
   require_path(options, "a .npz file, or a folder of .npy files");
-  const ArraySplits arrays = read_array_splits(options.path, {.name = "npy", .classes = options.classes});
+  const ArraySplits arrays =
+      read_array_splits(options.path, {.name = "npy", .classes = options.classes}, options.layout);
   const auto train = std::dynamic_pointer_cast<const InMemoryDataset>(arrays.train);
   Splits splits{.train = arrays.train, .test = arrays.test, .validation = arrays.validation};
   if (!splits.test) {
@@ -182,30 +191,19 @@ void apply_sizes(const DataOptions& options, Splits& splits) {
   splits.test = limited(splits.test, options.test_size, options.split_seed);
 }
 
-bool sets_size(const TransformSpec& spec) {
-  return spec.name == "resize" || spec.name == "random_resized_crop";
-}
-
-// `augment` with a size for every random_resized_crop that lacks one.
-std::vector<TransformSpec> sized(const Splits& splits, std::span<const TransformSpec> augment) {
-  std::vector<TransformSpec> specs(augment.begin(), augment.end());
-  if (splits.image_size == 0) return specs;
-  for (TransformSpec& spec : specs) {
-    if (spec.name == "random_resized_crop") {
-      spec.parameters.try_emplace("size", 1, static_cast<double>(splits.image_size));
-    }
+// What is wrong with the path itself is said of the key that names it.
+Splits open_path(const DatasetEntry& entry, const DataOptions& options) {
+  const std::string path = options.path.string(), place = fmt::format("[{}] ", path);
+  try {
+    return entry.open(options);
+  } catch (const fs::filesystem_error& error) {
+    throw UserError("data.path",
+                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const UserError& error) {
+    const std::string_view what = error.what();
+    if (path.empty() || !what.starts_with(place)) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, what.substr(place.size())));
   }
-  return specs;
-}
-
-Pipeline fitted(const Splits& splits, const std::vector<TransformSpec>& specs) {
-  const DatasetInfo& info = splits.train->info();
-  const bool varies = info.sample_shape.rank() == 3 && info.sample_shape.numel() == 0;
-  if (!varies || std::ranges::any_of(specs, sets_size)) return Pipeline(info, specs);
-  const auto side = static_cast<double>(splits.image_size);
-  std::vector<TransformSpec> all = {{"resize", {{"shorter", {side}}}}, {"center_crop", {{"size", {side}}}}};
-  all.insert(all.end(), specs.begin(), specs.end());
-  return Pipeline(info, all);
 }
 
 }  // namespace
@@ -225,7 +223,9 @@ const std::vector<DatasetEntry>& all_datasets() {
        "data.path: the folder; data.train_images, … for other names", open_idx},
       {"image_folder", "JPEG and PNG files, one subfolder per class",
        "data.path: the folder, with train/ and test/ (or val/) or split by test_fraction", open_image_folder},
-      {"npy", "NumPy arrays: images or features, and labels",
+      {"npy",
+       "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], or features [N,D]; and "
+       "labels",
        "data.path: a .npz file or a folder of .npy files, with x_train, y_train, x_test, y_test (or "
        "train_images, …)",
        open_npy},
@@ -248,17 +248,19 @@ Splits open_dataset(const DataOptions& options) {
                            options.channels, options.classes, options.max_bad_samples}) {
     require(size >= 0, "data", "a size or count is {}, expected at least 0", size);
   }
-  Splits splits = entry->open(options);
+  Splits splits = open_path(*entry, options);
   apply_sizes(options, splits);
   return splits;
 }
 
 Pipeline training_pipeline(const Splits& splits, std::span<const TransformSpec> augment) {
-  return fitted(splits, sized(splits, augment));
+  const DatasetInfo& info = splits.train->info();
+  return Pipeline(info, with_sizes(info, splits.image_size, augment, false));
 }
 
 Pipeline evaluation_pipeline(const Splits& splits, std::span<const TransformSpec> augment) {
-  return fitted(splits, evaluation_transforms(sized(splits, augment)));
+  const DatasetInfo& info = splits.train->info();
+  return Pipeline(info, with_sizes(info, splits.image_size, augment, true));
 }
 
 }  // namespace tandem::datasets

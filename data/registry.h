@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "data/image_file.h"
+#include "data/layout.h"
 #include "data/transforms/pipeline.h"
 
 namespace tandem::datasets {
@@ -23,12 +24,13 @@ struct DataOptions {
   Index train_size = 0, test_size = 0;
   // Samples set aside from the training split, or used of the files' own; 0: none, or all.
   Index validation_size = 0;
-  double test_fraction = 0.2;    // of every class, where the files have no test split
-  std::uint64_t split_seed = 0;  // draws the splits; the run's own seed does not move them
-  Index image_size = 0;          // side; image_folder (0: 224), synthetic (0: 32)
-  Index channels = 0;            // image_folder: 3 or 1; synthetic: any (0: 3)
-  Index classes = 0;             // idx, npy: labels are below it (0: the highest + 1); synthetic (0: 10)
-  double noise = 0.15;           // synthetic
+  double test_fraction = 0.2;         // of every class, where the files have no test split
+  std::uint64_t split_seed = 0;       // draws the splits; the run's own seed does not move them
+  Index image_size = 0;               // side; image_folder (0: 224), synthetic (0: 32)
+  Index channels = 0;                 // image_folder: 3 or 1; synthetic: any (0: 3)
+  Layout layout = Layout::automatic;  // idx, npy: of arrays of images
+  Index classes = 0;                  // idx, npy: labels are below it (0: the highest + 1); synthetic (0: 10)
+  double noise = 0.15;                // synthetic
   // idx: files with other names, relative to `path`; all four or none.
   std::filesystem::path train_images{}, train_labels{}, test_images{}, test_labels{};
   std::size_t image_memory = kImageMemory;  // bytes that decoding one image may take; image_folder

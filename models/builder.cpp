@@ -249,6 +249,8 @@ Tensor dry_run(nn::Module& module, const TensorList& xs) {
 struct Built {
   ModulePtr module;
   Tensor result;  // for an empty batch
+  std::string
+      linear;  // path of the first linear layer that was given more than features; "" when there is none
 };
 
 Built build_layers(const json& object, const Tensor& input, const std::string& path, int nesting);
@@ -269,7 +271,8 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
   try {
     ModulePtr module = spec.type->make(options, shapes);
     Tensor result = dry_run(*module, xs);
-    return {std::move(module), std::move(result)};
+    const bool over_images = spec.type_name == "linear" && shapes.front().rank() > 2;
+    return {std::move(module), std::move(result), over_images ? spec.path : ""};
   } catch (const OptionError&) {
     throw;
   } catch (const UserError& error) {
@@ -313,6 +316,7 @@ Built build_layers(const json& object, const Tensor& input, const std::string& p
   auto graph = std::make_shared<nn::Graph>();
   TensorList results(specs.size());
   std::vector<int> node(specs.size());
+  std::string linear;
   for (int at : order) {  // every layer leads to the output, which therefore comes last
     const LayerSpec& spec = specs[static_cast<std::size_t>(at)];
     TensorList xs;
@@ -323,6 +327,7 @@ Built build_layers(const json& object, const Tensor& input, const std::string& p
     }
     Built built = build_layer(spec, xs, nesting);
     results[static_cast<std::size_t>(at)] = std::move(built.result);
+    if (linear.empty()) linear = std::move(built.linear);
     if (chain) {
       sequence->add(spec.name, std::move(built.module));
     } else {
@@ -330,7 +335,7 @@ Built build_layers(const json& object, const Tensor& input, const std::string& p
     }
   }
   const Tensor result = results[static_cast<std::size_t>(order.back())];
-  return {chain ? ModulePtr(sequence) : ModulePtr(graph), result};
+  return {chain ? ModulePtr(sequence) : ModulePtr(graph), result, linear};
 }
 
 Tensor empty_batch(const Shape& sample, DType dtype, Device device) {
@@ -360,7 +365,7 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const std::span<const OptionInfo> infos = info ? std::span(info->options) : std::span<const OptionInfo>{};
   const OptionMap options = options_of(model, {"name", "input_shape", "layers", "output"}, infos, path);
   try {
-    Built built{create(name, options, data, path), {}};
+    Built built{create(name, options, data, path), {}, {}};
     if (data.sample.rank() > 0)
       built.result =
           dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())});
@@ -384,6 +389,23 @@ Built build_listed(const json& model, const DataInfo& data, const std::string& p
   return build_layers(model, empty_batch(data.sample, data.dtype, nn::BuildDevice::current()), path, 0);
 }
 
+// A classifier gives one score a class for each sample.
+void check_scores(const Built& built, Index classes, const std::string& path) {
+  if (classes == 0 || !built.result.defined()) return;
+  const Shape result = built.result.shape().without(0);
+  if (result.rank() == 1 && result[0] >= classes) return;
+  const std::string what = fmt::format(
+      "the result of a sample is {}, but the data has {} classes, which need one "
+      "score each",
+      to_string(result), classes);
+  if (result.rank() <= 1) fail(path, what);
+  const std::string flat = R"({"type": "flatten"} or {"type": "global_avg_pool2d"})";
+  if (!built.linear.empty())
+    fail(built.linear, fmt::format("{}; put {} before this linear layer", what, flat));
+  fail(path,
+       fmt::format(R"({}; end with {} and {{"type": "linear", "out_features": {}}})", what, flat, classes));
+}
+
 }  // namespace
 
 nn::ModulePtr build(const json& model, const DataInfo& known_data, const std::string& path) {
@@ -393,11 +415,7 @@ nn::ModulePtr build(const json& model, const DataInfo& known_data, const std::st
     fail(path, "give either \"name\", a registered model, or \"layers\"");
   const DataInfo data = data_of(model, known_data, path);
   const Built built = given(model, "name") ? build_named(model, data, path) : build_listed(model, data, path);
-  const bool fits =
-      !built.result.defined() || (built.result.rank() >= 2 && built.result.size(-1) >= data.classes);
-  if (data.classes > 0 && !fits)
-    fail(path, fmt::format("the result of a sample is {}, but the data has {} classes",
-                           to_string(built.result.shape().without(0)), data.classes));
+  check_scores(built, data.classes, path);
   return built.module;
 }
 

@@ -218,7 +218,12 @@ std::string weights_path(const RunDirectory& run, const std::string& which) {
 
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model) {
   const std::string path = weights_path(run, which);
-  load_weights(model, path);
+  const safetensors::File file(path);
+  const std::string differences = compare_weights(model, file).differences();
+  require(differences.empty(), "",
+          "{}: are not the weights of the model that this configuration and its data make: {}", path,
+          differences);
+  load_weights(model, file);
   return path;
 }
 

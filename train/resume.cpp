@@ -149,6 +149,20 @@ std::optional<RunDirectory> run_to_resume(const std::string& config,
   return run;
 }
 
+namespace {
+
+// What a run that was saved before a key was there has had of it; nothing for keys without a default.
+std::string default_of(const std::string& path) {
+  for (const auto& [listed, key] : config::list_keys(config::Config::schema()))
+    if (listed == path && !key->required)
+      return (key->default_value.is_null() && !key->type.keyword.empty() ? config::Json(key->type.keyword)
+                                                                         : key->default_value)
+          .dump();
+  return "";
+}
+
+}  // namespace
+
 ConfigChanges changes_since(const config::Json& saved, const config::Json& now) {
   std::map<std::string, std::string> before, after;
   add_leaves(with_short_precision(saved, now), "", before);
@@ -161,6 +175,7 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
       return found == in.end() ? std::string("absent") : found->second;
     };
     if (value(before) == value(after)) return;
+    if (!before.contains(key) && value(after) == default_of(key)) return;
     const std::string text = fmt::format("{}: {} → {}", key, value(before), value(after));
     const bool precision = key == "precision" || key.starts_with("precision.");
     changes.precision |= precision;

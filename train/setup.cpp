@@ -113,6 +113,7 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
   options.image_size = data.image_size;
   options.channels = data.channels;
   options.classes = data.classes;
+  options.layout = datasets::layout_from_name(data.layout);
   options.noise = data.noise;
   options.train_images = data.train_images.value_or("");
   options.train_labels = data.train_labels.value_or("");
@@ -131,7 +132,7 @@ DataDescription describe_data(const datasets::Splits& splits) {
 
 DataDescription describe_data(const config::Config& config) {
   const auto& data = config.data;
-  if (data.name != "synthetic") return describe_data(open_data(config));
+  if (data.name != "synthetic") return describe_data(open_data(config, {}));
   const Index side = data.image_size > 0 ? data.image_size : 32;
   DataDescription description;
   description.info.name = data.name;
@@ -176,14 +177,42 @@ nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& da
   }
 }
 
+namespace {
+
+// Weights that are no numbers make every loss NaN, and nothing says why.
+void require_finite(nn::Module& model, const std::string& path) {
+  for (const Parameter& parameter : model.parameters()) {
+    const std::vector<float> values = parameter.value().to_vector<float>();
+    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    require(bad == values.end(), "",
+            "init_from.path: {}: {} holds {} at element {}; the run that saved it diverged", path,
+            parameter.name(), bad == values.end() ? 0.0F : *bad, bad - values.begin());
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
   if (!config.init_from) return {};
   const auto& from = *config.init_from;
   std::string path = from.path;
   if (files::kind_of(path) == files::Kind::folder) path = weights_path(RunDirectory::open(path), "best");
   require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
+  const safetensors::File file(path);
+  if (from.strict) {
+    const LoadReport fit = compare_weights(model, file);
+    const std::string rest =
+        fit.loaded.empty() ? "none of them fits"
+                           : fmt::format(
+                                 "init_from.strict=false takes the {} tensors that fit and leaves the others "
+                                 "as they start",
+                                 fit.loaded.size());
+    require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
+            path, fit.differences(), rest);
+  }
   const LoadReport report =
-      load_weights(model, path, {.strict = from.strict, .skip_mismatched = !from.strict});
+      load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
+  require_finite(model, path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (const int frozen = freeze_parameters(config, model); frozen > 0)
     notes.push_back(fmt::format("{} parameters frozen", frozen));

@@ -34,8 +34,8 @@ void prepare_machine(const config::Loaded& loaded);
 Device device_of(const config::Config& config);
 GraphUse graph_use(const config::Config& config);
 
-// Opens the data set. `report` is told of samples that were skipped.
-datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report = {});
+// Opens the data set. `report` is told of samples that were skipped (train/skipped_samples.h).
+datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report);
 // The same description without reading the data, where that is possible; else by opening it.
 DataDescription describe_data(const config::Config& config);
 DataDescription describe_data(const datasets::Splits& splits);

@@ -43,7 +43,7 @@ const char* name_of(TrainStatus status) {
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
-  splits_ = open_data(config_);
+  splits_ = open_data(config_, skipped_.reporter());
   data_ = describe_data(splits_);
   const Shape sample = datasets::training_pipeline(splits_, transforms()).output_shape();
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
@@ -130,6 +130,7 @@ std::string Trainer::dry_run() {
   const Index zeros = batch->images.size(-1) - train_loader_->pipeline().output_shape().at(-1);
   text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string(batch->images.shape()),
                       zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "", loss);
+  if (skipped_.count() > 0) text += text_of_skipped(skipped_.count()) + "\n";
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
                       config_.precision.label(), to_string(device_));
   return text;
@@ -218,8 +219,11 @@ void Trainer::end(Session& session) {
   TrainResult& result = session.result;
   result.steps = report.attempted;
   result.best = session.state.best;
+  result.chosen_on = eval_split_;
   result.best_epoch = session.state.best_epoch;
   result.wall_s = since(session.started);
+  tell_skipped(session);
+  if (skipped_.count() > 0) session.warn(text_of_skipped(skipped_.count()));
   if (report.skipped > 0)
     session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
                             report.attempted));
@@ -337,8 +341,10 @@ void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
 bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std::string& split,
                            bool confusion) {
   const auto evaluation = evaluate(*model_, loader, *task_, confusion, &session.stop);
+  tell_skipped(session);
   if (!evaluation) return false;
   session.result.metrics = evaluation->metrics();
+  session.result.epoch = session.state.epoch;
   session.result.split = split;
   session.metrics.write(EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
   if (const ConfusionMatrix* matrix = evaluation->confusion())

@@ -27,6 +27,7 @@
 #include "train/run_directory.h"
 #include "train/setup.h"
 #include "train/signals.h"
+#include "train/skipped_samples.h"
 #include "train/step_runner.h"
 #include "train/task.h"
 
@@ -48,8 +49,10 @@ struct TrainResult {
   std::string failure;         // one line, when it failed
   std::string split;           // of `metrics`
   Metrics metrics;             // of the last evaluation
-  std::optional<double> best;  // of checkpoint.best
+  std::int64_t epoch = 0;      // after which that was
+  std::optional<double> best;  // of checkpoint.best, on the split that chose
   std::int64_t best_epoch = 0;
+  std::string chosen_on;  // that split; "test" where no validation samples are set aside
   std::int64_t steps = 0;
   double wall_s = 0.0, train_s = 0.0;
 };
@@ -93,7 +96,9 @@ class Trainer {
   [[noreturn]] void give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const;
   std::optional<amp::Overflow> diagnose(Session& session, const Pending& pending,
                                         const optim::StepReport& report);
+  std::string advice_on_divergence(const Pending& pending, const optim::StepReport& report) const;
   void read_outcomes(Session& session);
+  void tell_skipped(Session& session);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
   void save(Session& session, const RunState& state, bool best);
   void save_inside_epoch(Session& session);
@@ -119,6 +124,7 @@ class Trainer {
   const config::Config& config_;
   const Device device_;
   TrainerOptions options_;
+  SkippedSamples skipped_;
   datasets::Splits splits_;
   DataDescription data_;
   std::string eval_split_;

@@ -35,6 +35,18 @@ void Trainer::settle(Session& session, const Pending* following) {
   last.batches.clear();
 }
 
+// Before the first update no learning rate is to blame.
+std::string Trainer::advice_on_divergence(const Pending& pending, const optim::StepReport& report) const {
+  if (report.applied > 0 || pending.attempted > 1)
+    return fmt::format(
+        ", at a learning rate of {:g}; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
+        report.learning_rate);
+  return fmt::format(
+      " before any update, so the learning rate is not to blame; look at {}the values of the "
+      "data (data.augment, normalise) and at the model",
+      config_.init_from ? "the weights of init_from, " : "");
+}
+
 // A step that overflowed is diagnosed, and retried at the lower scale where the configuration says so.
 void Trainer::run_again(Session& session, Pending& pending, optim::StepReport report) {
   while (report.skip) {
@@ -94,12 +106,21 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
 // The outcome of a step is read when it has arrived, at most one step late; of one in 16 bits when it is
 // settled, since it may be run again until then.
 void Trainer::read_outcomes(Session& session) {
+  tell_skipped(session);
   while (!session.pending.empty()) {
     const Pending& next = session.pending.front();
     if (in_16_bits() && !next.settled) return;
     if (next.attempted == step_->attempted() && !step_->arrived()) return;
     log_step(session, next, step_->report_of(next.attempted));
     session.pending.pop_front();
+  }
+}
+
+// Which samples could not be read since the last call.
+void Trainer::tell_skipped(Session& session) {
+  for (const std::string& reason : skipped_.take()) {
+    if (session.progress) session.progress->line(text_of_skipped(reason));
+    session.log.warning(text_of_skipped(reason));
   }
 }
 
@@ -118,10 +139,10 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
                                     report.learning_rate, report.loss_scale, report.skipped,
                                     report.gradient_norm, samples / pending.seconds});
   if (diverged && config_.on_divergence == "stop")
-    throw Diverged{fmt::format(
-        "step {} (epoch {}): the loss is {}, at a learning rate of {:g}; try a lower optimizer.lr, "
-        "schedule.warmup_steps or clip_norm, or go on regardless with on_divergence=continue",
-        pending.attempted, session.state.epoch, loss, report.learning_rate)};
+    throw Diverged{
+        fmt::format("step {} (epoch {}): the loss is {}{}, or go on regardless with "
+                    "on_divergence=continue",
+                    pending.attempted, session.state.epoch, loss, advice_on_divergence(pending, report))};
   if (!in_16_bits() && report.consecutive_skips >= config_.precision.max_skips)
     throw Diverged{
         fmt::format("step {}: {} steps in a row were skipped (precision.max_skips): their gradients are not "

@@ -190,11 +190,21 @@ void save_weights(nn::Module& module, const std::string& path, const safetensors
 }
 
 std::string LoadReport::text() const {
-  std::string line = fmt::format("{} tensors loaded", loaded.size());
-  if (!missing.empty()) line += "; missing: " + listed(missing);
-  if (!unexpected.empty()) line += "; unexpected: " + listed(unexpected);
-  if (!mismatched.empty()) line += "; of another shape: " + listed(mismatched);
-  return line;
+  const std::string rest = differences();
+  return fmt::format("{} tensors loaded{}{}", loaded.size(), rest.empty() ? "" : "; ", rest);
+}
+
+std::string LoadReport::differences() const {
+  std::vector<std::string> parts;
+  if (!missing.empty()) parts.push_back("missing: " + listed(missing));
+  if (!unexpected.empty()) parts.push_back("unexpected: " + listed(unexpected));
+  if (!mismatched.empty()) parts.push_back("of another shape: " + listed(mismatched));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+LoadReport compare_weights(nn::Module& module, const safetensors::File& file) {
+  std::vector<Target> targets = targets_of(module);
+  return plan_loads(targets, file).report;
 }
 
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options) {
@@ -202,17 +212,19 @@ LoadReport load_weights(nn::Module& module, const safetensors::File& file, const
   Plan plan = plan_loads(targets, file);
   const LoadReport& report = plan.report;
   if (!report.mismatched.empty() && !options.skip_mismatched)
-    throw UserError(file.path(),
-                    fmt::format("tensors of another shape: {}; skip_mismatched leaves them as they are",
-                                listed(report.mismatched)));
+    throw UserError(
+        file.path(),
+        fmt::format("tensors of another shape: {}; LoadOptions::skip_mismatched leaves them as they are",
+                    listed(report.mismatched)));
   if (options.strict && (!report.missing.empty() || !report.unexpected.empty())) {
     throw UserError(
         file.path(),
-        fmt::format("does not hold exactly the model's weights: {}{}; strict = false loads the rest",
-                    report.missing.empty() ? "" : "missing " + listed(report.missing),
-                    report.unexpected.empty() ? ""
-                                              : (report.missing.empty() ? "unexpected " : "; unexpected ") +
-                                                    listed(report.unexpected)));
+        fmt::format(
+            "does not hold exactly the model's weights: {}{}; LoadOptions::strict = false loads the rest",
+            report.missing.empty() ? "" : "missing " + listed(report.missing),
+            report.unexpected.empty()
+                ? ""
+                : (report.missing.empty() ? "unexpected " : "; unexpected ") + listed(report.unexpected)));
   }
   // Read everything before anything is changed: a file that ends early leaves the module whole.
   TensorList tensors;

@@ -33,6 +33,8 @@ struct LoadReport {
   std::vector<Mismatch> mismatched;     // in both, with other shapes; not loaded
   // "62 tensors loaded; missing: fc.weight, fc.bias; …", one line
   std::string text() const;
+  // The part of it behind the count; "" when the file holds exactly the module's weights.
+  std::string differences() const;
 };
 
 // Loads by name. Any floating dtype is converted to the parameter's; num_batches_tracked may be absent (old
@@ -41,6 +43,9 @@ struct LoadReport {
 // what the options do not allow, and for a file that is not well-formed.
 LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options = {});
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options = {});
+
+// What load_weights would report, with nothing changed: for messages in the words of the caller's users.
+LoadReport compare_weights(nn::Module& module, const safetensors::File& file);
 
 // Between the layouts here and in files.
 Shape file_shape(const Shape& shape, ParameterLayout layout);

@@ -248,6 +248,11 @@ TEST_CASE("layers that do not fit are errors at their place") {
   check_error(R"({"layers": [{"type": "group_norm", "groups": 2}]})", {"[model.layers[0]]", "2 groups"});
   check_error(R"({"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 5}]})",
               {"[model]", "10 classes"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 3},
+                             {"type": "linear", "out_features": 10}]})",
+              {"[model.layers[1]]", "[26,26,10]", R"({"type": "flatten"})", "before this linear layer"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 10, "kernel": 3}]})",
+              {"[model]", "[26,26,10]", R"({"type": "flatten"})", R"("out_features": 10})"});
   check_error(R"({"layers": [{"type": "relu"}]})", {"[model.input_shape]"}, {});
   check_error(R"({"name": "resnet20", "input_shape": [0, 3]})", {"[model.input_shape]"}, {});
   check_error(R"({"layers": [{"type": "relu"}], "input_shape": [32, 32, 3]})",

@@ -165,6 +165,11 @@ TEST_CASE("what may change in a run that goes on", "[resume]") {
              Contains("model.hidden.1: 16 → absent"));
   CHECK_THAT(user_error_of([&] { changes_since(saved, with("/optimizer/momentum", 0.9)); }),
              Contains("optimizer.momentum: absent → 0.9"));
+  // A key that was not there yet had its default.
+  CHECK(changes_since(saved, with("/data/layout", "auto")).notes.empty());
+  CHECK(changes_since(saved, with("/optimizer/lr_decay", 0.0)).notes.empty());
+  CHECK_THAT(user_error_of([&] { changes_since(saved, with("/data/layout", "nchw")); }),
+             Contains("data.layout: absent → \"nchw\""));
   CHECK_THAT(user_error_of([&] { changes_since(saved, with("/seed", 2)); }), Contains("seed: 1 → 2"));
 }
 

@@ -22,6 +22,7 @@
 #include "train/profile/ranges.h"
 #include "train/progress.h"
 #include "train/setup.h"
+#include "train/skipped_samples.h"
 
 namespace tandem::commands {
 
@@ -129,7 +130,8 @@ class Bench {
   static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
 
   void open_loader() {
-    const datasets::Splits splits = train::open_data(config_);
+    const datasets::Splits splits =
+        train::open_data(config_, [](const std::string& reason) { train::warn_of_skipped(reason); });
     const auto& data = config_.data;
     loader_ = std::make_unique<datasets::Loader>(
         splits.train, datasets::training_pipeline(splits, train::augmentations(config_)),

@@ -125,7 +125,8 @@ class Program {
   void add_predict() {
     CLI::App* sub = command<PredictArguments>("predict", "classify images with a run", predict_, &predict);
     add_run(sub, predict_, "best");
-    sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG) or arrays (.npy)")->required();
+    sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG), folders of them, or arrays (.npy)")
+        ->required();
     sub->add_option("--top", predict_.top, "how many classes to print for each image")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();

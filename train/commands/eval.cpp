@@ -8,6 +8,8 @@
 #include "train/evaluate.h"
 #include "train/json_text.h"
 #include "train/output.h"
+#include "train/safetensors.h"
+#include "train/skipped_samples.h"
 
 namespace tandem::commands {
 
@@ -21,6 +23,14 @@ datasets::DatasetPtr split_of(const datasets::Splits& splits, const std::string&
   return splits.validation;
 }
 
+// Weights of a run know how many classes their data had.
+void require_same_classes(const std::string& weights, const datasets::Splits& splits) {
+  if (!safetensors::File(weights).metadata().contains("tandem.data")) return;
+  const Index then = train::saved_data(weights).info.classes, now = splits.train->info().classes;
+  require(then == now, "", "{}: were trained on data of {} classes, {} has {}", weights, then,
+          splits.train->info().name, now);
+}
+
 }  // namespace
 
 int eval(const EvalArguments& arguments) {
@@ -29,12 +39,14 @@ int eval(const EvalArguments& arguments) {
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) train::weights_path(run, arguments.weights);  // before the data is read
-  const auto splits = train::open_data(loaded.config);
+  train::SkippedSamples skipped;
+  const auto splits = train::open_data(loaded.config, skipped.reporter());
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
   const std::string which = !arguments.weights.empty() ? arguments.weights
                             : splits.validation        ? "best"
                                                        : "last";
   const std::string weights = train::weights_path(run, which);
+  require_same_classes(weights, splits);
   auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
   const Shape sample = pipeline.output_shape();
   datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
@@ -48,6 +60,11 @@ int eval(const EvalArguments& arguments) {
   const amp::Plan plan(precision, *model);
   const amp::Autocast autocast(plan);
   const auto evaluation = train::evaluate(*model, loader, *task, arguments.confusion);
+  train::warn_of_skipped(skipped);
+  if (which == "best" && arguments.split == "test" && !splits.validation)
+    train::remark(
+        "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
+        "data.validation_size sets samples aside to choose by\n");
   const train::Metrics metrics = evaluation->metrics();
   const auto& class_names = splits.train->info().class_names;
   if (arguments.json) {

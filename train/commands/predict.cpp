@@ -12,6 +12,7 @@
 #include "data/image_file.h"
 #include "data/io/byte_reader.h"
 #include "data/npy.h"
+#include "data/preparation.h"
 #include "files/input.h"
 #include "train/checkpoints.h"
 #include "train/commands/commands.h"
@@ -29,19 +30,31 @@ struct Input {
   Tensor image;      // as the data set's samples
 };
 
+// An array with its channels last, where the run's data has them first.
+Tensor in_layout(Tensor array, const Shape& sample, datasets::Layout layout) {
+  if (layout != datasets::Layout::nchw || sample.rank() != 3) return array;
+  if (array.shape() == Shape{sample[2], sample[0], sample[1]})
+    array = array.viewed(array.shape().inserted(0, 1));
+  return datasets::channels_last(array, layout, "");
+}
+
 // The samples of an array: one when it has the rank of a sample, else one for each of its rows.
-std::vector<Input> inputs_of_array(const std::string& path, const datasets::DatasetInfo& info) {
+std::vector<Input> inputs_of_array(const std::string& path, const datasets::DatasetInfo& info,
+                                   datasets::Layout layout) {
   const auto reader = datasets::open_file(path);
   Tensor array = datasets::read_npy(*reader);
   require(array.dtype() == info.dtype, "", "{}: holds {}, the model was trained on {}", path,
           name_of(array.dtype()), name_of(info.dtype));
-  const Shape& sample = info.sample_shape;
+  const Shape given = array.shape(), &sample = info.sample_shape;
+  array = in_layout(std::move(array), sample, layout);
   const bool grey = sample.rank() == 3 && sample[2] == 1;
   if (grey && array.rank() >= 2 && array.size(-1) != 1)
     array = array.viewed(array.shape().inserted(array.rank(), 1));
   if (array.rank() == sample.rank()) array = array.viewed(array.shape().inserted(0, 1));
-  require(array.rank() == sample.rank() + 1, "", "{}: has shape {}, samples are {}", path,
-          to_string(array.shape()), to_string(sample));
+  const bool fits = array.rank() == sample.rank() + 1 && (sample.rank() != 3 || array.size(-1) == sample[2]);
+  require(fits, "", "{}: has shape {}, samples are {}{}", path, to_string(given), to_string(sample),
+          datasets::looks_channels_first(given) ? "; bring its channels to the end" : "");
+  datasets::require_finite(array, path);
   std::vector<Input> inputs;
   const Index count = array.size(0);
   for (Index i = 0; i < count; ++i) {
@@ -52,46 +65,47 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   return inputs;
 }
 
+// The files that are meant: a folder stands for the images in it and below.
+std::vector<std::string> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> found;
+  for (const std::string& path : paths) {
+    const files::Kind kind = files::kind_of(path);
+    require(kind != files::Kind::absent, "", "{}: there is no such file or folder", path);
+    if (kind != files::Kind::folder) {
+      found.push_back(path);
+      continue;
+    }
+    const auto below = datasets::image_files_below(path);
+    require(!below.empty(), "", "{}: has no .jpg, .jpeg or .png file in it", path);
+    for (const auto& file : below) found.push_back(file.string());
+  }
+  return found;
+}
+
+// How inputs are read.
+struct Reading {
+  datasets::Layout layout;
+  std::size_t image_memory;
+};
+
 std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info,
-                             std::size_t image_memory) {
-  require(files::kind_of(path) != files::Kind::absent, "", "{}: no such file", path);
-  if (std::filesystem::path(path).extension() == ".npy") return inputs_of_array(path, info);
-  require(datasets::is_image_file(path), "", "{}: not an image; expected .jpg, .jpeg, .png or .npy", path);
+                             const Reading& reading) {
+  if (std::filesystem::path(path).extension() == ".npy") return inputs_of_array(path, info, reading.layout);
+  require(datasets::is_image_file(path), "",
+          "{}: not an image; expected .jpg, .jpeg, .png, .npy, or a folder of images", path);
   require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
           "{}: the model was trained on {} of shape {}, not on images; give it .npy files", path,
           name_of(info.dtype), to_string(info.sample_shape));
-  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), image_memory)}};
+  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), reading.image_memory)}};
 }
 
-// Brings images to what the model takes; those of another size than the training images are resized first.
-class Preparation {
- public:
-  Preparation(const train::DataDescription& data, const std::vector<datasets::TransformSpec>& augment)
-      : info_(data.info), pipeline_(datasets::evaluation_pipeline(train::without_samples(data), augment)) {
-    if (info_.sample_shape.rank() != 3 || info_.sample_shape.numel() == 0) return;
-    train::DataDescription any = data;
-    any.info.sample_shape = {0, 0, info_.sample_shape[2]};
-    std::vector<datasets::TransformSpec> specs = datasets::evaluation_transforms(augment);
-    specs.insert(
-        specs.begin(),
-        {"resize",
-         {{"size",
-           {static_cast<double>(info_.sample_shape[0]), static_cast<double>(info_.sample_shape[1])}}}});
-    resizing_.emplace(any.info, specs);
-  }
-
-  const Shape& output_shape() const { return pipeline_.output_shape(); }
-
-  void apply(const Input& input, float* out) const {
-    const bool fits = input.image.shape() == info_.sample_shape || !resizing_;
-    (fits ? pipeline_ : *resizing_).apply(input.image, {}, out);
-  }
-
- private:
-  datasets::DatasetInfo info_;
-  datasets::Pipeline pipeline_;
-  std::optional<datasets::Pipeline> resizing_;
-};
+// Brings samples to what the model takes; images may have any size.
+datasets::Pipeline pipeline_for(const train::DataDescription& data,
+                                const std::vector<datasets::TransformSpec>& augment) {
+  datasets::DatasetInfo any = data.info;
+  if (any.sample_shape.rank() == 3) any.sample_shape = {0, 0, any.sample_shape[2]};
+  return datasets::Pipeline(any, datasets::preparation(data.info, data.image_size, augment));
+}
 
 std::string class_name(const datasets::DatasetInfo& info, std::size_t index) {
   return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
@@ -118,39 +132,64 @@ void print_prediction(const Input& input, const float* probabilities, std::size_
   train::print("{}\n", text);
 }
 
+// Classifies inputs a batch at a time, and prints what they are.
+class Predictor {
+ public:
+  Predictor(nn::Module& model, const datasets::Pipeline& pipeline, const datasets::DatasetInfo& info,
+            Device device, const PredictArguments& arguments)
+      : model_(model), pipeline_(pipeline), info_(info), device_(device), arguments_(arguments) {}
+
+  void add(std::vector<Input> inputs) {
+    for (Input& input : inputs) {
+      waiting_.push_back(std::move(input));
+      if (waiting_.size() == kBatch) finish();
+    }
+  }
+
+  void finish() {
+    if (waiting_.empty()) return;
+    const NoGrad no_grad;
+    const Shape& sample = pipeline_.output_shape();
+    const Tensor batch = Tensor::empty(sample.inserted(0, static_cast<Index>(waiting_.size())));
+    for (std::size_t i = 0; i < waiting_.size(); ++i)
+      pipeline_.apply(waiting_[i].image, {}, batch.data<float>() + static_cast<Index>(i) * sample.numel());
+    const Tensor scores = softmax(model_(batch.to(device_)));
+    const std::vector<float> probabilities = scores.to_vector<float>();
+    const auto classes = static_cast<std::size_t>(scores.size(1));
+    for (std::size_t i = 0; i < waiting_.size(); ++i)
+      print_prediction(waiting_[i], probabilities.data() + i * classes, classes, info_, arguments_);
+    waiting_.clear();
+  }
+
+ private:
+  nn::Module& model_;
+  const datasets::Pipeline& pipeline_;
+  const datasets::DatasetInfo& info_;
+  const Device device_;
+  const PredictArguments& arguments_;
+  std::vector<Input> waiting_;
+};
+
 }  // namespace
 
 int predict(const PredictArguments& arguments) {
+  const std::vector<std::string> files = files_of(arguments.inputs);
   const auto run = train::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const train::DataDescription data = train::saved_data(train::weights_path(run, which));
-  const Preparation preparation(data, train::augmentations(loaded.config));
-  const auto model = train::make_model(loaded, data, preparation.output_shape());
+  const datasets::Pipeline pipeline = pipeline_for(data, train::augmentations(loaded.config));
+  const auto model = train::make_model(loaded, data, pipeline.output_shape());
   train::load_run_weights(run, which, *model);
   const Device device = train::device_of(loaded.config);
   model->to(device);
   model->eval();
-
-  std::vector<Input> inputs;
-  for (const std::string& path : arguments.inputs) {
-    auto more = inputs_of(path, data.info, static_cast<std::size_t>(loaded.config.data.max_image_mib) << 20);
-    inputs.insert(inputs.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-  }
-  const NoGrad no_grad;
-  for (std::size_t first = 0; first < inputs.size(); first += kBatch) {
-    const std::size_t count = std::min(kBatch, inputs.size() - first);
-    const Tensor batch = Tensor::empty(preparation.output_shape().inserted(0, static_cast<Index>(count)));
-    const Index each = preparation.output_shape().numel();
-    for (std::size_t i = 0; i < count; ++i)
-      preparation.apply(inputs[first + i], batch.data<float>() + static_cast<Index>(i) * each);
-    const Tensor scores = softmax((*model)(batch.to(device)));
-    const std::vector<float> probabilities = scores.to_vector<float>();
-    const auto classes = static_cast<std::size_t>(scores.size(1));
-    for (std::size_t i = 0; i < count; ++i)
-      print_prediction(inputs[first + i], probabilities.data() + i * classes, classes, data.info, arguments);
-  }
+  const Reading reading{datasets::layout_from_name(loaded.config.data.layout),
+                        static_cast<std::size_t>(loaded.config.data.max_image_mib) << 20};
+  Predictor predictor(*model, pipeline, data.info, device, arguments);
+  for (const std::string& file : files) predictor.add(inputs_of(file, data.info, reading));
+  predictor.finish();
   return 0;
 }
 

@@ -30,11 +30,19 @@ void print_result(const train::TrainResult& result, const config::Config& config
   const auto shown = [](const std::string& key, double number) {
     return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
   };
-  train::print("{} {}: {}", name, metric, shown(metric, value));
-  if (result.best && result.split != "train")
-    train::print(" (best {} {} after epoch {})", config.checkpoint.best,
-                 shown(config.checkpoint.best, *result.best), result.best_epoch);
-  train::print(", {} of training\nRun directory: {}\n", train::duration_text(result.train_s), printable(run));
+  const std::string& key = config.checkpoint.best;
+  const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
+  train::print("{} {}: {} {}, {} of training\n", name, metric, shown(metric, value),
+               by_validation ? fmt::format("with the weights of epoch {} (validation {} {})",
+                                           result.best_epoch, key, shown(key, *result.best))
+                             : fmt::format("after epoch {}", result.epoch),
+               train::duration_text(result.train_s));
+  if (result.best && result.chosen_on == "test" && train::metric(result.metrics, key) != *result.best)
+    train::print(
+        "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
+        "data.validation_size sets samples aside to choose by.\n",
+        key, shown(key, *result.best), result.best_epoch);
+  train::print("Run directory: {}\n", printable(run));
 }
 
 }  // namespace

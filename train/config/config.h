@@ -31,6 +31,7 @@ struct DataConfig {
   double test_fraction = 0.2;
   std::int64_t split_seed = 0;
   std::int64_t image_size = 0, channels = 0, classes = 0;
+  std::string layout = "auto";
   double noise = 0.15;
   std::optional<std::string> train_images, train_labels, test_images, test_labels;
   bool skip_bad_samples = false;

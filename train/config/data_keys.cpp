@@ -104,7 +104,9 @@ const Schema& DataConfig::schema() {
           .key("train_size", &DataConfig::train_size, "training samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
           .key("validation_size", &DataConfig::validation_size,
-               "samples set aside from training; evaluations during training then use them",
+               "samples set aside from training, by which the best checkpoint is chosen; the test split is "
+               "then used "
+               "once, at the end; 0: evaluations and that choice use the test split",
                {.min = 0, .max = kSamples})
           .key("test_size", &DataConfig::test_size, "test samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
@@ -120,6 +122,10 @@ const Schema& DataConfig::schema() {
                only({"image_folder", "synthetic"}, {.min = 0, .max = 65536}))
           .key("classes", &DataConfig::classes, "number of classes; 0: what the labels say, synthetic 10",
                only({"idx", "npy", "synthetic"}, {.min = 0, .max = 16777216}))
+          .key("layout", &DataConfig::layout,
+               "axes of arrays of images: nhwc (height, width, channels) or nchw (channels, height, width); "
+               "auto: nhwc, and what looks like nchw is refused",
+               only({"idx", "npy"}, {.choices = {"auto", "nhwc", "nchw"}}))
           .key("noise", &DataConfig::noise, "standard deviation of the noise, 1 is full brightness",
                only({"synthetic"}, {.min = 0.0, .max = 10.0}))
           .key("train_images", &DataConfig::train_images, "file with a name of its own, below data.path",

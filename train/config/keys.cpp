@@ -286,7 +286,11 @@ const Schema& CheckpointConfig::schema() {
                "steps between further checkpoints inside an epoch", between(1, kMany))
           .key("keep", &CheckpointConfig::keep, "how many checkpoints stay besides the best one",
                between(2, 1e6))
-          .key("best", &CheckpointConfig::best, "what `best` means", one_of({"accuracy", "top5", "loss"}))
+          .key("best", &CheckpointConfig::best,
+               "by what `best` is chosen: on the validation split (data.validation_size), or where there is "
+               "none on the "
+               "test split, which makes that figure optimistic",
+               one_of({"accuracy", "top5", "loss"}))
           .key("on_save_error", &CheckpointConfig::on_save_error,
                "a checkpoint or metrics that cannot be written, because of a full disk for instance: stop "
                "the run, or continue and try again at the next one; earlier checkpoints stay either way",

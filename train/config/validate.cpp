@@ -9,6 +9,7 @@
 
 #include "core/printable.h"
 #include "core/suggest.h"
+#include "core/synonyms.h"
 
 namespace tandem::config {
 
@@ -180,38 +181,55 @@ class Validator {
 
   void mistyped(const Type& type, const Value& value, const std::string& path) {
     std::string what = fmt::format("expected {}, got {}", type.text(), printable(excerpt(value)));
-    if (value.is(Value::Kind::string)) {
+    const bool word = value.is(Value::Kind::string);
+    if (word || value.is(Value::Kind::boolean)) {
       std::vector<std::string> words = type.choices;
       if (type.kind == Type::Kind::object) {
         for (const auto& [name, preset] : type.schema->presets) words.push_back(name);
       }
-      what += did_you_mean(value.text, words);
+      what += did_you_mean(word ? value.text : value.boolean ? "true" : "false", words);
     }
     report(value, path, std::move(what));
   }
 
-  // A near key of the same object, else the same or a near key elsewhere, else what the object has.
+  // One of a section rather than of every item of a list.
+  static const ListedKey* named(const std::vector<ListedKey>& keys, const std::string& name) {
+    const ListedKey* found = nullptr;
+    for (const ListedKey& listed : keys) {
+      if (squeezed(listed.key->name) != name) continue;
+      if (listed.path.find("[]") == std::string::npos) return &listed;
+      if (!found) found = &listed;
+    }
+    return found;
+  }
+
+  // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
   std::string unknown(const Schema& schema, const std::string& path, const std::string& member) const {
     std::vector<std::string> names;
     for (const Key& key : schema.keys) names.push_back(key.name);
+    const std::string none = fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+    if (member.size() > kLongestKey) return none;
+    const auto meant = [](const std::string& place, const Key& key) {
+      return fmt::format("unknown key; did you mean {}? ({})", place, key.type.text());
+    };
+    const std::vector<ListedKey> everywhere = list_keys(root_);
+    for (const std::string& synonym : synonyms_of(member)) {
+      for (const Key& key : schema.keys)
+        if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
+      if (const ListedKey* found = named(everywhere, synonym)) return meant(found->path, *found->key);
+    }
     if (const std::string name = nearest(member, names); !name.empty())
-      return fmt::format("unknown key; did you mean {}? ({})", joined(path, name),
-                         schema.find(name)->type.text());
-    std::string best;
-    const Key* best_key = nullptr;
+      return meant(joined(path, name), *schema.find(name));
+    const ListedKey* best = nullptr;
     int best_distance = 3;
-    if (member.size() > kLongestKey)
-      return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
-    for (const auto& [listed, key] : list_keys(root_)) {
-      const int distance = edit_distance(member, key->name);
-      if (distance < best_distance && distance * 3 <= static_cast<int>(key->name.size())) {
-        best = listed;
-        best_key = key;
+    for (const ListedKey& listed : everywhere) {
+      const int distance = edit_distance(member, listed.key->name);
+      if (distance < best_distance && distance * 3 <= static_cast<int>(listed.key->name.size())) {
+        best = &listed;
         best_distance = distance;
       }
     }
-    if (best_key) return fmt::format("unknown key; did you mean {}? ({})", best, best_key->type.text());
-    return fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+    return best ? meant(best->path, *best->key) : none;
   }
 
   static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/suggest.h"
 #include "data/npy.h"
+#include "data/preparation.h"
 #include "train/build_info.h"
 #include "train/export/onnx.h"
 #include "train/files.h"
@@ -26,12 +28,36 @@ using Json = nlohmann::ordered_json;
 // 0.3053 and not 0.30529999732971191, which is the same float.
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
-// "resize(shorter=256)"
-std::string text_of(const datasets::TransformSpec& spec) {
-  std::vector<std::string> parameters;
-  for (const auto& [name, values] : spec.parameters)
-    parameters.push_back(fmt::format("{}={}", name, fmt::join(values, ",")));
-  return fmt::format("{}({})", spec.name, fmt::join(parameters, ", "));
+Json number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+}
+
+// {"op": "resize", "size": [32, 32], "filter": "bilinear", "antialias": true}: a size has both extents, and
+// what is not given has its default.
+Json json_of(const datasets::TransformSpec& spec) {
+  Json step{{"op", spec.name}};
+  for (const auto& info : datasets::transform_info(spec.name).parameters) {
+    const auto given = spec.parameters.find(info.name);
+    const std::vector<double>& values = given == spec.parameters.end() ? info.defaults : given->second;
+    if (info.max_count == 1) {
+      if (info.name != "shorter" || values.front() > 0) step[info.name] = number(values.front());
+    } else if (values.front() > 0) {
+      step[info.name] = {number(values.front()), number(values.back())};
+    }
+  }
+  if (spec.name == "resize") {
+    step["filter"] = "bilinear";
+    step["antialias"] = true;
+  }
+  return step;
+}
+
+// Of what reads image files; arrays are as they are.
+Json channels_of(const datasets::DatasetInfo& info, Index channels) {
+  const bool files = info.dtype == DType::u8;
+  if (files && channels == 3) return "RGB";
+  return files && channels == 1 ? Json("grey") : Json(channels);
 }
 
 std::string npz_of(nn::Module& model) {
@@ -68,10 +94,15 @@ Format format_from_name(const std::string& name) {
 }
 
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
-                                                 const datasets::Pipeline& pipeline,
-                                                 const std::vector<datasets::TransformSpec>& evaluation) {
-  const bool image = pipeline.output_shape().rank() == 3;
-  const float unit = data.info.dtype == DType::u8 ? 255.0F : 1.0F;
+                                                 const std::vector<datasets::TransformSpec>& augment) {
+  const datasets::DatasetInfo& info = data.info;
+  const bool image = info.sample_shape.rank() == 3;
+  const auto steps = datasets::preparation(info, data.image_size, augment);
+  datasets::DatasetInfo any = info;
+  if (image) any.sample_shape = {0, 0, info.sample_shape[2]};
+  const datasets::Pipeline pipeline(any, steps);
+  const Shape& shape = pipeline.output_shape();
+  const float unit = info.dtype == DType::u8 ? 255.0F : 1.0F;
   const datasets::Affine& affine = pipeline.affine();
   Json mean = Json::array(), stddev = Json::array();
   for (std::size_t c = 0; c < affine.scale.size(); ++c) {  // x = pixel·scale + offset
@@ -79,14 +110,23 @@ std::map<std::string, std::string> preprocessing(const train::DataDescription& d
     stddev.push_back(shortest(deviation));
     mean.push_back(shortest(0.0F - affine.offset[c] * deviation));
   }
-  Json input{{"layout", image ? "NCHW" : "rows"}, {"unit", unit}, {"transforms", Json::array()}};
-  for (const auto& spec : evaluation)
+  Json input;
+  if (image) {
+    input = {{"layout", "NCHW"},
+             {"shape", {shape[2], shape[0], shape[1]}},
+             {"channels", channels_of(info, shape[2])}};
+  } else {
+    input = {{"layout", "rows"}, {"shape", std::vector<Index>(shape.begin(), shape.end())}};
+  }
+  input["unit"] = number(unit);
+  input["steps"] = Json::array();
+  for (const auto& spec : steps)
     if (datasets::transform_info(spec.name).stage == datasets::TransformStage::sample)
-      input["transforms"].push_back(text_of(spec));
+      input["steps"].push_back(json_of(spec));
   return {{"tandem.input", train::json_text(input)},
           {"tandem.mean", train::json_text(mean)},
           {"tandem.std", train::json_text(stddev)},
-          {"tandem.class_names", train::json_text(Json(data.info.class_names))}};
+          {"tandem.class_names", train::json_text(Json(info.class_names))}};
 }
 
 void write_export(nn::Module& model, const ExportRequest& request) {

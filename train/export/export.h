@@ -24,14 +24,14 @@ std::vector<std::string> format_names();
 // Throws UserError with the nearest known name.
 Format format_from_name(const std::string& name);
 
-// What a program has to do to an image before the network takes it; goes into the metadata of ONNX files.
+// What a program has to do to an image of any size before the network takes it, and what the logits mean;
+// goes into the metadata of ONNX files. docs/export.md describes the keys, with a program that follows them.
 //
-//   tandem.input          {"layout": "NCHW", "unit": 255, "transforms": ["center_crop(224)"]}
-//   tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std
-//   tandem.class_names    ["airplane", …], in the order of the logits; [] where unknown
+//   tandem.input          {"layout": "NCHW", "shape": [3, 224, 224], "channels": "RGB", "unit": 255, "steps":
+//   […]} tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std tandem.class_names
+//   ["airplane", …], in the order of the logits; [] where unknown
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
-                                                 const datasets::Pipeline& pipeline,
-                                                 const std::vector<datasets::TransformSpec>& evaluation);
+                                                 const std::vector<datasets::TransformSpec>& augment);
 
 struct ExportRequest {
   Format format = Format::safetensors;

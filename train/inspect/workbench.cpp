@@ -9,6 +9,7 @@
 #include "train/checkpoints.h"
 #include "train/evaluate.h"
 #include "train/perturbation.h"
+#include "train/skipped_samples.h"
 #include "train/weights.h"
 
 namespace tandem::train {
@@ -29,7 +30,8 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     : config_(loaded.config), batch_size_(batch_size > 0 ? batch_size : config_.data.batch_size) {
   DataDescription data;
   try {
-    const datasets::Splits splits = open_data(config_);
+    const datasets::Splits splits =
+        open_data(config_, [](const std::string& reason) { warn_of_skipped(reason); });
     data = describe_data(splits);
     loader_ = std::make_unique<datasets::Loader>(
         splits.train, datasets::training_pipeline(splits, augmentations(config_)),
@@ -56,7 +58,12 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
     notes_.emplace_back("weights: as training starts");
   } else {
-    load_weights(*model_, weights);
+    const safetensors::File file(weights);
+    const std::string differences = compare_weights(*model_, file).differences();
+    require(differences.empty(), "",
+            "{}: are not the weights of the model that this configuration and its data make: {}", weights,
+            differences);
+    load_weights(*model_, file);
     notes_.push_back("weights: " + weights);
   }
   task_ = make_task(config_, models::output_shape(*model_, sample_));

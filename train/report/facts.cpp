@@ -196,10 +196,13 @@ std::vector<Tile> tiles_of(const RunRecord& run) {
   std::vector<Tile> tiles;
   if (const std::string metric = judged_by(run); !metric.empty()) {
     const auto best = best_of(run, metric), last = final_of(run, metric);
-    tiles.push_back({"Best " + metric, metric_text(metric, best),
-                     best ? fmt::format("{}, step {}", usual_split(run), best->step) : ""});
+    const std::string split = usual_split(run);
     tiles.push_back({"Final " + metric, metric_text(metric, last),
-                     last ? fmt::format("{}, step {}", usual_split(run), last->step) : ""});
+                     last ? fmt::format("{}, step {}", split, last->step) : ""});
+    tiles.push_back({"Best " + metric, metric_text(metric, best),
+                     best ? fmt::format("{}, step {}{}", split, best->step,
+                                        split == "test" ? "; chosen on that split, so optimistic" : "")
+                          : ""});
   }
   tiles.push_back(
       {"Training loss", number_text(last_loss(run), 4),
@@ -263,9 +266,10 @@ std::vector<std::vector<std::string>> comparison(const std::vector<RunRecord>& r
                                                  const std::vector<std::string>& labels) {
   const std::string metric = judged_by(runs.front());
   const std::string name = metric.empty() ? "metric" : metric;
-  std::vector<std::vector<std::string>> rows{{"run", "status", "final " + name, "Δ", "best " + name,
-                                              "final loss", "steps", "skipped", "items/s", "peak memory",
-                                              "wall time"}};
+  const bool on_test = usual_split(runs.front()) == "test";
+  const std::string best_name = fmt::format("best {}{}", name, on_test ? ", chosen on test" : "");
+  std::vector<std::vector<std::string>> rows{{"run", "status", "final " + name, "Δ", best_name, "final loss",
+                                              "steps", "skipped", "items/s", "peak memory", "wall time"}};
   const auto baseline = final_of(runs.front(), metric);
   const bool all_done =
       std::all_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.status() == "completed"; });

@@ -1,0 +1,43 @@
+#include "data/preparation.h"
+
+#include <algorithm>
+
+namespace tandem::datasets {
+
+namespace {
+
+bool varies_in_size(const DatasetInfo& info) {
+  return info.sample_shape.rank() == 3 && info.sample_shape.numel() == 0;
+}
+
+bool sets_size(const TransformSpec& spec) {
+  return spec.name == "resize" || spec.name == "random_resized_crop";
+}
+
+}  // namespace
+
+std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
+                                      std::span<const TransformSpec> specs, bool evaluation) {
+  std::vector<TransformSpec> list(specs.begin(), specs.end());
+  const auto side = static_cast<double>(image_size);
+  for (TransformSpec& spec : list) {
+    if (image_size > 0 && spec.name == "random_resized_crop") spec.parameters.try_emplace("size", 1, side);
+  }
+  if (evaluation) list = evaluation_transforms(list);
+  if (!varies_in_size(info) || std::ranges::any_of(list, sets_size)) return list;
+  std::vector<TransformSpec> all = {{"resize", {{"shorter", {side}}}}, {"center_crop", {{"size", {side}}}}};
+  all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+std::vector<TransformSpec> preparation(const DatasetInfo& info, Index image_size,
+                                       std::span<const TransformSpec> augment) {
+  const Shape& sample = info.sample_shape;
+  std::vector<TransformSpec> list = with_sizes(info, image_size, augment, true);
+  if (sample.rank() != 3 || varies_in_size(info)) return list;
+  list.insert(list.begin(),
+              {"resize", {{"size", {static_cast<double>(sample[0]), static_cast<double>(sample[1])}}}});
+  return list;
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,48 @@
+// Samples that could not be read and were replaced (data.skip_bad_samples): reported from any thread, told by
+// one.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::train {
+
+class SkippedSamples {
+ public:
+  // For datasets::DataOptions::report; valid as long as this object.
+  std::function<void(const std::string&)> reporter() {
+    return [this](const std::string& reason) {
+      const std::lock_guard lock(mutex_);
+      untold_.push_back(reason);
+      ++count_;
+    };
+  }
+
+  // The reasons since the last call.
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(untold_, {});
+  }
+  std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> untold_;
+  std::size_t count_ = 0;
+};
+
+// To stderr: what a command that is no run tells of one, and of all of them; nothing when there are none.
+void warn_of_skipped(const std::string& reason);
+void warn_of_skipped(SkippedSamples& skipped);
+
+// "sample skipped: [cats/3.png] truncated…", and the sentence at the end.
+std::string text_of_skipped(const std::string& reason);
+std::string text_of_skipped(std::size_t count);
+
+}  // namespace tandem::train
