@@ -268,8 +268,6 @@ Tensor read_npy(ByteReader& reader) {
 
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,
                                                    DatasetInfo info, const std::string& source) {
-  require(images.dtype() != DType::i64, source, "images {} are neither u8 nor floating-point",
-          to_string(images));
   require(images.rank() >= 2 && images.rank() <= 4, source, "images {} are not [N,D], [N,H,W] or [N,H,W,C]",
           to_string(images.shape()));
   require(labels.dtype() != DType::f32, source, "labels {} are not integers", to_string(labels));

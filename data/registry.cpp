@@ -219,7 +219,7 @@ const std::vector<DatasetEntry>& all_datasets() {
        "data.path: the folder; data.train_images, … for other names", open_idx},
       {"image_folder", "JPEG and PNG files, one subfolder per class",
        "data.path: the folder, with train/ and test/ (or val/) or split by test_fraction", open_image_folder},
-      {"npy", "NumPy arrays: images or features, and labels",
+      {"npy", "NumPy arrays: images, features or, as integers of more than 8 bits, indices; and labels",
        "data.path: a .npz file or a folder of .npy files, with x_train, y_train, x_test, y_test (or "
        "train_images, …)",
        open_npy},

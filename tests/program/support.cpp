@@ -1,5 +1,4 @@
 #include "tests/program/support.h"
-#include "tests/support/paths.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -8,6 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <thread>
+
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 

@@ -33,7 +33,7 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   require(array.dtype() == info.dtype, "", "{}: holds {}, the model was trained on {}", path,
           name_of(array.dtype()), name_of(info.dtype));
   const Shape& sample = info.sample_shape;
-  const bool grey = sample.rank() == 3 && sample[2] == 1;
+  const bool grey = sample.rank() == 3 && sample[2] == 1 && info.dtype != DType::i64;
   if (grey && array.rank() >= 2 && array.size(-1) != 1)
     array = array.viewed(array.shape().inserted(array.rank(), 1));
   if (array.rank() == sample.rank()) array = array.viewed(array.shape().inserted(0, 1));
@@ -65,7 +65,8 @@ class Preparation {
  public:
   Preparation(const train::DataDescription& data, const std::vector<datasets::TransformSpec>& augment)
       : info_(data.info), pipeline_(datasets::evaluation_pipeline(train::without_samples(data), augment)) {
-    if (info_.sample_shape.rank() != 3 || info_.sample_shape.numel() == 0) return;
+    const bool image = info_.sample_shape.rank() == 3 && info_.dtype != DType::i64;
+    if (!image || info_.sample_shape.numel() == 0) return;
     train::DataDescription any = data;
     any.info.sample_shape = {0, 0, info_.sample_shape[2]};
     std::vector<datasets::TransformSpec> specs = datasets::evaluation_transforms(augment);
@@ -79,7 +80,7 @@ class Preparation {
 
   const Shape& output_shape() const { return pipeline_.output_shape(); }
 
-  void apply(const Input& input, float* out) const {
+  void apply(const Input& input, void* out) const {
     const bool fits = input.image.shape() == info_.sample_shape || !resizing_;
     (fits ? pipeline_ : *resizing_).apply(input.image, {}, out);
   }
@@ -94,24 +95,30 @@ std::string class_name(const datasets::DatasetInfo& info, std::size_t index) {
   return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
 }
 
-void print_prediction(const Input& input, const float* probabilities, std::size_t classes,
+// `values` are probabilities, or logits where they are asked for. A value that is no number comes last, as
+// null in JSON.
+void print_prediction(const Input& input, const float* values, std::size_t classes,
                       const datasets::DatasetInfo& info, const PredictArguments& arguments) {
   std::vector<std::size_t> order(classes);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return probabilities[a] > probabilities[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return values[a] > values[b] || (values[a] == values[a] && values[b] != values[b]);
+  });
   order.resize(std::min(classes, static_cast<std::size_t>(arguments.top)));
   if (arguments.json) {
     auto predictions = nlohmann::ordered_json::array();
     for (const std::size_t c : order)
-      predictions.push_back({{"class", c}, {"name", class_name(info, c)}, {"probability", probabilities[c]}});
+      predictions.push_back({{"class", c},
+                             {"name", class_name(info, c)},
+                             {arguments.logits ? "logit" : "probability", values[c]}});
     const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
   std::string text = input.name;
   for (const std::size_t c : order)
-    text += fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * probabilities[c]);
+    text += arguments.logits ? fmt::format("  {} {:.4f}", class_name(info, c), values[c])
+                             : fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * values[c]);
   fmt::print("{}\n", text);
 }
 
@@ -138,15 +145,16 @@ int predict(const PredictArguments& arguments) {
   const NoGrad no_grad;
   for (std::size_t first = 0; first < inputs.size(); first += kBatch) {
     const std::size_t count = std::min(kBatch, inputs.size() - first);
-    const Tensor batch = Tensor::empty(preparation.output_shape().inserted(0, static_cast<Index>(count)));
-    const Index each = preparation.output_shape().numel();
+    const Tensor batch = Tensor::empty(preparation.output_shape().inserted(0, static_cast<Index>(count)),
+                                       {.dtype = datasets::batch_dtype(data.info)});
+    const std::size_t each = batch.bytes() / count;
     for (std::size_t i = 0; i < count; ++i)
-      preparation.apply(inputs[first + i], batch.data<float>() + static_cast<Index>(i) * each);
-    const Tensor scores = softmax((*model)(batch.to(device)));
-    const std::vector<float> probabilities = scores.to_vector<float>();
-    const auto classes = static_cast<std::size_t>(scores.size(1));
+      preparation.apply(inputs[first + i], static_cast<std::byte*>(batch.raw()) + i * each);
+    const Tensor logits = (*model)(batch.to(device));
+    const std::vector<float> values = (arguments.logits ? logits : softmax(logits)).to_vector<float>();
+    const auto classes = static_cast<std::size_t>(logits.size(1));
     for (std::size_t i = 0; i < count; ++i)
-      print_prediction(inputs[first + i], probabilities.data() + i * classes, classes, data.info, arguments);
+      print_prediction(inputs[first + i], values.data() + i * classes, classes, data.info, arguments);
   }
   return 0;
 }

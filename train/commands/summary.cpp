@@ -44,8 +44,9 @@ int summary(const ConfigArguments& arguments) {
   const auto pipeline =
       datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
   const auto model = train::make_model(loaded, data, pipeline.output_shape());
-  const models::ModelSummary summary = models::summarise(*model, pipeline.output_shape(), DType::f32,
-                                                         std::min<Index>(loaded.config.data.batch_size, 16));
+  const models::ModelSummary summary =
+      models::summarise(*model, pipeline.output_shape(), pipeline.output_dtype(),
+                        std::min<Index>(loaded.config.data.batch_size, 16));
   print_layers(summary);
 
   const auto optimizer = train::make_optimizer(loaded.config, *model);

@@ -71,7 +71,8 @@ Format format_from_name(const std::string& name) {
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
                                                  const datasets::Pipeline& pipeline,
                                                  const std::vector<datasets::TransformSpec>& evaluation) {
-  const bool image = pipeline.output_shape().rank() == 3;
+  const bool indices = pipeline.output_dtype() == DType::i64;
+  const bool image = pipeline.output_shape().rank() == 3 && !indices;
   const float unit = data.info.dtype == DType::u8 ? 255.0F : 1.0F;
   const datasets::Affine& affine = pipeline.affine();
   Json mean = Json::array(), stddev = Json::array();
@@ -80,7 +81,11 @@ std::map<std::string, std::string> preprocessing(const train::DataDescription& d
     stddev.push_back(shortest(deviation));
     mean.push_back(shortest(0.0F - affine.offset[c] * deviation));
   }
-  Json input{{"layout", image ? "NCHW" : "rows"}, {"unit", unit}, {"transforms", Json::array()}};
+  Json input{{"layout", image     ? "NCHW"
+                        : indices ? "indices"
+                                  : "rows"},
+             {"unit", unit},
+             {"transforms", Json::array()}};
   for (const auto& spec : evaluation)
     if (datasets::transform_info(spec.name).stage == datasets::TransformStage::sample)
       input["transforms"].push_back(text_of(spec));
@@ -99,7 +104,8 @@ void write_export(nn::Module& model, const ExportRequest& request) {
     case Format::onnx:
       return train::write_atomically(
           request.path,
-          onnx_model(model, request.sample, {.producer_version = version(), .metadata = request.metadata}));
+          onnx_model(model, request.sample,
+                     {.producer_version = version(), .metadata = request.metadata, .dtype = request.dtype}));
   }
 }
 

@@ -29,6 +29,8 @@ Format format_from_name(const std::string& name);
 //   tandem.input          {"layout": "NCHW", "unit": 255, "transforms": ["center_crop(224)"]}
 //   tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std
 //   tandem.class_names    ["airplane", …], in the order of the logits; [] where unknown
+//
+// Features have the layout "rows"; indices, integers that are taken as they are, have "indices".
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
                                                  const datasets::Pipeline& pipeline,
                                                  const std::vector<datasets::TransformSpec>& evaluation);
@@ -37,6 +39,7 @@ struct ExportRequest {
   Format format = Format::safetensors;
   std::string path;
   Shape sample;                                   // what the model takes, without the batch
+  DType dtype = DType::f32;                       // and its type
   std::map<std::string, std::string> metadata{};  // of an ONNX file
 };
 
