@@ -79,9 +79,9 @@ TEST_CASE("missing data names the package and the file", "[program]") {
 TEST_CASE("everything can be listed", "[program]") {
   const TemporaryDirectory directory;
   const std::map<std::string, std::string> expected = {
-      {"models", "resnet20"},         {"datasets", "fashion_mnist"}, {"optimizers", "adamw"},
-      {"schedules", "one_cycle"},     {"ops", "batch_norm"},         {"presets", "amp_bf16"},
-      {"layers", "conv_transpose2d"}, {"configs", "digits_mlp"},     {"keys", "data.batch_size"}};
+      {"models", "resnet20"},     {"datasets", "fashion_mnist"}, {"optimizers", "adamw"},
+      {"schedules", "one_cycle"}, {"ops", "batch_norm"},         {"presets", "amp_bf16"},
+      {"configs", "digits_mlp"},  {"keys", "data.batch_size"},   {"layers", "conv_transpose2d"}};
   for (const auto& [what, entry] : expected) {
     const Outcome outcome = tandem_in(directory, {"ls", what});
     INFO(what);
@@ -92,13 +92,14 @@ TEST_CASE("everything can be listed", "[program]") {
   const auto schema = nlohmann::json::parse(tandem_in(directory, {"ls", "keys", "--json-schema"}).out);
   CHECK(schema["properties"].contains("optimizer"));
   CHECK(tandem_in(directory, {"ls", "keys", "--markdown"}).out ==
-        read_text(test::source_path("docs/configuration.md")));
+        read_text(tandem::test::source_path("docs/configuration.md")));
 }
 
 TEST_CASE("configurations are shown, validated and copied", "[program]") {
   const TemporaryDirectory directory;
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}).exit_code == 0);
-  CHECK(read_text(directory.path() / "mine.json") == read_text(test::source_path("configs/digits_mlp.json")));
+  CHECK(read_text(directory.path() / "mine.json") ==
+        read_text(tandem::test::source_path("configs/digits_mlp.json")));
   check_mistake(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}), "exists");
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json", "--force"}).exit_code == 0);
 
