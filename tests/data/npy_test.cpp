@@ -179,7 +179,7 @@ TEST_CASE(".npz archives give the splits of a data set", "[npy]") {
                      {"x_test.npy", npy_bytes(npy_header("<i2", false, "(1, 2, 2, 1)"), Bytes(8))},
                      {"y_test.npy", test_labels}});
     CHECK_THROWS_WITH(read_array_splits(path, {}),
-                      Contains("x_test has samples of i64, the training split of u8"));
+                      Contains("x_test] has samples of i64, the training split of u8"));
   }
   SECTION("missing and repeated parts") {
     write_zip(path, {{"x_train.npy", train}});
