@@ -51,6 +51,15 @@ struct StridedView {
 
 enum class ResizeMode : std::uint8_t { nearest, bilinear };
 
+struct ResizeOptions {
+  ResizeMode mode = ResizeMode::nearest;
+  bool align_corners = false;  // bilinear only: corner pixels stay where they are
+  // Pixels of the result for one of the image, along height and width: what coordinates are divided by. 0:
+  // the ratio of the extents. Not read where corners are aligned.
+  std::array<double, 2> scale{0.0, 0.0};
+  friend bool operator==(const ResizeOptions&, const ResizeOptions&) = default;
+};
+
 // ---- reduce
 
 enum class Reduction : std::uint8_t {
@@ -213,8 +222,8 @@ class Backend {
   virtual void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
                             const Shape& extents, bool accumulate = false) = 0;
   // x [N,H,W,C] to y [N,H',W',C].
-  virtual void resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) = 0;
-  virtual void resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) = 0;
+  virtual void resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) = 0;
+  virtual void resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) = 0;
 
   // ---- image
   // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C'] of

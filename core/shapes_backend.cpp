@@ -46,8 +46,8 @@ class ShapesBackend final : public Backend {
   // ---- shape
   void strided_copy(const Tensor&, const StridedView&, const Tensor&, const StridedView&, const Shape&,
                     bool) override {}
-  void resize2d(const Tensor&, const Tensor&, ResizeMode, bool) override {}
-  void resize2d_backward(const Tensor&, const Tensor&, ResizeMode, bool) override {}
+  void resize2d(const Tensor&, const Tensor&, const ResizeOptions&) override {}
+  void resize2d_backward(const Tensor&, const Tensor&, const ResizeOptions&) override {}
   // ---- image
   void render_images(const Tensor&, const Tensor&, const ImageAffine&, const Tensor&) override {}
   // ---- reduce

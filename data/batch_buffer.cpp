@@ -9,7 +9,7 @@ BatchLayout::BatchLayout(const Pipeline& pipeline, Index batch_size, bool record
     records_ = add(pipeline.record_shape(), DType::u8);
     windows_ = add({static_cast<Index>(sizeof(ImageWindow))}, DType::u8);
   } else {
-    images_ = add(pipeline.output_shape(), DType::f32);
+    images_ = add(pipeline.output_shape(), pipeline.output_dtype());
   }
   labels_ = add({}, DType::i64);
   indices_ = add({}, DType::i64);

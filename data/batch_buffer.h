@@ -10,8 +10,8 @@
 
 namespace tandem::datasets {
 
-// A batch as its parts lie in a block. Either batch.images, f32, or what Backend::render_images makes them
-// of.
+// A batch as its parts lie in a block. Either batch.images, f32 or i64, or what Backend::render_images makes
+// them of.
 struct BatchParts {
   Batch batch;
   Tensor records;  // u8 [N,H,W,C]
@@ -45,8 +45,9 @@ class BatchLayout {
 
 struct BatchBuffer {
   Tensor block;
-  Index count = 0;     // samples in it
-  bool taken = false;  // from the pool; otherwise free once no batch shares the block
+  Index count = 0;      // samples in it
+  double weight = 0.0;  // Batch::weight
+  bool taken = false;   // from the pool; otherwise free once no batch shares the block
 };
 
 // Buffers of one loader, in memory that its device copies from without waiting. Thread-safe.

@@ -36,7 +36,7 @@ class ImageWriter {
       records_ = parts.records.data<std::uint8_t>();
       windows_ = static_cast<ImageWindow*>(parts.windows.raw());
     } else {
-      images_ = parts.batch.images.data<float>();
+      images_ = static_cast<std::byte*>(parts.batch.images.raw());
     }
   }
 
@@ -44,7 +44,9 @@ class ImageWriter {
     DrawKey key = key_;
     key.sample = sample;
     if (images_) {
-      pipeline_.apply(image, key, images_ + i * pipeline_.output_shape().numel());
+      const Index elements = pipeline_.output_shape().numel();
+      pipeline_.apply(image, key,
+                      images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype()));
     } else {
       windows_[i] = pipeline_.window(image, key);
       std::memcpy(records_ + static_cast<std::size_t>(i) * image.bytes(), image.raw(), image.bytes());
@@ -54,7 +56,7 @@ class ImageWriter {
  private:
   const Pipeline& pipeline_;
   DrawKey key_;
-  float* images_ = nullptr;
+  std::byte* images_ = nullptr;
   std::uint8_t* records_ = nullptr;
   ImageWindow* windows_ = nullptr;
 };
@@ -90,13 +92,16 @@ void build_batch(const BuildContext& context, std::span<const std::uint32_t> sam
     for (Index i = 0; i < count; ++i) work(i);
   }
   error.rethrow();
-  if (!context.pipeline.mix().any()) return;
+  const std::span<const std::int64_t> all_labels(labels, samples.size());
+  const bool mixes = context.pipeline.mix().any();
+  buffer.weight = context.weigh && !mixes ? context.weigh(all_labels) : static_cast<double>(count);
+  if (!mixes) return;
   const Shape& shape = context.pipeline.output_shape();
   mix_batch({.options = context.pipeline.mix(),
              .seed = context.seed,
              .epoch = context.epoch,
              .samples = samples,
-             .labels = {labels, samples.size()},
+             .labels = all_labels,
              .extents = {shape[0], shape[1]},
              .channels = shape[2],
              .classes = context.pipeline.classes(),

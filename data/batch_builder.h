@@ -14,6 +14,7 @@ struct BuildContext {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   bool parallel = true;  // on the OpenMP team of this thread
+  BatchWeight weigh{};
 };
 
 // Reads, transforms and mixes `samples` into `buffer`; where the layout has records, reads them and draws

@@ -31,7 +31,7 @@ void copy_channels(Backend& backend, const Tensor& x, const Tensor& y) {
 
 bool BatchSender::needed(const Pipeline& pipeline, const Target& target) {
   const Shape& shape = pipeline.output_shape();
-  return target.device.type != DeviceType::cpu || target.dtype != DType::f32 ||
+  return target.device.type != DeviceType::cpu || target.dtype != pipeline.output_dtype() ||
          padded(shape, target.channel_multiple) != shape;
 }
 
@@ -43,7 +43,8 @@ BatchSender::BatchSender(const Pipeline& pipeline, const BatchLayout& layout, co
       pool_(pool),
       backend_(backend_for(target.device)),
       shape_(padded(pipeline.output_shape(), target.channel_multiple)),
-      in_place_(!layout.has_records() && target.dtype == DType::f32 && shape_ == pipeline.output_shape()) {
+      in_place_(!layout.has_records() && target.dtype == pipeline.output_dtype() &&
+                shape_ == pipeline.output_shape()) {
   if (!layout.has_records()) return;
   const Affine& affine = pipeline.affine();
   affine_ = {Tensor::from(affine.scale, {affine.channels()}, target.device),

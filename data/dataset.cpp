@@ -12,15 +12,16 @@ InMemoryDataset::InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info,
     : images_(std::move(images)), labels_(std::move(labels)) {
   info_ = std::move(info);
   require(images_.rank() >= 2, source, "images {} are not [count, …]", to_string(images_.shape()));
-  require(images_.dtype() == DType::u8 || images_.dtype() == DType::f32, source,
-          "images are {}, expected u8 or f32", name_of(images_.dtype()));
+  const bool indices = images_.dtype() == DType::i64;
+  require(images_.dtype() == DType::u8 || images_.dtype() == DType::f32 || indices, source,
+          "images are {}, expected u8, f32 or, for indices, i64", name_of(images_.dtype()));
   require(labels_.dtype() == DType::i64 && labels_.rank() == 1, source, "labels are {}, expected i64[count]",
           to_string(labels_));
   size_ = images_.shape()[0];
   require(size_ == labels_.shape()[0], source, "{} images, but {} labels", size_, labels_.shape()[0]);
   require(size_ > 0, source, "there are no samples");
   require(size_ <= kMaxSamples, source, "{} samples, at most {} can be numbered", size_, kMaxSamples);
-  if (images_.rank() == 3) images_ = images_.viewed(images_.shape().inserted(3, 1));
+  if (images_.rank() == 3 && !indices) images_ = images_.viewed(images_.shape().inserted(3, 1));
   info_.dtype = images_.dtype();
   info_.sample_shape = images_.shape().without(0);
   require(info_.sample_shape.numel() > 0, source, "images of shape {} have no pixels",
@@ -106,6 +107,7 @@ void add_sample(const Tensor& image, double unit, Sums& sums) {
 
 ChannelStatistics statistics_of(const Dataset& dataset, Index at_most) {
   const DatasetInfo& info = dataset.info();
+  if (info.dtype == DType::i64) return {};
   const Index channels = info.sample_shape.rank() == 3 ? info.sample_shape[2] : 1;
   ensure(channels > 0, "statistics", "images have {} channels", channels);
   Sums sums{std::vector<double>(channels), std::vector<double>(channels)};

@@ -13,7 +13,8 @@ namespace tandem::datasets {
 
 // One example. Tasks add the fields they need; a field that a data set lacks stays at its default.
 struct Sample {
-  Tensor image;  // u8 [H,W,C], or f32 of any shape; read-only, possibly a view of the data set's own memory
+  // u8 [H,W,C], or f32 or i64 of any shape; read-only, possibly a view of the data set's own memory.
+  Tensor image;
   std::int64_t label = 0;  // in [0, classes)
 };
 
@@ -26,12 +27,22 @@ struct ChannelStatistics {
 
 struct DatasetInfo {
   std::string name{};
-  DType dtype = DType::u8;  // of the images: u8 or f32
+  DType dtype = DType::u8;  // of the images: u8 or f32; i64 where features are indices
   Shape sample_shape{};     // [H,W,C]; an extent of 0 varies from sample to sample
   Index classes = 0;
   std::vector<std::string> class_names{};  // empty where unknown
   ChannelStatistics statistics{};          // what to normalise with
 };
+
+// In which a batch holds the samples: indices stay as they are, everything else becomes numbers.
+inline DType batch_dtype(const DatasetInfo& info) {
+  return info.dtype == DType::i64 ? DType::i64 : DType::f32;
+}
+
+// Rather than features or indices.
+inline bool are_images(const DatasetInfo& info) {
+  return info.sample_shape.rank() == 3 && info.dtype != DType::i64;
+}
 
 class Dataset {
  public:
@@ -53,12 +64,12 @@ class Dataset {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
-// A data set whose images [N, …] (u8 or f32) and labels i64 [N] lie in memory; `get` returns views.
+// A data set whose images [N, …] (u8, f32 or i64) and labels i64 [N] lie in memory; `get` returns views.
 class InMemoryDataset final : public Dataset {
  public:
-  // Images [N,H,W] are grey [N,H,W,1]. `info.sample_shape` and `dtype` are filled in; `info.classes` of 0
-  // means the highest label + 1. Throws UserError in the name of `source` when there are no samples, the
-  // counts differ or a label lies outside [0, classes).
+  // Images [N,H,W] are grey [N,H,W,1], unless they are indices. `info.sample_shape` and `dtype` are filled
+  // in; `info.classes` of 0 means the highest label + 1. Throws UserError in the name of `source` when there
+  // are no samples, the counts differ or a label lies outside [0, classes).
   InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info, const std::string& source);
 
   Index size() const override { return size_; }
@@ -77,7 +88,8 @@ class InMemoryDataset final : public Dataset {
 // or an infinity: no training survives one, and nothing that happens then tells of it.
 void require_finite(const Tensor& images, const std::string& source);
 
-// Statistics per channel (last axis) of the first `at_most` samples; for images of one size.
+// Statistics per channel (last axis) of the first `at_most` samples; for images of one size. Indices have
+// none: mean 0, deviation 1.
 ChannelStatistics statistics_of(const Dataset& dataset, Index at_most = 20000);
 
 }  // namespace tandem::datasets

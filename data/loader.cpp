@@ -14,7 +14,7 @@ namespace tandem::datasets {
 
 Batch Batch::to(Device device) const {
   const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
-  return {moved(images), moved(labels), moved(soft_targets), moved(indices)};
+  return {moved(images), moved(labels), moved(soft_targets), moved(indices), weight};
 }
 
 class Loader::Impl {
@@ -22,9 +22,9 @@ class Loader::Impl {
   Impl(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options)
       : dataset_(std::move(dataset)),
         pipeline_(std::move(pipeline)),
-        options_(options),
-        layout_(pipeline_, options.batch_size, sends() && pipeline_.takes_windows()),
-        pool_(layout_.bytes(), options.device) {
+        options_(std::move(options)),
+        layout_(pipeline_, options_.batch_size, sends() && pipeline_.takes_windows()),
+        pool_(layout_.bytes(), options_.device) {
     if (sends()) sender_.emplace(pipeline_, layout_, target(), pool_);
   }
 
@@ -80,7 +80,8 @@ class Loader::Impl {
         std::span(order()).subspan(static_cast<std::size_t>(at.position), static_cast<std::size_t>(count));
     BatchBuffer& buffer = pool_.take();
     try {
-      build_batch({*dataset_, pipeline_, layout_, options_.seed, at.epoch, parallel}, samples, buffer);
+      build_batch({*dataset_, pipeline_, layout_, options_.seed, at.epoch, parallel, options_.weigh}, samples,
+                  buffer);
     } catch (...) {
       pool_.give_back(buffer);
       throw;
@@ -88,7 +89,10 @@ class Loader::Impl {
     return buffer;
   }
 
-  BatchSender::Target target() const { return {options_.device, options_.dtype, options_.channel_multiple}; }
+  BatchSender::Target target() const {
+    const bool indices = pipeline_.output_dtype() == DType::i64;
+    return {options_.device, indices ? DType::i64 : options_.dtype, options_.channel_multiple};
+  }
   bool sends() const { return BatchSender::needed(pipeline_, target()); }
 
   // The batch at state_. After an error the next call starts again there.
@@ -104,13 +108,17 @@ class Loader::Impl {
 
   // The batch in `buffer` where it is wanted.
   Batch arrived(BatchBuffer& buffer) {
+    const double weight = buffer.weight;
     if (!sender_) {
       Batch batch = layout_.parts(buffer.block, buffer.count).batch;
+      batch.weight = weight;
       pool_.give_back(buffer);
       return batch;
     }
     try {
-      return sender_->send(buffer);
+      Batch batch = sender_->send(buffer);
+      batch.weight = weight;
+      return batch;
     } catch (...) {
       pool_.give_back(buffer);
       throw;
@@ -184,7 +192,7 @@ Loader::Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options) {
           size, options.batch_size);
   // A full batch never holds more than the data set does.
   options.batch_size = std::min(options.batch_size, size);
-  impl_ = std::make_unique<Impl>(std::move(dataset), std::move(pipeline), options);
+  impl_ = std::make_unique<Impl>(std::move(dataset), std::move(pipeline), std::move(options));
 }
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;

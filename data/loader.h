@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "data/dataset.h"
 #include "data/transforms/pipeline.h"
@@ -16,15 +18,19 @@ namespace tandem::datasets {
 
 // Tasks add the fields they need; a field that a task lacks is an absent tensor.
 struct Batch {
-  Tensor images;        // [N,H,W,C], or [N,…] features; normalised
+  Tensor images;        // [N,H,W,C], or [N,…] features; normalised, or i64 indices
   Tensor labels;        // i64 [N]
   Tensor soft_targets;  // f32 [N,classes] where the pipeline mixes samples
   Tensor indices;       // i64 [N], the samples' numbers in the data set
+  double weight = 0.0;  // what it counts in a mean over several batches, see LoaderOptions::weigh
 
   Index size() const { return labels.defined() ? labels.shape()[0] : 0; }
   // A copy in other memory; the identity when nothing differs.
   Batch to(Device device) const;
 };
+
+// Batch::weight from the labels of a batch, on the host. Called from several threads at once.
+using BatchWeight = std::function<double(std::span<const std::int64_t> labels)>;
 
 struct LoaderOptions {
   Index batch_size = 32;
@@ -38,8 +44,9 @@ struct LoaderOptions {
   // Where batches arrive. The loader is then used by the thread that drives the device, and its threads keep
   // to host memory; a batch that is ready early is copied beside what the device computes.
   Device device = {};
-  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once
+  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once; indices stay i64
   Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
+  BatchWeight weigh{};         // absent, and where the pipeline mixes samples: their number
 };
 
 struct LoaderState {

@@ -269,8 +269,6 @@ Tensor read_npy(ByteReader& reader) {
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,
                                                    DatasetInfo info, const std::string& source,
                                                    Layout layout) {
-  require(images.dtype() != DType::i64, source, "images {} are neither u8 nor floating-point",
-          to_string(images));
   require(images.rank() >= 2 && images.rank() <= 4, source,
           "images {} are not [N,D], [N,H,W], [N,H,W,C] or [N,C,H,W]", to_string(images.shape()));
   require(labels.dtype() != DType::f32, source, "labels {} are not integers", to_string(labels));
@@ -283,8 +281,8 @@ std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const T
     std::copy_n(flat.data<std::uint8_t>(), flat.numel(), wide.data<std::int64_t>());
   }
   require_finite(images, source);
-  return std::make_shared<InMemoryDataset>(channels_last(images, layout, source), wide, std::move(info),
-                                           source);
+  const Tensor samples = images.dtype() == DType::i64 ? images : channels_last(images, layout, source);
+  return std::make_shared<InMemoryDataset>(samples, wide, std::move(info), source);
 }
 
 }  // namespace tandem::datasets

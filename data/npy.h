@@ -32,7 +32,8 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path,
 std::string npz_file(const std::vector<NamedArray>& arrays);
 
 // Arrays as samples: images [N,H,W], [N,H,W,C] (or [N,C,H,W], as `layout` says) or features [N,D] (u8 or
-// f32), labels [N] or [N,1] of integers.
+// f32), or indices [N,…] (i64: integers of more than 8 bits, or signed ones); labels [N] or [N,1] of
+// integers.
 std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const Tensor& labels,
                                                    DatasetInfo info, const std::string& source,
                                                    Layout layout = Layout::automatic);

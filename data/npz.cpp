@@ -164,6 +164,8 @@ ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetIn
     require(set->info().sample_shape == sets[0]->info().sample_shape, where,
             "has samples of shape {}, the training split of {}", to_string(set->info().sample_shape),
             to_string(sets[0]->info().sample_shape));
+    require(set->info().dtype == sets[0]->info().dtype, where, "has samples of {}, the training split of {}",
+            name_of(set->info().dtype), name_of(sets[0]->info().dtype));
   }
   return {sets[0], sets[1], sets[2]};
 }

@@ -6,9 +6,7 @@ namespace tandem::datasets {
 
 namespace {
 
-bool varies_in_size(const DatasetInfo& info) {
-  return info.sample_shape.rank() == 3 && info.sample_shape.numel() == 0;
-}
+bool varies_in_size(const DatasetInfo& info) { return are_images(info) && info.sample_shape.numel() == 0; }
 
 bool sets_size(const TransformSpec& spec) {
   return spec.name == "resize" || spec.name == "random_resized_crop";
@@ -34,7 +32,7 @@ std::vector<TransformSpec> preparation(const DatasetInfo& info, Index image_size
                                        std::span<const TransformSpec> augment) {
   const Shape& sample = info.sample_shape;
   std::vector<TransformSpec> list = with_sizes(info, image_size, augment, true);
-  if (sample.rank() != 3 || varies_in_size(info)) return list;
+  if (!are_images(info) || varies_in_size(info)) return list;
   list.insert(list.begin(),
               {"resize", {{"size", {static_cast<double>(sample[0]), static_cast<double>(sample[1])}}}});
   return list;

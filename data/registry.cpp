@@ -224,8 +224,8 @@ const std::vector<DatasetEntry>& all_datasets() {
       {"image_folder", "JPEG and PNG files, one subfolder per class",
        "data.path: the folder, with train/ and test/ (or val/) or split by test_fraction", open_image_folder},
       {"npy",
-       "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], or features [N,D]; and "
-       "labels",
+       "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], features [N,D] or, as "
+       "integers of more than 8 bits, indices; and labels",
        "data.path: a .npz file or a folder of .npy files, with x_train, y_train, x_test, y_test (or "
        "train_images, …)",
        open_npy},

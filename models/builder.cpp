@@ -1,5 +1,7 @@
 #include "models/builder.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -255,6 +257,17 @@ struct Built {
 
 Built build_layers(const json& object, const Tensor& input, const std::string& path, int nesting);
 
+// The extent of 0 of an empty batch stays where it is, and turns up nowhere else: an addition, for instance,
+// may broadcast the batch of one input against an axis of the other's samples.
+void require_samples_apart(const LayerSpec& spec, const std::vector<Shape>& inputs, const Shape& result) {
+  if (result.rank() > 0 && result[0] == 0 && std::ranges::count(result, Index{0}) == 1) return;
+  std::vector<std::string> shapes;
+  for (const Shape& shape : inputs) shapes.push_back(to_string(shape));
+  fail(spec.path,
+       fmt::format("{} of {} gives {}, which mixes the samples of a batch (shapes are of an empty one)",
+                   spec.type_name, fmt::join(shapes, " and "), to_string(result)));
+}
+
 Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
   if (!spec.type) {
     for (const auto& [key, value] : spec.object->items()) {
@@ -271,6 +284,7 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
   try {
     ModulePtr module = spec.type->make(options, shapes);
     Tensor result = dry_run(*module, xs);
+    require_samples_apart(spec, shapes, result.shape());
     const bool over_images = spec.type_name == "linear" && shapes.front().rank() > 2;
     return {std::move(module), std::move(result), over_images ? spec.path : ""};
   } catch (const OptionError&) {

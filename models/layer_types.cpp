@@ -68,11 +68,22 @@ OptionInfo choice(std::string name, std::string help, std::string fallback,
 OptionInfo axis_option() {
   return {.name = "axis",
           .type = Type::integer,
-          .help = "the axis; negative ones count from the end",
+          .help = "the axis, not 0, which is the batch; negative ones count from the end",
           .fallback = Index{-1},
           .required = false,
           .low = -kMaxRank,
           .high = kMaxRank - 1};
+}
+
+// The axis of a layer that computes across it, which must not be that of the batch.
+int sample_axis(const Options& o, Inputs inputs) {
+  const Index axis = o.integer("axis");
+  if (axis == 0 || axis == -inputs[0].rank())
+    o.fail("axis",
+           fmt::format("{} is the batch in an input of {}, whose samples a layer must not mix; the axes of a "
+                       "sample count from 1, or back from -1",
+                       axis, to_string(inputs[0])));
+  return static_cast<int>(axis);
 }
 
 OptionInfo eps_option() { return real("eps", "added to the variance", 1e-5, 1e-30, 1.0); }
@@ -291,13 +302,18 @@ ModulePtr make_upsample(const Options& o, Inputs) {
   if (o.has("scale")) options.scale = std::array{o.real("scale"), o.real("scale")};
   options.mode = o.text("mode") == "nearest" ? ResizeMode::nearest : ResizeMode::bilinear;
   options.align_corners = o.boolean("align_corners");
+  options.recompute_scale_factor = o.boolean("recompute_scale_factor");
   if (options.align_corners && options.mode == ResizeMode::nearest)
     o.fail("align_corners", "has a meaning for \"bilinear\" only");
+  if (!options.recompute_scale_factor && (!options.scale || options.align_corners))
+    o.fail("recompute_scale_factor", "false has a meaning for \"scale\" without align_corners only");
   return std::make_shared<nn::Upsample>(options);
 }
 
 std::vector<LayerType> shape_layers() {
-  OptionInfo scale = real("scale", "factor of height and width", 1.0, 1e-3, 1e3);
+  OptionInfo scale =
+      real("scale", "factor of height and width, which are rounded down; see recompute_scale_factor", 1.0,
+           1e-3, 1e3);
   scale.fallback.reset();
   return {
       {"flatten",
@@ -323,7 +339,12 @@ std::vector<LayerType> shape_layers() {
        "images of another size",
        {pair_option("size", "height and width of the result", {}), scale,
         choice("mode", "how pixels are made", "nearest", {"nearest", "bilinear"}),
-        flag("align_corners", "corner pixels stay where they are", false)},
+        flag("align_corners", "corner pixels stay where they are", false),
+        flag(
+            "recompute_scale_factor",
+            "coordinates follow from the sizes, even where the scale gives no whole ones; PyTorch's default, "
+            "false, takes them from the scale",
+            true)},
        make_upsample},
       {"identity",
        "the input",
@@ -338,8 +359,8 @@ std::vector<LayerType> shape_layers() {
       {"concat",
        "several inputs one after the other",
        {axis_option()},
-       [](const Options& o, Inputs) -> ModulePtr {
-         return std::make_shared<nn::Concat>(static_cast<int>(o.integer("axis")));
+       [](const Options& o, Inputs inputs) -> ModulePtr {
+         return std::make_shared<nn::Concat>(sample_axis(o, inputs));
        },
        2,
        64},
@@ -393,14 +414,14 @@ std::vector<LayerType> activation_layers() {
       {"softmax",
        "probabilities along an axis",
        {axis_option()},
-       [](const Options& o, Inputs) -> ModulePtr {
-         return std::make_shared<nn::Softmax>(static_cast<int>(o.integer("axis")));
+       [](const Options& o, Inputs inputs) -> ModulePtr {
+         return std::make_shared<nn::Softmax>(sample_axis(o, inputs));
        }},
       {"log_softmax",
        "their logarithms",
        {axis_option()},
-       [](const Options& o, Inputs) -> ModulePtr {
-         return std::make_shared<nn::LogSoftmax>(static_cast<int>(o.integer("axis")));
+       [](const Options& o, Inputs inputs) -> ModulePtr {
+         return std::make_shared<nn::LogSoftmax>(sample_axis(o, inputs));
        }},
   };
 }

@@ -226,11 +226,11 @@ void Step::check_backward(int loss_index) const {
           "the model holds its averages: leave the Ema::Scope before training");
 }
 
-// The first call's samples are the unit of the others' weights.
+// The samples of the first call that has any are the unit of the others' weights.
 void Step::begin_micro_batch(double samples, int loss_index) {
   check_backward(loss_index);
-  require(std::isfinite(samples) && samples > 0.0, "step",
-          "a micro-batch has a positive number of samples, got {}", samples);
+  require(std::isfinite(samples) && samples >= 0.0, "step", "a micro-batch counts 0 samples or more, got {}",
+          samples);
   if (micro_batches_ == 0 || per_loss()) {
     buffers_.check_attached();
     for (const FlatBuffers::Slot& slot : buffers_.slots())
@@ -238,7 +238,7 @@ void Step::begin_micro_batch(double samples, int loss_index) {
               "parameter {} has a gradient that no Step::backward made; use it alone, or clear() first",
               slot.parameter.name());
   }
-  if (micro_batches_ == 0) reference_ = samples;
+  if (samples > 0.0 && heaviest() == 0.0) reference_ = samples;
 }
 
 void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
@@ -273,8 +273,14 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
   end_micro_batch(weight, loss_index);
 }
 
-// Of the micro-batches so far, in units of the first one's samples.
-double Step::weight() const { return std::ranges::max_element(calls_, {}, &Calls::weight)->weight; }
+// Of the micro-batches so far, in units of reference_.
+double Step::heaviest() const { return std::ranges::max_element(calls_, {}, &Calls::weight)->weight; }
+
+// What the sum of their gradients is divided by: a sum of nothing stays 0.
+double Step::weight() const {
+  const double sum = heaviest();
+  return sum > 0.0 ? sum : 1.0;
+}
 
 // Adds the gradients that a loss left on the leaves, divided by its scale, to those of the other losses.
 void Step::unscale_loss(int loss_index) {

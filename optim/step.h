@@ -89,11 +89,12 @@ class Step {
   // Backward of one micro-batch (or of one of several losses, `loss_index` with ScalerScope::loss), seeded
   // with the loss scale, which is read where it lives: on the device. `loss` is a mean over `samples`
   // (examples or tokens); the step's gradient is the mean over all of its samples. With equal counts the seed
-  // is the scale itself, and the division happens when the update unscales. Several losses add up to one; a
-  // micro-batch that lacks one of them counts it as 0. Throws UserError beyond `accumulate` calls for a loss,
-  // after unscale(), for a loss that backward() refuses, when
-  // gradients are there that no call of this made, and inside an Ema::Scope. A failed backward drops the
-  // step's gradients, see clear().
+  // is the scale itself, and the division happens when the update unscales. `samples` may be a sum of weights
+  // instead, and 0 for a micro-batch that counts nothing; a step of nothing else has gradients of zero.
+  // Several losses add up to one; a micro-batch that lacks one of them counts it as 0. Throws UserError
+  // beyond `accumulate` calls for a loss, after unscale(), for a loss that backward() refuses, when gradients
+  // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
+  // gradients, see clear().
   void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
   // Divides the gradients of the leaves by the scale in place, for code that looks at them or changes them
   // before apply(): a clipping of one's own (optim/clip.h), a measurement. apply() does so by itself in the
@@ -187,6 +188,7 @@ class Step {
   void unscale_loss(int loss_index);
   void sanitize(const std::vector<UpdateRange>& ranges, int scale_index);
   void take_accumulated();
+  double heaviest() const;
   double weight() const;
   StepState gathered_state() const;
   void reset_gathered();
@@ -247,11 +249,11 @@ class Step {
   std::int64_t attempted_ = 0;
   struct Calls {  // of backward for one loss since the last apply
     int count = 0;
-    double weight = 0.0;  // their samples, in units of the first call's
+    double weight = 0.0;  // their samples, in units of reference_
   };
   std::vector<Calls> calls_;  // one for each loss
   int micro_batches_ = 0;
-  double reference_ = 1.0;  // samples of the first call
+  double reference_ = 1.0;  // samples of the first call that had any
 };
 
 }  // namespace tandem::optim

@@ -46,8 +46,8 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
 
 datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
   datasets::Batch batch;
-  batch.images =
-      Tensor::empty(pipeline.output_shape().inserted(0, size), {DType::f32, kShapes, MemoryKind::data});
+  batch.images = Tensor::empty(pipeline.output_shape().inserted(0, size),
+                               {pipeline.output_dtype(), kShapes, MemoryKind::data});
   batch.labels = Tensor::empty({size}, {DType::i64, kShapes, MemoryKind::data});
   if (pipeline.mix().any())
     batch.soft_targets = Tensor::empty({size, pipeline.classes()}, {DType::f32, kShapes, MemoryKind::data});
@@ -80,7 +80,8 @@ Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data
   freeze_parameters(config, *model);
   describe_parameters(*model, footprint);
   const auto precision = make_plan(loaded, *model);
-  const auto task = make_task(config, models::output_shape(*model, pipeline.output_shape()));
+  const auto task =
+      make_task(config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
   const auto optimizer = make_optimizer(config, *model);
   optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
   footprint.model = since(before, shapes.memory(), false);

@@ -42,14 +42,16 @@ std::optional<DType> first_convolution(nn::Module& model, const amp::Plan& preci
 
 }  // namespace
 
-ImageFormat image_format(nn::Module& model, const amp::Plan& precision, const Shape& sample, Device device) {
-  if (device.type == DeviceType::cpu || sample.rank() != 3) return {};
-  const auto dtype = first_convolution(model, precision, sample);
-  if (!dtype || !is_16bit(*dtype) || !model.take_padded_images(padded(sample[2]))) return {};
-  return {.dtype = *dtype, .channel_multiple = kChannelMultiple};
+ImageFormat image_format(nn::Module& model, const amp::Plan& precision, const Shape& sample, Device device,
+                         DType dtype) {
+  if (device.type == DeviceType::cpu || sample.rank() != 3 || dtype != DType::f32) return {};
+  const auto multiplied = first_convolution(model, precision, sample);
+  if (!multiplied || !is_16bit(*multiplied) || !model.take_padded_images(padded(sample[2]))) return {};
+  return {.dtype = *multiplied, .channel_multiple = kChannelMultiple};
 }
 
 Tensor in_format(const Tensor& images, const ImageFormat& format) {
+  if (!is_floating(images.dtype())) return images;
   const NoGrad no_grad;
   const Tensor rounded = cast(images, format.dtype);
   const Index channels = images.size(-1), multiple = format.channel_multiple;

@@ -166,7 +166,8 @@ std::vector<datasets::TransformSpec> augmentations(const config::Config& config)
 
 nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample) {
   const RandomScope random(static_cast<std::uint64_t>(loaded.config.seed), 0, 0);
-  const models::DataInfo known{.sample = sample, .dtype = DType::f32, .classes = data.info.classes};
+  const models::DataInfo known{
+      .sample = sample, .dtype = datasets::batch_dtype(data.info), .classes = data.info.classes};
   try {
     return models::build(nlohmann::json(loaded.config.model.spec), known);
   } catch (const models::OptionError& error) {

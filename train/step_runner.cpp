@@ -34,7 +34,12 @@ StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const Task
   require(options_.graphs != GraphUse::on || possible, "",
           "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
           kMostRecordings, to_string(device), step.options().accumulate);
-  records_ = possible && options_.graphs != GraphUse::off;
+  const bool weighs = options_.by_weight && step.options().accumulate > 1;
+  require(
+      options_.graphs != GraphUse::on || !weighs, "",
+      "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
+      "a weight of its own; take cuda_graph=auto");
+  records_ = possible && !weighs && options_.graphs != GraphUse::off;
   backwards_.resize(records_ ? static_cast<std::size_t>(step.options().accumulate) : 0);
 }
 
@@ -55,6 +60,12 @@ Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint
   const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
   const amp::Autocast autocast(precision_);
   return task_.loss(model_(batch.images), batch);
+}
+
+// What the batch counts among those of its step. The one batch of a step counts what it likes.
+double StepRunner::samples_of(const datasets::Batch& batch) const {
+  const bool by_weight = options_.by_weight && step_.options().accumulate > 1;
+  return by_weight ? batch.weight : static_cast<double>(batch.size());
 }
 
 bool StepRunner::may_record(const datasets::Batch& batch) const {
@@ -88,8 +99,7 @@ bool StepRunner::record(const datasets::Batch& batch) {
   const int number = step_.micro_batches();
   auto& recorded = backwards_[static_cast<std::size_t>(number)];
   try {
-    recorded =
-        step_.record_backward([&] { return forward(inputs_, number); }, static_cast<double>(batch.size()));
+    recorded = step_.record_backward([&] { return forward(inputs_, number); }, samples_of(batch));
     return true;
   } catch (const VendorError& error) {
     if (options_.graphs == GraphUse::on || number > 0) throw;
@@ -119,7 +129,7 @@ void StepRunner::backward(const datasets::Batch& batch) {
   if (!done) {
     const Tensor loss = forward(batch, static_cast<int>(number));
     phases_.begin(Phase::backward);
-    step_.backward(loss, static_cast<double>(batch.size()));
+    step_.backward(loss, samples_of(batch));
   }
   phases_.finish(Phase::backward);
 }

@@ -32,11 +32,14 @@ struct StepRunnerOptions {
   // draws the same ones.
   bool number_by_applied = false;
   GraphUse graphs = GraphUse::automatic;
+  // Micro-batches count by Batch::weight instead of their samples. Where several make a step, they are not
+  // recorded then: a recording holds the weight.
+  bool by_weight = false;
 };
 
 class StepRunner {
  public:
-  // Everything is kept by reference. Throws UserError when graphs are on and the device has none.
+  // Everything is kept by reference. Throws UserError when graphs are on and cannot be had.
   StepRunner(nn::Module& model, const amp::Plan& precision, const Task& task, optim::Step& step,
              PhaseTimer& phases, StepRunnerOptions options);
 
@@ -55,6 +58,7 @@ class StepRunner {
 
  private:
   Tensor forward(const datasets::Batch& batch, int micro_batch);
+  double samples_of(const datasets::Batch& batch) const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
   bool record(const datasets::Batch& batch);

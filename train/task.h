@@ -37,6 +37,9 @@ class Task {
   virtual ~Task() = default;
   // An f32 scalar: the mean over the batch.
   virtual Tensor loss(const Tensor& output, const datasets::Batch& batch) const = 0;
+  // What the loss of a batch counts in a mean over several, from the labels, on the host; absent: its
+  // samples.
+  virtual datasets::BatchWeight batch_weight() const { return {}; }
   virtual std::unique_ptr<Evaluation> evaluation(bool confusion = false) const = 0;
   // Whether a greater value of the metric is the better one.
   virtual bool greater_is_better(const std::string& metric) const = 0;

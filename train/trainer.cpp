@@ -45,15 +45,16 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
   splits_ = open_data(config_, skipped_.reporter());
   data_ = describe_data(splits_);
-  const Shape sample = datasets::training_pipeline(splits_, transforms()).output_shape();
+  const datasets::Pipeline pipeline = datasets::training_pipeline(splits_, transforms());
+  const Shape sample = pipeline.output_shape();
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
   model_ = make_model(loaded_, data_, sample);
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
-  task_ = make_task(config_, models::output_shape(*model_, sample));
-  make_loaders(image_format(*model_, *precision_, sample, device_));
+  task_ = make_task(config_, models::output_shape(*model_, sample, pipeline.output_dtype()));
+  make_loaders(image_format(*model_, *precision_, sample, device_, pipeline.output_dtype()));
   model_->to(device_);
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -63,7 +64,8 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   runner_ = std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
                                          StepRunnerOptions{.seed = static_cast<std::uint64_t>(config_.seed),
                                                            .number_by_applied = retries(),
-                                                           .graphs = graph_use(config_)});
+                                                           .graphs = graph_use(config_),
+                                                           .by_weight = config_.loss.by_class_weights()});
 }
 
 Trainer::~Trainer() = default;
@@ -96,7 +98,8 @@ void Trainer::make_loaders(const ImageFormat& format) {
                               .seed = static_cast<std::uint64_t>(config_.seed),
                               .device = device_,
                               .dtype = format.dtype,
-                              .channel_multiple = format.channel_multiple});
+                              .channel_multiple = format.channel_multiple,
+                              .weigh = task_->batch_weight()});
   const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
     return std::make_unique<datasets::Loader>(
         dataset, datasets::evaluation_pipeline(splits_, specs),

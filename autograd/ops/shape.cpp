@@ -1,6 +1,7 @@
 #include "autograd/ops/shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "autograd/apply.h"
@@ -276,7 +277,7 @@ Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
 
 Resize2d::Out Resize2d::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(to, in.x.dtype());
-  context.backend.resize2d(in.x, y, mode, align_corners);
+  context.backend.resize2d(in.x, y, options);
   return {y};
 }
 
@@ -286,7 +287,7 @@ Resize2d::In Resize2d::backward(const Saved&, const Out& dy, const Needs&) const
 
 Resize2dAdjoint::Out Resize2dAdjoint::forward(Context& context, Saved&, const In& in) const {
   const Tensor dx = context.empty(resize.from, in.dy.dtype());
-  context.backend.resize2d_backward(in.dy, dx, resize.mode, resize.align_corners);
+  context.backend.resize2d_backward(in.dy, dx, resize.options);
   return {dx};
 }
 
@@ -448,16 +449,23 @@ Tensor flip(const Tensor& x, const std::vector<int>& axes) {
   return op.axes ? apply(op, {x}).y : x;
 }
 
-Tensor resize2d(const Tensor& x, Index height, Index width, ResizeMode mode, bool align_corners) {
+Tensor resize2d(const Tensor& x, Index height, Index width, const ResizeOptions& options) {
   require(x.rank() == 4 && is_floating(x.dtype()), "resize2d", "expects floating images [N,H,W,C], got {}",
           to_string(x));
   require(height > 0 && width > 0, "resize2d", "the new size {}x{} is not positive", height, width);
   require(x.shape()[1] > 0 && x.shape()[2] > 0, "resize2d", "{} has no pixels to resize", to_string(x));
-  require(mode == ResizeMode::bilinear || !align_corners, "resize2d",
+  require(options.mode == ResizeMode::bilinear || !options.align_corners, "resize2d",
           "align_corners has a meaning for bilinear only, got {}", "nearest");
+  for (const double scale : options.scale)
+    require(std::isfinite(scale) && scale >= 0.0, "resize2d",
+            "a scale is positive, or 0 for the ratio of the extents, got {}", scale);
   const Shape to = x.shape().with(1, height).with(2, width);
   if (to == x.shape()) return x;
-  return apply(ops::Resize2d{x.shape(), to, mode, align_corners}, {x}).y;
+  ops::Resize2d op{x.shape(), to, options};
+  for (int axis = 0; axis < 2; ++axis) {
+    if (to[1 + axis] == x.size(1 + axis)) op.options.scale[axis] = 0.0;
+  }
+  return apply(op, {x}).y;
 }
 
 }  // namespace tandem

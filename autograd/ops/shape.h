@@ -38,7 +38,9 @@ Tensor pad(const Tensor& x, const std::vector<Index>& before, const std::vector<
            double value = 0.0);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor flip(const Tensor& x, const std::vector<int>& axes);
-// x [N,H,W,C] → [N,height,width,C]. Coordinates as PyTorch's interpolate.
-Tensor resize2d(const Tensor& x, Index height, Index width, ResizeMode mode, bool align_corners = false);
+// x [N,H,W,C] → [N,height,width,C]. Coordinates as PyTorch's interpolate: with a size, or with
+// options.scale as with a scale_factor that is not recomputed. An axis that keeps its extent keeps its
+// pixels, whatever the scale.
+Tensor resize2d(const Tensor& x, Index height, Index width, const ResizeOptions& options);
 
 }  // namespace tandem

@@ -131,8 +131,7 @@ struct Flip {
 
 struct Resize2d {
   Shape from, to;  // [N,H,W,C], [N,H',W',C]
-  ResizeMode mode = ResizeMode::nearest;
-  bool align_corners = false;
+  ResizeOptions options{};
   static constexpr OpInfo info{"resize2d", CastRule::neutral};
   using In = Operand;
   using Saved = Nothing;

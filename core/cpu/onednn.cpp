@@ -236,7 +236,7 @@ Desc filter_in_any_layout(const Convolution& p, DType dtype) {
 }  // namespace
 
 bool expressible(const Convolution& p) {
-  return padding_below(p) + p.options.stride[0] >= 0 && padding_right(p) + p.options.stride[1] >= 0;
+  return padding_below(p) + p.options.stride[0] > 0 && padding_right(p) + p.options.stride[1] > 0;
 }
 
 const Layout* plain_filter(const Convolution& p, DType dtype) {

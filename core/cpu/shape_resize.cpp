@@ -1,6 +1,6 @@
 // Resizing of channels-last images. Source coordinates are those of PyTorch's interpolate: nearest takes
-// floor(i · in/out) in f32; bilinear maps i to i·(in-1)/(out-1) when corners are aligned and to
-// max(0, (i+½)·in/out - ½) otherwise.
+// floor(i · r) in f32; bilinear maps i to i·(in-1)/(out-1) when corners are aligned and to
+// max(0, (i+½)·r - ½) otherwise. r is in/out, or 1/scale where a scale is given.
 //
 // Backward is parallel over rows of the input gradient: each gathers the output rows that read it, in
 // ascending order, so the sums have one order whatever the thread count.
@@ -24,21 +24,29 @@ struct Tap {
   C weight = 0;
 };
 
+// Pixels of the image for one of the result.
 template <class C>
-std::vector<Tap<C>> taps(Index in, Index out, ResizeMode mode, bool align_corners) {
+C ratio(Index in, Index out, double scale) {
+  return scale > 0.0 ? static_cast<C>(1.0 / scale) : static_cast<C>(in) / static_cast<C>(out);
+}
+
+// Along `axis`, 0: height.
+template <class C>
+std::vector<Tap<C>> taps(Index in, Index out, const ResizeOptions& options, int axis) {
+  const double scale = options.scale[static_cast<std::size_t>(axis)];
   std::vector<Tap<C>> result(static_cast<std::size_t>(out));
   for (Index i = 0; i < out; ++i) {
     Tap<C>& tap = result[static_cast<std::size_t>(i)];
-    if (mode == ResizeMode::nearest) {
-      const float scale = static_cast<float>(in) / static_cast<float>(out);
-      tap.near = tap.far = std::min(static_cast<Index>(std::floor(static_cast<float>(i) * scale)), in - 1);
+    if (options.mode == ResizeMode::nearest) {
+      const float at = static_cast<float>(i) * ratio<float>(in, out, scale);
+      tap.near = tap.far = std::min(static_cast<Index>(std::floor(at)), in - 1);
       continue;
     }
     C at;
-    if (align_corners) {
+    if (options.align_corners) {
       at = out > 1 ? static_cast<C>(i) * (static_cast<C>(in - 1) / static_cast<C>(out - 1)) : C(0);
     } else {
-      at = std::max(C(0), (static_cast<C>(i) + C(0.5)) * (static_cast<C>(in) / static_cast<C>(out)) - C(0.5));
+      at = std::max(C(0), (static_cast<C>(i) + C(0.5)) * ratio<C>(in, out, scale) - C(0.5));
     }
     tap.near = std::min(static_cast<Index>(at), in - 1);
     tap.far = std::min(tap.near + 1, in - 1);
@@ -56,9 +64,9 @@ Extents extents_of(const Tensor& in, const Tensor& out) {
 }
 
 template <class C, class X, class Y>
-void resize(const X* x, Y* y, const Extents& e, ResizeMode mode, bool align_corners) {
-  const auto rows = taps<C>(e.in_height, e.out_height, mode, align_corners);
-  const auto columns = taps<C>(e.in_width, e.out_width, mode, align_corners);
+void resize(const X* x, Y* y, const Extents& e, const ResizeOptions& options) {
+  const auto rows = taps<C>(e.in_height, e.out_height, options, 0);
+  const auto columns = taps<C>(e.in_width, e.out_width, options, 1);
   const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
 #pragma omp parallel for schedule(static) if (e.images * e.out_height * out_row >= kParallelElements)
   for (Index line = 0; line < e.images * e.out_height; ++line) {
@@ -69,7 +77,7 @@ void resize(const X* x, Y* y, const Extents& e, ResizeMode mode, bool align_corn
     for (Index j = 0; j < e.out_width; ++j, to += e.channels) {
       const Tap<C>& h = columns[static_cast<std::size_t>(j)];
       const Index near = h.near * e.channels, far = h.far * e.channels;
-      if (mode == ResizeMode::nearest) {
+      if (options.mode == ResizeMode::nearest) {
         for (Index c = 0; c < e.channels; ++c) to[c] = convert<Y>(upper[near + c]);
         continue;
       }
@@ -98,9 +106,9 @@ void spread_row(const Y* dy, C weight, const std::vector<Tap<C>>& columns, Index
 }
 
 template <class C, class X, class Y>
-void resize_backward(const Y* dy, X* dx, const Extents& e, ResizeMode mode, bool align_corners) {
-  const auto rows = taps<C>(e.in_height, e.out_height, mode, align_corners);
-  const auto columns = taps<C>(e.in_width, e.out_width, mode, align_corners);
+void resize_backward(const Y* dy, X* dx, const Extents& e, const ResizeOptions& options) {
+  const auto rows = taps<C>(e.in_height, e.out_height, options, 0);
+  const auto columns = taps<C>(e.in_width, e.out_width, options, 1);
   const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
 #pragma omp parallel if (e.images * e.out_height * out_row >= kParallelElements)
   {
@@ -126,22 +134,22 @@ void resize_backward(const Y* dy, X* dx, const Extents& e, ResizeMode mode, bool
 
 }  // namespace
 
-void CpuBackend::resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) {
+void CpuBackend::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
   if (y.numel() == 0) return;
   visit_floating(x.dtype(), [&]<class X>(TypeTag<X>) {
     visit_floating(y.dtype(), [&]<class Y>(TypeTag<Y>) {
       using C = std::conditional_t<std::is_same_v<X, double> || std::is_same_v<Y, double>, double, float>;
-      resize<C>(x.data<X>(), y.data<Y>(), extents_of(x, y), mode, align_corners);
+      resize<C>(x.data<X>(), y.data<Y>(), extents_of(x, y), options);
     });
   });
 }
 
-void CpuBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) {
+void CpuBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
   if (dx.numel() == 0) return;
   visit_floating(dx.dtype(), [&]<class X>(TypeTag<X>) {
     visit_floating(dy.dtype(), [&]<class Y>(TypeTag<Y>) {
       using C = std::conditional_t<std::is_same_v<X, double> || std::is_same_v<Y, double>, double, float>;
-      resize_backward<C>(dy.data<Y>(), dx.data<X>(), extents_of(dx, dy), mode, align_corners);
+      resize_backward<C>(dy.data<Y>(), dx.data<X>(), extents_of(dx, dy), options);
     });
   });
 }

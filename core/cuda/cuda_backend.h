@@ -74,8 +74,8 @@ class CudaBackend final : public Backend {
   // ---- shape
   void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
                     const Shape& extents, bool accumulate) override;
-  void resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) override;
-  void resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) override;
+  void resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) override;
+  void resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) override;
   // ---- image
   void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
                      const Tensor& y) override;

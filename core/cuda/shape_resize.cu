@@ -34,15 +34,21 @@ struct Scaling {
   Index in, out;
   ResizeMode mode;
   bool align_corners;
+  double scale;  // 0: the ratio of the extents
 };
+
+// Pixels of the image for one of the result.
+template <class C>
+__device__ C ratio_of(const Scaling& s) {
+  return s.scale > 0.0 ? static_cast<C>(1.0 / s.scale) : static_cast<C>(s.in) / static_cast<C>(s.out);
+}
 
 template <class C>
 __device__ Tap<C> tap_of(const Scaling& s, Index i) {
   Tap<C> tap;
   const Index last = s.in - 1;
   if (s.mode == ResizeMode::nearest) {
-    const float scale = static_cast<float>(s.in) / static_cast<float>(s.out);
-    const auto at = static_cast<Index>(floorf(static_cast<float>(i) * scale));
+    const auto at = static_cast<Index>(floorf(static_cast<float>(i) * ratio_of<float>(s)));
     tap.near = tap.far = static_cast<std::int32_t>(at < last ? at : last);
     return tap;
   }
@@ -50,7 +56,7 @@ __device__ Tap<C> tap_of(const Scaling& s, Index i) {
   if (s.align_corners) {
     at = s.out > 1 ? static_cast<C>(i) * (static_cast<C>(last) / static_cast<C>(s.out - 1)) : C(0);
   } else {
-    at = (static_cast<C>(i) + C(0.5)) * (static_cast<C>(s.in) / static_cast<C>(s.out)) - C(0.5);
+    at = (static_cast<C>(i) + C(0.5)) * ratio_of<C>(s) - C(0.5);
     at = at > C(0) ? at : C(0);
   }
   const auto below = static_cast<Index>(at);
@@ -270,16 +276,19 @@ bool run_packs(const Call& call) {
   return true;
 }
 
-void resize(const CudaBackend& backend, const Tensor& in, const Tensor& out, ResizeMode mode,
-            bool align_corners, bool backward) {
+void resize(const CudaBackend& backend, const Tensor& in, const Tensor& out, const ResizeOptions& options,
+            bool backward) {
   if (!is_floating(in.dtype())) fail_not_floating(in.dtype());
   if (!is_floating(out.dtype())) fail_not_floating(out.dtype());
   const Extents extents{in.size(0), in.size(1), in.size(2), out.size(1), out.size(2), in.size(3), 0};
+  const auto scaling = [&](Index from, Index to, std::size_t axis) {
+    return Scaling{from, to, options.mode, options.align_corners, options.scale[axis]};
+  };
   const Call call{backend,
                   in,
                   out,
-                  {extents.in_height, extents.out_height, mode, align_corners},
-                  {extents.in_width, extents.out_width, mode, align_corners},
+                  scaling(extents.in_height, extents.out_height, 0),
+                  scaling(extents.in_width, extents.out_width, 1),
                   extents,
                   backward};
   if (in.dtype() == out.dtype()) {
@@ -295,14 +304,14 @@ void resize(const CudaBackend& backend, const Tensor& in, const Tensor& out, Res
 
 }  // namespace
 
-void CudaBackend::resize2d(const Tensor& x, const Tensor& y, ResizeMode mode, bool align_corners) {
+void CudaBackend::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
   if (y.numel() == 0) return;
-  resize(*this, x, y, mode, align_corners, false);
+  resize(*this, x, y, options, false);
 }
 
-void CudaBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, ResizeMode mode, bool align_corners) {
+void CudaBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
   if (dx.numel() == 0) return;
-  resize(*this, dx, dy, mode, align_corners, true);
+  resize(*this, dx, dy, options, true);
 }
 
 }  // namespace tandem::cuda

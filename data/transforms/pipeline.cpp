@@ -1,6 +1,7 @@
 #include "data/transforms/pipeline.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/error.h"
 
@@ -35,10 +36,11 @@ struct WindowUse {
 }  // namespace
 
 Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs)
-    : is_image_(info.sample_shape.rank() == 3),
+    : is_image_(info.sample_shape.rank() == 3 && info.dtype != DType::i64),
       channels_(is_image_ ? info.sample_shape[2] : 1),
       unit_(info.dtype == DType::u8 ? 255.0F : 1.0F),
       input_(info.sample_shape),
+      output_dtype_(batch_dtype(info)),
       classes_(info.classes),
       affine_(channels_),
       mix_(mix_options(specs)) {
@@ -51,6 +53,8 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
     const TransformInfo& transform = transform_info(spec.name);
     const Parameters parameters(spec, transform.parameters);
     if (transform.stage == TransformStage::final) {
+      require(output_dtype_ == DType::f32, transform.name, "works on numbers; the samples of {} are indices",
+              info.name);
       if (!parameters.list("mean").empty()) statistics.mean = floats(parameters.list("mean"));
       if (!parameters.list("std").empty()) statistics.stddev = floats(parameters.list("std"));
     } else if (transform.stage == TransformStage::sample) {
@@ -113,10 +117,15 @@ void Pipeline::transform(const Tensor& image, const DrawKey& key, ImageWork& wor
           output_[0], output_[1]);
 }
 
-void Pipeline::apply(const Tensor& image, const DrawKey& key, float* out) const {
+void Pipeline::apply(const Tensor& image, const DrawKey& key, void* out) const {
+  if (output_dtype_ == DType::i64) {
+    if (image.shape() != input_) fail_shape(image.shape(), input_, key);
+    std::memcpy(out, image.raw(), image.bytes());
+    return;
+  }
   thread_local ImageWork work;
   transform(image, key, work);
-  work.finish(affine_, out);
+  work.finish(affine_, static_cast<float*>(out));
 }
 
 ImageWindow Pipeline::window(const Tensor& image, const DrawKey& key) const {

@@ -1,4 +1,5 @@
-// Pipeline: a list of transforms resolved for a data set. Turns a sample's image into normalised f32 pixels.
+// Pipeline: a list of transforms resolved for a data set. Turns a sample's image into normalised f32 pixels;
+// indices stay as they are.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,15 @@ class Pipeline {
 
   // Of a sample's result: [H,W,C], or the shape of the features.
   const Shape& output_shape() const { return output_; }
+  // f32, or i64 of indices.
+  DType output_dtype() const { return output_dtype_; }
   const MixOptions& mix() const { return mix_; }
   Index classes() const { return classes_; }
   const Affine& affine() const { return affine_; }
 
-  // Writes output_shape().numel() floats. Thread-safe. Throws UserError when the image is not of the expected
-  // shape.
-  void apply(const Tensor& image, const DrawKey& key, float* out) const;
+  // Writes output_shape().numel() elements of output_dtype(). Thread-safe. Throws UserError when the image is
+  // not of the expected shape.
+  void apply(const Tensor& image, const DrawKey& key, void* out) const;
 
   // Whether all samples are 8-bit records of one size, of which the result shows a window, normalised: then a
   // device can keep the records and do the rest, by Backend::render_images.
@@ -55,6 +58,7 @@ class Pipeline {
   Index channels_ = 1;
   float unit_ = 1;  // value of full brightness
   Shape input_, output_;
+  DType output_dtype_ = DType::f32;
   Index classes_ = 0;
   Affine affine_;
   std::vector<float> mean_pixel_;

@@ -62,11 +62,14 @@ Upsample::Upsample(const UpsampleOptions& options) : options_(options) {
 Tensor Upsample::forward(const Tensor& x) {
   require(x.rank() == 4, "upsample", "expects [N,H,W,C], input is {}", to_string(x.shape()));
   if (options_.size)
-    return resize2d(x, (*options_.size)[0], (*options_.size)[1], options_.mode, options_.align_corners);
+    return resize2d(x, (*options_.size)[0], (*options_.size)[1], {options_.mode, options_.align_corners});
+  const auto& scale = *options_.scale;
   const auto scaled = [&](int axis) {
-    return static_cast<Index>(std::floor(static_cast<double>(x.size(axis + 1)) * (*options_.scale)[axis]));
+    return static_cast<Index>(std::floor(static_cast<double>(x.size(axis + 1)) * scale[axis]));
   };
-  return resize2d(x, scaled(0), scaled(1), options_.mode, options_.align_corners);
+  ResizeOptions resize{options_.mode, options_.align_corners};
+  if (!options_.recompute_scale_factor) resize.scale = scale;
+  return resize2d(x, scaled(0), scaled(1), resize);
 }
 
 std::string Upsample::describe() const {

@@ -50,6 +50,9 @@ struct UpsampleOptions {
   std::optional<std::array<double, 2>> scale = {};  // or factors, the result rounded down
   ResizeMode mode = ResizeMode::nearest;
   bool align_corners = false;  // bilinear only
+  // Whether coordinates follow from the sizes of image and result, rather than from `scale` itself: PyTorch's
+  // recompute_scale_factor, which is false there by default. It differs where a scale gives no whole size.
+  bool recompute_scale_factor = true;
 };
 
 // [N,H,W,C] → [N,H',W',C].

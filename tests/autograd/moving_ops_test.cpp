@@ -46,9 +46,9 @@ TEST_CASE("shape ops move elements to where NumPy does", "[moving]") {
   CHECK(values_of(pad(count_up({1, 2}), {1, 0}, {0, 2}, 9)) == Values{9, 9, 9, 9, 0, 1, 9, 9});
   CHECK(values_of(broadcast_to(count_up({3, 1}), {2, 3, 2})) == Values{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2});
   CHECK(values_of(flip(x, {0, -1})) == Values{5, 4, 3, 2, 1, 0});
-  CHECK(values_of(resize2d(count_up({1, 1, 2, 1}), 2, 4, ResizeMode::nearest)) ==
+  CHECK(values_of(resize2d(count_up({1, 1, 2, 1}), 2, 4, {ResizeMode::nearest})) ==
         Values{0, 0, 1, 1, 0, 0, 1, 1});
-  CHECK(values_of(resize2d(count_up({1, 1, 2, 1}), 1, 3, ResizeMode::bilinear, true)) == Values{0, 0.5, 1});
+  CHECK(values_of(resize2d(count_up({1, 1, 2, 1}), 1, 3, {ResizeMode::bilinear, true})) == Values{0, 0.5, 1});
   CHECK(reshape(x, {-1}).shape() == Shape{6});
   CHECK(flatten(count_up({2, 3, 4})).shape() == Shape{2, 12});
   CHECK(flatten(count_up({2, 3, 4}), 0).shape() == Shape{24});
@@ -123,12 +123,15 @@ TEST_CASE("moving ops and softmax have first and second derivatives", "[moving]"
   check("pad", [](const TensorList& in) { return pad(in[0], {1, 0, 2}, {0, 1, 1}, 0.5); }, {x});
   check("broadcast_to", [](const TensorList& in) { return broadcast_to(in[0], {3, 2, 5, 4}); }, {y});
   check("flip", [](const TensorList& in) { return flip(in[0], {0, 2}); }, {x});
-  check("resize nearest", [](const TensorList& in) { return resize2d(in[0], 5, 3, ResizeMode::nearest); },
+  check("resize nearest", [](const TensorList& in) { return resize2d(in[0], 5, 3, {ResizeMode::nearest}); },
         {image});
-  check("resize bilinear", [](const TensorList& in) { return resize2d(in[0], 5, 7, ResizeMode::bilinear); },
+  check("resize bilinear", [](const TensorList& in) { return resize2d(in[0], 5, 7, {ResizeMode::bilinear}); },
         {image});
   check("resize aligned",
-        [](const TensorList& in) { return resize2d(in[0], 2, 7, ResizeMode::bilinear, true); }, {image});
+        [](const TensorList& in) {
+          return resize2d(in[0], 2, 7, {ResizeMode::bilinear, true});
+        },
+        {image});
   check("gather", [&](const TensorList& in) { return gather(in[0], element, 1); }, {x});
   check("scatter_add", [&](const TensorList& in) { return scatter_add(in[0], element, in[1], 1); }, {x, y});
   check("index_select", [&](const TensorList& in) { return index_select(in[0], slices, 2); }, {x});
@@ -199,7 +202,7 @@ TEST_CASE("moving ops say what does not fit", "[moving]") {
   CHECK_FAILS(UserError, broadcast_to(x, {1, 3}), "[broadcast_to] f32[2,3] does not broadcast to [1,3]");
   CHECK_FAILS(UserError, flip(x, {0, 0}), "[flip]");
   CHECK_FAILS(UserError, unbind(Tensor::scalar(1)), "[unbind]");
-  CHECK_FAILS(UserError, resize2d(x, 1, 1, ResizeMode::nearest), "[resize2d] expects floating images");
+  CHECK_FAILS(UserError, resize2d(x, 1, 1, {ResizeMode::nearest}), "[resize2d] expects floating images");
   CHECK_FAILS(UserError, gather(x, count_up({2, 3}), 0), "[gather] the index must be i64 or i32");
   CHECK_FAILS(UserError, gather(x, index_of({0}, {1}), 0), "[gather] index");
   CHECK_FAILS(UserError, gather(x, index_of({0, 0, 0}, {3, 1}), 1), "is larger than f32[2,3] on axis 0");

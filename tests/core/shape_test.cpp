@@ -137,10 +137,12 @@ namespace {
 
 // The source coordinate of output position i, and from it one output value, written directly after PyTorch's
 // documentation of interpolate.
-double coordinate(Index i, Index in, Index out, bool align_corners) {
-  if (align_corners) return out > 1 ? static_cast<double>(i * (in - 1)) / static_cast<double>(out - 1) : 0.0;
-  return std::max(0.0,
-                  (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);
+double coordinate(Index i, Index in, Index out, const ResizeOptions& options) {
+  if (options.align_corners)
+    return out > 1 ? static_cast<double>(i * (in - 1)) / static_cast<double>(out - 1) : 0.0;
+  const double scale = options.scale[0];
+  const double ratio = scale > 0.0 ? 1.0 / scale : static_cast<double>(in) / static_cast<double>(out);
+  return std::clamp((static_cast<double>(i) + 0.5) * ratio - 0.5, 0.0, static_cast<double>(in - 1));
 }
 
 struct Resize {
@@ -149,11 +151,14 @@ struct Resize {
 
 // Calls visit(x index, y index, weight) for every contribution.
 template <class Visit>
-void for_each_contribution(const Resize& r, ResizeMode mode, bool align_corners, Visit&& visit) {
+void for_each_contribution(const Resize& r, const ResizeOptions& options, Visit&& visit) {
   const auto weights = [&](Index i, Index in, Index out) {
     std::vector<std::pair<Index, double>> result;
-    if (mode == ResizeMode::nearest) return result = {{i * in / out, 1.0}}, result;
-    const double at = coordinate(i, in, out, align_corners);
+    const double scale = options.scale[0];
+    if (options.mode == ResizeMode::nearest && scale > 0.0)
+      return result = {{std::min(static_cast<Index>(static_cast<double>(i) / scale), in - 1), 1.0}}, result;
+    if (options.mode == ResizeMode::nearest) return result = {{i * in / out, 1.0}}, result;
+    const double at = coordinate(i, in, out, options);
     const Index near = std::min(static_cast<Index>(at), in - 1), far = std::min(near + 1, in - 1);
     return result = {{near, 1.0 - (at - static_cast<double>(near))}, {far, at - static_cast<double>(near)}},
            result;
@@ -175,29 +180,27 @@ void for_each_contribution(const Resize& r, ResizeMode mode, bool align_corners,
 TEST_CASE("resizing and its adjoint agree with the definition", "[shape]") {
   const Resize cases[] = {{2, 4, 4, 3, 8, 8}, {1, 7, 5, 2, 3, 4},      {2, 1, 1, 5, 4, 3}, {1, 9, 9, 1, 1, 1},
                           {0, 4, 4, 2, 8, 8}, {3, 16, 20, 17, 33, 41}, {1, 8, 6, 4, 8, 12}};
-  struct Variant {
-    ResizeMode mode;
-    bool align_corners;
-  };
+  using enum ResizeMode;
+  const std::array scale{1.7, 1.7};
   for (const Resize& r : cases) {
-    for (const Variant v : {Variant{ResizeMode::nearest, false}, Variant{ResizeMode::bilinear, false},
-                            Variant{ResizeMode::bilinear, true}}) {
+    for (const ResizeOptions& v :
+         {ResizeOptions{nearest}, ResizeOptions{bilinear}, ResizeOptions{bilinear, true},
+          ResizeOptions{nearest, false, scale}, ResizeOptions{bilinear, false, scale}}) {
       for (const DType type : kFloatingTypes) {
         CAPTURE(r.height, r.width, r.to_height, r.to_width, static_cast<int>(v.mode), v.align_corners,
-                name_of(type));
+                v.scale[0], name_of(type));
         const Shape small{r.images, r.height, r.width, r.channels},
             large{r.images, r.to_height, r.to_width, r.channels};
         const Tensor x = random_tensor(small, type, 5), dy = random_tensor(large, type, 6);
         const Tensor y = Tensor::empty(large, {.dtype = type}), dx = Tensor::empty(small, {.dtype = type});
-        backend().resize2d(x, y, v.mode, v.align_corners);
-        backend().resize2d_backward(dy, dx, v.mode, v.align_corners);
+        backend().resize2d(x, y, v);
+        backend().resize2d_backward(dy, dx, v);
         const auto xs = x.to_vector<double>(), gs = dy.to_vector<double>();
         std::vector<double> expected_y(gs.size()), expected_dx(xs.size());
-        for_each_contribution(r, v.mode, v.align_corners,
-                              [&](std::size_t from, std::size_t to, double weight) {
-                                expected_y[to] += weight * xs[from];
-                                expected_dx[from] += weight * gs[to];
-                              });
+        for_each_contribution(r, v, [&](std::size_t from, std::size_t to, double weight) {
+          expected_y[to] += weight * xs[from];
+          expected_dx[from] += weight * gs[to];
+        });
         CHECK(normalised_error(y.to_vector<double>(), expected_y) <= tolerance_of(type).relative);
         CHECK(normalised_error(dx.to_vector<double>(), expected_dx) <= tolerance_of(type).relative);
       }

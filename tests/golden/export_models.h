@@ -15,7 +15,10 @@ struct ExportCase {
   std::string name;
   Shape sample;  // as the model takes it: [H,W,C] or [D]
   nn::ModulePtr model;
+  DType dtype = DType::f32;  // of the samples; i64: indices below kVocabulary
 };
+
+inline constexpr Index kVocabulary = 11;
 
 // What training could have left in the running statistics.
 inline void set_statistics(nn::Module& model) {
@@ -28,15 +31,16 @@ inline void set_statistics(nn::Module& model) {
   }
 }
 
-inline ExportCase export_case(std::string name, const Shape& sample, nn::ModulePtr model) {
+inline ExportCase export_case(std::string name, const Shape& sample, nn::ModulePtr model,
+                              DType dtype = DType::f32) {
   set_initial(*model);
   set_statistics(*model);
   model->eval();
-  return {std::move(name), sample, std::move(model)};
+  return {std::move(name), sample, std::move(model), dtype};
 }
 
-inline nn::ModulePtr layers_model(const char* layers, const Shape& sample) {
-  return models::build(nlohmann::json::parse(layers), {.sample = sample, .dtype = DType::f32, .classes = 10});
+inline nn::ModulePtr layers_model(const char* layers, const Shape& sample, DType dtype = DType::f32) {
+  return models::build(nlohmann::json::parse(layers), {.sample = sample, .dtype = dtype, .classes = 10});
 }
 
 // Every kind of layer that has a counterpart in ONNX and is not in the models by name.
@@ -90,6 +94,25 @@ inline const char* const kSequenceLayers = R"({"layers": [
   {"type": "sigmoid"},
   {"type": "linear", "out_features": 10, "bias": false}]})";
 
+// Windows of several sizes, fewer and more than pixels, and factors that give no whole size.
+inline const char* const kUnevenLayers = R"({"layers": [
+  {"type": "conv2d", "out_channels": 4, "kernel": 3},
+  {"type": "upsample", "scale": 1.3, "mode": "bilinear", "recompute_scale_factor": false},
+  {"type": "upsample", "scale": 0.7, "recompute_scale_factor": false},
+  {"type": "upsample", "scale": 1.7},
+  {"type": "adaptive_avg_pool2d", "size": [5, 7]},
+  {"type": "adaptive_avg_pool2d", "size": [5, 3]},
+  {"type": "adaptive_avg_pool2d", "size": [7, 2]},
+  {"type": "flatten"},
+  {"type": "linear", "out_features": 10}]})";
+
+inline const char* const kIndexLayers = R"({"layers": [
+  {"type": "embedding", "name": "table", "count": 11, "dim": 6, "padding_index": 0},
+  {"type": "conv1d", "out_channels": 8, "kernel": 3, "padding": "same"},
+  {"type": "relu"},
+  {"type": "flatten"},
+  {"type": "linear", "out_features": 10}]})";
+
 inline std::vector<ExportCase> export_cases() {
   using models::ResNetLayout;
   const Shape image{24, 20, 3}, row{48};
@@ -109,6 +132,9 @@ inline std::vector<ExportCase> export_cases() {
                                                    models::ResNetOptions{.num_classes = 10, .width = 4})));
   cases.push_back(export_case("images", image, layers_model(kImageLayers, image)));
   cases.push_back(export_case("sequences", row, layers_model(kSequenceLayers, row)));
+  const Shape small{11, 14, 2}, words{9};
+  cases.push_back(export_case("uneven", small, layers_model(kUnevenLayers, small)));
+  cases.push_back(export_case("indices", words, layers_model(kIndexLayers, words, DType::i64), DType::i64));
   return cases;
 }
 

@@ -262,6 +262,53 @@ TEST_CASE("layers that do not fit are errors at their place") {
                      {5}) == Shape{5});
 }
 
+TEST_CASE("a layer that would mix the samples of a batch is an error") {
+  for (const char* type : {"softmax", "log_softmax"}) {
+    for (const char* axis : {"0", "-4"})
+      check_error(fmt::format(R"({{"layers": [{{"type": "{}", "axis": {}}}]}})", type, axis).c_str(),
+                  {"[model.layers[0].axis]", axis, "is the batch", "count from 1, or back from -1"});
+  }
+  check_error(R"({"layers": [{"type": "concat", "inputs": ["input", "input"], "axis": 0}]})",
+              {"[model.layers[0].axis]", "is the batch"});
+  for (int axis = 1; axis < 4; ++axis)
+    CHECK(built(fmt::format(R"({{"layers": [{{"type": "softmax", "axis": {}}}, {{"type": "flatten"}},
+                                            {{"type": "linear", "out_features": 10}}]}})",
+                            axis)
+                    .c_str()) != nullptr);
+  // [N,1,5] + [N,5] broadcasts N against the 1.
+  check_error(R"({"layers": [{"type": "linear", "out_features": 5, "name": "a"},
+                             {"type": "reshape", "shape": [5], "name": "b"},
+                             {"type": "add", "inputs": ["a", "b"]}]})",
+              {"[model.layers[2]]", "add of [0,1,5] and [0,5] gives [0,0,5]", "mixes the samples"},
+              {.sample = {1, 3}});
+}
+
+TEST_CASE("upsampling says which coordinates it takes") {
+  const DataInfo data{.sample = {4, 4, 2}};
+  const auto made = [&](const char* options) { return build({{"layers", {json::parse(options)}}}, data); };
+  const Tensor x = Tensor::from(std::vector<float>(32, 1.0F), {1, 4, 4, 2});
+  CHECK((*made(R"({"type": "upsample", "scale": 1.3, "recompute_scale_factor": false})"))(x).shape() ==
+        Shape{1, 5, 5, 2});
+  check_error(R"({"layers": [{"type": "upsample", "size": 8, "recompute_scale_factor": false}]})",
+              {"[model.layers[0].recompute_scale_factor]", "\"scale\""}, data);
+  check_error(R"({"layers": [{"type": "upsample", "scale": 1.3, "mode": "bilinear", "align_corners": true,
+                              "recompute_scale_factor": false}]})",
+              {"[model.layers[0].recompute_scale_factor]", "align_corners"}, data);
+}
+
+TEST_CASE("indices reach an embedding, and no other layer without one") {
+  const DataInfo data{.sample = {6}, .dtype = DType::i64, .classes = 3};
+  const auto model = build(json::parse(R"({"layers": [{"type": "embedding", "count": 5, "dim": 4},
+                                                      {"type": "flatten"},
+                                                      {"type": "linear", "out_features": 3}]})"),
+                           data);
+  CHECK(output_shape(*model, data.sample, data.dtype) == Shape{3});
+  check_error(R"({"layers": [{"type": "linear", "out_features": 3}]})", {"[model.layers[0]]", "i64"}, data);
+  check_error(R"({"name": "mlp"})", {"[model]", "i64"}, data);
+  check_error(R"({"layers": [{"type": "embedding", "count": 5, "dim": 3}]})",
+              {"[model.layers[0]]", "i64 or i32, got f32"});
+}
+
 TEST_CASE("cycles, unknown inputs and unused layers are errors") {
   check_error(R"({"layers": [
       {"type": "add", "name": "a", "inputs": ["input", "c"]}, {"type": "relu", "name": "b"},

@@ -210,6 +210,17 @@ TEST_CASE("pooling, flattening, reshaping and resizing give their shapes") {
   CHECK(Upsample({.size = std::array<Index, 2>{3, 5}})(x).shape() == Shape{2, 3, 5, 3});
   CHECK(Upsample({.scale = std::array{2.0, 1.5}, .mode = ResizeMode::bilinear})(x).shape() ==
         Shape{2, 12, 12, 3});
+  // Three rows by 1.6 are four: the last is at 3·3/4 of the image, or at 3/1.6. Three by 1.2 are the image.
+  const Tensor column = ramp({1, 3, 1, 1});
+  const std::vector<float> at = column.to_vector<float>();
+  const auto rows = [&](double scale, bool recompute) {
+    Upsample upsample({.scale = std::array{scale, 1.0}, .recompute_scale_factor = recompute});
+    return upsample(column).to_vector<float>();
+  };
+  CHECK(rows(1.6, true) == std::vector<float>{at[0], at[0], at[1], at[2]});
+  CHECK(rows(1.6, false) == std::vector<float>{at[0], at[0], at[1], at[1]});
+  CHECK(rows(1.2, true) == at);
+  CHECK(rows(1.2, false) == at);
   CHECK_THROWS_AS(Upsample({}), UserError);
   check_same(Identity()(x), x);
 }

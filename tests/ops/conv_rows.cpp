@@ -250,6 +250,15 @@ Rows transposed_rows() {
        {{{1, 3, 2, 2}, {2, 3, 3, 2}, {2}}, {{2, 5, 6, 8}, {8, 3, 3, 16}, {16}}}},
       {"dilated", {.padding = {1, 0}, .dilation = {2, 1}}, {0, 0}, {{{1, 3, 3, 1}, {1, 2, 2, 2}, {2}}}},
       {"grouped", {.stride = {2, 1}, .groups = 2}, {0, 0}, {{{1, 2, 3, 4}, {4, 2, 2, 2}, {4}}}},
+      // Rows and columns at the end that no input reaches by a whole stride.
+      {"output padding of a stride",
+       {.dilation = {2, 3}},
+       {1, 1},
+       {{{1, 3, 3, 2}, {2, 2, 2, 2}, {2}}, {{2, 5, 6, 16}, {16, 3, 3, 8}, {8}}}},
+      {"output padding beyond a stride",
+       {.stride = {2, 1}, .padding = {1, 1}, .dilation = {4, 3}, .groups = 2},
+       {3, 2},
+       {{{1, 3, 3, 4}, {4, 2, 2, 1}, {2}}}},
   };
   Rows rows;
   for (const Transposed& way : all) {

@@ -253,21 +253,32 @@ Rows window_rows() {
 
 // ---- resize: coordinates as torch.nn.functional.interpolate
 
-Array resized(const Array& x, Index height, Index width, ResizeMode mode, bool align) {
-  const auto source = [&](Index i, Index from, Index to) {
-    if (align)
+Array resized(const Array& x, Index height, Index width, const ResizeOptions& options) {
+  const auto ratio = [&](Index from, Index to, std::size_t axis) {
+    const double scale = options.scale[axis];
+    return scale > 0 && from != to ? 1 / scale : static_cast<double>(from) / static_cast<double>(to);
+  };
+  const auto source = [&](Index i, Index from, Index to, std::size_t axis) {
+    if (options.align_corners)
       return to > 1 ? static_cast<double>(i) * static_cast<double>(from - 1) / static_cast<double>(to - 1)
                     : 0.0;
-    return (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
+    return (static_cast<double>(i) + 0.5) * ratio(from, to, axis) - 0.5;
+  };
+  const auto nearest = [&](Index i, Index from, Index to, std::size_t axis) {
+    if (options.scale[axis] == 0 || from == to) return i * from / to;
+    return std::min(static_cast<Index>(static_cast<double>(i) / options.scale[axis]), from - 1);
   };
   Array y({x.shape[0], height, width, x.shape[3]});
   const Index h = x.shape[1], w = x.shape[2];
   for_each_index(y.shape, [&](const Indices& i) {
-    if (mode == ResizeMode::nearest) {
-      y.at(i) = x(i[0], i[1] * h / height, i[2] * w / width, i[3]);
+    if (options.mode == ResizeMode::nearest) {
+      y.at(i) = x(i[0], nearest(i[1], h, height, 0), nearest(i[2], w, width, 1), i[3]);
       return;
     }
-    const double v = std::max(source(i[1], h, height), 0.0), u = std::max(source(i[2], w, width), 0.0);
+    const auto clamped = [](double at, Index extent) {
+      return std::clamp(at, 0.0, static_cast<double>(extent - 1));
+    };
+    const double v = clamped(source(i[1], h, height, 0), h), u = clamped(source(i[2], w, width, 1), w);
     const auto top = static_cast<Index>(v), left = static_cast<Index>(u);
     const Index bottom = std::min(top + 1, h - 1), right = std::min(left + 1, w - 1);
     const double dv = v - static_cast<double>(top), du = u - static_cast<double>(left);
@@ -281,49 +292,49 @@ Rows resize_rows() {
   struct Way {
     const char* name;
     Index height, width;
-    ResizeMode mode;
-    bool align;
+    ResizeOptions options;
   };
-  const Way ways[] = {{"nearest up", 7, 6, ResizeMode::nearest, false},
-                      {"nearest down", 2, 1, ResizeMode::nearest, false},
-                      {"bilinear up", 7, 6, ResizeMode::bilinear, false},
-                      {"bilinear down", 2, 2, ResizeMode::bilinear, false},
-                      {"bilinear aligned", 5, 7, ResizeMode::bilinear, true},
-                      {"bilinear to one", 1, 1, ResizeMode::bilinear, true}};
+  using enum ResizeMode;
+  const std::array scale{2.3, 0.7};  // whatever the sizes
+  const Way ways[] = {{"nearest up", 7, 6, {nearest}},
+                      {"nearest down", 2, 1, {nearest}},
+                      {"bilinear up", 7, 6, {bilinear}},
+                      {"bilinear down", 2, 2, {bilinear}},
+                      {"bilinear aligned", 5, 7, {bilinear, true}},
+                      {"bilinear to one", 1, 1, {bilinear, true}},
+                      {"nearest by factors", 6, 2, {nearest, false, scale}},
+                      {"bilinear by factors", 6, 2, {bilinear, false, scale}},
+                      {"bilinear by a factor along one axis", 5, 3, {bilinear, false, {0.0, 1.2}}}};
   Rows rows;
   for (const Way& way : ways) {
-    const auto oracle = [way](const Array& x) {
-      return resized(x, way.height, way.width, way.mode, way.align);
-    };
+    const auto oracle = [way](const Array& x) { return resized(x, way.height, way.width, way.options); };
     rows.push_back(
         {.op = "resize2d",
          .variant = way.name,
-         .run =
-             [way](const TensorList& x) {
-               return resize2d(x[0], way.height, way.width, way.mode, way.align);
-             },
+         .run = [way](const TensorList& x) { return resize2d(x[0], way.height, way.width, way.options); },
          .oracle = [oracle](const Arrays& x) { return oracle(x[0]); },
          .cases = {{{2, 3, 4, 2}}, {{1, 4, 3, 1}}, {{0, 3, 4, 2}}, {{2, 2, 2, 0}}, {{2, 13, 11, 19}}}});
     const Shape from{1, 3, 4, 1};
-    rows.push_back(
-        {.op = "resize2d_adjoint",
-         .variant = way.name,
-         .run =
-             [way, from](const TensorList& x) {
-               const ops::Resize2d forward{from, Shape{1, way.height, way.width, 1}, way.mode, way.align};
-               return apply(ops::Resize2dAdjoint{forward}, {x[0]}).dx;
-             },
-         .oracle = [oracle, from](const Arrays& dy) { return adjoint(oracle, from, dy[0]); },
-         .cases = {{{1, way.height, way.width, 1}}}});
+    rows.push_back({.op = "resize2d_adjoint",
+                    .variant = way.name,
+                    .run =
+                        [way, from](const TensorList& x) {
+                          const ops::Resize2d forward{from, Shape{1, way.height, way.width, 1}, way.options};
+                          return apply(ops::Resize2dAdjoint{forward}, {x[0]}).dx;
+                        },
+                    .oracle = [oracle, from](const Arrays& dy) { return adjoint(oracle, from, dy[0]); },
+                    .cases = {{{1, way.height, way.width, 1}}}});
   }
   rows[0].refusals = {{"[resize2d] expects floating images [N,H,W,C], got f32[2,3]",
-                       CALL(resize2d(zeros({2, 3}), 1, 1, ResizeMode::nearest))},
+                       CALL(resize2d(zeros({2, 3}), 1, 1, {ResizeMode::nearest}))},
                       {"[resize2d] the new size 0x1 is not positive",
-                       CALL(resize2d(zeros({1, 2, 2, 1}), 0, 1, ResizeMode::nearest))},
+                       CALL(resize2d(zeros({1, 2, 2, 1}), 0, 1, {ResizeMode::nearest}))},
                       {"[resize2d] f32[1,0,2,1] has no pixels",
-                       CALL(resize2d(zeros({1, 0, 2, 1}), 1, 1, ResizeMode::nearest))},
+                       CALL(resize2d(zeros({1, 0, 2, 1}), 1, 1, {ResizeMode::nearest}))},
                       {"[resize2d] align_corners has a meaning for bilinear only",
-                       CALL(resize2d(zeros({1, 2, 2, 1}), 1, 1, ResizeMode::nearest, true))}};
+                       CALL(resize2d(zeros({1, 2, 2, 1}), 1, 1, {ResizeMode::nearest, true}))},
+                      {"[resize2d] a scale is positive, or 0 for the ratio of the extents, got -1",
+                       CALL(resize2d(zeros({1, 2, 2, 1}), 1, 1, {ResizeMode::nearest, false, {1.0, -1.0}}))}};
   return rows;
 }
 

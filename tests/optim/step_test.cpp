@@ -99,6 +99,31 @@ TEST_CASE("micro-batches weighted by samples equal one batch", "[optim]") {
   CHECK(std::abs(wrong_norm - norm) > 1e-3);  // the weights do matter here
 }
 
+TEST_CASE("micro-batches that count nothing add nothing to a step", "[optim]") {
+  const auto train = [](const std::vector<std::pair<Index, double>>& parts) {
+    Regression r;
+    optim::Sgd sgd(r.toy->parameters(), {.lr = 0.1, .momentum = 0.9});
+    optim::Step step(*r.toy, {&sgd}, {.accumulate = 4});
+    for (int t = 0; t < 3; ++t) {
+      for (const auto& [first, weight] : parts) step.backward(r.loss(first, 4), weight);
+      step.apply();
+    }
+    return std::pair(r.weights(), step.last_report());
+  };
+  const auto [expected, report] = train({{4, 3.0}, {12, 1.5}});
+  for (const auto& parts : {std::vector<std::pair<Index, double>>{{0, 0.0}, {4, 3.0}, {8, 0.0}, {12, 1.5}},
+                            {{4, 3.0}, {0, 0.0}, {12, 1.5}, {8, 0.0}}}) {
+    const auto [weights, own] = train(parts);
+    CHECK(weights == expected);
+    CHECK(own.loss == report.loss);
+    CHECK(own.gradient_norm == report.gradient_norm);
+  }
+  const auto [still, nothing] = train({{0, 0.0}, {4, 0.0}});
+  CHECK(still == Regression().weights());
+  CHECK(nothing.gradient_norm == 0.0);
+  CHECK(nothing.applied == 3);
+}
+
 TEST_CASE("clipping by norm and by value", "[optim]") {
   const Values g = {3.0f, -4.0f, 0.5f};
   const auto updated = [&](const optim::StepOptions& options) {
@@ -459,7 +484,7 @@ TEST_CASE("misuse is an error", "[optim]") {
   step.clear();
   CHECK_THAT(message_of([&] { step.backward((*toy)[0]); }), Catch::Contains("the loss must be one f32"));
   CHECK_THAT(message_of([&] { step.backward(Tensor::scalar(1.0)); }), Catch::Contains("was not recorded"));
-  CHECK_THROWS_AS(step.backward(golden_loss(*toy, 0), 0.0), UserError);
+  CHECK_THROWS_AS(step.backward(golden_loss(*toy, 0), -1.0), UserError);
   CHECK(step.micro_batches() == 0);
 
   CHECK_THAT(message_of([&] { optim::Step(*toy, {}); }), Catch::Contains("no optimizer"));

@@ -131,6 +131,19 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
     CHECK(line["predictions"][0]["probability"] >= line["predictions"][1]["probability"]);
     CHECK_THAT(tandem_in(directory, {"predict", "run", "zero.png"}).out, Contains("zero.png  0"));
 
+    const Outcome scored =
+        tandem_in(directory, {"predict", "run", "zero.png", "--logits", "--json", "--top=10"});
+    REQUIRE(scored.exit_code == 0);
+    const auto scores = json::parse(scored.out)["predictions"];
+    double sum = 0.0;
+    for (const auto& each : scores) sum += std::exp(each["logit"].get<double>());
+    CHECK(scores[0]["class"] == 0);
+    CHECK(!scores[0].contains("probability"));
+    CHECK(std::exp(scores[0]["logit"].get<double>()) / sum ==
+          Approx(line["predictions"][0]["probability"].get<double>()).epsilon(1e-4));
+    CHECK_THAT(tandem_in(directory, {"predict", "run", "zero.png", "--logits"}).out,
+               Contains("zero.png  0 ") && !Contains("%"));
+
     // Two samples of 8×8 bytes, version 1.0 of the format.
     std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 8, 8), }";
     header += std::string(118 - header.size() - 1, ' ') + "\n";

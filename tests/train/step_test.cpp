@@ -85,6 +85,30 @@ TEST_CASE("every optimizer and schedule trains from a configuration", "[step]") 
              Catch::Contains("warm-up"));
 }
 
+TEST_CASE("a parameter takes the keys of every group that matches, the last one's where they meet",
+          "[step]") {
+  Setup setup({"data.batch_size=2", "model.width=4", "data.image_size=8",
+               R"(optimizer={"name": "sgd", "lr": 0.1, "weight_decay": 0.01, "groups": [
+                 {"match": "bias|bn", "weight_decay": 0},
+                 {"match": "^fc", "lr_factor": 10},
+                 {"match": "fc\\.bias", "lr_factor": 2}]})"});
+  int seen = 0;
+  for (const optim::Optimizer::Entry& entry : setup.optimizer->entries()) {
+    const std::string& name = entry.parameter.name();
+    INFO(name);
+    const auto expect = [&](double lr_factor, double weight_decay) {
+      CHECK(entry.lr_factor == lr_factor);
+      CHECK(entry.weight_decay == weight_decay);
+      ++seen;
+    };
+    if (name == "conv1.weight") expect(1.0, 0.01);
+    if (name == "bn1.bias") expect(1.0, 0.0);
+    if (name == "fc.weight") expect(10.0, 0.01);
+    if (name == "fc.bias") expect(2.0, 0.0);
+  }
+  CHECK(seen == 4);
+}
+
 TEST_CASE("a description of the data survives the way through metadata", "[step]") {
   train::DataDescription data;
   data.info = {

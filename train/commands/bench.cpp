@@ -52,20 +52,27 @@ class Bench {
         datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
     model_ = train::make_model(loaded, data, pipeline.output_shape());
     precision_ = train::make_plan(loaded, *model_);
-    task_ = train::make_task(config_, models::output_shape(*model_, pipeline.output_shape()));
-    format_ = train::image_format(*model_, *precision_, pipeline.output_shape(), device_);
+    task_ = train::make_task(config_,
+                             models::output_shape(*model_, pipeline.output_shape(), pipeline.output_dtype()));
+    format_ =
+        train::image_format(*model_, *precision_, pipeline.output_shape(), device_, pipeline.output_dtype());
     model_->to(device_);
     optimizer_ = train::make_optimizer(config_, *model_);
     optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
     step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = train::noise_batch(pipeline.output_shape(), config_.data.batch_size, data.info.classes, seed);
+    batch_ = train::noise_batch(pipeline.output_shape(), pipeline.output_dtype(), config_.data.batch_size,
+                                data.info.classes, seed);
     batch_.images = train::in_format(batch_.images, format_);
+    const std::vector<std::int64_t> labels = batch_.labels.to_vector<std::int64_t>();
+    const datasets::BatchWeight weigh = task_->batch_weight();
+    batch_.weight = weigh ? weigh(labels) : static_cast<double>(labels.size());
     batch_ = batch_.to(device_);
     const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
-      return std::make_unique<train::StepRunner>(*model_, *precision_, *task_, *step_, phases,
-                                                 train::StepRunnerOptions{.seed = seed, .graphs = graphs});
+      return std::make_unique<train::StepRunner>(
+          *model_, *precision_, *task_, *step_, phases,
+          train::StepRunnerOptions{.seed = seed, .graphs = graphs, .by_weight = weighs()});
     };
     runner_ = runner(host_phases_, train::graph_use(config_));
     timed_runner_ = runner(phases_, train::GraphUse::off);
@@ -99,9 +106,10 @@ class Bench {
   profile::Profile profile(std::int64_t steps) {
     constexpr std::int64_t kMost = 10;
     train::PhaseTimer phases;
-    train::StepRunner runner(
-        *model_, *precision_, *task_, *step_, phases,
-        {.seed = static_cast<std::uint64_t>(config_.seed), .graphs = train::GraphUse::off});
+    train::StepRunner runner(*model_, *precision_, *task_, *step_, phases,
+                             {.seed = static_cast<std::uint64_t>(config_.seed),
+                              .graphs = train::GraphUse::off,
+                              .by_weight = weighs()});
     return profile::measure(backend_for(device_), *step_, phases, static_cast<int>(std::min(steps, kMost)),
                             [&] { step(runner, phases); });
   }
@@ -129,6 +137,8 @@ class Bench {
   static constexpr int kLoaderWarmup = 2;
   static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
 
+  bool weighs() const { return config_.loss.by_class_weights(); }
+
   void open_loader() {
     const datasets::Splits splits =
         train::open_data(config_, [](const std::string& reason) { train::warn_of_skipped(reason); });
@@ -143,7 +153,8 @@ class Bench {
                                 .seed = static_cast<std::uint64_t>(config_.seed),
                                 .device = device_,
                                 .dtype = format_.dtype,
-                                .channel_multiple = format_.channel_multiple});
+                                .channel_multiple = format_.channel_multiple,
+                                .weigh = task_->batch_weight()});
   }
 
   double seconds_of(std::int64_t steps) {

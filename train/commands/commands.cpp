@@ -130,6 +130,7 @@ class Program {
     sub->add_option("--top", predict_.top, "how many classes to print for each image")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
+    sub->add_flag("--logits", predict_.logits, "print the network's scores instead of probabilities");
     sub->add_flag("--json", predict_.json, "print one JSON object a line");
   }
 
@@ -247,10 +248,10 @@ class Program {
   void add_list() {
     CLI::App* sub = command<ListArguments>("ls", "list what there is", list_, &list);
     sub->add_option("what", list_.what,
-                    "models, datasets, optimizers, schedules, ops, presets, configs or keys")
+                    "models, layers, datasets, optimizers, schedules, ops, presets, configs or keys")
         ->required()
-        ->check(CLI::IsMember(
-            {"models", "datasets", "optimizers", "schedules", "ops", "presets", "configs", "keys"}));
+        ->check(CLI::IsMember({"models", "layers", "datasets", "optimizers", "schedules", "ops", "presets",
+                               "configs", "keys"}));
     sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
     sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
     sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",

@@ -39,6 +39,7 @@ struct EvalArguments : RunArguments {
 struct PredictArguments : RunArguments {
   std::vector<std::string> inputs;
   std::int64_t top = 1;
+  bool logits = false;
   bool json = false;
 };
 

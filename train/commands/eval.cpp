@@ -49,11 +49,12 @@ int eval(const EvalArguments& arguments) {
   require_same_classes(weights, splits);
   auto pipeline = datasets::evaluation_pipeline(splits, train::augmentations(loaded.config));
   const Shape sample = pipeline.output_shape();
+  const DType dtype = pipeline.output_dtype();
   datasets::Loader loader(split_of(splits, arguments.split), std::move(pipeline),
                           {.batch_size = *loaded.config.data.eval_batch_size, .device = device});
   const auto model = train::make_model(loaded, train::describe_data(splits), sample);
   train::load_run_weights(run, which, *model);
-  const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
+  const auto task = train::make_task(loaded.config, models::output_shape(*model, sample, dtype));
   model->to(device);
   const amp::Precision precision =
       arguments.in_precision ? train::precision_of(loaded.config) : amp::Precision::fp32();

@@ -40,6 +40,7 @@ int export_weights(const ExportArguments& arguments) {
       .format = format,
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
       .sample = pipeline.output_shape(),
+      .dtype = pipeline.output_dtype(),
       .metadata = exporting::preprocessing(data, augment)};
   exporting::write_export(*model, request);
   std::error_code error;

@@ -136,8 +136,8 @@ int casts(const InspectArguments& arguments) {
                percent(report.lowered_output_bytes, report.output_bytes));
   print_memory(memory);
   train::print("\n");
-  const auto summary =
-      models::summarise(bench.model(), bench.sample_shape(), DType::f32, std::min<Index>(batch.size(), 16));
+  const auto summary = models::summarise(bench.model(), bench.sample_shape(), bench.sample_dtype(),
+                                         std::min<Index>(batch.size(), 16));
   print_advice(summary, batch.size(), models::product_share(summary, [&](const models::OpTime& time) {
                  return inspect::ran_in_16_bits(report, time.layer, time.op->name);
                }));

@@ -6,6 +6,7 @@
 #include "autograd/ops/all_ops.h"
 #include "core/error.h"
 #include "data/registry.h"
+#include "models/layer_types.h"
 #include "models/registry.h"
 #include "optim/registry.h"
 #include "optim/scaler.h"
@@ -26,6 +27,19 @@ void print(const Rows& rows) {
   std::size_t width = 0;
   for (const auto& [name, help] : rows) width = std::max(width, name.size());
   for (const auto& [name, help] : rows) train::print("{:<{}}  {}\n", name, width, help);
+}
+
+template <class Table>
+Rows table(const Table& entries, std::string std::decay_t<decltype(*std::begin(entries))>::*help) {
+  Rows rows;
+  for (const auto& entry : entries) rows.emplace_back(entry.name, entry.*help);
+  return rows;
+}
+
+Rows layers() {
+  Rows rows = table(models::layer_types(), &models::LayerType::help);
+  rows.emplace_back("sequential", "layers of its own, in order or as a graph");
+  return rows;
 }
 
 Rows ops() {
@@ -61,13 +75,6 @@ Rows configs() {
   return rows;
 }
 
-template <class Table>
-Rows table(const Table& entries, std::string std::decay_t<decltype(*std::begin(entries))>::*help) {
-  Rows rows;
-  for (const auto& entry : entries) rows.emplace_back(entry.name, entry.*help);
-  return rows;
-}
-
 void print_keys(const ListArguments& arguments) {
   const config::Schema& schema = config::Config::schema();
   if (arguments.json_schema) {
@@ -83,6 +90,7 @@ int list(const ListArguments& arguments) {
   require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
           "ls {}: --json-schema and --markdown are for keys", arguments.what);
   if (arguments.what == "models") print(table(models::registry(), &models::ModelInfo::help));
+  if (arguments.what == "layers") print(layers());
   if (arguments.what == "datasets") print(table(datasets::all_datasets(), &datasets::DatasetEntry::help));
   if (arguments.what == "optimizers") print(table(optim::optimizers(), &optim::OptimizerInfo::summary));
   if (arguments.what == "schedules") print(table(optim::schedules(), &optim::ScheduleInfo::summary));

@@ -46,8 +46,8 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   require(array.dtype() == info.dtype, "", "{}: holds {}, the model was trained on {}", path,
           name_of(array.dtype()), name_of(info.dtype));
   const Shape given = array.shape(), &sample = info.sample_shape;
-  array = in_layout(std::move(array), sample, layout);
-  const bool grey = sample.rank() == 3 && sample[2] == 1;
+  if (info.dtype != DType::i64) array = in_layout(std::move(array), sample, layout);
+  const bool grey = sample.rank() == 3 && sample[2] == 1 && info.dtype != DType::i64;
   if (grey && array.rank() >= 2 && array.size(-1) != 1)
     array = array.viewed(array.shape().inserted(array.rank(), 1));
   if (array.rank() == sample.rank()) array = array.viewed(array.shape().inserted(0, 1));
@@ -103,7 +103,7 @@ std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInf
 datasets::Pipeline pipeline_for(const train::DataDescription& data,
                                 const std::vector<datasets::TransformSpec>& augment) {
   datasets::DatasetInfo any = data.info;
-  if (any.sample_shape.rank() == 3) any.sample_shape = {0, 0, any.sample_shape[2]};
+  if (datasets::are_images(any)) any.sample_shape = {0, 0, any.sample_shape[2]};
   return datasets::Pipeline(any, datasets::preparation(data.info, data.image_size, augment));
 }
 
@@ -111,24 +111,30 @@ std::string class_name(const datasets::DatasetInfo& info, std::size_t index) {
   return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
 }
 
-void print_prediction(const Input& input, const float* probabilities, std::size_t classes,
+// `values` are probabilities, or logits where they are asked for. A value that is no number comes last, as
+// null in JSON.
+void print_prediction(const Input& input, const float* values, std::size_t classes,
                       const datasets::DatasetInfo& info, const PredictArguments& arguments) {
   std::vector<std::size_t> order(classes);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return probabilities[a] > probabilities[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return values[a] > values[b] || (values[a] == values[a] && values[b] != values[b]);
+  });
   order.resize(std::min(classes, static_cast<std::size_t>(arguments.top)));
   if (arguments.json) {
     auto predictions = nlohmann::ordered_json::array();
     for (const std::size_t c : order)
-      predictions.push_back({{"class", c}, {"name", class_name(info, c)}, {"probability", probabilities[c]}});
+      predictions.push_back({{"class", c},
+                             {"name", class_name(info, c)},
+                             {arguments.logits ? "logit" : "probability", values[c]}});
     const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
     train::print("{}\n", train::json_text(line));
     return;
   }
   std::string text = input.name;
   for (const std::size_t c : order)
-    text += fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * probabilities[c]);
+    text += arguments.logits ? fmt::format("  {} {:.4f}", class_name(info, c), values[c])
+                             : fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * values[c]);
   train::print("{}\n", text);
 }
 
@@ -150,14 +156,16 @@ class Predictor {
     if (waiting_.empty()) return;
     const NoGrad no_grad;
     const Shape& sample = pipeline_.output_shape();
-    const Tensor batch = Tensor::empty(sample.inserted(0, static_cast<Index>(waiting_.size())));
+    const Tensor batch = Tensor::empty(sample.inserted(0, static_cast<Index>(waiting_.size())),
+                                       {.dtype = pipeline_.output_dtype()});
+    const std::size_t each = batch.bytes() / waiting_.size();
     for (std::size_t i = 0; i < waiting_.size(); ++i)
-      pipeline_.apply(waiting_[i].image, {}, batch.data<float>() + static_cast<Index>(i) * sample.numel());
-    const Tensor scores = softmax(model_(batch.to(device_)));
-    const std::vector<float> probabilities = scores.to_vector<float>();
-    const auto classes = static_cast<std::size_t>(scores.size(1));
+      pipeline_.apply(waiting_[i].image, {}, static_cast<std::byte*>(batch.raw()) + i * each);
+    const Tensor logits = model_(batch.to(device_));
+    const std::vector<float> values = (arguments_.logits ? logits : softmax(logits)).to_vector<float>();
+    const auto classes = static_cast<std::size_t>(logits.size(1));
     for (std::size_t i = 0; i < waiting_.size(); ++i)
-      print_prediction(waiting_[i], probabilities.data() + i * classes, classes, info_, arguments_);
+      print_prediction(waiting_[i], values.data() + i * classes, classes, info_, arguments_);
     waiting_.clear();
   }
 

@@ -48,13 +48,14 @@ int summary(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   const train::DataDescription data = train::describe_data(loaded.config);
-  const Shape sample =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config))
-          .output_shape();
+  const auto pipeline =
+      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
+  const Shape sample = pipeline.output_shape();
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
   const auto summarised = [&](Device device) {
     const nn::BuildDevice building(device);
-    return models::summarise(*train::make_model(loaded, data, sample), sample, DType::f32, timed);
+    return models::summarise(*train::make_model(loaded, data, sample), sample, pipeline.output_dtype(),
+                             timed);
   };
   const models::ModelSummary summary = summarised(kShapes);
   const train::Footprint footprint = train::footprint_of(loaded, data);

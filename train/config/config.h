@@ -49,6 +49,8 @@ struct LossConfig {
   std::string name = "cross_entropy";
   double label_smoothing = 0.0;
   std::optional<std::vector<double>> class_weights;
+  std::string batch_weight = "samples";
+  bool by_class_weights() const { return batch_weight == "class_weights"; }
   double alpha = 0.25, gamma = 2.0;
   static const Schema& schema();
 };

@@ -30,6 +30,11 @@ const Schema& LossConfig::schema() {
                only({"cross_entropy"}, {.min = 0.0, .max = 1.0, .open_max = true}))
           .key("class_weights", &LossConfig::class_weights, "one weight a class",
                only({"cross_entropy"}, between(0, 1e6)))
+          .key("batch_weight", &LossConfig::batch_weight,
+               "what each batch of an accumulated step counts: its samples, or the sum of their class "
+               "weights, "
+               "which gives the mean that one batch of all of them has",
+               only({"cross_entropy"}, one_of({"samples", "class_weights"})))
           .key("alpha", &LossConfig::alpha, "weight of the target class; -1: none",
                only({"focal"}, between(-1, 1)))
           .key("gamma", &LossConfig::gamma, "exponent that plays down easy samples",
@@ -42,7 +47,9 @@ const Schema& GroupConfig::schema() {
   static const Schema schema =
       Describe<GroupConfig>()
           .key("match", &GroupConfig::match,
-               "regular expression found in a parameter's name; of several groups the last one counts",
+               "regular expression found in a parameter's name; a parameter takes the keys of every group "
+               "that matches "
+               "it, and of several that give the same key the last one counts",
                {.required = true})
           .key("lr_factor", &GroupConfig::lr_factor, "times the learning rate", between(0, 1e6))
           .key("weight_decay", &GroupConfig::weight_decay, "instead of the optimizer's", between(0, 1e6))
@@ -329,8 +336,8 @@ const Schema& Config::schema() {
           .key("schedule", &Config::schedule, "course of the learning rate")
           .key("precision", &Config::precision, "arithmetic of the training step")
           .key("epochs", &Config::epochs, "passes over the training data", between(0, 1e6))
-          .key("accumulate", &Config::accumulate, "batches whose gradients are summed before an update",
-               between(1, 4096))
+          .key("accumulate", &Config::accumulate,
+               "batches whose mean gradient makes one update; see loss.batch_weight", between(1, 4096))
           .key("clip_norm", &Config::clip_norm, "largest norm of the whole gradient",
                {.min = 0.0, .max = 1e30, .open_min = true})
           .key("clip_value", &Config::clip_value, "largest magnitude of a gradient element",

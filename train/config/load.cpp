@@ -92,6 +92,8 @@ class CrossChecks {
     check(!optimizer.nesterov || optimizer.name != "sgd" ||
               (optimizer.momentum.value_or(0.0) > 0.0 && optimizer.dampening == 0.0),
           "optimizer.nesterov", "needs momentum > 0 and dampening 0");
+    check(!config_.loss.by_class_weights() || config_.loss.class_weights.has_value(), "loss.batch_weight",
+          "needs loss.class_weights");
     arms();
     const std::string& dir = config_.run_dir;
     check(!dir.empty(), "run_dir", "expected a path");

@@ -96,7 +96,7 @@ Format format_from_name(const std::string& name) {
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
                                                  const std::vector<datasets::TransformSpec>& augment) {
   const datasets::DatasetInfo& info = data.info;
-  const bool image = info.sample_shape.rank() == 3;
+  const bool image = datasets::are_images(info), indices = info.dtype == DType::i64;
   const auto steps = datasets::preparation(info, data.image_size, augment);
   datasets::DatasetInfo any = info;
   if (image) any.sample_shape = {0, 0, info.sample_shape[2]};
@@ -116,7 +116,8 @@ std::map<std::string, std::string> preprocessing(const train::DataDescription& d
              {"shape", {shape[2], shape[0], shape[1]}},
              {"channels", channels_of(info, shape[2])}};
   } else {
-    input = {{"layout", "rows"}, {"shape", std::vector<Index>(shape.begin(), shape.end())}};
+    input = {{"layout", indices ? "indices" : "rows"},
+             {"shape", std::vector<Index>(shape.begin(), shape.end())}};
   }
   input["unit"] = number(unit);
   input["steps"] = Json::array();
@@ -138,7 +139,8 @@ void write_export(nn::Module& model, const ExportRequest& request) {
     case Format::onnx:
       return train::write_atomically(
           request.path,
-          onnx_model(model, request.sample, {.producer_version = version(), .metadata = request.metadata}));
+          onnx_model(model, request.sample,
+                     {.producer_version = version(), .metadata = request.metadata, .dtype = request.dtype}));
   }
 }
 

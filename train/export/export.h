@@ -27,9 +27,11 @@ Format format_from_name(const std::string& name);
 // What a program has to do to an image of any size before the network takes it, and what the logits mean;
 // goes into the metadata of ONNX files. docs/export.md describes the keys, with a program that follows them.
 //
-//   tandem.input          {"layout": "NCHW", "shape": [3, 224, 224], "channels": "RGB", "unit": 255, "steps":
+//   tandem.input          {"layout": "NCHW", "shape": [3,224,224], "channels": "RGB", "unit": 255, "steps":
 //   […]} tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std tandem.class_names
 //   ["airplane", …], in the order of the logits; [] where unknown
+//
+// Features have the layout "rows"; indices, integers that are taken as they are, have "indices".
 std::map<std::string, std::string> preprocessing(const train::DataDescription& data,
                                                  const std::vector<datasets::TransformSpec>& augment);
 
@@ -37,6 +39,7 @@ struct ExportRequest {
   Format format = Format::safetensors;
   std::string path;
   Shape sample;                                   // what the model takes, without the batch
+  DType dtype = DType::f32;                       // and its type
   std::map<std::string, std::string> metadata{};  // of an ONNX file
 };
 

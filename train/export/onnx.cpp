@@ -59,11 +59,18 @@ class Exporter {
 
   void add(const Trace& trace) {
     const int rank = trace.input.rank();
-    const Value input{.name = rank == 4 ? "images" : "features",
+    const bool indices = trace.input.dtype() == DType::i64, image = rank == 4 && !indices;
+    const Value input{.name = image     ? "images"
+                              : indices ? "indices"
+                                        : "features",
                       .shape = trace.input.shape(),
-                      .order = rank == 4 ? channels_first(rank) : same_order(rank)};
-    graph_.add_input(input);
-    remember(trace.input, input);
+                      .order = image ? channels_first(rank) : same_order(rank)};
+    graph_.add_input(input, trace.input.dtype());
+    if (indices) {
+      indices_ = {trace.input, input};
+    } else {
+      remember(trace.input, input);
+    }
     for (const Call& call : trace.calls) add(call);
     graph_.set_layer("");
     graph_.set_output(value_of(trace.output, {.layer = "", .description = "the model", .info = nullptr}),
@@ -83,6 +90,8 @@ class Exporter {
       const auto found = values_.find(Place(tensor.edge().node.get(), tensor.edge().output));
       if (found != values_.end()) return found->second;
     }
+    const auto& [indices, input] = indices_;
+    if (tensor.is_same(indices) && tensor.shape() == indices.shape()) return input;
     const Value weight = weights_.find(tensor);
     require(weight.defined(), "onnx",
             "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter or statistic of the "
@@ -106,6 +115,7 @@ class Exporter {
   Graph& graph_;
   Weights weights_;
   std::map<Place, Value> values_;
+  std::pair<Tensor, Value> indices_;  // the input where it is i64
 };
 
 }  // namespace
@@ -154,7 +164,7 @@ std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions
     entry.set_key(key);
     entry.set_value(value);
   }
-  const Trace trace = trace_evaluation(model, sample);
+  const Trace trace = trace_evaluation(model, sample, options.dtype);
   Graph graph;
   Exporter(model, graph).add(trace);
   *proto.mutable_graph() = graph.message();

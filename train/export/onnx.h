@@ -21,12 +21,13 @@ namespace tandem::exporting {
 struct OnnxOptions {
   std::string producer_version{};
   std::map<std::string, std::string> metadata{};  // metadata_props
+  DType dtype = DType::f32;                       // of the samples: f32, or i64 indices
 };
 
-// The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else "features" in the
-// sample's own layout; its output is f32 "logits" in the layout here; "N" is free. The model is evaluated
-// and lies on the CPU; its modes and gradients stay as they are. Throws UserError, naming the layer, for an
-// op that has no counterpart, and when the file would exceed the 2 GiB of the format.
+// The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or
+// i64 "indices" in the sample's own layout; its output is f32 "logits" in the layout here; "N" is free. The
+// model is evaluated and lies on the CPU; its modes and gradients stay as they are. Throws UserError, naming
+// the layer, for an op that has no counterpart, and when the file would exceed the 2 GiB of the format.
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options = {});
 
 // Names of the ops that have a counterpart, sorted.

@@ -38,10 +38,14 @@ void set_attribute(onnx::AttributeProto& proto, const Attribute& value) {
   }
 }
 
-void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value) {
+onnx::TensorProto::DataType type_of(DType dtype) {
+  return dtype == DType::i64 ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT;
+}
+
+void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value, DType dtype) {
   info.set_name(name);
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(onnx::TensorProto::FLOAT);
+  tensor.set_elem_type(type_of(dtype));
   for (const int axis : value.order) {
     auto& extent = *tensor.mutable_shape()->add_dim();
     if (value.shape[axis] == 0) {
@@ -81,7 +85,7 @@ void Graph::add_tensor(const std::string& name, std::span<const Index> extents, 
                        const void* data) {
   auto& tensor = *message_->add_initializer();
   for (const Index extent : extents) tensor.add_dims(extent);
-  tensor.set_data_type(dtype == DType::i64 ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT);
+  tensor.set_data_type(type_of(dtype));
   tensor.set_name(name);
   tensor.set_raw_data(data, static_cast<std::size_t>(Shape(extents).numel()) * size_of(dtype));
 }
@@ -99,6 +103,14 @@ std::string Graph::constant(const std::vector<Index>& values) {
   const std::string name = unique("constant");
   const Index extents[] = {static_cast<Index>(values.size())};
   add_tensor(name, extents, DType::i64, values.data());
+  return name;
+}
+
+std::string Graph::constant(const std::vector<double>& values) {
+  const std::string name = unique("constant");
+  const std::vector<float> rounded(values.begin(), values.end());
+  const Index extents[] = {static_cast<Index>(values.size())};
+  add_tensor(name, extents, DType::f32, rounded.data());
   return name;
 }
 
@@ -135,15 +147,15 @@ Value Graph::arranged(const Value& value, const std::vector<int>& order) {
   return result;
 }
 
-void Graph::add_input(const Value& value) {
+void Graph::add_input(const Value& value, DType dtype) {
   names_.insert(value.name);
-  set_type(*message_->add_input(), value.name, value);
+  set_type(*message_->add_input(), value.name, value, dtype);
 }
 
 void Graph::set_output(const Value& value, const std::string& name) {
   const Value result = as_here(value);
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
-  set_type(*message_->add_output(), name, result);
+  set_type(*message_->add_output(), name, result, DType::f32);
   const auto rename = [&](std::string& other) {
     if (other == result.name) other = name;
   };

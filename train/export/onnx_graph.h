@@ -55,6 +55,7 @@ class Graph {
   // Returns the name.
   std::string constant(double value);                                // f32 scalar
   std::string constant(const std::vector<Index>& values);            // i64 [n]
+  std::string constant(const std::vector<double>& values);           // f32 [n]
   std::string filled(double value, std::span<const Index> extents);  // f32
 
   // Adds a node and returns the name of its output. An input "" is an optional one that is not given.
@@ -66,7 +67,7 @@ class Graph {
   Value as_here(const Value& value) { return arranged(value, same_order(value.rank())); }
   Value with_channels_first(const Value& value) { return arranged(value, channels_first(value.rank())); }
 
-  void add_input(const Value& value);
+  void add_input(const Value& value, DType dtype);  // f32 or i64
   // Makes `value` the output of the graph under `name`.
   void set_output(const Value& value, const std::string& name);
 

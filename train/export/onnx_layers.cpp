@@ -1,4 +1,5 @@
 #include "autograd/ops/conv_ops.h"
+#include "autograd/ops/index_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/norm_ops.h"
 #include "autograd/ops/pool_ops.h"
@@ -136,15 +137,41 @@ Value avg_pool2d(const TranslationContext& context, const ops::AvgPool2d& op) {
   return pooled(context, "AveragePool", attributes);
 }
 
+// The means of `out` windows along `axis` of NCHW: slices, since the windows, from ⌊i·extent/out⌋ to
+// ⌈(i+1)·extent/out⌉, differ in length or overlap. The mean over a window of two axes is that of one axis
+// after the other.
+std::string means_of_windows(Graph& graph, const std::string& x, int axis, Index extent, Index out) {
+  if (extent == out) return x;
+  std::vector<std::string> means;
+  for (Index i = 0; i < out; ++i) {
+    const auto list = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
+    const Index first = i * extent / out, last = ((i + 1) * extent + out - 1) / out;
+    const std::string slice = graph.add("Slice", {x, list(first), list(last), list(axis)});
+    means.push_back(
+        graph.add("ReduceMean", {slice}, {{"axes", std::vector<Index>{axis}}, {"keepdims", Index{1}}}));
+  }
+  return graph.add("Concat", means, {{"axis", Index{axis}}});
+}
+
 Value adaptive_avg_pool2d(const TranslationContext& context, const ops::AdaptiveAvgPool2d& op) {
   if (op.out == std::array<Index, 2>{1, 1}) return pooled(context, "GlobalAveragePool", {});
-  if (op.extent[0] % op.out[0] != 0 || op.extent[1] % op.out[1] != 0)
-    context.refuse(
-        fmt::format("windows of several sizes, {}×{} of an image of {}×{}, have no counterpart; "
-                    "a size that divides that of the image has one",
-                    op.out[0], op.out[1], op.extent[0], op.extent[1]));
-  const std::array<Index, 2> kernel{op.extent[0] / op.out[0], op.extent[1] / op.out[1]};
-  return pooled(context, "AveragePool", window({.kernel = kernel, .stride = kernel}));
+  if (op.extent[0] % op.out[0] == 0 && op.extent[1] % op.out[1] == 0) {
+    const std::array<Index, 2> kernel{op.extent[0] / op.out[0], op.extent[1] / op.out[1]};
+    return pooled(context, "AveragePool", window({.kernel = kernel, .stride = kernel}));
+  }
+  const Value x = context.graph.with_channels_first(context.inputs[0]);
+  std::string y = x.name;
+  for (int axis = 0; axis < 2; ++axis)
+    y = means_of_windows(context.graph, y, 2 + axis, op.extent[axis], op.out[axis]);
+  return context.result(y, x.order);
+}
+
+// As rows of a table.
+Value embedding(const TranslationContext& context, const ops::Embedding&) {
+  const auto& in = context.inputs;
+  return context.result(
+      context.graph.add("Gather", {context.graph.as_here(in[0]).name, context.graph.as_here(in[1]).name},
+                        {{"axis", Index{0}}}));
 }
 
 Value global_avg_pool2d(const TranslationContext& context, const ops::GlobalAvgPool2d&) {
@@ -166,6 +193,7 @@ void add_layer_translations(TranslationTable& table) {
   add_translation(table, avg_pool2d);
   add_translation(table, adaptive_avg_pool2d);
   add_translation(table, global_avg_pool2d);
+  add_translation(table, embedding);
 }
 
 }  // namespace tandem::exporting

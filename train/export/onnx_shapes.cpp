@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
@@ -72,21 +74,45 @@ Value pad(const TranslationContext& context, const ops::Pad& op) {
                         x.order);
 }
 
-// The size is put together from the batch as it comes and the extents as they are.
+// A factor in f32 with which `from` pixels become `to`, rounded down: the next one above where rounding the
+// factor has lost the last pixel.
+double scale_to(const TranslationContext& context, Index from, Index to, double scale) {
+  auto factor = static_cast<float>(scale);
+  const auto made = [&] { return static_cast<Index>(std::floor(static_cast<float>(from) * factor)); };
+  if (made() < to) factor = std::nextafter(factor, std::numeric_limits<float>::infinity());
+  if (made() != to)
+    context.refuse(
+        fmt::format("a factor of {} that does not give {} pixels of {} has no counterpart", scale, to, from));
+  return factor;
+}
+
+// By scales where the op has its own. Else the size is put together from the batch as it comes and the
+// extents as they are.
 Value resize2d(const TranslationContext& context, const ops::Resize2d& op) {
   Graph& graph = context.graph;
   const Value x = graph.with_channels_first(context.inputs[0]);
-  const std::string batch = graph.add("Shape", {x.name}, {{"start", Index{0}}, {"end", Index{1}}});
-  const std::string size =
-      graph.add("Concat", {batch, graph.constant(std::vector<Index>{op.to[3], op.to[1], op.to[2]})},
-                {{"axis", Index{0}}});
-  const bool nearest = op.mode == ResizeMode::nearest;
-  Attributes attributes{{"coordinate_transformation_mode", nearest            ? "asymmetric"
-                                                           : op.align_corners ? "align_corners"
-                                                                              : "half_pixel"},
+  const auto& options = op.options;
+  std::string scales, size;
+  if (!options.align_corners && (options.scale[0] > 0.0 || options.scale[1] > 0.0)) {
+    std::vector<double> factors{1.0, 1.0};
+    for (int axis = 0; axis < 2; ++axis) {
+      const Index from = op.from[1 + axis], to = op.to[1 + axis];
+      const double ratio = static_cast<double>(to) / static_cast<double>(from);
+      factors.push_back(scale_to(context, from, to, options.scale[axis] > 0.0 ? options.scale[axis] : ratio));
+    }
+    scales = graph.constant(factors);
+  } else {
+    const std::string batch = graph.add("Shape", {x.name}, {{"start", Index{0}}, {"end", Index{1}}});
+    size = graph.add("Concat", {batch, graph.constant(std::vector<Index>{op.to[3], op.to[1], op.to[2]})},
+                     {{"axis", Index{0}}});
+  }
+  const bool nearest = options.mode == ResizeMode::nearest;
+  Attributes attributes{{"coordinate_transformation_mode", nearest                 ? "asymmetric"
+                                                           : options.align_corners ? "align_corners"
+                                                                                   : "half_pixel"},
                         {"mode", nearest ? "nearest" : "linear"}};
   if (nearest) attributes.emplace_back("nearest_mode", "floor");
-  return context.result(graph.add("Resize", {x.name, "", "", size}, attributes), x.order);
+  return context.result(graph.add("Resize", {x.name, "", scales, size}, attributes), x.order);
 }
 
 Value along_axis(const TranslationContext& context, const char* name, int axis) {

@@ -58,13 +58,14 @@ class AllTrainable {
 
 }  // namespace
 
-Trace trace_evaluation(nn::Module& model, const Shape& sample) {
+Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype) {
   const nn::ModeScope evaluation(model, false);
   const AllTrainable all_trainable(model);
   const GradMode recording(true);
   const PrecisionScope no_policy(nullptr);
   Trace trace;
-  trace.input = leaf(Tensor::zeros(sample.inserted(0, 0)));
+  const Tensor input = Tensor::zeros(sample.inserted(0, 0), {.dtype = dtype});
+  trace.input = is_floating(dtype) ? leaf(input) : input;
   Recorder recorder(model);
   trace.output = model(trace.input);
   trace.calls = std::move(recorder.calls);

@@ -14,11 +14,12 @@
 
 namespace tandem::train {
 
-datasets::Batch noise_batch(const Shape& sample, Index size, Index classes, std::uint64_t seed) {
+datasets::Batch noise_batch(const Shape& sample, DType dtype, Index size, Index classes, std::uint64_t seed) {
   datasets::Batch batch;
-  batch.images = Tensor::empty(sample.inserted(0, size), {.kind = MemoryKind::data});
-  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
-                                1.0);
+  batch.images = Tensor::zeros(sample.inserted(0, size), {.dtype = dtype, .kind = MemoryKind::data});
+  if (is_floating(dtype))
+    backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
+                                  1.0);
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(classes));
@@ -52,6 +53,7 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     notes_.push_back(fmt::format("the data cannot be read ({}); batches are noise", error.what()));
   }
   classes_ = data.info.classes;
+  dtype_ = datasets::batch_dtype(data.info);
   model_ = make_model(loaded, data, sample_);
   if (weights.empty()) {
     for (std::string& note : initialise_from(config_, *model_)) notes_.push_back(std::move(note));
@@ -66,7 +68,7 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     load_weights(*model_, file);
     notes_.push_back("weights: " + weights);
   }
-  task_ = make_task(config_, models::output_shape(*model_, sample_));
+  task_ = make_task(config_, models::output_shape(*model_, sample_, dtype_));
   optimizer_ = make_optimizer(config_, *model_);
   model_->train();
 }
@@ -76,7 +78,8 @@ Workbench::~Workbench() = default;
 datasets::Batch Workbench::next_batch() {
   ++served_;
   if (!loader_)
-    return noise_batch(sample_, batch_size_, classes_, static_cast<std::uint64_t>(config_.seed) + served_);
+    return noise_batch(sample_, dtype_, batch_size_, classes_,
+                       static_cast<std::uint64_t>(config_.seed) + served_);
   auto batch = loader_->next();
   return batch ? *std::move(batch) : *loader_->next();
 }

@@ -26,6 +26,7 @@ class Workbench {
   const config::Config& config() const { return config_; }
   nn::Module& model() { return *model_; }
   Shape sample_shape() const { return sample_; }
+  DType sample_dtype() const { return dtype_; }
   // What the user should know: that the data is missing, which weights were loaded.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -46,6 +47,7 @@ class Workbench {
   std::vector<std::string> notes_;
   std::unique_ptr<datasets::Loader> loader_, held_out_;  // absent: noise
   Shape sample_;
+  DType dtype_ = DType::f32;  // of a batch
   Index batch_size_ = 1, classes_ = 1;
   std::uint32_t served_ = 0;
   nn::ModulePtr model_;
@@ -53,7 +55,7 @@ class Workbench {
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 
-// A batch of normal noise and random labels.
-datasets::Batch noise_batch(const Shape& sample, Index size, Index classes, std::uint64_t seed);
+// A batch of normal noise, or of indices that are all 0, and random labels.
+datasets::Batch noise_batch(const Shape& sample, DType dtype, Index size, Index classes, std::uint64_t seed);
 
 }  // namespace tandem::train

@@ -120,6 +120,15 @@ Tensor Classification::loss(const Tensor& output, const datasets::Batch& batch) 
   return mse_loss(output, targets);
 }
 
+datasets::BatchWeight Classification::batch_weight() const {
+  if (!config_.by_class_weights()) return {};
+  return [weights = *config_.class_weights](std::span<const std::int64_t> labels) {
+    double sum = 0.0;
+    for (const std::int64_t label : labels) sum += weights[static_cast<std::size_t>(label)];
+    return sum;
+  };
+}
+
 std::unique_ptr<Evaluation> Classification::evaluation(bool confusion) const {
   return std::make_unique<ClassificationEvaluation>(*this, confusion);
 }

@@ -12,6 +12,7 @@ class Classification final : public Task {
 
   // output [N,classes]; targets are the batch's labels, or its soft targets where samples were mixed.
   Tensor loss(const Tensor& output, const datasets::Batch& batch) const override;
+  datasets::BatchWeight batch_weight() const override;
   std::unique_ptr<Evaluation> evaluation(bool confusion) const override;
   bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
 
