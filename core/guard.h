@@ -16,7 +16,8 @@
 
 namespace tandem::guard {
 
-inline constexpr std::size_t kMargin = 256;  // behind a workspace, always; a multiple of kAlignment
+// Behind a workspace, always. Kernels that gather rows skip some bytes first: up to 1,264 are known.
+inline constexpr std::size_t kMargin = std::size_t{4} << 10;
 inline constexpr std::size_t kGuard = std::size_t{16} << 10;  // on either side, where guards are on
 
 // Whether TANDEM_GUARD asks for guards ("" and "0" do not), or `turn` did.

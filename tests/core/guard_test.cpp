@@ -98,7 +98,7 @@ TEST_CASE("a workspace has a margin where guards are off", "[guard]") {
       const Block workspace(bytes, MemoryKind::workspace);
       workspace.data()[bytes + guard::kMargin - 1] = 0;
     }
-    CHECK_FAILS(InternalError, guard::check("memory"), "256 bytes behind a block of");
+    CHECK_FAILS(InternalError, guard::check("memory"), "4096 bytes behind a block of");
     CHECK_FAILS(InternalError, guard::check("memory"), "with TANDEM_GUARD=1 the run names the kernel");
     CHECK(guard::forget());
   }
