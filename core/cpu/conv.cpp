@@ -69,9 +69,9 @@ bool is_dense(const Convolution& p) { return p.options.stride == std::array<Inde
 
 // A pass of one shape on own kernels or oneDNN; neither for the filter gradient of a strided 1×1 kernel that
 // own kernels do not suit, which is a product of the pixels that the stride hits: oneDNN's kernels for it
-// overrun their scratchpads (onednn.cpp), and its others are slower. ms on one Zen 5 core, batch 128, kernel
-// of 1×1 passed over → next one → gathering and product, AVX2: 4→8@28/2 0.05 → 0.03 → 0.05,
-// 32→64@14/2 0.24 → 0.45 → 0.23, 64→128@56/2 25 → 70 → 16.
+// overrun their scratchpads (onednn.cpp), and its others are slower. ms on one Zen 5 core, AVX2, kernel of
+// 1×1 that gathers → next one → product of gathered pixels: batch 64, 4→8@28/2 0.026 → 0.017 → 0.022; batch
+// 128, 32→64@14/2 0.24 → 0.45 → 0.21; batch 32, 64→128@56/2 6.3 → 17.4 → 3.6.
 struct Plan {
   std::unique_ptr<DirectConvolution> direct;  // or:
   std::unique_ptr<Primitive> primitive;

@@ -64,13 +64,20 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
     {
       const Vandal vandal(6);
       train::Trainer trainer(loaded, {.quiet = true});
-      const std::string found = "10 bytes behind a block of 64 bytes (workspace) were overwritten";
-      // Found at the next op, which has a name, or before the next checkpoint.
-      CHECK_FAILS(InternalError, trainer.run(run, "", train::StopRequest()),
-                  (on ? "cross_entropy backward] " : "[memory] ") + found);
+      std::string found;
+      try {
+        trainer.run(run, "", train::StopRequest());
+      } catch (const InternalError& error) {
+        found = error.what();
+      }
+      CHECK_THAT(found, Catch::Contains("10 bytes behind a block of 64 bytes (workspace) were overwritten"));
+      // At the next op, which has a name, or when a checkpoint is to take its place, at the end of the epoch
+      // at the latest.
+      CHECK((found.starts_with("[memory]") || found.starts_with("[checkpoint]")) != on);
     }
     guard::forget();
-    CHECK(testing::read_text(run.checkpoints() / "latest") == "step-4\n");
+    const std::string latest = testing::read_text(run.checkpoints() / "latest");
+    CHECK((latest == "step-3\n" || latest == "step-4\n"));  // step 4 may have been about to take its place
     CHECK_FALSE(std::filesystem::exists(run.checkpoints() / "step-6"));
     CHECK_THAT(testing::read_text(run.log()), Catch::Contains("were overwritten"));
     train::Trainer again(loaded, {.quiet = true, .resume = true});
