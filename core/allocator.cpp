@@ -12,6 +12,7 @@
 
 #include "core/cgroup.h"
 #include "core/error.h"
+#include "core/guard.h"
 #include "core/memory_limit.h"
 
 namespace tandem {
@@ -33,6 +34,50 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+std::size_t usable_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  const std::size_t physical =
+      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  return std::min(physical, cgroup_limits().memory.value_or(SIZE_MAX));
+}
+
+std::atomic<std::size_t>& host_limit() {
+  static std::atomic<std::size_t> limit{usable_memory()};
+  return limit;
+}
+
+class HostMemory final : public MemorySource {
+ public:
+  void* acquire(std::size_t bytes) override {
+    const std::size_t limit = host_limit();
+    if (bytes > limit || held_ > limit - bytes) return nullptr;
+    void* segment =
+        mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (segment == MAP_FAILED) return nullptr;
+    // Keep the part that is aligned to a huge page.
+    auto address = reinterpret_cast<std::uintptr_t>(segment);
+    const std::uintptr_t aligned = round_up(address, kSegmentGranule);
+    if (aligned != address) munmap(segment, aligned - address);
+    const std::size_t tail = address + kSegmentGranule - aligned;
+    if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+    madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+    held_ += bytes;
+    return reinterpret_cast<void*>(aligned);
+  }
+  void release(void* segment, std::size_t bytes) override {
+    munmap(segment, bytes);
+    held_ -= bytes;
+  }
+  std::string_view name() const override { return "host"; }
+  std::optional<FreeMemory> free_memory() const override {
+    const std::size_t limit = host_limit();
+    return FreeMemory{limit - std::min(limit, held_), limit};
+  }
+
+ private:
+  std::size_t held_ = 0;  // the allocator's lock guards it
+};
+
 }  // namespace
 
 std::string_view name_of(MemoryKind kind) {
@@ -44,7 +89,9 @@ std::string_view name_of(MemoryKind kind) {
 class CachingAllocator::Impl {
  public:
   Impl(std::unique_ptr<MemorySource> source, bool keeps_segments)
-      : source_(std::move(source)), keeps_segments_(keeps_segments) {}
+      : source_(std::move(source)),
+        keeps_segments_(keeps_segments),
+        guarded_(dynamic_cast<const HostMemory*>(source_.get()) != nullptr) {}
 
   ~Impl() {
     for (auto& [base, segment] : segments_) source_->release(base, segment);
@@ -55,20 +102,26 @@ class CachingAllocator::Impl {
   void* allocate(std::size_t bytes, MemoryKind kind) {
     if (bytes == 0) return nullptr;
     require(bytes < (std::size_t{1} << 52), "allocator", "a request for {} bytes is not plausible", bytes);
-    const std::size_t size = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
+    const std::size_t rounded = round_up(bytes, bytes < kSmallBlock ? kAlignment : kSmallestSplit);
+    const guard::Extent guards = guarded_ ? guard::around(kind) : guard::Extent{};
+    const std::size_t size = rounded + guards.total();
     const std::lock_guard lock(mutex_);
     if (grants_left_ && (*grants_left_)-- == 0) {
       grants_left_.reset();
       throw exhausted(size, kind);
     }
-    const bool small = size < kSmallBlock;
+    const bool small = rounded < kSmallBlock;
     Block* block = take_free(small, size);
     if (!block) block = add_segment(small, size, kind);
     split(block, size, small);
     block->kind = kind;
-    live_.emplace(block->data, block);
-    account(block->size, kind);
-    return block->data;
+    block->guards = guards.total();
+    std::byte* data = block->data + guards.before;
+    // What rounding adds belongs to the guard behind: a block ends with the last byte that was asked for.
+    if (block->guards) guard::lay(data, bytes, {guards.before, rounded - bytes + guards.behind}, kind);
+    live_.emplace(data, block);
+    account(block->size - block->guards, kind);
+    return data;
   }
 
   void deallocate(void* data) noexcept {
@@ -78,8 +131,10 @@ class CachingAllocator::Impl {
     if (it == live_.end()) std::abort();  // a pointer that never came from here: memory is corrupt already
     Block* block = it->second;
     live_.erase(it);
-    figures_.live -= block->size;
-    figures_.live_by_kind[static_cast<int>(block->kind)] -= block->size;
+    if (block->guards) guard::lift(data);
+    const std::size_t size = block->size - block->guards;
+    figures_.live -= size;
+    figures_.live_by_kind[static_cast<int>(block->kind)] -= size;
     block = merge(block, block->previous);
     block = merge(block, block->next);
     put_free(block);
@@ -116,6 +171,7 @@ class CachingAllocator::Impl {
     bool free;
     bool small;
     MemoryKind kind;
+    std::size_t guards = 0;  // bytes of `size` that are guards: the figures leave them out
   };
   struct BySize {
     bool operator()(const Block* a, const Block* b) const {
@@ -231,6 +287,7 @@ class CachingAllocator::Impl {
   mutable std::mutex mutex_;
   const std::unique_ptr<MemorySource> source_;
   const bool keeps_segments_;
+  const bool guarded_;  // the CPU reads and writes this memory
   FreeSet free_small_, free_large_;
   std::set<Block*> all_free_;
   std::unordered_map<void*, Block*> live_;
@@ -248,54 +305,6 @@ MemoryFigures CachingAllocator::figures() const { return impl_->figures(); }
 void CachingAllocator::reset_peak() { impl_->reset_peak(); }
 void CachingAllocator::trim() { impl_->trim(); }
 void CachingAllocator::refuse_after(std::optional<std::uint64_t> grants) { impl_->refuse_after(grants); }
-
-namespace {
-
-std::size_t usable_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const std::size_t physical =
-      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
-  return std::min(physical, cgroup_limits().memory.value_or(SIZE_MAX));
-}
-
-std::atomic<std::size_t>& host_limit() {
-  static std::atomic<std::size_t> limit{usable_memory()};
-  return limit;
-}
-
-class HostMemory final : public MemorySource {
- public:
-  void* acquire(std::size_t bytes) override {
-    const std::size_t limit = host_limit();
-    if (bytes > limit || held_ > limit - bytes) return nullptr;
-    void* segment =
-        mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (segment == MAP_FAILED) return nullptr;
-    // Keep the part that is aligned to a huge page.
-    auto address = reinterpret_cast<std::uintptr_t>(segment);
-    const std::uintptr_t aligned = round_up(address, kSegmentGranule);
-    if (aligned != address) munmap(segment, aligned - address);
-    const std::size_t tail = address + kSegmentGranule - aligned;
-    if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
-    madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
-    held_ += bytes;
-    return reinterpret_cast<void*>(aligned);
-  }
-  void release(void* segment, std::size_t bytes) override {
-    munmap(segment, bytes);
-    held_ -= bytes;
-  }
-  std::string_view name() const override { return "host"; }
-  std::optional<FreeMemory> free_memory() const override {
-    const std::size_t limit = host_limit();
-    return FreeMemory{limit - std::min(limit, held_), limit};
-  }
-
- private:
-  std::size_t held_ = 0;  // the allocator's lock guards it
-};
-
-}  // namespace
 
 std::size_t limit_host_memory(std::size_t bytes) { return host_limit().exchange(bytes); }
 std::size_t host_memory_limit() { return host_limit(); }

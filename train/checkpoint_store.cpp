@@ -11,6 +11,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/guard.h"
 #include "files/input.h"
 #include "train/digest.h"
 #include "train/files.h"
@@ -100,6 +101,7 @@ void CheckpointStore::write(const std::string& checkpoint, const std::vector<Fil
     const std::string_view text = digests;
     write_synchronised((beside / kDigests).string(), std::span(&text, 1));
     synchronise_folder(beside);
+    guard::check("checkpoint");  // what was overwritten meanwhile must not take the place of what is sound
     exchange(beside, target);
     synchronise_folder(folder_);
   } catch (...) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "autograd/modes.h"
+#include "core/guard.h"
 
 namespace tandem::train {
 
@@ -21,6 +22,7 @@ std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader
     }
   }
   model.train(was_training);
+  guard::check("memory");  // figures from damaged memory are none
   return evaluation;
 }
 

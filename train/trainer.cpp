@@ -11,6 +11,7 @@
 #include "amp/gradient_histogram.h"
 #include "autograd/engine.h"
 #include "core/error.h"
+#include "core/guard.h"
 #include "core/random.h"
 #include "data/decorators.h"
 #include "models/builder.h"
@@ -19,6 +20,7 @@
 #include "train/evaluate.h"
 #include "train/files.h"
 #include "train/footprint.h"
+#include "train/guarded_ops.h"
 #include "train/json_text.h"
 #include "train/perturbation.h"
 #include "train/profile/ranges.h"
@@ -151,6 +153,10 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   if (options_.resume && step_->attempted() > 0) session.resumed_at = step_->attempted();
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(phases_);
+  const auto guarded = guarded_ops_if_asked();
+  if (guarded)
+    notes.push_back(
+        "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which takes time");
   config::Json found = environment();
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
@@ -326,11 +332,12 @@ bool Trainer::train_epoch(Session& session) {
   return true;
 }
 
-// Knows the outcome of every step, and where the epoch stands.
+// Knows the outcome of every step, where the epoch stands, and that no kernel wrote beyond its memory.
 void Trainer::finish_steps(Session& session) {
   settle(session, nullptr);
   step_->synchronize();
   read_outcomes(session);
+  guard::check("memory");
   session.state.position = train_loader_->state().position;
 }
 

@@ -36,7 +36,7 @@ Tensor as(const Tensor& tensor, DType dtype) {
 // The type both operands are multiplied in.
 DType arithmetic_type(DType a, DType b) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
-  if (a == DType::bf16 && b == DType::bf16 && cpu_features().fast_bf16()) return DType::bf16;
+  if (a == DType::bf16 && b == DType::bf16 && onednn::multiplies_bf16()) return DType::bf16;
   return DType::f32;
 }
 
@@ -60,7 +60,18 @@ PlanKey key_of(Pass pass, const Convolution& p) {
                  p.options.groups, p.dtype, p.result, p.bias, threads());
 }
 
-// A pass of one shape on oneDNN.
+// A 1×1 kernel without padding: a matrix product over the pixels.
+bool is_pointwise(const Convolution& p) {
+  return p.kernel_height == 1 && p.kernel_width == 1 && p.options.padding == std::array<Index, 2>{0, 0} &&
+         p.options.groups == 1;
+}
+bool is_dense(const Convolution& p) { return p.options.stride == std::array<Index, 2>{1, 1}; }
+
+// A pass of one shape on own kernels or oneDNN; neither for the filter gradient of a strided 1×1 kernel that
+// own kernels do not suit, which is a product of the pixels that the stride hits: oneDNN's kernels for it
+// overrun their scratchpads (onednn.cpp), and its others are slower. ms on one Zen 5 core, AVX2, kernel of
+// 1×1 that gathers → next one → product of gathered pixels: batch 64, 4→8@28/2 0.026 → 0.017 → 0.022; batch
+// 128, 32→64@14/2 0.24 → 0.45 → 0.21; batch 32, 64→128@56/2 6.3 → 17.4 → 3.6.
 struct Plan {
   std::unique_ptr<DirectConvolution> direct;  // or:
   std::unique_ptr<Primitive> primitive;
@@ -74,7 +85,7 @@ Plan& plan_of(Pass pass, const Convolution& p) {
   return plans.get(key_of(pass, p), [&] {
     auto plan = std::make_unique<Plan>();
     if (p.dtype == DType::f32) plan->direct = direct_convolution(pass, p);
-    if (plan->direct) return plan;
+    if (plan->direct || (pass == Pass::filter_gradient && is_pointwise(p) && !is_dense(p))) return plan;
     plan->primitive = onednn::convolution(pass, p);
     plan->plain = onednn::plain_filter(p, pass == Pass::filter_gradient ? p.result : p.dtype);
     plan->wanted = plan->primitive->layout(pass == Pass::filter_gradient ? 2 : 1);
@@ -96,7 +107,7 @@ Plan& plan_of(Pass pass, const Convolution& p) {
 //                        32→64@14 1.02 → 1.01    128→128@56 8.45 → 16.8
 //   forward              64→64@56 7.51 → 8.48    64→256@56 1×1 3.56 → 8.87  256→256@14 7.10 → 7.91
 bool library_multiplies(Pass pass, const Convolution& p) {
-  if (p.dtype != DType::bf16 || !cpu_features().fast_bf16()) return false;
+  if (p.dtype != DType::bf16 || !onednn::multiplies_bf16()) return false;
   if (request_amx() == AmxPermission::granted) return true;
   const bool dense = p.options.stride == std::array<Index, 2>{1, 1};
   const Index channels = p.channels * p.out_channels;
@@ -122,13 +133,6 @@ const DirectConvolution* kernel_16bit(Pass pass, Convolution p, const Tensor& a,
   const auto make = [&] { return std::make_unique<Plan>(Plan{.direct = direct_convolution(pass, p)}); };
   return plans.get(key_of(pass, p), make).direct.get();
 }
-
-// A 1×1 kernel without padding: a matrix product over the pixels.
-bool is_pointwise(const Convolution& p) {
-  return p.kernel_height == 1 && p.kernel_width == 1 && p.options.padding == std::array<Index, 2>{0, 0} &&
-         p.options.groups == 1;
-}
-bool is_dense(const Convolution& p) { return p.options.stride == std::array<Index, 2>{1, 1}; }
 
 // Matrix views of images and of a 1×1 filter.
 Tensor pixels_of(const Tensor& image) { return image.viewed({image.numel() / image.size(3), image.size(3)}); }
@@ -243,21 +247,19 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
   }
   p.dtype = type;
   const Tensor source = as(x, type), gradient = as(dy, type);
-  if (is_pointwise(p) && out.numel() >= kLargePointwise) {
+  const bool large = is_pointwise(p) && out.numel() >= kLargePointwise;
+  const Plan* plan = large ? nullptr : &plan_of(Pass::filter_gradient, p);
+  if (!plan || !(plan->direct || plan->primitive)) {
     const Tensor hit = is_dense(p) ? source : gather_pixels(p, source);
     matmul(pixels_of(gradient), pixels_of(hit), {}, matrix_of(out), {.transpose_a = true, .accumulate = add});
-    if (!direct) cast(out, dfilter, accumulate);
-    return;
-  }
-  const Plan& plan = plan_of(Pass::filter_gradient, p);
-  if (plan.direct) {
-    plan.direct->run(source, gradient, {}, out, add);
-  } else if (plan.wanted == plan.plain && !add) {
-    plan.primitive->run({source.raw(), gradient.raw(), out.raw()});
+  } else if (plan->direct) {
+    plan->direct->run(source, gradient, {}, out, add);
+  } else if (plan->wanted == plan->plain && !add) {
+    plan->primitive->run({source.raw(), gradient.raw(), out.raw()});
   } else {
-    const Tensor other = workspace({static_cast<Index>(plan.wanted->bytes / sizeof(float))}, DType::f32);
-    plan.primitive->run({source.raw(), gradient.raw(), other.raw()});
-    (add ? plan.add : plan.store)->run({other.raw(), out.raw()});
+    const Tensor other = workspace({static_cast<Index>(plan->wanted->bytes / sizeof(float))}, DType::f32);
+    plan->primitive->run({source.raw(), gradient.raw(), other.raw()});
+    (add ? plan->add : plan->store)->run({other.raw(), out.raw()});
   }
   if (!direct) cast(out, dfilter, accumulate);
 }

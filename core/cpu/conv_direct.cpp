@@ -45,6 +45,7 @@ class DirectForward final : public DirectConvolution {
     }
     vectors_ = out_.channels % 64 == 0 ? 4 : out_.channels % 32 == 0 ? 2 : 1;
     tiles_ = tile_set(vectors_, pixel_step_);
+    ensure(tiles_.tiles[0], "conv2d", "no tile for pixels {} floats apart: {}", pixel_step_, to_string(p));
     for (PixelClass& c : classes_) {
       c.weights = weight_count_;
       rows_of_tiles_ += c.count[0] * out_.channels / (vectors_ * kLanes);

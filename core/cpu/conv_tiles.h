@@ -90,6 +90,8 @@ TileSet tile_set(Index pixel_step) {
       return tile_set<OV, 6>();
     case 3:
       return tile_set<OV, 3>();
+    case 2:
+      return tile_set<OV, 2>();
     case 1:
       return tile_set<OV, 1>();
     default:

@@ -92,7 +92,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, co
       a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
   const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
   const bool bf16 =
-      !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && cpu_features().fast_bf16();
+      !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
   const DType wide = f64 ? DType::f64 : DType::f32;
   p.dtype = bf16 ? DType::bf16 : wide;
   // A 16-bit sum is formed in f32 and rounded once: not by the library, which would add to the rounded

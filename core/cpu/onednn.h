@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/backend.h"
 #include "core/cpu/packed_weights.h"
@@ -39,23 +40,34 @@ class Primitive {
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 
-  // Addresses in the order in which the function that made the primitive names its arguments. Returns when
-  // done.
+  // Addresses in the order in which the function that made the primitive names its arguments; the last is
+  // what it writes. Returns when done. Throws VendorError where it wrote beyond its scratchpad; where guards
+  // are on (core/guard.h), where it wrote beyond any argument or into one that it reads.
   void run(std::initializer_list<const void*> addresses) const;
 
   // What the primitive expects to find at an argument; for filters and other weights, whose layouts are few.
   const Layout* layout(int argument) const;
+  std::size_t bytes(int argument) const { return bytes_[argument]; }
   // oneDNN's name of the implementation, such as "brgconv:avx512_core_bf16".
   std::string implementation() const;
 
  private:
+  class Copies;
+  void execute(const void* const* addresses) const;
+  // Throws for what was overwritten around `block`, the memory of what `what` names.
+  void check_guards(const void* block, std::string_view what, std::size_t bytes) const;
+
   dnnl_primitive* primitive_;
   int count_ = 0;
   int roles_[kMaxArguments] = {};
   dnnl_memory* memories_[kMaxArguments + 1] = {};  // the last one is the scratchpad
-  std::size_t scratchpad_bytes_ = 0;
+  std::size_t bytes_[kMaxArguments + 1] = {};
   std::string where_;
 };
+
+// Whether the library multiplies bf16 in hardware, at the level of instructions that it may use
+// (ONEDNN_MAX_CPU_ISA); elsewhere it is not given any.
+bool multiplies_bf16();
 
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };
 
@@ -77,7 +89,12 @@ bool expressible(const Convolution& problem);
 
 // Arguments: forward [x, filter, y] or [x, filter, bias, y]; input_gradient [dy, filter, dx]; filter_gradient
 // [x, dy, dfilter].
-std::unique_ptr<Primitive> convolution(Pass pass, const Convolution& problem);
+//
+// `all` takes the library's first choice, even if it is known to write beyond its scratchpad: the control of
+// the tests that look for that.
+enum class Kernels : std::uint8_t { sound, all };
+std::unique_ptr<Primitive> convolution(Pass pass, const Convolution& problem,
+                                       Kernels kernels = Kernels::sound);
 
 // The dense filter of a problem as Tandem keeps it, in oneDNN's dimensions of that problem.
 const Layout* plain_filter(const Convolution& problem, DType dtype);
