@@ -63,8 +63,9 @@ class Bench {
     batch_.images = train::in_format(batch_.images, format_);
     batch_ = batch_.to(device_);
     const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
-      return std::make_unique<train::StepRunner>(*model_, *precision_, *task_, *step_, phases,
-                                                 train::StepRunnerOptions{.seed = seed, .graphs = graphs});
+      return std::make_unique<train::StepRunner>(
+          *model_, *precision_, *task_, *step_, phases,
+          train::StepRunnerOptions{.batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs});
     };
     runner_ = runner(host_phases_, train::graph_use(config_));
     timed_runner_ = runner(phases_, train::GraphUse::off);
