@@ -39,6 +39,12 @@ inline void begin_next_epoch(RunState& state) {
   state.epoch_loss = state.epoch_samples = 0.0;
 }
 
+// Whether a count that went from `before` to `now` came to a multiple of `every` or passed one: a step that
+// is retried is attempted several times.
+inline bool passes_multiple(std::int64_t before, std::int64_t now, std::int64_t every) {
+  return now / every > before / every;
+}
+
 // The configuration without where the run lies: a run may be moved.
 inline config::Json course_of(const config::Config& config) {
   config::Json course = config::resolved(config);
@@ -95,7 +101,9 @@ struct Trainer::Session {
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
   double own_samples = 0.0;  // of the epoch, that this process has served
-  std::string save_error;    // of the last save; empty when it went well
+  // Attempted steps at the last save and at the last step that was read, or when the session began.
+  std::int64_t saved_step = 0, read_step = 0;
+  std::string save_error;  // of the last save; empty when it went well
   // Before the best figure whose checkpoint is under way: what is best if that cannot be saved.
   std::optional<RunState> before_best;
 };
