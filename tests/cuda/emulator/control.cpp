@@ -67,6 +67,19 @@ void fail_call(const char* function, std::uint64_t n) {
   calls_until_failure().at(function) = n;
 }
 
+int& event_denials() {
+  static int denials = [] {
+    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
+    return text ? std::atoi(text) : 1;
+  }();
+  return denials;
+}
+
+void set_event_denials(int denials) {
+  const Call call;
+  event_denials() = denials;
+}
+
 void set_execution_order(int order) {
   const Call call;
   set_order(static_cast<Order>(order));

@@ -412,12 +412,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   }
   if (const cudaError_t error = cuda_emulator::unsafe_call()) return call.result(error);
   if (!event->point || event->point->reached) return cudaSuccess;
-  // Not at first, so that nobody counts on it.
-  static const int denials = [] {
-    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
-    return text ? std::atoi(text) : 1;
-  }();
-  if (event->point->asked++ < denials) return cudaErrorNotReady;
+  if (event->point->asked++ < cuda_emulator::event_denials()) return cudaErrorNotReady;
   cuda_emulator::run(*event->point->stream, event->point.get());
   return cudaSuccess;
 }
