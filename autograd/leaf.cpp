@@ -95,8 +95,8 @@ void clear_gradient_of(const Tensor& leaf) { leaf_behind(leaf).clear_gradient();
 
 namespace {
 
-// Hangs on the storage of a parameter's master, one for each parameter there: its presence says that a range
-// is a parameter.
+// Hangs on the storage of a parameter's master, one for each parameter there that has elements: its presence
+// says that a range is a parameter.
 struct WorkingCopies final : StorageAttachment {
   struct Copy {
     Tensor tensor;  // absent until it is asked for
@@ -104,7 +104,9 @@ struct WorkingCopies final : StorageAttachment {
     bool filled = false;
   };
   Copy f16, bf16;
+  const Index numel;  // of the parameter
 
+  explicit WorkingCopies(Index elements) : numel(elements) {}
   Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
 };
 
@@ -115,9 +117,17 @@ std::uint64_t working_copy_key(const Tensor& master) {
   return static_cast<std::uint64_t>(master.offset() / size_of(master.dtype())) << 24 | kWorkingCopyLayout;
 }
 
-WorkingCopies& working_copies_of(const Tensor& master) {
-  return master.storage()->attachment<WorkingCopies>(working_copy_key(master),
-                                                     [] { return std::make_unique<WorkingCopies>(); });
+// Where `master` is f32 and has elements.
+void announce_master(const Tensor& master) {
+  if (master.dtype() != DType::f32 || master.numel() == 0) return;
+  master.storage()->attachment<WorkingCopies>(
+      working_copy_key(master), [&] { return std::make_unique<WorkingCopies>(master.numel()); });
+}
+
+// Absent where `master` is no whole parameter.
+WorkingCopies* working_copies_of(const Tensor& master) {
+  auto* copies = master.storage()->find_attachment<WorkingCopies>(working_copy_key(master));
+  return copies && copies->numel == master.numel() ? copies : nullptr;
 }
 
 // Renews every copy of the masters on one storage: copies may share a storage too, whose version must not
@@ -145,12 +155,11 @@ void renew_working_copies(const Tensor& any_master, DType dtype) {
 Tensor working_copy(const Tensor& tensor, DType dtype) {
   ensure(is_16bit(dtype), "parameter", "a working copy is 16-bit, not {}", name_of(dtype));
   if (tensor.dtype() != DType::f32) return {};
-  auto* copies = tensor.storage()->find_attachment<WorkingCopies>(working_copy_key(tensor));
+  WorkingCopies* const copies = working_copies_of(tensor);
   if (!copies) return {};
   WorkingCopies::Copy& copy = copies->of(dtype);
   if (!copy.tensor.defined())
     copy.tensor = Tensor::empty(tensor.shape(), {dtype, tensor.device(), MemoryKind::weights});
-  if (copy.tensor.numel() != tensor.numel()) return {};
   if (!copy.filled || copy.version != tensor.version()) renew_working_copies(tensor, dtype);
   Tensor result = copy.tensor.viewed(tensor.shape());
   result.set_edge(tensor.edge());
@@ -160,17 +169,20 @@ Tensor working_copy(const Tensor& tensor, DType dtype) {
 void set_working_copy(const Parameter& parameter, const Tensor& buffer) {
   ensure(is_16bit(buffer.dtype()) && buffer.numel() == parameter.value().numel(), "parameter",
          "{} is no working copy of {}", to_string(buffer), to_string(parameter.value()));
-  working_copies_of(parameter.value()).of(buffer.dtype()) = {buffer, 0, false};
+  if (WorkingCopies* const copies = working_copies_of(parameter.value()))
+    copies->of(buffer.dtype()) = {buffer, 0, false};
 }
 
 void mark_working_copy_current(const Parameter& parameter, DType dtype) {
-  WorkingCopies::Copy& copy = working_copies_of(parameter.value()).of(dtype);
+  WorkingCopies* const copies = working_copies_of(parameter.value());
+  if (!copies) return;
+  WorkingCopies::Copy& copy = copies->of(dtype);
   if (copy.filled) copy.version = parameter.value().version();
 }
 
 Parameter::Parameter(const Tensor& initial, ParameterLayout layout) : state_(make_ref<State>(initial)) {
   state_->value = initial.detach();
-  if (initial.dtype() == DType::f32) working_copies_of(state_->value);
+  announce_master(state_->value);
   state_->layout = layout;
 }
 
@@ -184,7 +196,7 @@ void Parameter::to(Device device) {
   if (state_->value.device() == device) return;
   state_->set_device(device);
   state_->value = state_->value.to(device);
-  if (state_->value.dtype() == DType::f32) working_copies_of(state_->value);
+  announce_master(state_->value);
 }
 
 void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buffer) {
@@ -195,7 +207,7 @@ void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buf
   backend_for(value.device()).copy_bytes(state_->value, value);
   value.storage()->bump_version();
   state_->value = value;
-  if (value.dtype() == DType::f32) working_copies_of(value);
+  announce_master(value);
   state_->set_gradient_buffer(gradient_buffer.viewed(shape));
 }
 

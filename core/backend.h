@@ -104,7 +104,7 @@ struct BatchNormForward {
   Tensor y;                         // [.., C]
   Tensor mean, rstd;                // [C], written
   Tensor mask;  // u8, one bit an element (padded up to whole bytes), written when relu; bit set: passes
-  Tensor running_mean, running_var;  // [C] or absent; read
+  Tensor running_mean, running_var;  // [C] or absent; read; may be next_mean and next_var themselves
   // f32 [2,C] or absent: Σ x and Σ x², as conv2d_with_sums gave them; batch_norm_train then reads x once.
   Tensor sums;
   Tensor next_mean, next_var;  // [C] or absent; (1-momentum)·running + momentum·batch, variance unbiased
@@ -198,9 +198,9 @@ class Backend {
   // Whether `record` can be called.
   virtual bool records() const { return false; }
   // Runs `work`, and keeps what it asks of the device instead of doing it. `work` may not wait for the
-  // device, nor touch host memory other than transfer memory. Memory that it allocates belongs to the
-  // recording: it is given to nobody else while the recording lives. What `work` throws passes through, and
-  // nothing is kept. Throws InternalError where records() is false.
+  // device, nor touch host memory other than transfer memory. What it allocates is the recordings' alone
+  // while one of them lives; they share it, so a replay ends what others left there. What `work` throws
+  // passes through, and nothing is kept. Throws InternalError where records() is false.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work);
 
   // ---- elementwise

@@ -1,5 +1,7 @@
 #include "data/prefetcher.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "core/error.h"
@@ -9,10 +11,21 @@ namespace tandem::datasets {
 Prefetcher::Prefetcher(Work work) : work_(std::move(work)) {
   entries_.resize(static_cast<std::size_t>(work_.threads) + static_cast<std::size_t>(work_.ahead));
   threads_.reserve(static_cast<std::size_t>(work_.threads));
-  for (int i = 0; i < work_.threads; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (int i = 0; i < work_.threads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (const std::exception& error) {
+    const std::size_t number = threads_.size() + 1;
+    stop();
+    throw VendorError("loader",
+                      fmt::format("thread {} of {} could not be started: {}; a smaller data.workers "
+                                  "needs fewer",
+                                  number, work_.threads, error.what()));
+  }
 }
 
-Prefetcher::~Prefetcher() {
+Prefetcher::~Prefetcher() { stop(); }
+
+void Prefetcher::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

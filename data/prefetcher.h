@@ -23,6 +23,7 @@ class Prefetcher {
     std::function<BatchBuffer*(Index)> build;
     std::function<void(BatchBuffer*)> give_back;
   };
+  // Throws VendorError when the system has no room for so many threads.
   explicit Prefetcher(Work work);
   // Waits for the batches being built and drops what was not taken.
   ~Prefetcher();
@@ -42,6 +43,7 @@ class Prefetcher {
   };
 
   void run();
+  void stop();
 
   Work work_;
   std::mutex mutex_;

@@ -13,13 +13,17 @@ void overwrite(const Tensor& target, const Tensor& source) {
 }
 }  // namespace
 
-Ema::Ema(const FlatBuffers& buffers, const Tensor& statistics, const EmaOptions& options)
-    : options_(options),
-      masters_(buffers.masters()),
-      statistics_(statistics),
-      average_(masters_.clone(MemoryKind::optimizer)) {
+Ema::Ema(const FlatBuffers& buffers, Index statistics, const EmaOptions& options)
+    : options_(options), masters_(buffers.masters()), average_(buffers.make(MemoryKind::optimizer)) {
   check_option("ema", "decay", options.decay, {});
-  if (statistics_.defined()) average_statistics_ = statistics_.clone(MemoryKind::optimizer);
+  if (statistics > 0)
+    average_statistics_ = Tensor::zeros({statistics}, {DType::f32, buffers.device(), MemoryKind::optimizer});
+}
+
+void Ema::start(const Tensor& statistics) {
+  overwrite(average_, masters_);
+  statistics_ = statistics;
+  if (statistics_.defined()) overwrite(average_statistics_, statistics_);
 }
 
 void Ema::update(const Tensor& state) {
@@ -32,15 +36,31 @@ Ema::Scope::Scope(Ema& ema) : ema_(ema) {
   require(!ema.swapped_in_, "ema", "the averages are swapped in already");
   masters_ = ema.masters_.clone(MemoryKind::workspace);
   if (ema.statistics_.defined()) statistics_ = ema.statistics_.clone(MemoryKind::workspace);
-  overwrite(ema.masters_, ema.average_);
-  if (statistics_.defined()) overwrite(ema.statistics_, ema.average_statistics_);
   ema.swapped_in_ = true;
+  try {
+    overwrite(ema.masters_, ema.average_);
+    if (statistics_.defined()) overwrite(ema.statistics_, ema.average_statistics_);
+  } catch (...) {
+    leave_if_possible();
+    throw;
+  }
 }
 
-Ema::Scope::~Scope() {
+Ema::Scope::~Scope() { leave_if_possible(); }
+
+void Ema::Scope::leave() {
+  if (!masters_.defined()) return;
   overwrite(ema_.masters_, masters_);
   if (statistics_.defined()) overwrite(ema_.statistics_, statistics_);
+  masters_ = statistics_ = {};
   ema_.swapped_in_ = false;
+}
+
+void Ema::Scope::leave_if_possible() noexcept {
+  try {
+    leave();
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace tandem::optim

@@ -2,7 +2,7 @@
 //
 // Updated when a step commits, never by a skipped one. Evaluation with the averages:
 //   { optim::Ema::Scope averaged(*step.ema());  evaluate(model); }
-// The averages start as the values at construction (Polyak and Juditsky, "Acceleration of stochastic
+// The averages start as the values at `start` (Polyak and Juditsky, "Acceleration of stochastic
 // approximation by averaging", 1992; the warm-up of the decay is that of TensorFlow's
 // ExponentialMovingAverage).
 #pragma once
@@ -16,10 +16,14 @@ using EmaOptions = AverageRule;
 
 class Ema {
  public:
-  // `statistics`: live statistics as one flat f32 tensor, or absent. Throws UserError unless 0 <= decay < 1.
-  Ema(const FlatBuffers& buffers, const Tensor& statistics, const EmaOptions& options);
+  // `statistics`: elements of the live statistics. Throws UserError unless 0 <= decay < 1.
+  Ema(const FlatBuffers& buffers, Index statistics, const EmaOptions& options);
   Ema(const Ema&) = delete;
   Ema& operator=(const Ema&) = delete;
+
+  // Begins with the masters as they are and with `statistics`, the live ones as one flat f32 tensor, absent
+  // when there are none. Asks for no memory.
+  void start(const Tensor& statistics);
 
   // Follows what the step in `state` (a StepState in device memory) left.
   void update(const Tensor& state);
@@ -31,17 +35,22 @@ class Ema {
   bool swapped_in() const { return swapped_in_; }
 
   // The model's weights and statistics are the averages within the scope and exactly what they were after it.
-  // Throws UserError inside another scope of the same Ema.
+  // Throws UserError inside another scope of the same Ema. Where a device fails to put them back, the model
+  // keeps the averages and swapped_in() stays: a step refuses to train it then.
   class Scope {
    public:
     explicit Scope(Ema& ema);
-    ~Scope();
+    ~Scope();  // leaves; an error of the device is not told
+    // Ends the scope before its time, once. Throws VendorError when the device fails.
+    void leave();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
+    void leave_if_possible() noexcept;
+
     Ema& ema_;
-    Tensor masters_, statistics_;  // what is put back
+    Tensor masters_, statistics_;  // what is put back; absent when that has been done
   };
 
  private:

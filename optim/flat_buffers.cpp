@@ -27,6 +27,9 @@ FlatBuffers::FlatBuffers(const std::vector<Parameter>& parameters) {
   const Device on = slots_[0].parameter.value().device();
   masters_ = Tensor::zeros({length_}, {DType::f32, on, MemoryKind::masters});
   gradients_ = Tensor::zeros({length_}, {DType::f32, on, MemoryKind::gradients});
+}
+
+void FlatBuffers::attach() {
   for (Slot& slot : slots_) slot.parameter.move_into(range(masters_, slot), range(gradients_, slot));
 }
 

@@ -19,10 +19,14 @@ class FlatBuffers {
     Index first = 0, count = 0;  // elements
   };
 
-  // Moves the trainable ones among `parameters` (in registration order) into new buffers; values are kept,
-  // gradients are dropped. Throws UserError when there is none, when one is not f32, or when they are on
-  // several devices.
+  // Buffers for the trainable ones among `parameters` (in registration order), which stay where they are
+  // until `attach`. Throws UserError when there is none, when one is not f32, or when they are on several
+  // devices.
   explicit FlatBuffers(const std::vector<Parameter>& parameters);
+
+  // Moves the parameters into the buffers; values are kept, gradients are dropped. Asks for no memory of the
+  // device.
+  void attach();
 
   const std::vector<Slot>& slots() const { return slots_; }
   Index length() const { return length_; }  // elements of every buffer

@@ -42,15 +42,21 @@ LossScaler::LossScaler(const ScalerOptions& options, Device device)
 }
 
 void LossScaler::add_scale() {
-  states_.push_back(Tensor::zeros({sizeof(ScaleState)}, {.dtype = DType::u8, .device = device_}));
-  write(initial_state(options_, options_.initial), states_.back());
+  const Tensor state = Tensor::zeros({sizeof(ScaleState)}, {.dtype = DType::u8, .device = device_});
+  write(initial_state(options_, options_.initial), state);
+  states_.push_back(state);
 }
 
 int LossScaler::attach() {
+  const bool own = options_.scope == ScalerScope::optimizer;
+  if (own) add_scale();
   ++attached_;
-  if (options_.scope != ScalerScope::optimizer) return 0;
-  add_scale();
-  return count() - 1;
+  return own ? count() - 1 : 0;
+}
+
+void LossScaler::detach() {
+  --attached_;
+  if (options_.scope == ScalerScope::optimizer) states_.pop_back();
 }
 
 Tensor LossScaler::scale(int index) const {

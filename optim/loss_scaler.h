@@ -56,6 +56,7 @@ class LossScaler {
  private:
   friend class Step;
   int attach();          // a step: the index of its scale
+  void detach();         // the step that was attached last, which could not be made
   void move_scales();    // the device's part of update()
   void end_iteration();  // the host's
   Tensor device_state(int index) const { return states_[static_cast<std::size_t>(index)]; }

@@ -27,23 +27,31 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
                                                         double samples) {
   check_recordable();
   begin_micro_batch(samples, 0);
+  refresh_working_copies();
   const double weight = samples / reference_;
+  const auto& slots = buffers_.slots();
   auto recorded = std::make_unique<RecordedBackward>();
   recorded->micro_batch_ = micro_batches_;
   recorded->samples_ = samples;
   recorded->weight_ = weight;
-  std::vector<std::int64_t> before;
-  for (const nn::Counter& counter : counters_) before.push_back(*counter.next);
+  std::vector<std::int64_t> counts;
+  for (const nn::Counter& counter : counters_) counts.push_back(*counter.next);
+  std::vector<char> had_gradient;
+  for (const FlatBuffers::Slot& slot : slots)
+    had_gradient.push_back(slot.parameter.gradient().defined() ? 1 : 0);
   try {
     recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_backward(forward(), weight, 0); });
     recorded->work_->replay();
-  } catch (...) {
-    clear();
+  } catch (...) {  // the device has done nothing: what the host noted meanwhile is taken back
+    for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next = counts[i];
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (!had_gradient[i]) slots[i].parameter.leaf().clear_gradient();
+    }
     throw;
   }
   for (std::size_t i = 0; i < counters_.size(); ++i)
-    recorded->counter_steps_.push_back(*counters_[i].next - before[i]);
-  for (const FlatBuffers::Slot& slot : buffers_.slots())
+    recorded->counter_steps_.push_back(*counters_[i].next - counts[i]);
+  for (const FlatBuffers::Slot& slot : slots)
     recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
   end_micro_batch(weight, 0);
   return recorded;
@@ -75,13 +83,9 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
   recorded->weight_ = weight();
   for (const FlatBuffers::Slot& slot : buffers_.slots())
     recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
-  try {
-    recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_apply(); });
-    recorded->work_->replay();
-  } catch (...) {
-    clear();
-    throw;
-  }
+  // Where this throws, the device has done nothing, and the host has noted nothing that lasts.
+  recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_apply(); });
+  recorded->work_->replay();
   record();
   return recorded;
 }

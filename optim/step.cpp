@@ -34,33 +34,41 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   if (!options_.shared_scaler) own_scaler_ = std::make_unique<LossScaler>(options_.scaler, buffers_.device());
   scaler_ = own_scaler_ ? own_scaler_.get() : options_.shared_scaler;
   check_options();
-  scale_index_ = scaler_->attach();
   calls_.resize(static_cast<std::size_t>(losses()));
-  statistics_ = module.flatten_statistics(buffers_.device());
-  counters_ = module.counters();
-  for (auto& waiting : waiting_) waiting.resize(counters_.size());
   assign_parameters(module, optimizers);
   resolve_schedule();
-  allocate_moments();
-  round_initial();
-  allocate_working_copies();
-  if (options_.ema) ema_ = std::make_unique<Ema>(buffers_, statistics_.live, *options_.ema);
-
   rules_ = {.skip_non_finite = options_.skip_non_finite && scaler_->options().skips,
             .measured = options_.measure,
             .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity())};
-  StepState initial;
-  initial.used_scale = static_cast<float>(scaler_->options().initial);
-  state_ = device_copy(initial, buffers_.device());
-  for (Tensor& report : reports_) {
-    report = transfer_memory({kStateBytes + kScaleBytes}, DType::u8, buffers_.device());
-    std::memcpy(report.raw(), &initial, sizeof(initial));
-    backend_for(buffers_.device())
-        .copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
+  allocate_moments();
+  allocate_derived();
+  allocate_state();
+  take_over();
+}
+
+// What allocates comes first, and undoes what it did where it fails: then all of the module moves, or
+// nothing.
+void Step::take_over() {
+  scale_index_ = scaler_->attach();
+  try {
+    statistics_ = module_.flatten_statistics(buffers_.device());
+  } catch (...) {
+    scaler_->detach();
+    throw;
   }
-  backend_for(buffers_.device()).synchronize();
-  table_host_ = transfer_memory({1 + kTableEntries}, DType::f64, buffers_.device());
-  table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
+  buffers_.attach();
+  counters_ = module_.counters();
+  for (auto& waiting : waiting_) waiting.resize(counters_.size());
+  round_initial();
+  if (working_.defined()) {
+    for (const FlatBuffers::Slot& slot : buffers_.slots())
+      set_working_copy(slot.parameter, buffers_.range(working_, slot));
+  }
+  if (ema_) ema_->start(statistics_.live);
+  Backend& backend = backend_for(buffers_.device());
+  for (const Tensor& report : reports_)
+    backend.copy_bytes(scaler_->device_state(scale_index_), report.rows(kStateBytes, kScaleBytes));
+  backend.synchronize();
 }
 
 void Step::check_options() const {
@@ -185,13 +193,29 @@ void Step::round_initial() {
   }
 }
 
-void Step::allocate_working_copies() {
-  if (!options_.working) return;
-  require(is_16bit(*options_.working), "step", "working copies are f16 or bf16, not {}",
-          name_of(*options_.working));
-  working_ = Tensor::zeros({buffers_.length()}, {*options_.working, buffers_.device(), MemoryKind::weights});
-  for (const FlatBuffers::Slot& slot : buffers_.slots())
-    set_working_copy(slot.parameter, buffers_.range(working_, slot));
+// Of the masters: their 16-bit copies, and the moving averages.
+void Step::allocate_derived() {
+  if (const auto dtype = options_.working) {
+    require(is_16bit(*dtype), "step", "working copies are f16 or bf16, not {}", name_of(*dtype));
+    working_ = Tensor::zeros({buffers_.length()}, {*dtype, buffers_.device(), MemoryKind::weights});
+  }
+  if (!options_.ema) return;
+  Index statistics = 0;
+  for (const nn::Statistic& statistic : module_.statistics()) statistics += statistic.live.numel();
+  ema_ = std::make_unique<Ema>(buffers_, statistics, *options_.ema);
+}
+
+// The state in device memory, its reports in host memory, and the learning rates in both.
+void Step::allocate_state() {
+  StepState initial;
+  initial.used_scale = static_cast<float>(scaler_->options().initial);
+  state_ = device_copy(initial, buffers_.device());
+  for (Tensor& report : reports_) {
+    report = transfer_memory({kStateBytes + kScaleBytes}, DType::u8, buffers_.device());
+    std::memcpy(report.raw(), &initial, sizeof(initial));
+  }
+  table_host_ = transfer_memory({1 + kTableEntries}, DType::f64, buffers_.device());
+  table_ = Tensor::empty({1 + kTableEntries}, {DType::f64, buffers_.device(), MemoryKind::optimizer});
 }
 
 // ---- A step

@@ -81,7 +81,8 @@ class Step {
   // Moves the module's trainable parameters and its statistics into flat buffers; freeze before, not after.
   // Copies what it needs of the optimizers. Throws UserError when a trainable parameter belongs to no
   // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
-  // contradict each other, and for numbers out of range.
+  // contradict each other, and for numbers out of range. Where it throws, for lack of memory too, nothing has
+  // moved: a step that had the parameters still has them.
   Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options = {});
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
@@ -113,7 +114,7 @@ class Step {
   // the number that is due. Whatever `forward` reads must lie where it will lie at every later use; random
   // numbers come from a counter (random_counter). Run some steps the usual way first. Throws UserError where
   // the device does not record, with a shared scaler or several losses, and with StepOptions::reduce; and
-  // what forward and the device throw, after which the micro-batches so far are forgotten.
+  // what forward and the device throw. The step is as before then, and can go on the usual way.
   std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples);
   // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number.
   void backward(RecordedBackward& recorded);
@@ -192,13 +193,15 @@ class Step {
   double weight() const;
   StepState gathered_state() const;
   void reset_gathered();
+  void take_over();
   void round_initial();
   void check_and_decide();
   void update_groups();
   void assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers);
   void resolve_schedule();
   void allocate_moments();
-  void allocate_working_copies();
+  void allocate_derived();
+  void allocate_state();
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void collect_ranges();
   void fill_table();

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "core/error.h"
 #include "core/printable.h"
@@ -67,11 +67,15 @@ RunState run_state_in(const safetensors::File& file) {
     state.position = count("position", 0);
     state.best_epoch = count("best_epoch", 0);
     state.diagnosed = count("diagnosed", 0);
-    // A loss that is not finite is null.
+    // A figure that is not finite is null.
     if (json.at("epoch_loss").is_number()) state.epoch_loss = json.at("epoch_loss");
     state.epoch_samples = json.at("epoch_samples");
-    if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
     state.best_checkpoint = json.at("best_checkpoint");
+    if (!json.at("best").is_null()) {
+      state.best = json.at("best").get<double>();
+    } else if (!state.best_checkpoint.empty()) {
+      state.best = std::numeric_limits<double>::quiet_NaN();
+    }
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
   }
@@ -113,8 +117,8 @@ void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
   RunState saved = state;
   if (best) saved.best_checkpoint = name;
   state_.take(name, step.state(), {{kStateKey, json_text(to_json(saved))}, {kConfigKey, json_text(config_)}});
-  writing_ = std::async(std::launch::async, [this, number, name, best, spared = saved.best_checkpoint,
-                                             mark = metrics ? metrics->to_json() : ""] {
+  const auto write = [this, number, name, best, spared = saved.best_checkpoint,
+                      mark = metrics ? metrics->to_json() : ""] {
     std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
     if (!mark.empty()) {
       std::error_code error;  // somebody may have removed it: the mark says so when the run goes on
@@ -126,11 +130,16 @@ void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
     store_.point("latest", name);
     store_.prune(keep_, {spared});
     return SavedStep{number, store_.path(name).string()};
-  });
+  };
+  try {
+    writing_ = std::async(std::launch::async, write);
+  } catch (const std::system_error&) {  // no room for a thread: whoever waits for the save writes it
+    writing_ = std::async(std::launch::deferred, write);
+  }
 }
 
 bool Checkpoints::ended() const {
-  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
 }
 
 std::optional<SavedStep> Checkpoints::finish() {

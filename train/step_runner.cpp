@@ -3,7 +3,6 @@
 #include <array>
 
 #include "core/backend.h"
-#include "core/error.h"
 #include "core/random.h"
 
 namespace tandem::train {
@@ -40,6 +39,7 @@ StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const Task
       "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
       "a weight of its own; take cuda_graph=auto");
   records_ = possible && !weighs && options_.graphs != GraphUse::off;
+  ensure(!records_ || options_.batch_size > 0, "step", "the size of a full micro-batch is not given");
   backwards_.resize(records_ ? static_cast<std::size_t>(step.options().accumulate) : 0);
 }
 
@@ -69,7 +69,7 @@ double StepRunner::samples_of(const datasets::Batch& batch) const {
 }
 
 bool StepRunner::may_record(const datasets::Batch& batch) const {
-  if (!records_ || warm_steps_ < kWarmUp || batch.size() != full_size_) return false;
+  if (!records_ || warm_steps_ < kWarmUp || batch.size() != options_.batch_size) return false;
   if (!inputs_.images.defined()) return true;
   const auto now = fields(batch), fixed = fields(inputs_);
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -93,32 +93,38 @@ void StepRunner::set_up_inputs(const datasets::Batch& batch) {
   }
 }
 
-// Records the micro-batch that is due, and does it. False where that failed and ordinary steps go on: what
-// the step did before is forgotten, so only its first micro-batch may fail.
+// Nothing is recorded from now on, where that is allowed.
+void StepRunner::stop_recording(const VendorError& error) {
+  if (options_.graphs == GraphUse::on) throw;
+  records_ = false;
+  backwards_.clear();
+  apply_.reset();
+  inputs_ = {};
+  why_not_ = error.what();
+}
+
+// Records the micro-batch that is due, and does it. False where that failed and it is to be done the usual
+// way; what the step did before stays.
 bool StepRunner::record(const datasets::Batch& batch) {
   const int number = step_.micro_batches();
-  auto& recorded = backwards_[static_cast<std::size_t>(number)];
   try {
-    recorded = step_.record_backward([&] { return forward(inputs_, number); }, samples_of(batch));
+    set_up_inputs(batch);
+    backwards_[static_cast<std::size_t>(number)] =
+        step_.record_backward([&] { return forward(inputs_, number); }, samples_of(batch));
     return true;
   } catch (const VendorError& error) {
-    if (options_.graphs == GraphUse::on || number > 0) throw;
-    records_ = false;
-    backwards_.clear();
-    inputs_ = {};
-    why_not_ = error.what();
+    stop_recording(error);
     return false;
   }
 }
 
 void StepRunner::backward(const datasets::Batch& batch) {
   phases_.start();
-  if (full_size_ == 0) full_size_ = batch.size();
   const auto number = static_cast<std::size_t>(step_.micro_batches());
   bool done = false;
   if (may_record(batch)) {
-    set_up_inputs(batch);
     if (backwards_[number]) {
+      set_up_inputs(batch);
       phases_.begin(Phase::backward);
       step_.backward(*backwards_[number]);
       done = true;
@@ -134,13 +140,23 @@ void StepRunner::backward(const datasets::Batch& batch) {
   phases_.finish(Phase::backward);
 }
 
+// As `record`, of the end of a step.
+bool StepRunner::record_apply() {
+  if (!records_ || apply_ || !backwards_.back() || !step_.ready()) return false;
+  try {
+    apply_ = step_.record_apply();
+    return true;
+  } catch (const VendorError& error) {
+    stop_recording(error);
+    return false;
+  }
+}
+
 void StepRunner::apply() {
   phases_.begin(Phase::update);
   if (apply_ && step_.fits(*apply_)) {
     step_.apply(*apply_);
-  } else if (records_ && !apply_ && backwards_.back() && step_.ready()) {
-    apply_ = step_.record_apply();
-  } else {
+  } else if (!record_apply()) {
     step_.apply();
     ++warm_steps_;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "core/error.h"
 #include "data/loader.h"
 #include "nn/module.h"
 #include "optim/recorded_step.h"
@@ -27,6 +28,7 @@ enum class GraphUse : std::uint8_t {
 };
 
 struct StepRunnerOptions {
+  Index batch_size = 0;  // of full micro-batches: those are recorded
   std::uint64_t seed = 0;
   // Random numbers are numbered by applied instead of attempted steps, so that a step that is done again
   // draws the same ones.
@@ -62,6 +64,8 @@ class StepRunner {
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
   bool record(const datasets::Batch& batch);
+  bool record_apply();
+  void stop_recording(const VendorError& error);
 
   nn::Module& model_;
   const amp::Plan& precision_;
@@ -72,7 +76,6 @@ class StepRunner {
   bool records_ = false;  // recordings are made, or will be
   std::string why_not_;
   int warm_steps_ = 0;      // ordinary steps so far
-  Index full_size_ = 0;     // of the first batch
   datasets::Batch inputs_;  // what recordings read; absent before the first
   std::vector<std::unique_ptr<optim::RecordedBackward>> backwards_;  // by micro-batch
   std::unique_ptr<optim::RecordedApply> apply_;

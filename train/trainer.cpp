@@ -64,7 +64,8 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
       step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
   runner_ = std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
-                                         StepRunnerOptions{.seed = static_cast<std::uint64_t>(config_.seed),
+                                         StepRunnerOptions{.batch_size = train_loader_->options().batch_size,
+                                                           .seed = static_cast<std::uint64_t>(config_.seed),
                                                            .number_by_applied = retries(),
                                                            .graphs = graph_use(config_),
                                                            .by_weight = config_.loss.by_class_weights()});
@@ -151,6 +152,7 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   Session session(directory, stop, config_, data_);
   session.state = state;
   if (options_.resume && step_->attempted() > 0) session.resumed_at = step_->attempted();
+  session.saved_step = session.read_step = step_->attempted();
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(phases_);
   const auto guarded = guarded_ops_if_asked();
@@ -312,7 +314,7 @@ bool Trainer::train_epoch(Session& session) {
     phases_.begin(Phase::data);
     auto batch = train_loader_->next();
     phases_.finish(Phase::data);
-    micro_batch(*batch, pending);
+    micro_batch(session, *batch, pending);
     batch.reset();  // its memory may serve the next one
     ++served;
     if (!step_->ready() && served < batches) continue;
@@ -322,7 +324,7 @@ bool Trainer::train_epoch(Session& session) {
     pending = {};
     if (session.checkpoints.ended()) conclude_save(session);
     if (session.stop.asked() || session.hindrance() || limit_reached()) break;
-    if (served < batches && checkpoint_due(step_->attempted())) save_inside_epoch(session);
+    if (served < batches && checkpoint_due(session)) save_inside_epoch(session);
   }
   finish_steps(session);
   session.epoch_seconds = since(started);
@@ -341,10 +343,12 @@ void Trainer::finish_steps(Session& session) {
   session.state.position = train_loader_->state().position;
 }
 
-void Trainer::micro_batch(const datasets::Batch& batch, Pending& pending) {
+void Trainer::micro_batch(Session& session, const datasets::Batch& batch, Pending& pending) {
   runner_->backward(batch);
   pending.samples += static_cast<double>(batch.size());
-  if (in_16_bits()) pending.batches.push_back(batch);
+  if (!in_16_bits()) return;
+  pending.batches.push_back(batch);
+  settle(session, &pending);  // after the first one: lets the batches of the step before go
 }
 
 // Returns false when a stop was asked for on the way.
@@ -374,6 +378,10 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
 // With a validation split, the test split is looked at once, with the weights that validation chose.
 void Trainer::test_best(Session& session) {
   conclude_save(session);
+  if (session.state.best_checkpoint.empty()) {
+    session.warn("no weights of the best epoch could be saved: the test split is not looked at");
+    return;
+  }
   load_run_weights(session.directory, "best", *model_);
   session.state.epoch_loss = session.state.epoch_samples = 0.0;
   evaluate_now(session, *test_loader_, "test", config_.eval.confusion);

@@ -5,8 +5,8 @@
 //
 // A step that overflows in 16 bits is replayed with a check after every op, and retried where the
 // configuration says so (settle). For that the host knows the outcome of a 16-bit step before the next one
-// changes anything; on an asynchronous device the forward and backward passes of that next one are under way
-// by then, so the device never waits. Other outcomes are read at most one step late.
+// changes anything, and before more than one micro-batch of it is asked for; on an asynchronous device that
+// one is under way by then, so the device does not wait. Other outcomes are read at most one step late.
 #pragma once
 
 #include <chrono>
@@ -89,7 +89,7 @@ class Trainer {
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void finish_steps(Session& session);
-  void micro_batch(const datasets::Batch& batch, Pending& pending);
+  void micro_batch(Session& session, const datasets::Batch& batch, Pending& pending);
   void end_step(Session& session, Pending pending);
   void settle(Session& session, const Pending* following);
   void run_again(Session& session, Pending& pending, optim::StepReport report);
@@ -104,7 +104,7 @@ class Trainer {
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
   void conclude_save(Session& session);
-  bool checkpoint_due(std::int64_t step) const;
+  bool checkpoint_due(const Session& session) const;
   RunState resume(const RunDirectory& directory, std::vector<std::string>& notes,
                   std::vector<std::string>& warnings);
   void take_choices(const RunDirectory& directory, std::vector<std::string>& notes);

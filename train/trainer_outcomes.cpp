@@ -8,7 +8,6 @@
 namespace tandem::train {
 
 void Trainer::end_step(Session& session, Pending pending) {
-  settle(session, &pending);
   runner_->apply();
   pending.attempted = step_->attempted();
   session.pending.push_back(std::move(pending));
@@ -16,8 +15,8 @@ void Trainer::end_step(Session& session, Pending pending) {
   read_outcomes(session);
 }
 
-// Makes sure of the outcome of the last 16-bit step. `following` is the step after it, of which everything
-// but the update has been done: where the last one has to be run again, it is dropped, and done once more.
+// Makes sure of the outcome of the last 16-bit step. `following` is the step after it, of which micro-batches
+// have been done: where the last one has to be run again, they are dropped, and done once more.
 void Trainer::settle(Session& session, const Pending* following) {
   if (!in_16_bits() || session.pending.empty() || session.pending.back().settled) return;
   Pending& last = session.pending.back();
@@ -134,7 +133,8 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
       session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
   const bool diverged = !std::isfinite(loss);
   if (std::isnan(loss)) loss = std::numeric_limits<double>::quiet_NaN();  // printed without a sign
-  if (pending.attempted % config_.log_every == 0 || diverged)
+  const std::int64_t before = std::exchange(session.read_step, pending.attempted);
+  if (passes_multiple(before, pending.attempted, config_.log_every) || diverged)
     session.metrics.write(StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
                                     report.learning_rate, report.loss_scale, report.skipped,
                                     report.gradient_norm, samples / pending.seconds});

@@ -1,4 +1,5 @@
 // A run's checkpoints: when they are taken, what becomes of them, and going on from one.
+#include <cmath>
 #include <utility>
 
 #include "files/input.h"
@@ -7,6 +8,18 @@
 #include "train/trainer_session.h"
 
 namespace tandem::train {
+
+namespace {
+
+// A figure that is not finite is better than none, and no other.
+bool is_better(double value, const std::optional<double>& best, bool greater) {
+  if (!best) return true;
+  if (!std::isfinite(value)) return false;
+  if (!std::isfinite(*best)) return true;
+  return greater ? value > *best : value < *best;
+}
+
+}  // namespace
 
 // Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
 // yet begins anew. `notes` gets what there is to say of it, `warnings` what was found damaged.
@@ -55,8 +68,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     session.metrics.write_tensors(*step_, epoch);
     const std::string& key = config_.checkpoint.best;
     const double value = metric(session.result.metrics, key);
-    const bool greater = task_->greater_is_better(key);
-    if (!session.state.best || (greater ? value > *session.state.best : value < *session.state.best)) {
+    if (is_better(value, session.state.best, task_->greater_is_better(key))) {
       conclude_save(session);
       session.before_best = session.state;
       session.state.best = value;
@@ -64,11 +76,10 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
       best = true;
     }
   }
-  const bool crossed = checkpoint_due(step);
-  if (!best && !crossed && !due(config_.checkpoint.every_epochs)) return true;
+  if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
   conclude_save(session);
   session.checkpoints.take_weights(*model_, epoch, step);
-  averaged.reset();
+  if (averaged) averaged->leave();
   RunState next = session.state;
   if (whole) begin_next_epoch(next);
   save(session, next, best);
@@ -76,9 +87,9 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
 }
 
 // Of checkpoint.every_steps.
-bool Trainer::checkpoint_due(std::int64_t step) const {
+bool Trainer::checkpoint_due(const Session& session) const {
   const auto& every = config_.checkpoint.every_steps;
-  return every && step % *every == 0;
+  return every && passes_multiple(session.saved_step, step_->attempted(), *every);
 }
 
 void Trainer::save_inside_epoch(Session& session) {
@@ -91,7 +102,7 @@ void Trainer::save_unevaluated(Session& session) {
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
   session.checkpoints.take_weights(*model_, session.state.epoch, step_->attempted());
-  averaged.reset();
+  if (averaged) averaged->leave();
   save(session, session.state, false);
 }
 
@@ -100,6 +111,7 @@ void Trainer::save(Session& session, const RunState& state, bool best) {
   const std::string choices = backend_for(device_).choices();
   if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
   session.checkpoints.save(*step_, state, best, session.metrics.mark());
+  session.saved_step = step_->attempted();
   if (best) session.state.best_checkpoint = CheckpointStore::name_of(step_->attempted());
 }
 

@@ -42,6 +42,12 @@ inline void begin_next_epoch(RunState& state) {
   state.epoch_loss = state.epoch_samples = 0.0;
 }
 
+// Whether a count that went from `before` to `now` came to a multiple of `every` or passed one: a step that
+// is retried is attempted several times.
+inline bool passes_multiple(std::int64_t before, std::int64_t now, std::int64_t every) {
+  return now / every > before / every;
+}
+
 // The configuration without where the run lies: a run may be moved.
 inline config::Json course_of(const config::Config& config) {
   config::Json course = config::resolved(config);
@@ -114,7 +120,9 @@ struct Trainer::Session {
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
-  double own_samples = 0.0;      // of the epoch, that this process has served
+  double own_samples = 0.0;  // of the epoch, that this process has served
+  // Attempted steps at the last save and at the last step that was read, or when the session began.
+  std::int64_t saved_step = 0, read_step = 0;
   std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
   std::string save_error;        // of the last save; empty when it went well
   std::optional<std::string> trouble;            // of files beside the checkpoints

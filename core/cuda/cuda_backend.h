@@ -3,9 +3,9 @@
 //
 // Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
 // used in the order of that stream, so a block that is given back may be handed out while kernels before
-// still use it. Uploads have a stream of their own. A recording is a CUDA graph with an allocator of its own,
-// whose memory nothing else is given while the recording lives. The files of core/cuda hold the bodies family
-// by family.
+// still use it. Uploads have a stream of their own. A recording is a CUDA graph; recordings share an
+// allocator of their own, whose memory nothing else is given while one of them lives. The files of core/cuda
+// hold the bodies family by family.
 //
 // A backend owns its handles of cuBLASLt and cuDNN, and must be destroyed before the CUDA runtime is, or not
 // at all.
@@ -37,10 +37,8 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   Device device() const override { return {DeviceType::cuda, static_cast<std::int8_t>(index_)}; }
-  // That of the recording, while there is one under way.
-  CachingAllocator& allocator() override {
-    return recording_allocator_ ? *recording_allocator_ : *allocator_;
-  }
+  // That of recordings, while there is one under way.
+  CachingAllocator& allocator() override { return recording_ ? *recording_memory_ : *allocator_; }
   MemoryFigures memory() override;
   void reset_peak_memory() override;
   void set_rules(const ComputeRules& rules) override;
@@ -64,6 +62,8 @@ class CudaBackend final : public Backend {
   // ---- recording
   bool records() const override { return true; }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
+  // Gives the memory of recordings back to the device when none of them lives, nor a tensor in it.
+  void drop_unused_recording_memory();
 
   // ---- elementwise
   void fill(const Tensor& y, double value) override;
@@ -183,13 +183,13 @@ class CudaBackend final : public Backend {
   void check_fault();
   [[noreturn]] void throw_fault();
   cudaGraphExec_t capture(const std::function<void()>& work);
-  void drop_unused_recording_memory();
 
   int index_;
   std::unique_ptr<CachingAllocator> allocator_, transfer_allocator_;
-  // Of every recording that lives, or of which a tensor lives; the last one's while it is made.
-  std::vector<std::shared_ptr<CachingAllocator>> recording_allocators_;
-  CachingAllocator* recording_allocator_ = nullptr;
+  // Shared with the recordings that live. Their replays follow one another on one stream, so what one of them
+  // gives back while it is made serves the next. Absent when there is none.
+  std::shared_ptr<CachingAllocator> recording_memory_;
+  bool recording_ = false;  // one is being made
   cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;  // the last upload
   Fault* fault_ = nullptr;

@@ -559,6 +559,18 @@ Library::~Library() = default;
 
 namespace {
 
+// A plan is tried out within the scope, however that ends.
+class Trying {
+ public:
+  explicit Trying(Library::State& library) : library_(library) { library_.trying = true; }
+  ~Trying() { library_.trying = false; }
+  Trying(const Trying&) = delete;
+  Trying& operator=(const Trying&) = delete;
+
+ private:
+  Library::State& library_;
+};
+
 // Waits for the kernels of plans, which may go then; not for those of a stream that is captured.
 bool are_done(cudaStream_t stream) {
   if (is_captured(stream)) return false;
@@ -615,16 +627,14 @@ Plan* Library::fused_plan(Pass pass, const Convolution& problem) {
 }
 
 bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival) {
-  State& library = *state_;
   std::optional<bool> better;
-  library.trying = true;
+  const Trying trying(*state_);
   try {
     better = plan.impl_->try_out(addresses, rival);
     if (better) plan.impl_->note(*better ? plan.impl_->choice() : std::string(kSeparately));
   } catch (const VendorError&) {  // such as no room, which is no verdict for other runs
     better = false;
   }
-  library.trying = false;
   if (better == false) dismiss(plan);
   return better.value_or(false);
 }

@@ -1,7 +1,6 @@
 // Recordings: what the stream is asked for, captured as a CUDA graph.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/cuda/cuda_backend.h"
@@ -15,40 +14,42 @@ namespace {
 
 class Graph final : public Recording {
  public:
-  Graph(cudaGraphExec_t graph, cudaStream_t stream, std::shared_ptr<CachingAllocator> memory)
-      : graph_(graph), stream_(stream), memory_(std::move(memory)) {}
+  Graph(cudaGraphExec_t graph, CudaBackend& backend, std::shared_ptr<CachingAllocator> memory)
+      : graph_(graph), backend_(backend), memory_(std::move(memory)) {}
   ~Graph() override {
-    cudaStreamSynchronize(stream_);  // its memory may go with it
+    cudaStreamSynchronize(backend_.stream());  // its memory may go with it
     cudaGraphExecDestroy(graph_);
+    memory_.reset();
+    backend_.drop_unused_recording_memory();
   }
-  void replay() override { check(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch"); }
+  void replay() override { check(cudaGraphLaunch(graph_, backend_.stream()), "cudaGraphLaunch"); }
 
  private:
   cudaGraphExec_t graph_;
-  cudaStream_t stream_;
+  CudaBackend& backend_;
   std::shared_ptr<CachingAllocator> memory_;
 };
 
 }  // namespace
 
 std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& work) {
-  ensure(recording_allocator_ == nullptr, "cuda", "a recording is under way already");
+  ensure(!recording_, "cuda", "a recording is under way already");
   synchronize();
-  // What the work needs is allocated once more, for it alone: give back what is cached.
-  drop_unused_recording_memory();
+  // What the work needs is allocated once more, for recordings alone: give back what is cached.
   allocator_->trim();
-  auto memory = std::make_shared<CachingAllocator>(device_memory(index_), /*keeps_segments=*/true);
-  recording_allocators_.push_back(memory);
-  recording_allocator_ = memory.get();
+  if (!recording_memory_)
+    recording_memory_ = std::make_shared<CachingAllocator>(device_memory(index_), /*keeps_segments=*/true);
+  recording_ = true;
   cudaGraphExec_t graph = nullptr;
   try {
     graph = capture(work);
   } catch (...) {
-    recording_allocator_ = nullptr;
+    recording_ = false;
+    drop_unused_recording_memory();
     throw;
   }
-  recording_allocator_ = nullptr;
-  return std::make_unique<Graph>(graph, stream_, std::move(memory));
+  recording_ = false;
+  return std::make_unique<Graph>(graph, *this, recording_memory_);
 }
 
 cudaGraphExec_t CudaBackend::capture(const std::function<void()>& work) {
@@ -70,34 +71,31 @@ cudaGraphExec_t CudaBackend::capture(const std::function<void()>& work) {
   return executable;
 }
 
-// Memory that no recording and no tensor uses any more.
 void CudaBackend::drop_unused_recording_memory() {
-  std::erase_if(recording_allocators_, [](const std::shared_ptr<CachingAllocator>& memory) {
-    return memory.use_count() == 1 && memory->figures().live == 0;
-  });
+  if (!recording_ && recording_memory_.use_count() == 1 && recording_memory_->figures().live == 0)
+    recording_memory_.reset();
 }
 
 MemoryFigures CudaBackend::memory() {
   drop_unused_recording_memory();
   MemoryFigures sum = allocator_->figures();
-  for (const auto& memory : recording_allocators_) {
-    const MemoryFigures own = memory->figures();
-    sum.live += own.live;
-    sum.peak += own.peak;
-    sum.reserved += own.reserved;
-    sum.peak_reserved += own.peak_reserved;
-    sum.system_requests += own.system_requests;
-    for (std::size_t kind = 0; kind < sum.live_by_kind.size(); ++kind) {
-      sum.live_by_kind[kind] += own.live_by_kind[kind];
-      sum.peak_by_kind[kind] += own.peak_by_kind[kind];
-    }
+  if (!recording_memory_) return sum;
+  const MemoryFigures own = recording_memory_->figures();
+  sum.live += own.live;
+  sum.peak += own.peak;
+  sum.reserved += own.reserved;
+  sum.peak_reserved += own.peak_reserved;
+  sum.system_requests += own.system_requests;
+  for (std::size_t kind = 0; kind < sum.live_by_kind.size(); ++kind) {
+    sum.live_by_kind[kind] += own.live_by_kind[kind];
+    sum.peak_by_kind[kind] += own.peak_by_kind[kind];
   }
   return sum;
 }
 
 void CudaBackend::reset_peak_memory() {
   allocator_->reset_peak();
-  for (const auto& memory : recording_allocators_) memory->reset_peak();
+  if (recording_memory_) recording_memory_->reset_peak();
 }
 
 }  // namespace tandem::cuda

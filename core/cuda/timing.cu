@@ -12,7 +12,7 @@
 namespace tandem::cuda {
 
 std::uint64_t CudaBackend::time_mark() {
-  ensure(recording_allocator_ == nullptr, "cuda", "a time mark in a recording measures nothing");
+  ensure(!recording_, "cuda", "a time mark in a recording measures nothing");
   if (time_marks_ == timing_events_.size()) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreate(&event), "cudaEventCreate");

@@ -161,6 +161,16 @@ TEST_CASE("a parameter is cast once, and again when its master has changed", "[a
   CHECK_FALSE(working_copy(w.value().rows(1, 2), DType::f16).defined());
 }
 
+TEST_CASE("some rows of a parameter do not take the place of its copy", "[autocast]") {
+  const Parameter w(ramp({6, 8}));
+  CHECK_FALSE(working_copy(w.value().rows(0, 2), DType::f16).defined());
+  const Tensor copy = working_copy(w, DType::f16);
+  REQUIRE(copy.defined());
+  CHECK(copy.shape() == Shape{6, 8});
+  CHECK(copy.to_vector<float>() == rounded(w.value(), DType::f16).to_vector<float>());
+  CHECK_FALSE(working_copy(w.value().rows(0, 2), DType::f16).defined());
+}
+
 TEST_CASE("frozen parameters and evaluation use the working copy too", "[autocast]") {
   Parameter w(ramp({6, 8}));
   const Tensor expected = linear(cast(ramp({4, 8}), DType::f16), cast(w.value(), DType::f16), {});

@@ -140,6 +140,29 @@ TEST_CASE("training writes the shadow statistics only, fused and composed alike"
   CHECK(largest_difference(fused.next_var, expected) < 1e-12);
 }
 
+TEST_CASE("the shadow statistics may be written over the running ones", "[norm]") {
+  for (const bool composed : {false, true}) {
+    const Tensor x = normal({50, 3}, 1);
+    const BatchNormStatistics apart = statistics(3);
+    BatchNormStatistics together = statistics(3);
+    together.next_mean = together.mean;
+    together.next_var = together.var;
+    const auto train = [&](const BatchNormStatistics& s) {
+      batch_norm_train(x, {}, {}, s, {.momentum = 0.25});
+    };
+    if (composed) {
+      const HigherOrder higher_order;
+      train(apart);
+      train(together);
+    } else {
+      train(apart);
+      train(together);
+    }
+    CHECK(together.mean.to_vector<double>() == apart.next_mean.to_vector<double>());
+    CHECK(together.var.to_vector<double>() == apart.next_var.to_vector<double>());
+  }
+}
+
 TEST_CASE("normalisation refuses what it cannot do", "[norm]") {
   const Tensor x = Tensor::zeros(Shape{2, 3, 4});
   CHECK_THROWS_AS(batch_norm_train(Tensor::zeros(Shape{1, 4}), {}, {}, {}), UserError);

@@ -334,7 +334,7 @@ TEST_CASE("what a capture forbids invalidates it", "[emulator]") {
 
 TEST_CASE("memory runs out where a test says so", "[emulator]") {
   void* memory = nullptr;
-  cuda_emulator::fail_allocation(2);
+  cuda_emulator::fail_call("cudaMalloc", 2);
   CHECK(cudaMalloc(&memory, 64) == cudaSuccess);
   cudaFree(memory);
   CHECK(cudaMalloc(&memory, 64) == cudaErrorMemoryAllocation);

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/synthetic.h"
+#include "tests/support/limited_threads.h"
 
 using namespace tandem;
 using namespace tandem::datasets;
@@ -168,6 +169,21 @@ TEST_CASE("a failing sample throws in place of its batch", "[loader]") {
   reference.seek({0, 30});
   while (const auto batch = loader.next()) CHECK(bytes_of(*batch) == bytes_of(*reference.next()));
   CHECK(loader.state() == LoaderState{1, 0});
+}
+
+TEST_CASE("a thread that cannot be started is an error with the way out", "[loader]") {
+  // Room for the stacks of two threads.
+  const test::LimitedThreads limited(2);
+  Loader loader = make_loader(patterns(), {.batch_size = 10, .threads = 4});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    CHECK_THROWS_WITH(loader.next(), Contains("[loader] thread ") &&
+                                         Contains(" of 4 could not be started: ") &&
+                                         Contains("smaller data.workers"));
+    CHECK(loader.state() == LoaderState{0, 0});
+  }
+  limited.lift();
+  Loader reference = make_loader(patterns(), {.batch_size = 10});
+  CHECK(epoch_of(loader) == epoch_of(reference));
 }
 
 TEST_CASE("prefetching is bounded and ends cleanly at any moment", "[loader]") {

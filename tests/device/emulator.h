@@ -14,7 +14,8 @@ namespace tandem::test {
 struct Emulator {
   cuda_emulator::Counts (*counts)() = nullptr;
   void (*set_device_memory)(std::size_t bytes) = nullptr;
-  void (*fail_allocation)(std::uint64_t n) = nullptr;
+  void (*fail_call)(const char* function, std::uint64_t n) = nullptr;
+  void (*set_event_denials)(int denials) = nullptr;
   void (*set_narrow_libraries)(bool narrow) = nullptr;
   void (*set_wrong_fusions)(bool wrong) = nullptr;
 
@@ -32,11 +33,12 @@ inline Emulator emulator() {
   };
   find(found.counts, "_ZN13cuda_emulator6countsEv");
   find(found.set_device_memory, "_ZN13cuda_emulator17set_device_memoryEm");
-  find(found.fail_allocation, "_ZN13cuda_emulator15fail_allocationEm");
+  find(found.fail_call, "_ZN13cuda_emulator9fail_callEPKcm");
+  find(found.set_event_denials, "_ZN13cuda_emulator17set_event_denialsEi");
   find(found.set_narrow_libraries, "_ZN13cuda_emulator20set_narrow_librariesEb");
   find(found.set_wrong_fusions, "_ZN13cuda_emulator17set_wrong_fusionsEb");
-  ensure(!found.counts || (found.set_device_memory && found.fail_allocation && found.set_narrow_libraries &&
-                           found.set_wrong_fusions),
+  ensure(!found.counts || (found.set_device_memory && found.fail_call && found.set_event_denials &&
+                           found.set_narrow_libraries && found.set_wrong_fusions),
          "test", "{} lacks a function of the emulator's control.h", library);
   return found;
 }

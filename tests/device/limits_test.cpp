@@ -96,6 +96,82 @@ TEST_CASE("however little memory there is, a run fails cleanly or succeeds", "[d
   CHECK(recorded);
 }
 
+TEST_CASE("where a step cannot be recorded, ordinary ones go on with the same bits", "[device][emulated]") {
+  const Emulator gpu = emulator();
+  if (!gpu) {
+    WARN("skipped: the device is not the emulated GPU");
+    return;
+  }
+  const std::vector<std::string> overrides = {"precision=amp_fp16", "accumulate=2", "ema={\"decay\": 0.5}"};
+  const std::vector<Index> sizes = {6, 6};
+  for (const char* function : {"cudaGraphInstantiate", "cudaGraphLaunch"}) {
+    for (const std::uint64_t n : {1, 2, 3}) {  // two micro-batches, and the end of the step
+      INFO(function << " number " << n);
+      Training ordinary(overrides, train::GraphUse::off), failing(overrides);
+      const auto run = [&](Training& training, std::uint64_t i) {
+        // Leaves copies of the masters behind that are renewed at their next use.
+        { const optim::Ema::Scope averages(*training.step->ema()); }
+        return training.run(2 * i, sizes);
+      };
+      const std::size_t before = backend_under_test().memory().reserved;
+      for (std::uint64_t i = 0; i < 8; ++i) {
+        INFO("step " << i);
+        if (i == 3) gpu.fail_call(function, n);
+        const optim::StepReport expected = run(ordinary, i), got = run(failing, i);
+        CHECK(got.attempted == expected.attempted);
+        CHECK(got.loss == expected.loss);
+        CHECK(got.gradient_norm == expected.gradient_norm);
+        CHECK(got.skip == expected.skip);
+      }
+      CHECK_FALSE(failing.runner->recorded());
+      CHECK_THAT(failing.runner->why_not_recorded(), Catch::Contains(function));
+      CHECK(failing.state() == ordinary.state());
+      CHECK(backend_under_test().memory().reserved <= before + (std::size_t{8} << 20));
+      // Where recordings are insisted on, the failure is told.
+      Training insisting(overrides, train::GraphUse::on);
+      for (std::uint64_t i = 0; i < 3; ++i) run(insisting, i);
+      gpu.fail_call(function, n);
+      CHECK_THROWS_AS(run(insisting, 3), VendorError);
+    }
+  }
+}
+
+TEST_CASE("averages that cannot be swapped out keep the step from training", "[device][emulated]") {
+  const Emulator gpu = emulator();
+  if (!gpu) {
+    WARN("skipped: the device is not the emulated GPU");
+    return;
+  }
+  Training training({"precision=fp32", "ema={\"decay\": 0.5}"});
+  for (std::uint64_t i = 0; i < 2; ++i) training.run(i);
+  const auto state = training.state();
+  optim::Ema& ema = *training.step->ema();
+  // Copies of masters and statistics are made, and the averages put in their place.
+  for (const std::uint64_t n : {1, 2, 3, 4}) {
+    gpu.fail_call("cudaMemcpyAsync", n);
+    CHECK_THROWS_AS(optim::Ema::Scope(ema), VendorError);
+    CHECK_FALSE(ema.swapped_in());
+    CHECK(training.state() == state);
+  }
+  {
+    optim::Ema::Scope averaged(ema);
+    gpu.fail_call("cudaMemcpyAsync", 2);
+    CHECK_THROWS_AS(averaged.leave(), VendorError);
+    CHECK(ema.swapped_in());
+    averaged.leave();
+    CHECK_FALSE(ema.swapped_in());
+    CHECK(training.state() == state);
+    averaged.leave();
+  }
+  CHECK(training.state() == state);
+  {
+    const optim::Ema::Scope averaged(ema);
+    gpu.fail_call("cudaMemcpyAsync", 1);
+  }
+  CHECK(ema.swapped_in());
+  CHECK_THROWS_AS(training.run(2), UserError);
+}
+
 TEST_CASE("what the libraries do not offer is done in other ways", "[device][emulated]") {
   const Emulator gpu = emulator();
   if (!gpu) {

@@ -119,6 +119,44 @@ TEST_CASE("a run goes on from its state in recordings as without", "[device][rec
   check_same_state(second, whole);
 }
 
+TEST_CASE("a short batch at first does not keep full ones from being recorded", "[device][recording]") {
+  const std::vector<std::string> overrides = {"precision=fp32"};
+  Training ordinary(overrides, train::GraphUse::off), recorded(overrides);
+  // A run that goes on just before the last batch of an epoch.
+  check_same(recorded.run(0, {3}), ordinary.run(0, {3}));
+  for (std::uint64_t i = 1; i < 7; ++i) check_same(recorded.run(i), ordinary.run(i));
+  CHECK(recorded.runner->recorded() == device_records());
+  check_same_state(recorded, ordinary);
+}
+
+TEST_CASE("recordings share their memory", "[device][recording]") {
+  if (!device_records()) return;
+  Backend& backend = backend_under_test();
+  const std::size_t bytes = std::size_t{64} << 20;
+  const auto sum_of = [&](const Tensor& y) {
+    return backend.record([&] {
+      const Tensor x = Tensor::empty({static_cast<Index>(bytes / sizeof(float))},
+                                     {DType::f32, test_device(), MemoryKind::activations});
+      backend.fill(x, 1.0);
+      backend.reduce(Reduction::sum, x, 1, y);
+    });
+  };
+  const Tensor y = Tensor::zeros({3}, {DType::f32, test_device(), MemoryKind::activations});
+  const std::size_t before = backend.memory().reserved;
+  std::vector<std::unique_ptr<Recording>> recordings;
+  for (Index i = 0; i < 3; ++i) recordings.push_back(sum_of(y.rows(i, 1).viewed(Shape{})));
+  const std::size_t with = backend.memory().reserved;
+  CHECK(with >= before + bytes);
+  CHECK(with < before + 2 * bytes);
+  for (int again = 0; again < 2; ++again) {
+    backend.fill(y, 0.0);
+    for (const auto& recording : recordings) recording->replay();
+    CHECK(y.to_vector<float>() == std::vector<float>(3, static_cast<float>(bytes / sizeof(float))));
+  }
+  recordings.clear();
+  CHECK(backend.memory().reserved <= before);
+}
+
 TEST_CASE("recordings are refused where they would be wrong", "[device][recording]") {
   if (!device_records()) {
     Training training({"precision=fp32"});

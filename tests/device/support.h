@@ -34,8 +34,9 @@ struct Training {
     step = std::make_unique<optim::Step>(
         *model, std::vector<optim::Optimizer*>{optimizer.get()},
         train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 20)));
-    runner = std::make_unique<train::StepRunner>(*model, *plan, *task, *step, phases,
-                                                 train::StepRunnerOptions{.seed = 5, .graphs = graphs});
+    runner = std::make_unique<train::StepRunner>(
+        *model, *plan, *task, *step, phases,
+        train::StepRunnerOptions{.batch_size = loaded.config.data.batch_size, .seed = 5, .graphs = graphs});
   }
 
   static std::vector<std::string> with_small_model(std::vector<std::string> overrides) {

@@ -107,24 +107,28 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
 
 TEST_CASE("an overflow is settled whenever its step arrives", "[device][program]") {
   const TemporaryDirectory directory;
-  std::string expected;
-  for (int denials = 0; denials < 7; ++denials) {  // how often the emulated GPU says "not yet"
-    INFO(denials);
-    const std::string run = "late" + std::to_string(denials);
-    const Outcome outcome = launch(
-        {.arguments = training(run, device_name(),
-                               {"precision=amp_fp16", "precision.scaler.initial=16777216",
-                                "optimizer.lr=0.01", "precision.on_skip=retry", "precision.diagnose=2"}),
-         .directory = directory.path().string(),
-         .environment = {{"TANDEM_EMULATOR_DENIALS", std::to_string(denials)}}});
-    INFO(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-    CHECK(events(directory, run, "overflow").size() == 2);
-    CHECK(events(directory, run, "step").size() == 14);
-    CHECK(events(directory, run, "end")[0]["applied"] == 14);
-    const std::string state = state_of(directory, run);
-    if (denials == 0) expected = state;
-    CHECK((state == expected));
+  for (const int accumulate : {1, 3}) {
+    const int steps = accumulate == 1 ? 14 : 6;
+    std::string expected;
+    for (int denials = 0; denials < 7; denials += accumulate) {  // how often the emulated GPU says "not yet"
+      INFO(accumulate << " micro-batches, " << denials << " denials");
+      const std::string run = "late" + std::to_string(accumulate) + std::to_string(denials);
+      const Outcome outcome =
+          launch({.arguments = training(run, device_name(),
+                                        {"precision=amp_fp16", "precision.scaler.initial=16777216",
+                                         "optimizer.lr=0.01", "precision.on_skip=retry",
+                                         "precision.diagnose=2", "accumulate=" + std::to_string(accumulate)}),
+                  .directory = directory.path().string(),
+                  .environment = {{"TANDEM_EMULATOR_DENIALS", std::to_string(denials)}}});
+      INFO(outcome.err);
+      REQUIRE(outcome.exit_code == 0);
+      CHECK(events(directory, run, "overflow").size() == 2);
+      CHECK(events(directory, run, "step").size() == static_cast<std::size_t>(steps));
+      CHECK(events(directory, run, "end")[0]["applied"] == steps);
+      const std::string state = state_of(directory, run);
+      if (denials == 0) expected = state;
+      CHECK((state == expected));
+    }
   }
 }
 

@@ -139,6 +139,20 @@ TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
          saved_tensors(directory.path() / "whole", "state")));
 }
 
+TEST_CASE("a run whose every save failed ends without the test of its best weights", "[faults]") {
+  const TemporaryDirectory directory;
+  const auto start = small_run("run", {"checkpoint.on_save_error=continue", "data.validation_size=300"});
+  const Outcome outcome = with_faults(directory, start, "ENOSPC:2", "/checkpoints");
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 1);
+  CHECK_THAT(outcome.err, Catch::Contains("the last checkpoint could not be saved") &&
+                              Catch::Contains("the test split is not looked at"));
+  const auto events = json_lines(directory.path() / "run/metrics.jsonl");
+  CHECK(events.back()["status"] == "failed");
+  CHECK(events.back()["steps"] == 6);
+  for (const auto& event : events) CHECK((event["event"] != "eval" || event["split"] == "validation"));
+}
+
 TEST_CASE("fifty times killed, a run ends with the same bits", "[faults]") {
   const TemporaryDirectory directory;
   REQUIRE(tandem_in(directory, long_run("whole")).exit_code == 0);

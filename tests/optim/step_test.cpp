@@ -502,7 +502,10 @@ TEST_CASE("misuse is an error", "[optim]") {
   const auto stranger = weight_and_bias();
   CHECK_THAT(message_of([&] { optim::Step(*stranger, {&sgd}); }),
              Catch::Contains("does not belong to the module"));
-  // The failed constructions above took the parameters over.
+  // The failed constructions above took nothing over.
+  CHECK_NOTHROW(step.backward(golden_loss(*toy, 0)));
+  step.clear();
+  const optim::Step later(*toy, {&sgd});
   CHECK_THAT(message_of([&] { step.backward(golden_loss(*toy, 0)); }),
              Catch::Contains("belongs to another step"));
 
@@ -516,6 +519,53 @@ TEST_CASE("misuse is an error", "[optim]") {
   optim::Sgd f64_sgd(f64.parameters());
   CHECK_THAT(message_of([&] { optim::Step(f64, {&f64_sgd}); }),
              Catch::Contains("parameter w is f64[2]; masters are f32"));
+}
+
+TEST_CASE("a step that cannot be made leaves the one that lives as it was", "[optim]") {
+  const auto toy = weight_and_bias();
+  const nn::Statistic& running = toy->add_running("mean", {1.0f});
+  optim::Adam adam(toy->parameters(), {.lr = 0.1});
+  optim::Step step(*toy, {&adam}, {.working = DType::f16});
+  running.next.data<float>()[0] = 2.0f;
+  step.backward(golden_loss(*toy, 0));
+  step.apply();
+  const auto before = snapshot(step);
+  const auto check_unchanged = [&] {
+    const auto after = snapshot(step);
+    REQUIRE(after.size() == before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_tensor(after[i].second, before[i].second));
+    CHECK_NOTHROW(step.buffers().check_attached());
+    const Tensor copy = working_copy((*toy)[0], DType::f16);
+    CHECK(copy.shares_storage(working_copy((*toy)[1], DType::f16)));
+    CHECK(running.live.item() == 2.0);
+    step.backward(golden_loss(*toy, 1));
+    step.clear();
+  };
+  // One that has everything a step can have, and memory that is refused at any request.
+  optim::LossScaler shared(optim::ScalerOptions{.scope = optim::ScalerScope::optimizer});
+  const int scales = shared.count();
+  const optim::StepOptions options{.shared_scaler = &shared,
+                                   .ema = optim::EmaOptions{},
+                                   .working = DType::f16,
+                                   .rounding = {.weights = DType::bf16},
+                                   .round_statistics = DType::f16};
+  std::uint64_t refused = 0;
+  for (bool made = false; !made && refused < 100;) {
+    INFO("request " << refused);
+    host_allocator().refuse_after(refused);
+    try {
+      const optim::Step other(*toy, {&adam}, options);
+      made = true;
+    } catch (const VendorError&) {
+      ++refused;
+    }
+    host_allocator().refuse_after({});
+    if (made) break;
+    check_unchanged();
+    CHECK(shared.count() == scales);
+  }
+  CHECK(refused > 5);
+  CHECK(shared.count() == scales + 1);
 }
 
 TEST_CASE("a failed backward drops the step", "[optim]") {

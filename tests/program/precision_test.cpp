@@ -1,4 +1,7 @@
 // Mixed precision as a user turns it on: one key.
+#include <algorithm>
+#include <set>
+
 #include "core/convert.h"
 #include "tests/program/support.h"
 #include "train/safetensors.h"
@@ -83,6 +86,38 @@ TEST_CASE("an overflow is named: op, tensor, index, and whose fault it is", "[pr
   CHECK(retried["applied"] == 45);
   CHECK(retried["skipped"].get<int>() >= 3);
   CHECK(events(directory, "retry", "overflow").empty());
+}
+
+TEST_CASE("a step that is retried past a multiple is logged and saved for it", "[program]") {
+  const TemporaryDirectory directory;
+  const auto run = [&](const std::string& name, int every) {
+    const Outcome outcome =
+        train(directory, name, "amp_fp16",
+              {"precision.scaler.initial=16777216", "precision.scaler.interval=5", "precision.on_skip=retry",
+               "epochs=1", "checkpoint.every_steps=" + std::to_string(every), "checkpoint.keep=100",
+               "log_every=" + std::to_string(every)});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    std::vector<std::int64_t> steps;
+    for (const json& event : events(directory, name, "step")) steps.push_back(event["step"]);
+    return steps;
+  };
+  const std::vector<std::int64_t> all = run("all", 1);
+  const std::int64_t every = 3, last = all.back();
+  REQUIRE(all.size() < static_cast<std::size_t>(last));
+  // For each multiple the first step that ended there or beyond.
+  std::set<std::int64_t> expected;
+  for (std::int64_t multiple = every; multiple <= last; multiple += every)
+    expected.insert(*std::lower_bound(all.begin(), all.end(), multiple));
+  REQUIRE(
+      std::any_of(expected.begin(), expected.end(), [&](std::int64_t step) { return step % every != 0; }));
+  const std::vector<std::int64_t> logged = run("some", every);
+  CHECK(std::set<std::int64_t>(logged.begin(), logged.end()) == expected);
+  expected.insert(last);  // at the end of the epoch
+  std::set<std::int64_t> saved;
+  for (const json& event : events(directory, "some", "checkpoint"))
+    saved.insert(event["step"].get<std::int64_t>());
+  CHECK(saved == expected);
 }
 
 TEST_CASE("steps that are skipped without end stop the run, with the cause", "[program]") {

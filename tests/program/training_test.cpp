@@ -4,7 +4,9 @@
 #include <csignal>
 #include <set>
 
+#include "core/backend.h"
 #include "tests/program/support.h"
+#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
@@ -334,6 +336,55 @@ TEST_CASE("a diverged loss stops the run, unless told otherwise", "[program]") {
   const Outcome going = train(
       directory, "on", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue", "epochs=1"});
   CHECK(going.exit_code == 0);
+}
+
+TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> settings{
+      "checkpoint.best=loss", "data.batch_size=64",
+      R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 64}, {"type": "batch_norm"},
+                           {"type": "linear", "out_features": 10}]})"};
+  const auto run = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), settings.begin(), settings.end());
+    const Outcome outcome = train(directory, name, more);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return outcome;
+  };
+  // A running mean from which evaluation overflows for some epochs, while training is sound.
+  run("start", {"--limit-steps", "1"});
+  {
+    const tandem::safetensors::File file(
+        (newest_checkpoint(directory.path() / "start") / "weights.safetensors").string());
+    std::vector<tandem::safetensors::NamedTensor> tensors;
+    for (const auto& entry : file.entries()) {
+      const tandem::Tensor tensor = file.read(entry);
+      if (entry.name == "2.running_mean") tandem::backend_for({}).fill(tensor, 3e38);
+      if (entry.name == "2.weight") tandem::backend_for({}).fill(tensor, 1e4);
+      tensors.emplace_back(entry.name, tensor);
+    }
+    tandem::safetensors::write((directory.path() / "huge.safetensors").string(), tensors, file.metadata());
+  }
+  const auto losses = [&](const std::string& name) {
+    std::vector<json> values;
+    for (const json& line : json_lines(directory.path() / name / "metrics.jsonl"))
+      if (line["event"] == "eval") values.push_back(line["metrics"]["loss"]);
+    return values;
+  };
+  const auto best = [&](const std::string& name) {
+    return read_text(directory.path() / name / "checkpoints" / "best");
+  };
+  const Outcome whole = run("whole", {"init_from=huge.safetensors", "epochs=6"});
+  REQUIRE(losses("whole")[0].is_null());
+  REQUIRE(losses("whole")[1].is_null());
+  REQUIRE(losses("whole")[5].is_number());
+  CHECK(best("whole") == "step-138\n");
+  CHECK_THAT(whole.out, Contains("after epoch 6"));
+  // The first is the best while there is none better, in a run that is gone on with, too.
+  run("cut", {"init_from=huge.safetensors", "epochs=2", "--limit-steps", "23"});
+  REQUIRE(tandem_in(directory, {"train", "cut"}).exit_code == 0);
+  CHECK(losses("cut") == std::vector<json>(2));
+  CHECK(best("cut") == "step-23\n");
 }
 
 TEST_CASE("dry runs, limits and a few batches", "[program]") {

@@ -72,7 +72,8 @@ class Bench {
     const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
       return std::make_unique<train::StepRunner>(
           *model_, *precision_, *task_, *step_, phases,
-          train::StepRunnerOptions{.seed = seed, .graphs = graphs, .by_weight = weighs()});
+          train::StepRunnerOptions{
+              .batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs, .by_weight = weighs()});
     };
     runner_ = runner(host_phases_, train::graph_use(config_));
     timed_runner_ = runner(phases_, train::GraphUse::off);

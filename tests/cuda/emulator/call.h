@@ -1,14 +1,18 @@
 // What every function of the interface does: takes the lock, and notes its error for cudaGetLastError.
 #pragma once
 
+#include <string_view>
+
 #include "tests/cuda/emulator/control.h"
 #include "tests/cuda/emulator/stream.h"
 
 namespace cuda_emulator {
 
 Counts& counters();
-bool is_allocation_refused();  // asked once by every call of cudaMalloc
-cudaError_t& last_error();     // of this thread
+// Asked once by every call of a function that fail_call knows.
+bool is_to_fail(std::string_view function);
+int& event_denials();       // see set_event_denials
+cudaError_t& last_error();  // of this thread
 
 class Call {
  public:

@@ -136,6 +136,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   const Call call;
   if (graph == nullptr) return call.result(cudaErrorInvalidValue);
+  if (cuda_emulator::is_to_fail("cudaGraphInstantiate")) return call.result(cudaErrorMemoryAllocation);
   *executable = new ExecutableGraph{std::make_shared<const Graph>(*graph)};
   return cudaSuccess;
 }
@@ -155,6 +156,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const Call call;
   if (executable == nullptr) return call.result(cudaErrorInvalidValue);
+  if (cuda_emulator::is_to_fail("cudaGraphLaunch")) return call.result(cudaErrorMemoryAllocation);
   ++cuda_emulator::counters().graph_launches;
   // The graph may be destroyed before it has run.
   return call.result(

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <string_view>
 
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
@@ -23,7 +25,13 @@ bool& narrow_libraries() {
 }
 
 bool wrong_fusions = false;
-std::uint64_t refused_allocation = 0;  // as a count of calls still to come; 0: none
+
+// How many calls of a function are still to come until the one that fails; 0: none fails.
+std::map<std::string_view, std::uint64_t>& calls_until_failure() {
+  static std::map<std::string_view, std::uint64_t> calls{
+      {"cudaMalloc", 0}, {"cudaGraphInstantiate", 0}, {"cudaGraphLaunch", 0}, {"cudaMemcpyAsync", 0}};
+  return calls;
+}
 
 }  // namespace
 
@@ -37,7 +45,10 @@ cudaError_t& last_error() {
   return error;
 }
 
-bool is_allocation_refused() { return refused_allocation > 0 && --refused_allocation == 0; }
+bool is_to_fail(std::string_view function) {
+  std::uint64_t& calls = calls_until_failure().at(function);
+  return calls > 0 && --calls == 0;
+}
 
 Counts counts() {
   const Call call;
@@ -51,9 +62,22 @@ void set_device_memory(std::size_t bytes) {
   set_device_memory_bytes(bytes);
 }
 
-void fail_allocation(std::uint64_t n) {
+void fail_call(const char* function, std::uint64_t n) {
   const Call call;
-  refused_allocation = n;
+  calls_until_failure().at(function) = n;
+}
+
+int& event_denials() {
+  static int denials = [] {
+    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
+    return text ? std::atoi(text) : 1;
+  }();
+  return denials;
+}
+
+void set_event_denials(int denials) {
+  const Call call;
+  event_denials() = denials;
 }
 
 void set_execution_order(int order) {

@@ -23,8 +23,14 @@ CUDA_EMULATOR_EXPORT Counts counts();
 
 // The device's memory in bytes; what is allocated already counts. cudaMalloc fails beyond.
 CUDA_EMULATOR_EXPORT void set_device_memory(std::size_t bytes);
-// Makes the n-th call of cudaMalloc from now on fail, 1 being the next; 0: none.
-CUDA_EMULATOR_EXPORT void fail_allocation(std::uint64_t n);
+// Makes the n-th call of a function from now on fail, 1 being the next; 0: none. The functions are
+// cudaMalloc, cudaGraphInstantiate and cudaGraphLaunch, which then lack memory, and cudaMemcpyAsync, which
+// fails for an unknown reason.
+CUDA_EMULATOR_EXPORT void fail_call(const char* function, std::uint64_t n);
+
+// How often cudaEventQuery says of an event that it is not ready, before it says that it is. At first what
+// TANDEM_EMULATOR_DENIALS says, or 1, so that nobody counts on it.
+CUDA_EMULATOR_EXPORT void set_event_denials(int denials);
 
 // By number: 0 forward, 1 reverse, 2 shuffled (block.h).
 CUDA_EMULATOR_EXPORT void set_execution_order(int order);

@@ -177,7 +177,7 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   ++counters().allocations;
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
-  if (!cuda_emulator::is_allocation_refused()) *address = cuda_emulator::allocate_device(bytes);
+  if (!cuda_emulator::is_to_fail("cudaMalloc")) *address = cuda_emulator::allocate_device(bytes);
   return call.result(*address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* address) {
@@ -240,6 +240,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   const Call call;
   Stream* stream = find(handle);
   if (stream == nullptr) return call.result(cudaErrorInvalidResourceHandle);
+  if (cuda_emulator::is_to_fail("cudaMemcpyAsync")) return call.result(cudaErrorUnknown);
   if (bytes == 0) return cudaSuccess;
   if (!is_valid_copy(target, source, bytes, kind)) return call.result(cudaErrorInvalidValue);
   const bool from_pageable = is_pageable(source), to_pageable = is_pageable(target);
@@ -411,12 +412,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   }
   if (const cudaError_t error = cuda_emulator::unsafe_call()) return call.result(error);
   if (!event->point || event->point->reached) return cudaSuccess;
-  // Not at first, so that nobody counts on it.
-  static const int denials = [] {
-    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
-    return text ? std::atoi(text) : 1;
-  }();
-  if (event->point->asked++ < denials) return cudaErrorNotReady;
+  if (event->point->asked++ < cuda_emulator::event_denials()) return cudaErrorNotReady;
   cuda_emulator::run(*event->point->stream, event->point.get());
   return cudaSuccess;
 }
