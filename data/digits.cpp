@@ -42,8 +42,8 @@ fs::path find_folder() {
 
 std::shared_ptr<InMemoryDataset> read_digits(const fs::path& folder) {
   const fs::path place = folder.empty() ? find_folder() : folder;
-  require(fs::is_directory(place), place.string(), "{}, expected {} and {} in it", no_folder(place), kImages,
-          kLabels);
+  require(files::kind_of(place) == files::Kind::folder, place.string(), "{}, expected {} and {} in it",
+          files::no_folder(place), kImages, kLabels);
   DatasetInfo info{.name = "digits", .classes = 10};
   for (int digit = 0; digit < 10; ++digit) info.class_names.push_back(std::to_string(digit));
   info.statistics = {{0.3053F}, {0.3759F}};

@@ -155,8 +155,8 @@ std::filesystem::path find_file(const std::vector<std::filesystem::directory_ent
 
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
   require(files::kind_of(folder) == files::Kind::folder, folder.string(),
-          "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}", no_folder(folder),
-          advice);
+          "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}",
+          files::no_folder(folder), advice);
   const std::vector<std::filesystem::directory_entry> entries = files::entries_of(folder);
   const IdxFiles found{{find_file(entries, {"train-images"}), find_file(entries, {"train-labels"})},
                        {find_file(entries, {"t10k-images", "test-images"}),

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "data/image_file.h"
-#include "data/io/byte_reader.h"
 #include "data/limits.h"
 #include "files/input.h"
 
@@ -17,7 +16,7 @@ namespace {
 
 std::vector<std::string> subfolders(const fs::path& root) {
   require(files::kind_of(root) == files::Kind::folder, root.string(),
-          "{}, expected one subfolder per class in it", no_folder(root));
+          "{}, expected one subfolder per class in it", files::no_folder(root));
   std::vector<std::string> names;
   for (const auto& entry : files::entries_of(root)) {
     const std::string name = entry.path().filename().string();

@@ -68,6 +68,12 @@ Kind kind_of(const fs::path& path) {
   return S_ISREG(found.st_mode) ? Kind::file : S_ISDIR(found.st_mode) ? Kind::folder : Kind::special;
 }
 
+std::string no_folder(const fs::path& path) {
+  struct stat found {};
+  if (kind_of(path) == Kind::absent || ::stat(path.c_str(), &found) != 0) return "there is no such folder";
+  return fmt::format("is {}, not a folder", name_of(found.st_mode));
+}
+
 InputFile::InputFile(const fs::path& path) : path_(path.string()) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) {

@@ -23,6 +23,8 @@ enum class Kind : std::uint8_t {
 // Throws UserError naming the path and the reason where the system does not tell: a loop of symbolic links, a
 // folder that may not be searched.
 Kind kind_of(const std::filesystem::path& path);
+// Of a path that leads to no folder, why: "there is no such folder", "is a file, not a folder".
+std::string no_folder(const std::filesystem::path& path);
 
 // A regular file, open for reading.
 class InputFile {

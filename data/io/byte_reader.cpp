@@ -115,11 +115,6 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t 
   return bytes;
 }
 
-std::string no_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error) ? "is a file, no folder" : "there is no such folder";
-}
-
 std::vector<std::string> read_lines(const std::filesystem::path& path) {
   std::vector<std::string> lines;
   std::string line;

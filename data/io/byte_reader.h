@@ -52,9 +52,6 @@ std::unique_ptr<ByteReader> open_memory(std::span<const std::byte> bytes, std::s
 // The whole of a plain file; throws UserError when it cannot be read or has more than `limit` bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Why a path is no folder, for messages: "there is no such folder", "is a file, no folder".
-std::string no_folder(const std::filesystem::path& path);
-
 // Lines without their ends, empty ones left out; at most 1 MiB. Empty when there is no such file.
 std::vector<std::string> read_lines(const std::filesystem::path& path);
 

@@ -7,25 +7,11 @@
 #include "core/cpu/onednn.h"
 #include "core/tensor.h"
 #include "tests/support/errors.h"
+#include "tests/support/guards.h"
 
 using namespace tandem;
 
 namespace {
-
-// For the life of a test.
-class Guards {
- public:
-  explicit Guards(bool on) : before_(guard::turn(on)) {}
-  ~Guards() {
-    guard::turn(before_);
-    guard::forget();
-  }
-  Guards(const Guards&) = delete;
-  Guards& operator=(const Guards&) = delete;
-
- private:
-  bool before_;
-};
 
 class Block {
  public:
@@ -43,7 +29,7 @@ class Block {
 }  // namespace
 
 TEST_CASE("bytes written beyond a block are counted, on both sides", "[guard]") {
-  const Guards guards(true);
+  const test::Guards guards(true);
   for (const std::size_t bytes :
        {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{3} << 20}) {
     for (const MemoryKind kind : {MemoryKind::weights, MemoryKind::activations, MemoryKind::workspace}) {
@@ -70,7 +56,7 @@ TEST_CASE("bytes written beyond a block are counted, on both sides", "[guard]") 
 }
 
 TEST_CASE("a guard that was overwritten to its end says so", "[guard]") {
-  const Guards guards(true);
+  const test::Guards guards(true);
   const Block block(64, MemoryKind::activations);
   std::memset(block.data(), 0, 64 + guard::kGuard);
   CHECK(guard::overrun(block.data()).at_least);
@@ -78,7 +64,7 @@ TEST_CASE("a guard that was overwritten to its end says so", "[guard]") {
 }
 
 TEST_CASE("what was overwritten is found though the block is returned", "[guard]") {
-  const Guards guards(true);
+  const test::Guards guards(true);
   {
     const Block block(1000, MemoryKind::data);
     block.data()[1000] = 7;
@@ -90,7 +76,7 @@ TEST_CASE("what was overwritten is found though the block is returned", "[guard]
 }
 
 TEST_CASE("a workspace has a margin where guards are off", "[guard]") {
-  const Guards guards(false);
+  const test::Guards guards(false);
   const Block activations(1000, MemoryKind::activations);
   CHECK_FALSE(guard::overrun(activations.data()));
   for (const std::size_t bytes : {std::size_t{40}, std::size_t{2} << 20}) {
@@ -106,7 +92,7 @@ TEST_CASE("a workspace has a margin where guards are off", "[guard]") {
 
 TEST_CASE("guards come and go while blocks live, and the figures leave them out", "[guard]") {
   const auto live_with = [](bool on) {
-    const Guards guards(on);
+    const test::Guards guards(on);
     const std::size_t before = host_allocator().figures().live;
     const Block small(100, MemoryKind::workspace), large(std::size_t{5} << 20, MemoryKind::workspace);
     CHECK(reinterpret_cast<std::uintptr_t>(small.data()) % CachingAllocator::kAlignment == 0);
@@ -132,7 +118,7 @@ TEST_CASE("guarded calls of oneDNN give the bits of others", "[guard]") {
                        .accumulate = true};
   const auto primitive = matmul(problem);
   const auto run = [&](bool on) {
-    const Guards guards(on);
+    const test::Guards guards(on);
     std::vector<float> a(37 * 53), b(53 * 41), c(37 * 41, 0.25f);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17) / 3.0f;
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 13) / 7.0f;

@@ -119,7 +119,7 @@ TEST_CASE("a path that is wrong is called data.path", "[registry]") {
   }
   for (const char* name : {"fashion_mnist", "digits", "idx", "image_folder"})
     CHECK_THROWS_WITH(open_dataset({.name = name, .path = folder / "file"}),
-                      Contains("[data.path]") && Contains("is a file, no folder"));
+                      Contains("[data.path]") && Contains("is a file, not a folder"));
   CHECK_THROWS_WITH(open_dataset({.name = "idx",
                                   .path = folder.path(),
                                   .train_images = "file",

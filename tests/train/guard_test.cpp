@@ -6,6 +6,7 @@
 #include "autograd/node.h"
 #include "autograd/observers.h"
 #include "tests/support/errors.h"
+#include "tests/support/guards.h"
 #include "tests/train/support.h"
 #include "train/checkpoint_store.h"
 #include "train/config/load.h"
@@ -35,26 +36,11 @@ class Vandal final : public OpObserver {
   ObserverScope observed_;
 };
 
-// Whether guards are on for the life of a test.
-class Guards {
- public:
-  explicit Guards(bool on) : before_(guard::turn(on)) {}
-  ~Guards() {
-    guard::turn(before_);
-    guard::forget();
-  }
-  Guards(const Guards&) = delete;
-  Guards& operator=(const Guards&) = delete;
-
- private:
-  bool before_;
-};
-
 }  // namespace
 
 TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from before", "[guard]") {
   for (const bool on : {false, true}) {
-    const Guards guards(on);
+    const test::Guards guards(on);
     const TemporaryDirectory directory;
     const config::Loaded loaded =
         config::load("digits_mlp", {"run_dir=" + (directory.path() / "run").string(), "epochs=3",
@@ -86,7 +72,7 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
 }
 
 TEST_CASE("a checkpoint of overwritten memory does not take its place", "[guard]") {
-  const Guards guards(false);
+  const test::Guards guards(false);
   const TemporaryDirectory directory;
   const train::CheckpointStore store(directory.path());
   const std::vector<train::CheckpointStore::File> files{{"weights.safetensors", "a"},
