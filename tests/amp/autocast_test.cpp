@@ -245,6 +245,14 @@ TEST_CASE("layers can run in another precision", "[autocast]") {
   CHECK(types.of.at(model->find("layer1")) == DType::bf16);
   CHECK(types.of.at(model->find("layer2")) == DType::f32);
   CHECK(types.of.at(model->find("layer3")) == DType::bf16);
+  // What the lists move is moved in layers of the other 16-bit type, too.
+  precision.layers = {{"^fc", DType::f16}};
+  for (const bool denied : {false, true}) {
+    if (denied) precision.lists.deny = {"linear"};
+    const Autocast autocast(precision, *model);
+    CHECK((*model)(ramp({2, 12, 12, 1})).dtype() == (denied ? DType::f32 : DType::f16));
+  }
+  precision.lists = {};
   precision.layers = {{"layer9", DType::f32}};
   CHECK_THROWS_WITH(Autocast(precision, *model), Contains("matches none"));
   CHECK_THROWS_WITH(Autocast(precision), Contains("need the model"));

@@ -185,7 +185,8 @@ TEST_CASE_METHOD(Fixture, "trim returns segments without a live block only", "[a
   allocator.deallocate(again);
 }
 
-TEST_CASE_METHOD(Fixture, "a free block beside a live one, on either side, keeps its segment", "[allocator]") {
+TEST_CASE_METHOD(Fixture, "a free block beside a live one, on either side, keeps its segment",
+                 "[allocator]") {
   void* parts[3];
   for (void*& part : parts) part = take(8 * kMiB);  // of one 32 MiB segment
   for (const int live : {2, 0, 1}) {

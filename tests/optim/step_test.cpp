@@ -1,6 +1,7 @@
 // The transaction: accumulation, clipping, skips, averages, state, misuse.
 #include <omp.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "autograd/engine.h"
@@ -10,6 +11,7 @@
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
+#include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
@@ -137,6 +139,34 @@ TEST_CASE("clipping by norm and by value", "[optim]") {
   CHECK(values_of(gradient_of(a)) == Values{3.0f, -3.5f});
   CHECK(gradient_of(b).item() == 3.5);
   CHECK_THROWS_AS(optim::clip_grad_norm({a}, 0.0), UserError);
+}
+
+TEST_CASE("every rule sees each element within clip_value, on both sides", "[optim]") {
+  const float limit = 1.5f, beyond = std::nextafter(limit, 2.0f);
+  const Values steep = {-100.0f, -3.1f, -2.9f, -beyond, -limit, -0.25f,
+                        0.0f,    0.25f, limit, beyond,  2.9f,   3.1f};
+  Values limited = steep;
+  for (float& g : limited) g = std::clamp(g, -limit, limit);
+  for (const optim::OptimizerInfo& info : optim::optimizers()) {
+    CAPTURE(info.name);
+    const auto trained = [&](const Values& g, const optim::StepOptions& options) {
+      const auto toy = std::make_shared<Toy>();
+      toy->add("w", {12, 1}, [](Index i) { return 0.3 * static_cast<double>(i) - 1.0; });
+      const auto optimizer = optim::make_optimizer(info.name, toy->parameters(), {.lr = 0.1});
+      optim::Step step(*toy, {optimizer.get()}, options);
+      for (int t = 0; t < 3; ++t) {
+        step.backward(product((*toy)[0], g));
+        step.apply();
+      }
+      return values_of((*toy)[0].value());
+    };
+    CHECK(trained(steep, {.clip_value = limit}) == trained(limited, {}));
+    CHECK(trained(steep, {}) != trained(limited, {}));
+  }
+  const Tensor a = leaf(Tensor::zeros({12}));
+  backward(product(a, steep));
+  optim::clip_grad_value({a}, limit);
+  CHECK(values_of(gradient_of(a)) == limited);
 }
 
 TEST_CASE("a skipped step restores everything and advances what it must", "[optim]") {
