@@ -118,6 +118,20 @@ Tensor with_zero_channels(const Tensor& dx, Index zero_channels) {
   return zero_channels == 0 ? dx : pad(dx, {0, 0, 0, 0}, {0, 0, 0, zero_channels});
 }
 
+// dy, with zeros where it has fewer positions than a convolution of an image of `extent` gives: backends know
+// whole gradients only.
+Tensor whole_gradient(const Context& context, const Tensor& dy, std::array<Index, 2> extent,
+                      std::array<Index, 2> kernel, const Conv2dOptions& o) {
+  const Shape whole = dy.shape()
+                          .with(1, out_extent(extent[0], kernel[0], o, 0))
+                          .with(2, out_extent(extent[1], kernel[1], o, 1));
+  if (dy.shape() == whole) return dy;
+  const Tensor filled = workspace(context, whole, dy.dtype());
+  context.backend.fill(filled, 0.0);
+  context.backend.strided_copy(dy, {0, dy.shape().strides()}, filled, {0, whole.strides()}, dy.shape());
+  return filled;
+}
+
 // The upper left part of y that has the extent of `like`.
 Tensor cut_to(Tensor y, const Tensor& like) {
   for (int axis = 1; axis <= 2; ++axis) {
@@ -173,7 +187,8 @@ Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& s
   check_gradient(info, in.dy, extent, {in.filter.size(1), in.filter.size(2)}, options);
   const Destination dx =
       context.destination({in.dy.size(0), extent[0], extent[1], in.filter.size(3) * options.groups});
-  context.backend.conv2d_input_gradient(in.dy, in.filter, dx.tensor, options, dx.accumulate);
+  const Tensor dy = whole_gradient(context, in.dy, extent, {in.filter.size(1), in.filter.size(2)}, options);
+  context.backend.conv2d_input_gradient(dy, in.filter, dx.tensor, options, dx.accumulate);
   saved = {in.dy, in.filter};
   return {dx.tensor};
 }
@@ -206,11 +221,12 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
   const Shape whole{in.dy.size(3), kernel[0], kernel[1], in.x.size(3) / options.groups};
   const DType dtype = wide_of(context.dtype);
   const Destination dfilter = context.destination(whole.with(3, whole[3] - zero_channels), dtype);
+  const Tensor dy = whole_gradient(context, in.dy, {in.x.size(1), in.x.size(2)}, kernel, options);
   if (zero_channels == 0) {
-    context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
+    context.backend.conv2d_filter_gradient(in.x, dy, dfilter.tensor, options, dfilter.accumulate);
   } else {
     const Tensor wide = workspace(context, whole, dtype);
-    context.backend.conv2d_filter_gradient(in.x, in.dy, wide, options, false);
+    context.backend.conv2d_filter_gradient(in.x, dy, wide, options, false);
     copy_channels(context.backend, wide, dfilter.tensor, dfilter.accumulate);
   }
   saved = {in.x, in.dy};
@@ -265,7 +281,8 @@ ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, co
     const Shape rows{y.numel() / std::max<Index>(channels, 1), channels};
     context.backend.strided_copy(bias, repeated, y, {0, rows.strides()}, rows);
   }
-  context.backend.conv2d_input_gradient(in.x, in.filter, y, options, in.bias.defined());
+  const Tensor x = whole_gradient(context, in.x, extent, {in.filter.size(1), in.filter.size(2)}, options);
+  context.backend.conv2d_input_gradient(x, in.filter, y, options, in.bias.defined());
   saved = {in.x, in.filter};
   return {y};
 }
