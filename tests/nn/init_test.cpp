@@ -120,6 +120,17 @@ TEST_CASE("orthogonal weights have orthonormal rows or columns") {
     CHECK(worst < 1e-5);
   }
   CHECK_THROWS_AS(init::orthogonal(parameter_memory({4})), UserError);
+  // A matrix and its negative are equally likely: the mean of any element is 0.
+  constexpr int kDraws = 400;
+  std::vector<double> sums(9);
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const RandomScope scope(seed, 0, 0);
+    const Tensor w = parameter_memory({3, 3});
+    init::orthogonal(w);
+    const auto v = w.to_vector<double>();
+    for (std::size_t i = 0; i < 9; ++i) sums[i] += v[i] / kDraws;
+  }
+  for (const double mean : sums) CHECK(std::abs(mean) < 0.12);  // four deviations
 }
 
 TEST_CASE("initial weights depend on seed and call alone") {

@@ -152,7 +152,8 @@ TEST_CASE("module observers see every call, parents around children") {
     void leave(Module& m, const Tensor& y) override {
       lines.push_back(fmt::format("-{}{}", m.describe(), to_string(y.shape())));
     }
-  } log;
+  };
+  Log log;
   Sequential net{std::make_shared<Linear>(2, 3), std::make_shared<Relu>()};
   {
     const ModuleObserverScope scope(log);
@@ -162,6 +163,16 @@ TEST_CASE("module observers see every call, parents around children") {
   CHECK(log.lines == std::vector<std::string>{"+Sequential(2 layers)", "+Linear(2 → 3)",
                                               "-Linear(2 → 3)[4,3]", "+Relu", "-Relu[4,3]",
                                               "-Sequential(2 layers)[4,3]"});
+  Log outer, inner;
+  Relu relu;
+  const ModuleObserverScope outside(outer);
+  {
+    const ModuleObserverScope inside(inner);
+    relu(ramp({2}));
+  }
+  relu(ramp({2}));
+  CHECK(inner.lines == std::vector<std::string>{"+Relu", "-Relu[2]"});
+  CHECK(outer.lines == std::vector<std::string>{"+Relu", "-Relu[2]", "+Relu", "-Relu[2]"});
 }
 
 }  // namespace tandem::nn

@@ -155,7 +155,7 @@ TEST_CASE("every rule sees each element within clip_value, on both sides", "[opt
       const auto optimizer = optim::make_optimizer(info.name, toy->parameters(), {.lr = 0.1});
       optim::Step step(*toy, {optimizer.get()}, options);
       for (int t = 0; t < 3; ++t) {
-        step.backward(product((*toy)[0], g));
+        step.backward(product((*toy)[0], t == 1 ? Values(g.rbegin(), g.rend()) : g));
         step.apply();
       }
       return values_of((*toy)[0].value());
@@ -261,6 +261,19 @@ TEST_CASE("a gradient that only the unscaling makes infinite is found", "[optim]
   step.backward(mul(mul(golden_loss(*toy, 0), gradient_scale), 0x1p10));
   step.apply();
   CHECK(step.last_report().skip);
+}
+
+TEST_CASE("a scale after the greatest gradient looks at finite ones only", "[optim]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Values& worst :
+       {Values{0.25f, -2.0f, 1.0f}, {0.25f, -2.0f, kInf}, {-kInf, -2.0f, 1.0f}, {nan, 2.0f, 1.0f}}) {
+    const auto toy = weight_and_bias();
+    optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+    optim::Step step(*toy, {&sgd}, {.scaler = optim::scaler_preset("nvcaffe")});
+    step.backward(product((*toy)[1], worst));
+    step.apply();
+    CHECK(step.synchronize().next_loss_scale == 2.0);  // 4 over the greatest
+  }
 }
 
 TEST_CASE("without skipping a bad gradient is applied where it is", "[optim]") {
