@@ -189,9 +189,12 @@ TEST_CASE("the update writes the working copies", "[autocast]") {
         loss = cross_entropy((*model)(images), labels);
       }
       step.backward(loss);
+      const Tensor held = working_copy(step.buffers().slots()[0].parameter, dtype);
       step.apply();
+      const std::uint64_t version = held.storage()->version();
       for (const auto& slot : step.buffers().slots()) {
         const Tensor copy = working_copy(slot.parameter, dtype);
+        CHECK(held.storage()->version() == version);  // written by the update, not cast once more
         const Tensor again = cast(slot.parameter.value(), dtype);
         INFO(slot.parameter.name() << " after step " << i + 1);
         CHECK(copy.to_vector<float>() == again.to_vector<float>());
