@@ -83,7 +83,7 @@ Tensor as_nchw(const Tensor& input) { return input.rank() == 4 ? permute(input, 
 }  // namespace
 
 TEST_CASE("exported networks are the files with which onnxruntime agreed") {
-  const safetensors::File golden(test::source_path("tests/golden/export.safetensors"));
+  const safetensors::File golden(tandem::test::source_path("tests/golden/export.safetensors"));
   const Folder folder;
   const auto cases = export_cases();
   CHECK(golden.entries().size() == cases.size());
@@ -124,7 +124,7 @@ TEST_CASE("onnxruntime, torchvision and NumPy read what is exported") {
   }
   safetensors::write(folder.file("tandem.safetensors"), tensors);
   if (python.empty()) return;
-  const std::string script = test::source_path("tests/golden/export_check.py");
+  const std::string script = tandem::test::source_path("tests/golden/export_check.py");
   CHECK(std::system((python + " " + script + " " + folder.path()).c_str()) == 0);
 }
 

@@ -106,7 +106,7 @@ amp::Precision like_pytorch(DType dtype) {
 
 void check_model(const std::string& name, const std::function<nn::ModulePtr()>& make) {
   const test::OneThread one;
-  const safetensors::File golden(test::source_path("tests/golden/precision.safetensors"));
+  const safetensors::File golden(tandem::test::source_path("tests/golden/precision.safetensors"));
   const double lr = std::stod(golden.metadata().at(name + " lr"));
   const auto losses = [&](const char* type) { return golden.read(name + " " + type).to_vector<double>(); };
   const auto run = [&](const amp::Precision& precision) { return train(*make(), lr, precision); };

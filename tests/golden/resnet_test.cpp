@@ -104,7 +104,7 @@ Run train_steps(nn::Module& model, const Shape& images, const std::string& strea
 }
 
 void check_golden(const std::string& name, const Shape& images, const std::function<nn::ModulePtr()>& make) {
-  const safetensors::File golden(test::source_path("tests/golden/" + name + ".safetensors"));
+  const safetensors::File golden(tandem::test::source_path("tests/golden/" + name + ".safetensors"));
   const std::string stream = golden.metadata().at("stream");
   const auto model = make();
   const Run run = train_steps(*model, images, stream, &golden);

@@ -13,7 +13,7 @@ namespace tandem::safetensors {
 
 namespace {
 
-const std::string kReference = test::source_path("tests/golden/reference.safetensors");
+const std::string kReference = tandem::test::source_path("tests/golden/reference.safetensors");
 
 // A folder of its own that goes with the test.
 struct Scratch {

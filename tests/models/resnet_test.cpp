@@ -69,7 +69,7 @@ TEST_CASE("models that begin with a convolution take padded images") {
 }
 
 TEST_CASE("names are torchvision's") {
-  std::ifstream file(test::source_path("tests/models/torchvision_names.txt"));
+  std::ifstream file(tandem::test::source_path("tests/models/torchvision_names.txt"));
   REQUIRE(file);
   std::map<std::string, std::vector<std::string>> expected;  // by model
   std::string line, model_name;

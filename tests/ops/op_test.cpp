@@ -51,7 +51,7 @@ TEST_CASE("every op that is written is listed", "[ops]") {
   // struct … info{"name", …}, TANDEM_UNARY(Name, "name", …) and the like, kName = "name".
   const std::regex definition(R"re((?:info\{|TANDEM_[A-Z_]+\(\w+, |kName = )"(\w+)")re");
   std::set<std::string> written;
-  for (const auto& file : std::filesystem::directory_iterator(test::source_path("autograd/ops"))) {
+  for (const auto& file : std::filesystem::directory_iterator(tandem::test::source_path("autograd/ops"))) {
     std::ifstream stream(file.path());
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
     for (std::sregex_iterator match(text.begin(), text.end(), definition), end; match != end; ++match)

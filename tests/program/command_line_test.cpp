@@ -92,14 +92,14 @@ TEST_CASE("everything can be listed", "[program]") {
   const auto schema = nlohmann::json::parse(tandem_in(directory, {"ls", "keys", "--json-schema"}).out);
   CHECK(schema["properties"].contains("optimizer"));
   CHECK(tandem_in(directory, {"ls", "keys", "--markdown"}).out ==
-        read_text(test::source_path("docs/configuration.md")));
+        read_text(tandem::test::source_path("docs/configuration.md")));
 }
 
 TEST_CASE("configurations are shown, validated and copied", "[program]") {
   const TemporaryDirectory directory;
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}).exit_code == 0);
   CHECK(read_text(directory.path() / "mine.json") ==
-        read_text(test::source_path("configs/digits_mlp.json")));
+        read_text(tandem::test::source_path("configs/digits_mlp.json")));
   check_mistake(tandem_in(directory, {"cp", "digits_mlp", "mine.json"}), "exists");
   CHECK(tandem_in(directory, {"cp", "digits_mlp", "mine.json", "--force"}).exit_code == 0);
 

@@ -48,7 +48,8 @@ void check_with_tensorboard(const fs::path& run) {
     return;
   }
   const auto [output, code] =
-      shell(quoted(python) + " '" + test::source_path("tests/golden/tensorboard_check.py") + "' " + quoted(run));
+      shell(quoted(python) + " '" + tandem::test::source_path("tests/golden/tensorboard_check.py") + "' " +
+            quoted(run));
   INFO(output);
   CHECK(code == 0);
   CHECK_THAT(output, Contains("as metrics.jsonl"));
@@ -56,7 +57,7 @@ void check_with_tensorboard(const fs::path& run) {
 
 void check_in_browser(const fs::path& page) {
   const auto [output, code] =
-      shell("python3 '" + test::source_path("tests/report/screenshot") + "' " + quoted(page));
+      shell("python3 '" + tandem::test::source_path("tests/report/screenshot") + "' " + quoted(page));
   if (code == 77) {
     WARN(output);
     return;

@@ -1,5 +1,4 @@
 #include "tests/program/support.h"
-#include "tests/support/paths.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -8,6 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <thread>
+
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 
@@ -27,10 +28,10 @@ constexpr auto kPoll = std::chrono::milliseconds(2);
   ::setenv("OMP_NUM_THREADS", "1", 1);
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (::chdir(launch.directory.c_str()) != 0) ::_exit(126);
-  std::vector<char*> arguments{const_cast<char*>(test::program_path())};
+  std::vector<char*> arguments{const_cast<char*>(tandem::test::program_path())};
   for (const auto& argument : launch.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  ::execv(test::program_path(), arguments.data());
+  ::execv(tandem::test::program_path(), arguments.data());
   ::_exit(127);
 }
 

@@ -285,6 +285,6 @@ TEST_CASE("a key can be set inside of an object that a word stands for", "[confi
 }
 
 TEST_CASE("the committed page of keys is current", "[config]") {
-  CHECK(testing::read_text(test::source_path("docs/configuration.md")) ==
+  CHECK(testing::read_text(tandem::test::source_path("docs/configuration.md")) ==
         keys_as_markdown(Config::schema()));
 }

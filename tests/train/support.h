@@ -62,7 +62,7 @@ std::string user_error_of(Call&& call) {
 
 inline std::vector<std::filesystem::path> shipped_files() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("configs")))
+  for (const auto& entry : std::filesystem::directory_iterator(tandem::test::source_path("configs")))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
