@@ -216,9 +216,11 @@ TEST_CASE("any byte stands for true in a file") {
   const Scratch scratch;
   const std::string path = scratch.path("flags.safetensors");
   std::ofstream(path, std::ios::binary)
-      << file_of(fmt::format(R"({{"a":{}}})", tensor("BOOL", "[3]", "[0,3]")), 0)
-      << std::string("\0\2\xff", 3);
-  CHECK(File(path).read("a").to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 1});
+      << file_of(fmt::format(R"({{"a":{}}})", tensor("BOOL", "[5]", "[0,5]")), 0)
+      << std::string("\x80\0\1\2\xff", 5);
+  const Tensor flags = File(path).read("a");
+  const auto* bytes = static_cast<const std::uint8_t*>(flags.raw());
+  CHECK(std::vector<std::uint8_t>(bytes, bytes + 5) == std::vector<std::uint8_t>{1, 0, 1, 1, 1});
 }
 
 }  // namespace tandem::safetensors

@@ -50,11 +50,25 @@ TEST_CASE("metrics are whole lines at once, with null for what is no number", "[
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "metrics.jsonl";
   MetricsFile file(path);
-  file.write(StepEvent{.step = 3, .loss = std::nan(""), .lr = 0.1});
-  const auto line = nlohmann::json::parse(read_text(path));
-  CHECK(line["event"] == "step");
-  CHECK(line["loss"].is_null());
-  CHECK(line["lr"] == 0.1);
+  file.write(StepEvent{.step = 3,
+                       .applied = 2,
+                       .epoch = 1,
+                       .loss = std::nan(""),
+                       .lr = 0.1,
+                       .loss_scale = 8.0,
+                       .skipped = 7,
+                       .grad_norm = 0.25,
+                       .items_per_s = 1000.0});
+  CHECK(nlohmann::json::parse(read_text(path)) == nlohmann::json{{"event", "step"},
+                                                                 {"step", 3},
+                                                                 {"applied", 2},
+                                                                 {"epoch", 1},
+                                                                 {"loss", nullptr},
+                                                                 {"lr", 0.1},
+                                                                 {"loss_scale", 8.0},
+                                                                 {"skipped", 7},
+                                                                 {"grad_norm", 0.25},
+                                                                 {"items_per_s", 1000.0}});
   CHECK_THAT(utc_now(), Catch::Matches("[0-9-]{10}T[0-9:]{8}Z"));
   const Metrics metrics{{"accuracy", 0.5}};
   CHECK(metric(metrics, "accuracy") == 0.5);
@@ -64,6 +78,8 @@ TEST_CASE("metrics are whole lines at once, with null for what is no number", "[
 TEST_CASE("durations, counts and sizes are short", "[run]") {
   CHECK(duration_text(3.21) == "3.2 s");
   CHECK(duration_text(65) == "1:05");
+  CHECK(duration_text(3599.4) == "59:59");
+  CHECK(duration_text(3600) == "1:00:00");
   CHECK(duration_text(7384) == "2:03:04");
   CHECK(count_text(999) == "999");
   CHECK(count_text(12345) == "12.3k");
