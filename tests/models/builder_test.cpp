@@ -87,6 +87,21 @@ TEST_CASE("a graph of named layers computes what it says") {
   CHECK(y[13] == Approx(1.0 / (1.0 + std::exp(-(0.5 + std::tanh(0.5) + 0.5)))));
 }
 
+TEST_CASE("layers are made in their list's own order, where inputs leave it free") {
+  const auto model = built(R"({"layers": [
+      {"type": "flatten", "name": "a", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "b", "inputs": ["a"]},
+      {"type": "flatten", "name": "c", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "d", "inputs": ["c"]},
+      {"type": "flatten", "name": "e", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "f", "inputs": ["e"]},
+      {"type": "add", "name": "g", "inputs": ["f", "b", "d"]}]})",
+                           {.sample = {2, 2}, .dtype = DType::f32, .classes = 3});
+  std::string order;
+  for (const auto& [name, child] : model->children()) order += name;
+  CHECK(order == "abcdefg");
+}
+
 TEST_CASE("a layer may take another one twice") {
   const auto model = build(json::parse(R"({"layers": [
     {"type": "tanh", "name": "a"}, {"type": "relu", "name": "b"},
@@ -172,6 +187,13 @@ TEST_CASE("a layer computes the form it was asked for") {
         leaky_relu(x, 0.3).to_vector<float>());
   CHECK(of(R"({"layers": [{"type": "softplus", "beta": 2.0, "threshold": 1.0}]})") ==
         softplus(x, 2.0, 1.0).to_vector<float>());
+}
+
+TEST_CASE("LeNet-5 takes images of any proportion") {
+  for (const Shape& sample : {Shape{28, 40, 1}, Shape{40, 28, 1}, Shape{12, 60, 1}}) {
+    const auto model = build({{"name", "lenet5"}}, {.sample = sample, .dtype = DType::f32, .classes = 10});
+    CHECK((*model)(Tensor::zeros(sample.inserted(0, 2))).shape() == Shape{2, 10});
+  }
 }
 
 TEST_CASE("registered models take options and what is known of the data") {

@@ -52,6 +52,15 @@ TEST_CASE("names are dotted paths in order of registration") {
   CHECK(net->parameter_count() == 4 * 27 + 8 + 10);
 }
 
+TEST_CASE("a name stands for one member") {
+  Sequential net;
+  net.add("a", std::make_shared<Relu>());
+  for (const char* wrong : {"a", "", "a.b"})
+    CHECK_THROWS_AS(net.add(wrong, std::make_shared<Relu>()), InternalError);
+  net.add("b", std::make_shared<Relu>());
+  CHECK(net.size() == 2);
+}
+
 TEST_CASE("a shared parameter counts once and gathers gradients from all its uses") {
   auto first = std::make_shared<Linear>(3, 3, LinearOptions{.bias = false});
   auto tied = std::make_shared<Linear>(first->weight());

@@ -76,6 +76,15 @@ TEST_CASE("flat buffers: reverse order, aligned, gaps stay zero", "[optim]") {
   }
 }
 
+TEST_CASE("flat buffers take no more than alignment needs", "[optim]") {
+  for (const Index count : {1, 15, 16, 17, 32}) {
+    const auto toy = std::make_shared<Toy>();
+    for (const char* name : {"a", "b"}) toy->add(name, {count}, [](Index) { return 1.0; });
+    optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+    CHECK(optim::Step(*toy, {&sgd}).buffers().length() == 2 * ((count + 15) / 16 * 16));
+  }
+}
+
 TEST_CASE("micro-batches weighted by samples equal one batch", "[optim]") {
   const auto train = [](const std::vector<std::pair<Index, Index>>& parts, bool weighted) {
     Regression r;
@@ -491,6 +500,18 @@ TEST_CASE("learning rates come from a window that moves with the applied steps",
     skipped += bad;
   }
   CHECK(step.last_report().applied == 9000 - skipped);
+  // A state of an earlier window brings its rates along.
+  const auto early = weight_and_bias();
+  optim::Sgd early_sgd(early->parameters());
+  optim::Step begun(*early, {&early_sgd}, {.schedule = ramp});
+  for (int t = 0; t < 10; ++t) {
+    begun.backward(product((*early)[1], {1.0f, 2.0f, 0.0f}));
+    begun.apply();
+  }
+  step.load_state(begun.state());
+  step.backward(product((*toy)[1], {1.0f, 2.0f, 0.0f}));
+  step.apply();
+  CHECK(step.synchronize().learning_rate == 1e-6 * 10.0);
   CHECK(skipped == 9000 / period);
 }
 
