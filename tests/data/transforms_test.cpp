@@ -402,6 +402,7 @@ TEST_CASE("center_crop takes the middle; of an odd number of pixels one more goe
 TEST_CASE("cutout shows the mean in its squares", "[transforms]") {
   const Tensor image = random_image(12, 12, 3);
   const std::vector<float> untouched = run({}, image);
+  int cut_above = 0, cut_below = 0;
   for (std::uint32_t sample = 0; sample < 50; ++sample) {
     const std::vector<float> out =
         run({{"cutout", {{"size", {4}}}}, {"normalise", {{"mean", {0.5}}, {"std", {0.25}}}}}, image,
@@ -421,7 +422,11 @@ TEST_CASE("cutout shows the mean in its squares", "[transforms]") {
     }
     CHECK(holes == (bottom - top + 1) * (right - left + 1));
     CHECK((holes >= 4 && holes <= 16));
+    cut_above += bottom - top < 3 && top == 0;
+    cut_below += bottom - top < 3 && bottom == 11;
   }
+  CHECK(cut_above > 2);  // squares lie around their centres
+  CHECK(cut_below > 2);
   // More holes than a view holds.
   const std::vector<float> out = run({{"cutout", {{"size", {3}}, {"holes", {40}}}}}, image);
   CHECK(std::count(out.begin(), out.end(), 0.0F) > 200);
@@ -454,6 +459,19 @@ TEST_CASE("wrong names and parameters are refused with advice", "[transforms]") 
   CHECK_THROWS_WITH(fixed.apply(random_image(8, 8, 1), {}, out.data()), Contains("[8,8,1]"));
 }
 
+TEST_CASE("random_resized_crop takes the middle where no part of legal aspect fits", "[transforms]") {
+  const auto shown = [](Index height, Index width, double out_height, double out_width) {
+    std::vector<std::uint8_t> pixels;
+    for (Index y = 0; y < height; ++y)
+      for (Index x = 0; x < width; ++x) pixels.push_back(static_cast<std::uint8_t>(y + x));
+    const Tensor image = Tensor::from(pixels, {height, width, 1});
+    return run(plain({{"random_resized_crop", {{"size", {out_height, out_width}}, {"scale", {1, 1}}}}}),
+               image);
+  };
+  CHECK(shown(3, 40, 3, 4) == std::vector<float>{18, 19, 20, 21, 19, 20, 21, 22, 20, 21, 22, 23});
+  CHECK(shown(40, 3, 4, 3) == std::vector<float>{18, 19, 20, 19, 20, 21, 20, 21, 22, 21, 22, 23});
+}
+
 TEST_CASE("evaluation keeps what is not random", "[transforms]") {
   const std::vector<TransformSpec> training = {{"resize", {{"size", {16}}}},
                                                {"random_crop", {{"size", {12}}}},
@@ -467,6 +485,8 @@ TEST_CASE("evaluation keeps what is not random", "[transforms]") {
   CHECK(names == std::vector<std::string>{"resize", "center_crop", "resize", "center_crop", "normalise"});
   CHECK(Pipeline(info_of(random_image(8, 9, 3)), evaluation_transforms(training)).output_shape() ==
         Shape{7, 7, 3});
+  const std::vector<TransformSpec> oblong = {{"random_resized_crop", {{"size", {7, 14}}}}};
+  CHECK(evaluation_transforms(oblong)[0].parameters.at("shorter") == std::vector<double>{8});
 }
 
 TEST_CASE("random choices depend on seed, epoch, sample and place alone", "[transforms]") {
@@ -480,4 +500,10 @@ TEST_CASE("random choices depend on seed, epoch, sample and place alone", "[tran
   CHECK(run(specs, image, {.seed = 6, .epoch = 2, .sample = 77}) != once);
   CHECK(run(specs, image, {.seed = 5, .epoch = 3, .sample = 77}) != once);
   CHECK(run(specs, image, {.seed = 5, .epoch = 2, .sample = 78}) != once);
+  // Two flips in a row draw by themselves: half of the images are mirrored in the end.
+  int mirrored = 0;
+  for (std::uint32_t sample = 0; sample < 200; ++sample)
+    mirrored +=
+        run({{"horizontal_flip", {}}, {"horizontal_flip", {}}}, image, {.sample = sample}) != run({}, image);
+  CHECK(mirrored == Approx(100).margin(30));
 }
