@@ -153,6 +153,7 @@ TEST_CASE("what may change in a run that goes on", "[resume]") {
     return changed;
   };
   CHECK(changes_since(saved, saved).notes.empty());
+  CHECK_THROWS_AS(changes_since(saved, with("/epochs_of_another", 5)), UserError);
   const ConfigChanges longer = changes_since(saved, with("/epochs", 5));
   CHECK(longer.notes == std::vector<std::string>{"epochs: 3 → 5"});
   CHECK_FALSE(longer.precision);
@@ -189,6 +190,10 @@ TEST_CASE("metrics that happen again are forgotten", "[resume]") {
   CHECK(kept(2, false) == start + one + two);
   CHECK(kept(0, false) == start);
   CHECK(kept(9, true) == start + one + two + eval + three);
+  // A last line without its end may be a piece of a longer one.
+  const std::string open_end = directory.write("open.jsonl", start + one + two.substr(0, two.size() - 1));
+  forget_later_metrics(open_end, 9, true);
+  CHECK(read_text(open_end) == start + one);
   forget_later_metrics((directory.path() / "none").string(), 1, true);
 }
 

@@ -65,6 +65,8 @@ TEST_CASE("what is no JSON is refused with its line", "[config]") {
   CHECK_THAT(user_error_of([] { parsed("{} {}"); }), Contains("not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 1e999}"); }), Contains("a.json:1"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 18446744073709551615}"); }), Contains("too large"));
+  CHECK_THAT(user_error_of([] { parsed("{\"a\": 9223372036854775808}"); }), Contains("too large"));
+  CHECK(parsed("{\"a\": 9223372036854775807}").find("a")->integer == INT64_MAX);
   CHECK_THAT(user_error_of([] { parsed("{\"a\": \"\xff\"}"); }), Contains("not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed(std::string("{}\0{\"zq\": 1}", 11)); }), Contains("NUL"));
   CHECK_NOTHROW(parsed("{\"a\": /* one */ 1} // end"));
@@ -184,6 +186,17 @@ TEST_CASE("a key of another variant is an error unless a lower layer gave it", "
   directory.write("above.json", R"({"base": "middle.json", "optimizer": {"momentum": 0.5}})");
   CHECK_THAT(user_error_of([&] { load(directory.write("higher.json", R"({"base": "above.json"})")); }),
              Contains("no key of \"adam\""));
+}
+
+TEST_CASE("milestones ascend", "[config]") {
+  const auto error = [](const char* milestones) {
+    return error_of(fmt::format(R"({{"model": "mlp", "data": "digits",
+        "schedule": {{"name": "multi_step", "milestones": {}}}}})",
+                                milestones));
+  };
+  for (const char* wrong : {"[20, 10]", "[10, 30, 20]", "[20, 10, 30]"})
+    CHECK_THAT(error(wrong), Contains("schedule.milestones: expected increasing values"));
+  CHECK_THAT(error("[]"), Contains("required by multi_step"));
 }
 
 TEST_CASE("what is not given is the library's default", "[config]") {

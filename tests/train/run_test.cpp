@@ -141,6 +141,20 @@ TEST_CASE("evaluation weighs samples, not batches", "[task]") {
         "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
 }
 
+TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
+  config::LossConfig config;
+  config.class_weights = {1.0, 4.0};
+  const Classification task(config, 2);
+  const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
+  auto whole = task.evaluation(false), parts = task.evaluation(false);
+  whole->add(logits, batch_of({0, 1, 1}));
+  parts->add(logits.rows(0, 1), batch_of({0}));
+  parts->add(logits.rows(1, 2), batch_of({1, 1}));
+  CHECK(metric(parts->metrics(), "loss") == Approx(metric(whole->metrics(), "loss")).epsilon(1e-6));
+  CHECK(metric(whole->metrics(), "loss") ==
+        Approx(task.loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
+}
+
 TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
   const Classification task({}, 7);
   auto evaluation = task.evaluation(false);
