@@ -167,6 +167,17 @@ TEST_CASE("results do not depend on the number of threads") {
   }
 }
 
+TEST_CASE("axes that are kept and reduced in turn, several of each") {
+  const Tensor x = random_tensor(Shape{2, 3, 4, 5, 6, 2}, DType::f64, 9);
+  for (const std::uint32_t axes : {0b010101u, 0b101010u, 0b010010u, 0b101101u}) {
+    std::vector<double> want;
+    for (const auto& range : ranges(x, axes)) want.push_back(expected(range)[Reduction::sum]);
+    const Tensor y = Tensor::empty(Shape{static_cast<Index>(want.size())}, {.dtype = DType::f64});
+    cpu::backend().reduce(Reduction::sum, x, axes, y, false);
+    REQUIRE(normalised_error(y.to_vector<double>(), want) < 1e-13);
+  }
+}
+
 TEST_CASE("products have no premature overflow") {
   std::vector<float> values(3000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1e30f : 1e-30f;

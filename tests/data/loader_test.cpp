@@ -142,6 +142,23 @@ TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   std::iota(all.begin(), all.end(), 0);
   CHECK(seen == all);
 
+  // Each is transformed by draws of its own.
+  const Pipeline augmented(set->info(), kAugment);
+  Loader drawn(set, Pipeline(set->info(), kAugment), {.batch_size = 8, .shuffle = true, .seed = 2});
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    for (const Batch& batch : drawn) {
+      const auto indices = batch.indices.to_vector<std::int64_t>();
+      const auto images = batch.images.to_vector<float>();
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        std::vector<float> alone(40);
+        const auto sample = static_cast<std::uint32_t>(indices[i]);
+        augmented.apply(set->get(indices[i]).image, {.seed = 2, .epoch = epoch, .sample = sample},
+                        alone.data());
+        CHECK(std::equal(alone.begin(), alone.end(), images.begin() + static_cast<std::ptrdiff_t>(i * 40)));
+      }
+    }
+  }
+
   Loader ordered(set, Pipeline(set->info()), {.batch_size = 6});
   std::vector<std::int64_t> order;
   for (const Batch& batch : ordered) {

@@ -112,7 +112,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
 
   // FP32 counts the steps that it skips in the same way.
   const Outcome wide = train(directory, "wide", R"({"level":"O0","max_skips":4})",
-                             {"epochs=1", "optimizer.lr=1e30", "on_divergence=continue"});
+                             {"epochs=1", "optimizer.lr=1e6", "on_divergence=continue"});
   CHECK(wide.exit_code == 1);
   CHECK_THAT(wide.err, Contains(": 4 steps in a row were skipped (precision.max_skips): their gradients"));
 

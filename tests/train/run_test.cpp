@@ -3,7 +3,11 @@
 #include <set>
 #include <thread>
 
+#include "data/loader.h"
+#include "data/synthetic.h"
+#include "nn/layers.h"
 #include "tests/train/support.h"
+#include "train/evaluate.h"
 #include "train/files.h"
 #include "train/metrics.h"
 #include "train/progress.h"
@@ -139,6 +143,22 @@ TEST_CASE("evaluation weighs samples, not batches", "[task]") {
   CHECK(evaluation->confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
   CHECK(evaluation->confusion()->csv({"a", "b,c", "d\"e"}) ==
         "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
+}
+
+TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
+  const auto set =
+      datasets::make_synthetic({.count = 21, .classes = 3, .height = 2, .width = 2, .channels = 1});
+  datasets::Loader loader(set, datasets::Pipeline(set->info()), {.batch_size = 5});
+  const Classification task({}, 3);
+  nn::Sequential model{std::make_shared<nn::Flatten>(), std::make_shared<nn::Linear>(4, 3)};
+  model.eval();
+  const Metrics whole = evaluate(model, loader, task, false)->metrics();
+  loader.next();
+  CHECK(evaluate(model, loader, task, false)->metrics() == whole);
+  CHECK_FALSE(model.training());
+  model.train();
+  evaluate(model, loader, task, false);
+  CHECK(model.training());
 }
 
 TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
