@@ -167,7 +167,7 @@ TEST_CASE("results do not depend on the number of threads") {
   }
 }
 
-TEST_CASE("axes that are kept and reduced in turn, several of each") {
+TEST_CASE("reductions over axes in turn, several kept and several reduced") {
   const Tensor x = random_tensor(Shape{2, 3, 4, 5, 6, 2}, DType::f64, 9);
   for (const std::uint32_t axes : {0b010101u, 0b101010u, 0b010010u, 0b101101u}) {
     std::vector<double> want;

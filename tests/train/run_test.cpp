@@ -117,6 +117,7 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
   const std::string bar = shown(true, false);
   CHECK_THAT(bar, Contains("epoch 2/3"));
   CHECK_THAT(bar, Contains("left"));
+  CHECK_THAT(bar, Contains("━╌"));  // what is done comes first
   CHECK(bar.find("\x1b[32m") == std::string::npos);
   CHECK_THAT(shown(true, true), Contains("\x1b[32m"));
 }
