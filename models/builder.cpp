@@ -203,7 +203,7 @@ std::vector<int> running_order(const std::vector<LayerSpec>& specs) {
     }
   }
   std::vector<int> order, ready;
-  for (std::size_t i = specs.size(); i-- > 0;) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {  // ascending: a heap already
     if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
   }
   const auto later = std::greater<int>();

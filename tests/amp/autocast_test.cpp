@@ -199,9 +199,12 @@ TEST_CASE("the update writes the working copies", "[autocast]") {
         loss = cross_entropy((*model)(images), labels);
       }
       step.backward(loss);
+      const Tensor held = working_copy(step.buffers().slots()[0].parameter, dtype);
       step.apply();
+      const std::uint64_t version = held.storage()->version();
       for (const auto& slot : step.buffers().slots()) {
         const Tensor copy = working_copy(slot.parameter, dtype);
+        CHECK(held.storage()->version() == version);  // written by the update, not cast once more
         const Tensor again = cast(slot.parameter.value(), dtype);
         INFO(slot.parameter.name() << " after step " << i + 1);
         CHECK(copy.to_vector<float>() == again.to_vector<float>());
@@ -255,6 +258,14 @@ TEST_CASE("layers can run in another precision", "[autocast]") {
   CHECK(types.of.at(model->find("layer1")) == DType::bf16);
   CHECK(types.of.at(model->find("layer2")) == DType::f32);
   CHECK(types.of.at(model->find("layer3")) == DType::bf16);
+  // What the lists move is moved in layers of the other 16-bit type, too.
+  precision.layers = {{"^fc", DType::f16}};
+  for (const bool denied : {false, true}) {
+    if (denied) precision.lists.deny = {"linear"};
+    const Autocast autocast(precision, *model);
+    CHECK((*model)(ramp({2, 12, 12, 1})).dtype() == (denied ? DType::f32 : DType::f16));
+  }
+  precision.lists = {};
   precision.layers = {{"layer9", DType::f32}};
   CHECK_THROWS_WITH(Autocast(precision, *model), Contains("matches none"));
   CHECK_THROWS_WITH(Autocast(precision), Contains("need the model"));

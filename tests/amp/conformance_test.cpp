@@ -178,6 +178,20 @@ TEST_CASE("only f32 parameters have copies; views, results and other types are c
   CHECK_FALSE(working_copy(w.value().rows(0, 3), DType::f16).defined());
   CHECK_FALSE(working_copy(leaf(random_tensor({6, 8})), DType::f16).defined());
   CHECK_FALSE(working_copy(mul(w, 1.0), DType::f16).defined());
+  // A parameter that is used in both types has a copy of each.
+  for (int use = 0; use < 2; ++use) {
+    for (const DType dtype : kHalves) {
+      CHECK(working_copy(w, dtype).dtype() == dtype);
+      CHECK(values(working_copy(w, dtype)) == values(cast(w.value(), dtype)));
+    }
+  }
+  // A flat buffer that begins with the parameter is not the parameter.
+  const Tensor buffer = random_tensor({100}), gradients = Tensor::zeros({100});
+  const Parameter first(random_tensor({6, 8}));
+  Parameter(first).move_into(buffer.rows(0, 48), gradients.rows(0, 48));
+  CHECK(working_copy(first, DType::f16).defined());
+  CHECK_FALSE(working_copy(buffer, DType::f16).defined());
+  CHECK_FALSE(working_copy(buffer.rows(0, 20), DType::f16).defined());
   // A result is no leaf, and its two casts are two: the gradient of each use arrives.
   const Tensor x = random_tensor({4, 8});
   const auto gradient_of_uses = [&](int uses) {

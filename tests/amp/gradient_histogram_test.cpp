@@ -58,6 +58,16 @@ TEST_CASE("the scale that saves the gradients", "[histogram]") {
   histogram.add(0x1p20f);
   CHECK_FALSE(histogram.saving_scale().has_value());
   CHECK_FALSE(ExponentHistogram().lowest().has_value());
+  // A share that is flushed exactly is not more than the share.
+  ExponentHistogram share;
+  for (int i = 0; i < 999; ++i) share.add(1.0f);
+  share.add(0x1p-30f);
+  CHECK(share.saving_scale(0.001) == 0);
+  CHECK(share.saving_scale(0.0009) == 6);
+  for (const float bad : {INFINITY, -INFINITY, NAN}) share.add(bad);
+  CHECK(share.non_finite() == 3);
+  CHECK(share.total() == 1003);
+  CHECK(share.highest() == 0);
 }
 
 TEST_CASE("gradients are gathered by layer, unscaled", "[histogram]") {

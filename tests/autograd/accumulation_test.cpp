@@ -250,4 +250,11 @@ TEST_CASE("parameters are handles with a name", "[accumulation]") {
   CHECK(p == same);
   CHECK_FALSE(p == Parameter(Tensor::from({2}, {1})));
   CHECK(p.layout() == ParameterLayout::filter);
+  // A gradient from before is not part of the buffer.
+  backward(sum(mul(p, 3.0)));
+  CHECK(p.gradient().item() == 3.0);
+  p.move_into(Tensor::zeros({1}), Tensor::full({1}, 7.0));
+  CHECK_FALSE(p.gradient().defined());
+  backward(sum(mul(p, 3.0)));
+  CHECK(p.gradient().item() == 3.0);
 }

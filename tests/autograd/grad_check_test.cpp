@@ -133,6 +133,26 @@ TEST_CASE("tolerances are the caller's", "[grad_check]") {
   CHECK_FALSE(grad_check(f, {point({3})}, {.atol = 1e-9, .rtol = 1e-6}).passed);
 }
 
+TEST_CASE("elements are moved one at a time, by eps to either side", "[grad_check]") {
+  const Tensor at = point({3});
+  const auto centre = at.to_vector<double>();
+  std::vector<int> moved(3, 0);
+  const auto f = [&](const TensorList& xs) {
+    const auto here = xs[0].to_vector<double>();
+    int others = 0;
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      if (here[i] == centre[i]) continue;
+      ++moved[i];
+      ++others;
+      CHECK(std::abs(here[i] - centre[i]) == Approx(1e-4).epsilon(1e-6));
+    }
+    CHECK(others <= 1);
+    return mul(xs[0], xs[0]);
+  };
+  CHECK(grad_check(f, {at}, {.eps = 1e-4}).passed);
+  CHECK(moved == std::vector<int>{2, 2, 2});
+}
+
 TEST_CASE("the point is not changed, and NoGrad outside does not matter", "[grad_check]") {
   const Tensor at = point({3});
   const auto before = at.to_vector<double>();

@@ -225,6 +225,16 @@ TEST_CASE("a batch without a target has loss 0 and gradient 0", "[loss]") {
   }
 }
 
+TEST_CASE("an ignored row counts nothing, whatever stands in it", "[loss]") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = leaf(tensor_of({-inf, 0, -inf, -1, -2, -3}, {2, 3}, DType::f32)),
+               t = tensor_of({-100, 1}, {2}, DType::i64);
+  const Tensor loss = nll_loss(x, t, {.ignore_index = -100});
+  CHECK(loss.item() == 2.0);
+  backward(loss);
+  check_close(gradient_of(x), {0, 0, 0, 0, -1, 0}, {0, 0});
+}
+
 TEST_CASE("classes may have any number of axes", "[loss]") {
   const Tensor x = random_tensor({2, 3, 4, 5}, DType::f32, 1),
                t = tensor_of(std::vector<double>(24, 2.0), {2, 3, 4}, DType::i32);

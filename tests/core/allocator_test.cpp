@@ -147,6 +147,13 @@ TEST_CASE_METHOD(Fixture, "live and peak figures, in all and by kind", "[allocat
   figures = allocator.figures();
   CHECK(figures.peak == 3 * kMiB);
   CHECK(of(figures.peak_by_kind, MemoryKind::activations) == 0);
+  void* large = take(40 * kMiB);
+  CHECK(allocator.figures().peak_reserved == allocator.figures().reserved);
+  allocator.deallocate(large);
+  allocator.trim();
+  CHECK(allocator.figures().peak_reserved == figures.reserved + 40 * kMiB);
+  allocator.reset_peak();
+  CHECK(allocator.figures().peak_reserved == figures.reserved);
   void* more = take(kMiB / 2, MemoryKind::data);
   CHECK(allocator.figures().peak == 3 * kMiB + kMiB / 2);
   CHECK(of(allocator.figures().peak_by_kind, MemoryKind::data) == kMiB / 2);
@@ -176,6 +183,37 @@ TEST_CASE_METHOD(Fixture, "trim returns segments without a live block only", "[a
   void* again = take(kMiB);
   CHECK(again);
   allocator.deallocate(again);
+}
+
+TEST_CASE_METHOD(Fixture, "a free block beside a live one, on either side, keeps its segment",
+                 "[allocator]") {
+  void* parts[3];
+  for (void*& part : parts) part = take(8 * kMiB);  // of one 32 MiB segment
+  for (const int live : {2, 0, 1}) {
+    for (int i = 0; i < 3; ++i)
+      if (i != live) allocator.deallocate(parts[i]);
+    allocator.trim();
+    CHECK(log.segments.size() == 1);
+    CHECK(allocator.figures().reserved == 32 * kMiB);
+    std::memset(parts[live], 0, 8 * kMiB);
+    for (int i = 0; i < 3; ++i)
+      if (i != live) parts[i] = take(8 * kMiB);
+    CHECK(log.acquired == 1);
+  }
+  for (void* part : parts) allocator.deallocate(part);
+}
+
+TEST_CASE_METHOD(Fixture, "the request that is to be refused is, once", "[allocator]") {
+  for (const std::uint64_t grants : {0, 1, 3}) {
+    allocator.refuse_after(grants);
+    std::vector<void*> blocks;
+    for (std::uint64_t i = 0; i < grants; ++i) blocks.push_back(take(kMiB));
+    CHECK_THROWS_AS(take(kMiB), VendorError);
+    blocks.push_back(take(kMiB));
+    for (void* block : blocks) allocator.deallocate(block);
+  }
+  allocator.refuse_after({});
+  for (int i = 0; i < 5; ++i) allocator.deallocate(take(kMiB));
 }
 
 TEST_CASE("the destructor returns everything", "[allocator]") {

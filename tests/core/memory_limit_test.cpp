@@ -15,6 +15,10 @@ TEST_CASE("host memory beyond the limit is refused, not promised", "[allocator]"
   CHECK(Tensor::empty({1 << 20}).bytes() == std::size_t{4} << 20);
   CHECK_THROWS_AS(Tensor::empty({1 << 25}), VendorError);
   CHECK_THROWS_WITH(Tensor::empty({1 << 25}), Catch::Contains("exhausted") && Catch::Contains("free"));
+  {  // what fits alone does not fit beside as much again
+    const Tensor first = Tensor::empty({10 << 20});
+    CHECK_THROWS_AS(Tensor::empty({10 << 20}), VendorError);
+  }
   limit_host_memory(before);
   CHECK(Tensor::empty({1 << 25}).bytes() == std::size_t{128} << 20);
   // What the machine has is the limit by default.

@@ -123,6 +123,17 @@ TEST_CASE("below() reaches every value equally often", "[random]") {
   for (int i = 0; i < 30000; ++i) low += stream.below(bound) < bound / 3;
   CHECK(low == Approx(10000).margin(400));
   CHECK_FAILS(InternalError, stream.below(0), "below(0)");
+  // The words whose product leaves less than 2^32 mod bound are the ones that are passed over (Lemire 2019).
+  for (const std::uint32_t odd : {bound + 1, bound - 12345, 7u}) {
+    RandomStream words({.seed = 8}), drawn({.seed = 8});
+    for (int i = 0; i < 1000; ++i) {
+      std::uint64_t product = 0;
+      do {
+        product = std::uint64_t{words.next_word()} * odd;
+      } while ((product & 0xffffffffu) < (std::uint64_t{1} << 32) % odd);
+      REQUIRE(drawn.below(odd) == product >> 32);
+    }
+  }
 }
 
 TEST_CASE("normal, gamma and beta numbers have their moments", "[random]") {

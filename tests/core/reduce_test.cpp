@@ -167,6 +167,17 @@ TEST_CASE("results do not depend on the number of threads") {
   }
 }
 
+TEST_CASE("reductions over axes in turn, several kept and several reduced") {
+  const Tensor x = random_tensor(Shape{2, 3, 4, 5, 6, 2}, DType::f64, 9);
+  for (const std::uint32_t axes : {0b010101u, 0b101010u, 0b010010u, 0b101101u}) {
+    std::vector<double> want;
+    for (const auto& range : ranges(x, axes)) want.push_back(expected(range)[Reduction::sum]);
+    const Tensor y = Tensor::empty(Shape{static_cast<Index>(want.size())}, {.dtype = DType::f64});
+    cpu::backend().reduce(Reduction::sum, x, axes, y, false);
+    REQUIRE(normalised_error(y.to_vector<double>(), want) < 1e-13);
+  }
+}
+
 TEST_CASE("products have no premature overflow") {
   std::vector<float> values(3000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1e30f : 1e-30f;
@@ -174,6 +185,11 @@ TEST_CASE("products have no premature overflow") {
   const Tensor y = Tensor::empty(Shape{});
   cpu::backend().reduce(Reduction::prod, Tensor::from(values, Shape{3000}), 1, y, false);
   REQUIRE(y.item() == Approx(3.0).epsilon(1e-4));
+  // Down columns, with two large ones and two small ones in turn.
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i / 3 % 4 < 2 ? 1e30f : 1e-30f;
+  const Tensor columns = Tensor::empty(Shape{3});
+  cpu::backend().reduce(Reduction::prod, Tensor::from(values, Shape{1000, 3}), 1, columns, false);
+  for (const float product : columns.to_vector<float>()) REQUIRE(product == Approx(1.0f).epsilon(1e-3));
   const Tensor x = random_tensor(Shape{6, 5, 4}, DType::f64, 2),
                z = Tensor::empty(Shape{5}, {.dtype = DType::f64});
   cpu::backend().reduce(Reduction::prod, x, 0b101, z, false);

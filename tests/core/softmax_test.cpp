@@ -100,13 +100,23 @@ TEST_CASE("softmax over any axis, its logarithm and gradients", "[softmax]") {
 
 TEST_CASE("softmax of extreme rows", "[softmax]") {
   for (const DType type : {DType::f64, DType::f32}) {
-    for (const Index pad : {Index{0}, Index{70}}) {  // short rows, and rows long enough to be vectorised
-      const auto softmax_of = [&](std::vector<double> row) {
+    // Short rows, rows long enough to be vectorised, and columns, which have a kernel of their own.
+    for (const auto& [pad, columns] : {std::pair{0, 1}, {70, 1}, {0, 3}, {70, 3}}) {
+      const auto softmax_of = [&, pad = pad, columns = columns](std::vector<double> row) {
         row.resize(row.size() + static_cast<std::size_t>(pad), -kInf);
-        const Tensor x = tensor_of(row, {1, static_cast<Index>(row.size())}, type),
+        std::vector<double> values;
+        for (const double v : row) values.insert(values.end(), static_cast<std::size_t>(columns), v);
+        const Tensor x = tensor_of(values, {static_cast<Index>(row.size()), columns}, type),
                      y = Tensor::empty(x.shape(), {.dtype = type});
-        backend().softmax(x, 1, false, y);
-        return y.to_vector<double>();
+        if (columns == 1) {
+          backend().softmax(x.viewed({1, x.numel()}), 1, false, y.viewed({1, x.numel()}));
+        } else {
+          backend().softmax(x, 0, false, y);
+        }
+        const auto all = y.to_vector<double>();
+        for (std::size_t i = 0; i < row.size(); ++i)
+          row[i] = all[(i + 1) * static_cast<std::size_t>(columns) - 1];
+        return row;
       };
       const auto masked = softmax_of({3.0, -kInf, 3.0});
       CHECK(masked[0] == 0.5);

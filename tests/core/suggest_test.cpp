@@ -24,6 +24,9 @@ TEST_CASE("the nearest name is suggested, or none", "[suggest]") {
   CHECK(nearest("flip", known) == "horizontal_flip");
   CHECK(nearest("random_crop_and_more", known) == "random_crop");
   CHECK(nearest("zzzzzz", known).empty());
+  // A third of the letters and one more may differ.
+  CHECK(nearest("abcdefg", std::vector<std::string>{"abcdxyz"}) == "abcdxyz");
+  CHECK(nearest("abcdefg", std::vector<std::string>{"abcwxyz"}).empty());
   CHECK(nearest("xy", known).empty());
   CHECK(nearest("", known).empty());
   CHECK(nearest(std::string(100000, 'a'), known).empty());

@@ -345,6 +345,9 @@ TEST_CASE("bad images stop the run or are skipped up to a limit", "[image_folder
   const Splits strict = open_dataset(options);
   CHECK(values(strict.train->get(5).image).front() == 0);
   CHECK_THROWS_WITH(strict.train->get(1), Contains("more than 1 samples") && Contains("max_bad_samples"));
+  CHECK_THROWS_WITH(open_dataset(options).train->get(1), Contains("more than 1 samples"));
+  options.max_bad_samples = 2;
+  CHECK(values(open_dataset(options).train->get(1).image).front() == 3);
 }
 
 TEST_CASE("what is no file among images is named, or skipped with the bad ones", "[image_folder]") {

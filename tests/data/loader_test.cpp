@@ -91,6 +91,36 @@ TEST_CASE("every number of threads gives the same batches, bit for bit", "[loade
   CHECK(epoch_of(other) != first);
 }
 
+TEST_CASE("drop_last leaves out a batch that is not full, and no other", "[loader]") {
+  const int threads = GENERATE(0, 2);
+  for (const Index count : {31, 32, 33, 47, 48, 49}) {
+    LoaderOptions options{.batch_size = 16, .shuffle = true, .drop_last = true, .threads = threads};
+    Loader loader = make_loader(patterns(count), options);
+    CHECK(loader.batches_per_epoch() == count / 16);
+    CHECK(loader.samples_per_epoch() == count / 16 * 16);
+    for (const std::uint32_t epoch : {0U, 1U}) {
+      std::set<std::int64_t> samples;
+      Index batches = 0;
+      while (const auto batch = loader.next()) {
+        ++batches;
+        CHECK(batch->size() == 16);
+        samples.merge(std::set<std::int64_t>(batch->indices.data<std::int64_t>(),
+                                             batch->indices.data<std::int64_t>() + batch->size()));
+      }
+      CHECK(batches == count / 16);
+      CHECK(static_cast<Index>(samples.size()) == count / 16 * 16);
+      CHECK(loader.state() == LoaderState{epoch + 1, 0});
+    }
+    loader.seek({0, count / 16 * 16});
+    CHECK_FALSE(loader.next());
+    loader.seek({0, (count / 16 - 1) * 16});
+    CHECK(loader.next());
+    CHECK_FALSE(loader.next());
+    options.drop_last = false;
+    CHECK(make_loader(patterns(count), options).batches_per_epoch() == (count + 15) / 16);
+  }
+}
+
 TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   const auto set = make_synthetic({.count = 20, .classes = 3, .height = 4, .width = 5, .channels = 2});
   Loader loader(set, Pipeline(set->info()), {.batch_size = 8, .shuffle = true, .seed = 2});
@@ -112,6 +142,23 @@ TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   std::vector<std::int64_t> all(20);
   std::iota(all.begin(), all.end(), 0);
   CHECK(seen == all);
+
+  // Each is transformed by draws of its own.
+  const Pipeline augmented(set->info(), kAugment);
+  Loader drawn(set, Pipeline(set->info(), kAugment), {.batch_size = 8, .shuffle = true, .seed = 2});
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    for (const Batch& batch : drawn) {
+      const auto indices = batch.indices.to_vector<std::int64_t>();
+      const auto images = batch.images.to_vector<float>();
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        std::vector<float> alone(40);
+        const auto sample = static_cast<std::uint32_t>(indices[i]);
+        augmented.apply(set->get(indices[i]).image, {.seed = 2, .epoch = epoch, .sample = sample},
+                        alone.data());
+        CHECK(std::equal(alone.begin(), alone.end(), images.begin() + static_cast<std::ptrdiff_t>(i * 40)));
+      }
+    }
+  }
 
   Loader ordered(set, Pipeline(set->info()), {.batch_size = 6});
   std::vector<std::int64_t> order;

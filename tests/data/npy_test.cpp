@@ -64,6 +64,8 @@ TEST_CASE(".npy headers that are malformed, hostile or unsupported are refused",
   CHECK_THROWS_WITH(parse(std::string("<\0001", 3), "(1,)", Bytes(1)), Contains("has elements"));
   CHECK_THROWS_WITH(parse("<c8", "(1,)", Bytes(8)), Contains("expected booleans, integers or floats"));
   CHECK_THROWS_WITH(parse("<u8", "(1,)", Bytes(8, 0xff)), Contains("exceeds 63 bits"));
+  CHECK_THROWS_WITH(parse(">u8", "(1,)", {0x80, 0, 0, 0, 0, 0, 0, 0}), Contains("9223372036854775808"));
+  CHECK(parse(">u8", "(1,)", {0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}).item() == 0x1p63);
   CHECK_THROWS_WITH(parse_header("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}"),
                     Contains("structured"));
   CHECK_THROWS_WITH(parse_header("{'descr': '|u1', 'fortran_order': 1, 'shape': (2,)}"),

@@ -129,6 +129,24 @@ TEST_CASE("synthetic data is reproducible and can be learnt", "[synthetic]") {
   CHECK_THROWS_WITH(make_synthetic({.count = 1 << 22, .height = 1000}), Contains("limit"));
 }
 
+TEST_CASE("a split by class leaves something of every class on both sides", "[registry]") {
+  for (const Index members : {2, 3, 10}) {
+    const auto all = make_synthetic({.count = 4 * members, .classes = 4, .height = 2, .width = 2});
+    std::vector<std::int64_t> labels;
+    for (Index i = 0; i < all->size(); ++i) labels.push_back(all->get(i).label);
+    for (const double fraction : {0.01, 0.3, 0.99}) {
+      const SplitPair pair = split_by_class(all, labels, fraction, 5);
+      for (std::int64_t label = 0; label < 4; ++label) {
+        const int first = class_counts(*pair.first)[label], second = class_counts(*pair.second)[label];
+        CHECK(first + second == members);
+        CHECK(first >= 1);
+        CHECK(second >= 1);
+        CHECK(std::abs(second - fraction * static_cast<double>(members)) <= 1.0);
+      }
+    }
+  }
+}
+
 TEST_CASE("data sets open by name, with sizes and splits", "[registry]") {
   CHECK_THROWS_WITH(open_dataset({.name = "fashion-mnist"}), Contains("did you mean \"fashion_mnist\"?"));
   CHECK_THROWS_WITH(open_dataset({.name = "cifar10"}),

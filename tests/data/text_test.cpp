@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "data/io/byte_reader.h"
 #include "tests/data/files.h"
 
 namespace tandem::test {
@@ -29,6 +30,13 @@ TEST_CASE("a vocabulary holds the most frequent words, in a fixed order", "[text
   CHECK(vocabulary.number_of("d") == Vocabulary::kUnknown);
   CHECK(Vocabulary({{"a"}}, 100).size() == 3);
   CHECK_THROWS_AS(Vocabulary({}, 2), UserError);
+}
+
+TEST_CASE("a file is read up to its limit, and no longer one", "[text]") {
+  const datasets::testing::TempFolder folder;
+  datasets::testing::write_file(folder / "ten", datasets::testing::Bytes(10, 7));
+  CHECK(datasets::read_file(folder / "ten", 10).size() == 10);
+  CHECK_THROWS_WITH(datasets::read_file(folder / "ten", 9), Catch::Contains("has 10 bytes, the limit is 9"));
 }
 
 TEST_CASE("descriptions are read from a translation index, equal ones once", "[text]") {

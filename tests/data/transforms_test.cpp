@@ -366,9 +366,43 @@ TEST_CASE("colour jitter equals its definition", "[transforms]") {
   CHECK(*std::min_element(factors.begin(), factors.end()) < 0.7);
 }
 
+// The steps commute but for clipping. Of a pixel at 200 and one at 0, a brightness beyond 1.275 clips the
+// first where it comes first, and what a contrast below 1 then makes of 255 and 0 adds up to 255; where it
+// comes last it clips the first pixel alone. Both are seen in 36.25 % · 50 % and 15.1 % · 50 % of the draws
+// of that order.
+TEST_CASE("colour jitter takes its steps in any order", "[transforms]") {
+  const Tensor image = Tensor::from(std::vector<std::uint8_t>{200, 0}, {1, 2, 1});
+  const TransformSpec spec{"color_jitter", {{"brightness", {1}}, {"contrast", {1}}, {"saturation", {0}}}};
+  constexpr std::uint32_t kDraws = 4000;
+  double brightness_first = 0, contrast_first = 0;
+  for (std::uint32_t sample = 0; sample < kDraws; ++sample) {
+    const std::vector<float> out = run(plain({spec}), image, {.sample = sample});
+    if (out[1] < 0.5F || out[1] > 126) continue;
+    if (out[0] < 254.9F && std::abs(out[0] + out[1] - 255) < 0.1F) ++brightness_first;
+    if (out[0] > 254.9F) ++contrast_first;
+  }
+  CHECK(brightness_first / kDraws == Approx(0.181 / 2).margin(0.014));
+  CHECK(contrast_first / kDraws == Approx(0.0755 / 2).margin(0.01));
+}
+
+TEST_CASE("center_crop takes the middle; of an odd number of pixels one more goes behind, or is added before",
+          "[transforms]") {
+  const auto middle = [](Index extent, Index size) {
+    std::vector<std::uint8_t> pixels;
+    for (Index i = 1; i <= extent * extent; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
+    const Tensor image = Tensor::from(pixels, {extent, extent, 1});
+    return run(plain({{"center_crop", {{"size", {static_cast<double>(size)}}}}}), image);
+  };
+  CHECK(middle(4, 2) == std::vector<float>{6, 7, 10, 11});
+  CHECK(middle(3, 2) == std::vector<float>{1, 2, 4, 5});
+  CHECK(middle(2, 4) == std::vector<float>{0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0});
+  CHECK(middle(2, 3) == std::vector<float>{0, 0, 0, 0, 1, 2, 0, 3, 4});
+}
+
 TEST_CASE("cutout shows the mean in its squares", "[transforms]") {
   const Tensor image = random_image(12, 12, 3);
   const std::vector<float> untouched = run({}, image);
+  int cut_above = 0, cut_below = 0;
   for (std::uint32_t sample = 0; sample < 50; ++sample) {
     const std::vector<float> out =
         run({{"cutout", {{"size", {4}}}}, {"normalise", {{"mean", {0.5}}, {"std", {0.25}}}}}, image,
@@ -388,7 +422,11 @@ TEST_CASE("cutout shows the mean in its squares", "[transforms]") {
     }
     CHECK(holes == (bottom - top + 1) * (right - left + 1));
     CHECK((holes >= 4 && holes <= 16));
+    cut_above += bottom - top < 3 && top == 0;
+    cut_below += bottom - top < 3 && bottom == 11;
   }
+  CHECK(cut_above > 2);  // squares lie around their centres
+  CHECK(cut_below > 2);
   // More holes than a view holds.
   const std::vector<float> out = run({{"cutout", {{"size", {3}}, {"holes", {40}}}}}, image);
   CHECK(std::count(out.begin(), out.end(), 0.0F) > 200);
@@ -404,6 +442,10 @@ TEST_CASE("wrong names and parameters are refused with advice", "[transforms]") 
   CHECK_THROWS_WITH(run({{"cutout", {{"size", {-1}}}}}, image), Contains("size is -1"));
   CHECK_THROWS_WITH(run({{"cutout", {{"size", {std::nan("")}}}}}, image), Contains("size is nan"));
   CHECK_THROWS_WITH(run({{"cutout", {{"size", {1, 2}}}}}, image), Contains("2 values"));
+  CHECK_THROWS_WITH(run({{"horizontal_flip", {{"probability", {1.001}}}}}, image),
+                    Contains("probability is 1.001"));
+  CHECK_THROWS_WITH(run({{"horizontal_flip", {{"probability", {-0.001}}}}}, image),
+                    Contains("expected 0 to 1"));
   CHECK_THROWS_WITH(run({{"resize", {}}}, image), Contains("either size or shorter"));
   CHECK_THROWS_WITH(run({{"mixup", {}}, {"mixup", {}}}, image), Contains("twice"));
   DatasetInfo varying = info_of(image);
@@ -415,6 +457,19 @@ TEST_CASE("wrong names and parameters are refused with advice", "[transforms]") 
   std::vector<float> out(192);
   CHECK_THROWS_WITH(fixed.apply(random_image(8, 9, 3), {}, out.data()), Contains("8x9"));
   CHECK_THROWS_WITH(fixed.apply(random_image(8, 8, 1), {}, out.data()), Contains("[8,8,1]"));
+}
+
+TEST_CASE("random_resized_crop takes the middle where no part of legal aspect fits", "[transforms]") {
+  const auto shown = [](Index height, Index width, double out_height, double out_width) {
+    std::vector<std::uint8_t> pixels;
+    for (Index y = 0; y < height; ++y)
+      for (Index x = 0; x < width; ++x) pixels.push_back(static_cast<std::uint8_t>(y + x));
+    const Tensor image = Tensor::from(pixels, {height, width, 1});
+    return run(plain({{"random_resized_crop", {{"size", {out_height, out_width}}, {"scale", {1, 1}}}}}),
+               image);
+  };
+  CHECK(shown(3, 40, 3, 4) == std::vector<float>{18, 19, 20, 21, 19, 20, 21, 22, 20, 21, 22, 23});
+  CHECK(shown(40, 3, 4, 3) == std::vector<float>{18, 19, 20, 19, 20, 21, 20, 21, 22, 21, 22, 23});
 }
 
 TEST_CASE("evaluation keeps what is not random", "[transforms]") {
@@ -430,6 +485,8 @@ TEST_CASE("evaluation keeps what is not random", "[transforms]") {
   CHECK(names == std::vector<std::string>{"resize", "center_crop", "resize", "center_crop", "normalise"});
   CHECK(Pipeline(info_of(random_image(8, 9, 3)), evaluation_transforms(training)).output_shape() ==
         Shape{7, 7, 3});
+  const std::vector<TransformSpec> oblong = {{"random_resized_crop", {{"size", {7, 14}}}}};
+  CHECK(evaluation_transforms(oblong)[0].parameters.at("shorter") == std::vector<double>{8});
 }
 
 TEST_CASE("random choices depend on seed, epoch, sample and place alone", "[transforms]") {
@@ -443,4 +500,10 @@ TEST_CASE("random choices depend on seed, epoch, sample and place alone", "[tran
   CHECK(run(specs, image, {.seed = 6, .epoch = 2, .sample = 77}) != once);
   CHECK(run(specs, image, {.seed = 5, .epoch = 3, .sample = 77}) != once);
   CHECK(run(specs, image, {.seed = 5, .epoch = 2, .sample = 78}) != once);
+  // Two flips in a row draw by themselves: half of the images are mirrored in the end.
+  int mirrored = 0;
+  for (std::uint32_t sample = 0; sample < 200; ++sample)
+    mirrored +=
+        run({{"horizontal_flip", {}}, {"horizontal_flip", {}}}, image, {.sample = sample}) != run({}, image);
+  CHECK(mirrored == Approx(100).margin(30));
 }

@@ -92,6 +92,15 @@ TEST_CASE("files are written with the bytes of the reference implementation") {
     tensors.insert(tensors.begin(), {entry.name, reference.read(entry)});
   write(scratch.path("copy.safetensors"), tensors, reference.metadata());
   CHECK(bytes_of(scratch.path("copy.safetensors")) == bytes_of(kReference));
+  // Tensors begin at a multiple of eight, after as few spaces as that takes.
+  for (std::size_t length = 1; length <= 16; ++length) {
+    write(scratch.path("padded.safetensors"), {{std::string(length, 'x'), Tensor::scalar(1.0)}});
+    const std::string file = bytes_of(scratch.path("padded.safetensors"));
+    const std::size_t end = file.size() - 4;
+    CHECK(end % 8 == 0);
+    CHECK(file.substr(8, end - 8).find_last_not_of(' ') + 8 + 8 >= end);
+  }
+  std::filesystem::remove(scratch.path("padded.safetensors"));
   // Nothing else is left in the folder, and a second write replaces the first.
   CHECK(std::distance(std::filesystem::directory_iterator(scratch.folder), {}) == 1);
   write(scratch.path("copy.safetensors"), {}, {});
@@ -148,6 +157,8 @@ TEST_CASE("malformed files are refused with the rule they break") {
   const auto with = [](const std::string& members, std::size_t bytes) {
     return file_of(fmt::format("{{{}}}", members), bytes);
   };
+  for (const char more : {1, 8})
+    refused(std::string(1, static_cast<char>(2 + more)) + std::string(7, '\0') + "{}", "only 2 follow");
   const std::string a = R"("a":)" + tensor("F32", "[2]", "[0,8]");
 
   CHECK(refusal(scratch, with(a, 8)).empty());
@@ -216,9 +227,11 @@ TEST_CASE("any byte stands for true in a file") {
   const Scratch scratch;
   const std::string path = scratch.path("flags.safetensors");
   std::ofstream(path, std::ios::binary)
-      << file_of(fmt::format(R"({{"a":{}}})", tensor("BOOL", "[3]", "[0,3]")), 0)
-      << std::string("\0\2\xff", 3);
-  CHECK(File(path).read("a").to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 1});
+      << file_of(fmt::format(R"({{"a":{}}})", tensor("BOOL", "[5]", "[0,5]")), 0)
+      << std::string("\x80\0\1\2\xff", 5);
+  const Tensor flags = File(path).read("a");
+  const auto* bytes = static_cast<const std::uint8_t*>(flags.raw());
+  CHECK(std::vector<std::uint8_t>(bytes, bytes + 5) == std::vector<std::uint8_t>{1, 0, 1, 1, 1});
 }
 
 }  // namespace tandem::safetensors

@@ -47,6 +47,19 @@ TEST_CASE("layers that leave matrix units idle are named, greatest share of the 
   CHECK(models::product_share(summary) < 0.99);
 }
 
+TEST_CASE("an AMX tile takes 32 inputs and 16 outputs, a tensor core 8 of each", "[advice]") {
+  const auto share = [](Index inputs, Index outputs) {
+    models::ModelSummary summary;
+    summary.layers.push_back({.name = "fc", .output = {}, .inputs = inputs, .outputs = outputs});
+    const auto advice = models::shape_advice(summary);
+    return advice.empty() ? std::pair(1.0, 1.0) : std::pair(advice[0].tensor_cores, advice[0].amx);
+  };
+  CHECK(share(32, 16) == std::pair(1.0, 1.0));
+  CHECK(share(16, 32) == std::pair(1.0, 0.5));
+  CHECK(share(40, 24) == std::pair(1.0, 0.625 * 0.75));
+  CHECK(share(12, 10) == std::pair(0.75 * 0.625, 0.375 * 0.625));
+}
+
 TEST_CASE("arithmetic intensity counts activations a sample and weights a batch", "[advice]") {
   models::ModelSummary summary;
   summary.flop = 1000;

@@ -6,6 +6,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "core/random.h"
 #include "models/layer_types.h"
@@ -84,6 +85,21 @@ TEST_CASE("a graph of named layers computes what it says") {
   CHECK(y[5] == Approx(std::tanh(0.5)));
   CHECK(y[11] == -3.0);
   CHECK(y[13] == Approx(1.0 / (1.0 + std::exp(-(0.5 + std::tanh(0.5) + 0.5)))));
+}
+
+TEST_CASE("layers are made in their list's own order, where inputs leave it free") {
+  const auto model = built(R"({"layers": [
+      {"type": "flatten", "name": "a", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "b", "inputs": ["a"]},
+      {"type": "flatten", "name": "c", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "d", "inputs": ["c"]},
+      {"type": "flatten", "name": "e", "inputs": ["input"]},
+      {"type": "linear", "out_features": 3, "name": "f", "inputs": ["e"]},
+      {"type": "add", "name": "g", "inputs": ["f", "b", "d"]}]})",
+                           {.sample = {2, 2}, .dtype = DType::f32, .classes = 3});
+  std::string order;
+  for (const auto& [name, child] : model->children()) order += name;
+  CHECK(order == "abcdefg");
 }
 
 TEST_CASE("a layer may take another one twice") {
@@ -170,6 +186,31 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
   }
 }
 
+TEST_CASE("a layer computes the form it was asked for") {
+  const DataInfo vectors{.sample = {3}, .dtype = DType::f32, .classes = 3};
+  const Tensor x = Tensor::from(std::vector<float>{-2.0f, 0.7f, 1.6f}, {1, 3});
+  const auto of = [&](const char* layer) {
+    const auto model = built(layer, vectors);
+    return (*model)(x).to_vector<float>();
+  };
+  CHECK(of(R"({"layers": [{"type": "gelu"}]})") == gelu(x, GeluForm::erf).to_vector<float>());
+  CHECK(of(R"({"layers": [{"type": "gelu", "form": "tanh"}]})") ==
+        gelu(x, GeluForm::tanh).to_vector<float>());
+  CHECK(gelu(x, GeluForm::erf).to_vector<float>() != gelu(x, GeluForm::tanh).to_vector<float>());
+  CHECK(of(R"({"layers": [{"type": "elu", "alpha": 0.5}]})") == elu(x, 0.5).to_vector<float>());
+  CHECK(of(R"({"layers": [{"type": "leaky_relu", "negative_slope": 0.3}]})") ==
+        leaky_relu(x, 0.3).to_vector<float>());
+  CHECK(of(R"({"layers": [{"type": "softplus", "beta": 2.0, "threshold": 1.0}]})") ==
+        softplus(x, 2.0, 1.0).to_vector<float>());
+}
+
+TEST_CASE("LeNet-5 takes images of any proportion") {
+  for (const Shape& sample : {Shape{28, 40, 1}, Shape{40, 28, 1}, Shape{12, 60, 1}}) {
+    const auto model = build({{"name", "lenet5"}}, {.sample = sample, .dtype = DType::f32, .classes = 10});
+    CHECK((*model)(Tensor::zeros(sample.inserted(0, 2))).shape() == Shape{2, 10});
+  }
+}
+
 TEST_CASE("registered models take options and what is known of the data") {
   const auto model = built(R"({"name": "resnet20", "width": 4})");
   CHECK(model->find("fc")->describe() == "Linear(16 → 10)");
@@ -226,6 +267,8 @@ TEST_CASE("wrong keys and values name their place and what was expected") {
               {"[model.layers[0].kernel]", "required"});
   check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": [3, 3, 3]}]})",
               {"[model.layers[0].kernel]", "[height, width]", "[3,3,3]"});
+  check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": [3, 0]}]})",
+              {"[model.layers[0].kernel]", "[height, width]", "[3,0]"});
   check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 3.5}]})",
               {"[model.layers[0].kernel]"});
   check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 4, "padding": "same"}]})",
@@ -336,6 +379,12 @@ TEST_CASE("layers nest to a limit") {
   json layer{{"type", "relu"}};
   for (int i = 0; i < 40; ++i) layer = {{"type", "sequential"}, {"layers", {layer}}};
   CHECK_THROWS_WITH(build({{"layers", {layer}}}, kImages), Catch::Contains("nest deeper"));
+  layer = {{"type", "global_avg_pool2d"}};
+  const DataInfo vectors{.sample = {4, 4, 2}, .dtype = DType::f32, .classes = 2};
+  for (int i = 0; i < 16; ++i) layer = {{"type", "sequential"}, {"layers", {layer}}};
+  CHECK_NOTHROW(build({{"layers", {layer}}}, vectors));
+  layer = {{"type", "sequential"}, {"layers", {layer}}};
+  CHECK_THROWS_WITH(build({{"layers", {layer}}}, vectors), Catch::Contains("nest deeper than 16"));
 }
 
 TEST_CASE("options describe themselves consistently") {

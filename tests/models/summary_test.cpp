@@ -40,6 +40,25 @@ TEST_CASE("a summary lists layers with their shapes, parameters and arithmetic")
   CHECK(summary.saved_bytes < 5 * 42 * 8 * 4);
 }
 
+TEST_CASE("a module that calls itself counts what it does once") {
+  struct Again final : nn::Module {
+    std::shared_ptr<nn::Linear> linear = add_child("linear", std::make_shared<nn::Linear>(4, 5));
+    bool inside = false;
+    Tensor forward(const Tensor& x) override {
+      if (inside) return (*linear)(x);
+      inside = true;
+      const Tensor y = (*this)(x);
+      inside = false;
+      return y;
+    }
+    std::string describe() const override { return "Again"; }
+  } again;
+  const ModelSummary summary = summarise(again, {4});
+  CHECK(summary.layers[0].calls == 2);
+  CHECK(summary.layers[0].flop == 2 * 20);
+  CHECK(summary.layers[1].flop == 2 * 20);
+}
+
 TEST_CASE("a summary leaves the model as it was") {
   const auto model = resnet(20, {.in_channels = 1, .width = 4});
   model->find("layer1")->eval();

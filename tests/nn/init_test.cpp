@@ -98,6 +98,21 @@ TEST_CASE("a truncated normal distribution keeps its bounds and its moments") {
   CHECK_THROWS_AS(init::truncated_normal(w, 0.0, 1.0, 40.0, 41.0), UserError);
 }
 
+TEST_CASE("biases are uniform within one over the root of the weights of an output") {
+  const RandomScope scope(5, 0, 0);
+  for (const Shape& weight : {Shape{2000, 16}, Shape{2000, 3, 3, 4}, Shape{2000, 1}}) {
+    const Tensor bias = parameter_memory({2000});
+    init::default_bias(bias, weight);
+    const double bound = 1.0 / std::sqrt(static_cast<double>(weight.product(1, weight.rank())));
+    const auto values = bias.to_vector<double>();
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    CHECK(*low >= -bound);
+    CHECK(*high <= bound);
+    CHECK(*low < -0.98 * bound);
+    CHECK(*high > 0.98 * bound);
+  }
+}
+
 TEST_CASE("orthogonal weights have orthonormal rows or columns") {
   for (const Shape& shape : {Shape{24, 40}, Shape{40, 24}, Shape{16, 3, 3, 8}, Shape{5, 5}}) {
     const RandomScope scope(3, 0, 0);
@@ -120,6 +135,17 @@ TEST_CASE("orthogonal weights have orthonormal rows or columns") {
     CHECK(worst < 1e-5);
   }
   CHECK_THROWS_AS(init::orthogonal(parameter_memory({4})), UserError);
+  // A matrix and its negative are equally likely: the mean of any element is 0.
+  constexpr int kDraws = 400;
+  std::vector<double> sums(9);
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const RandomScope scope(seed, 0, 0);
+    const Tensor w = parameter_memory({3, 3});
+    init::orthogonal(w);
+    const auto v = w.to_vector<double>();
+    for (std::size_t i = 0; i < 9; ++i) sums[i] += v[i] / kDraws;
+  }
+  for (const double mean : sums) CHECK(std::abs(mean) < 0.12);  // four deviations
 }
 
 TEST_CASE("initial weights depend on seed and call alone") {

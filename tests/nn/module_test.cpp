@@ -52,6 +52,15 @@ TEST_CASE("names are dotted paths in order of registration") {
   CHECK(net->parameter_count() == 4 * 27 + 8 + 10);
 }
 
+TEST_CASE("a name stands for one member") {
+  Sequential net;
+  net.add("a", std::make_shared<Relu>());
+  for (const char* wrong : {"a", "", "a.b"})
+    CHECK_THROWS_AS(net.add(wrong, std::make_shared<Relu>()), InternalError);
+  net.add("b", std::make_shared<Relu>());
+  CHECK(net.size() == 2);
+}
+
 TEST_CASE("a shared parameter counts once and gathers gradients from all its uses") {
   auto first = std::make_shared<Linear>(3, 3, LinearOptions{.bias = false});
   auto tied = std::make_shared<Linear>(first->weight());
@@ -152,7 +161,8 @@ TEST_CASE("module observers see every call, parents around children") {
     void leave(Module& m, const Tensor& y) override {
       lines.push_back(fmt::format("-{}{}", m.describe(), to_string(y.shape())));
     }
-  } log;
+  };
+  Log log;
   Sequential net{std::make_shared<Linear>(2, 3), std::make_shared<Relu>()};
   {
     const ModuleObserverScope scope(log);
@@ -162,6 +172,16 @@ TEST_CASE("module observers see every call, parents around children") {
   CHECK(log.lines == std::vector<std::string>{"+Sequential(2 layers)", "+Linear(2 → 3)",
                                               "-Linear(2 → 3)[4,3]", "+Relu", "-Relu[4,3]",
                                               "-Sequential(2 layers)[4,3]"});
+  Log outer, inner;
+  Relu relu;
+  const ModuleObserverScope outside(outer);
+  {
+    const ModuleObserverScope inside(inner);
+    relu(ramp({2}));
+  }
+  relu(ramp({2}));
+  CHECK(inner.lines == std::vector<std::string>{"+Relu", "-Relu[2]"});
+  CHECK(outer.lines == std::vector<std::string>{"+Relu", "-Relu[2]", "+Relu", "-Relu[2]"});
 }
 
 }  // namespace tandem::nn

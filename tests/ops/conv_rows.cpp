@@ -249,6 +249,11 @@ Rows transposed_rows() {
        {1, 0},
        {{{1, 3, 2, 2}, {2, 3, 3, 2}, {2}}, {{2, 5, 6, 8}, {8, 3, 3, 16}, {16}}}},
       {"dilated", {.padding = {1, 0}, .dilation = {2, 1}}, {0, 0}, {{{1, 3, 3, 1}, {1, 2, 2, 2}, {2}}}},
+      // More output padding than a stride: the output's own convolution has more positions than x.
+      {"padded by more than the stride",
+       {.padding = {1, 0}, .dilation = {3, 2}},
+       {2, 1},
+       {{{1, 3, 3, 1}, {1, 2, 2, 2}, {2}}, {{2, 4, 3, 4}, {4, 2, 3, 4}, {4}}}},
       {"grouped", {.stride = {2, 1}, .groups = 2}, {0, 0}, {{{1, 2, 3, 4}, {4, 2, 2, 2}, {4}}}},
       // Rows and columns at the end that no input reaches by a whole stride.
       {"output padding of a stride",

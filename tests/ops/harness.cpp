@@ -323,6 +323,33 @@ void check_meeting(const Row& row, DType dtype) {
   });
 }
 
+void check_held(const Row& row, DType dtype) {
+  for_each_small_case(row, kGradientLimit, [&](const Shapes& shapes) {
+    INFO(describe(row, shapes, dtype) << ", a gradient that is another tensor's too");
+    const TensorList leaves = leaves_of(make_inputs(row, shapes, dtype));
+    TensorList wanted = wanted_of(leaves);
+    const Tensor alone = row.run(leaves), dy = output_gradient(alone);
+    const std::vector<double> given = dy.to_vector<double>();
+    const TensorList expected = first_gradients(alone, dy, wanted);
+    const Tensor other = leaf(Tensor::zeros(alone.shape(), alone.options()));
+    const Tensor earlier = mul(other, 1.0);  // an op before this one reads its gradient after it
+    const Tensor sum = add(row.run(leaves), earlier);
+    wanted.push_back(other);
+    const TensorList got = gradients(std::span(&sum, 1), std::span(&dy, 1), wanted);
+    CHECK(got.back().to_vector<double>() == given);
+    CHECK(dy.to_vector<double>() == given);
+    // And one that nobody else has, which may be.
+    const Tensor last = mul(row.run(leaves), 1.0);
+    const TensorList free = gradients(std::span(&last, 1), std::span(&dy, 1), wanted_of(leaves));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("input " << i);
+      const std::vector<double> alike = values_or_zeros(expected[i], wanted[i]);
+      compare_gradients(values_or_zeros(got[i], wanted[i]), alike, dtype, row);
+      compare_gradients(values_or_zeros(free[i], wanted[i]), alike, dtype, row);
+    }
+  });
+}
+
 namespace {
 
 // Looks at every execution of one op under a policy.

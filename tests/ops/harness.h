@@ -22,6 +22,8 @@ void check_gradient_in(const Row& row, DType dtype);
 void check_sinks(const Row& row);
 // Gradients that meet those of another consumer, earlier and later on the tape.
 void check_meeting(const Row& row, DType dtype);
+// The op does not write over a gradient that another tensor has as well.
+void check_held(const Row& row, DType dtype);
 // What the cast rule says of inputs and outputs, observed at the op; leaves get f32 gradients.
 void check_autocast(const Row& row, DType low);
 // A missing input is a UserError or legal, never worse.

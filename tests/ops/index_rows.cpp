@@ -258,6 +258,9 @@ TEST_CASE("the padding row of an embedding receives no gradient", "[ops][index]"
   const Tensor table = leaf(random_tensor({4, 2}));
   backward(sum(embedding(table, index_of({1, 2, 1, 3}), 1)));
   CHECK(gradient_of(table).to_vector<double>() == std::vector<double>{0, 0, 0, 0, 1, 1, 1, 1});
+  clear_gradient_of(table);
+  backward(sum(embedding(table, index_of({1, 2, 1, 3}), -1)));  // from the end
+  CHECK(gradient_of(table).to_vector<double>() == std::vector<double>{0, 0, 2, 2, 1, 1, 0, 0});
 }
 
 TEST_CASE("gradients of repeated indices are summed in f32", "[ops][index]") {

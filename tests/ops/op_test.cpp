@@ -118,6 +118,12 @@ TEST_CASE("gradients of several consumers add up", "[ops]") {
   });
 }
 
+TEST_CASE("a gradient that another tensor has too is not written over", "[ops]") {
+  for_each_row([](const Row& row) {
+    if (row.gradient) check_held(row, DType::f32);
+  });
+}
+
 TEST_CASE("autocast follows the cast rule", "[ops]") {
   for_each_row([](const Row& row) {
     for (const DType low : {DType::f16, DType::bf16}) check_autocast(row, low);

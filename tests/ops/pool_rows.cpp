@@ -294,4 +294,13 @@ TEST_CASE("max pooling with windows of more than 256 positions", "[ops][pool]") 
   backward(sum(max_pool2d(x, o)));
   CHECK(sum(gradient_of(x)).item() == 3.0);
   CHECK(max_pool2d(x, o).to_vector<double>() == max(x, {1, 2}).to_vector<double>());
+  // The last of so many positions has the maximum, and the gradient.
+  for (const Index extent : {255, 256, 257, 258}) {
+    std::vector<float> rising(static_cast<std::size_t>(extent));
+    for (std::size_t i = 0; i < rising.size(); ++i) rising[i] = static_cast<float>(i);
+    const Tensor line = leaf(Tensor::from(rising, {1, 1, extent, 1}));
+    backward(sum(max_pool2d(line, {.kernel = {1, extent}, .stride = {1, 1}})));
+    CHECK(gradient_of(line).to_vector<float>().back() == 1.0f);
+    CHECK(sum(gradient_of(line)).item() == 1.0);
+  }
 }

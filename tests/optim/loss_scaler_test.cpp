@@ -79,6 +79,11 @@ TEST_CASE("recipe: accumulation keeps one scale and unscales once", "[scaler]") 
     step.apply();
   };
   CHECK(trained(0x1p14, {.accumulate = 3}, body) == trained(1.0, {.accumulate = 3}, body));
+  const auto folded = [](Toy& toy, optim::Step& step, int t) {
+    for (int micro = 0; micro < 3; ++micro) step.backward(golden_loss(toy, 3 * t + micro), 2.0);
+    step.apply();
+  };
+  CHECK(trained(0x1p14, {.accumulate = 3}, body) == trained(0x1p14, {.accumulate = 3}, folded));
 }
 
 TEST_CASE("recipe: a gradient penalty divides by the scale inside the graph", "[scaler]") {
@@ -352,6 +357,14 @@ TEST_CASE("scales go on from a saved state", "[scaler]") {
     CHECK(course(3) == course(12));
   }
   optim::LossScaler one(halving(4.0));
+  for (const std::size_t value : {0, 1}) {  // the scale, and the next one
+    for (const double wrong : {0.0, -1.0, std::nan(""), 1e300}) {
+      std::vector<optim::NamedTensor> damaged;
+      for (const auto& [name, tensor] : one.state()) damaged.emplace_back(name, tensor.clone());
+      damaged[1].second.data<double>()[value] = wrong;
+      CHECK_THROWS_WITH(one.load_state(damaged), Catch::Contains("is damaged"));
+    }
+  }
   optim::ScalerOptions two = halving(4.0);
   two.scope = optim::ScalerScope::loss;
   two.losses = 2;

@@ -21,6 +21,7 @@ TEST_CASE("groups add up, and the later one counts", "[optim]") {
   const auto toy = network();
   const optim::Sgd sgd(toy->parameters(), {.weight_decay = 0.1,
                                            .groups = {{.match = "bias|bn", .weight_decay = 0.0},
+                                                      {.match = "^fc", .lr_factor = 3.0},
                                                       {.match = "^fc", .lr_factor = 10.0},
                                                       {.match = "^bn1_weight$", .weight_decay = 0.3}}});
   const auto entries = sgd.entries();

@@ -1,6 +1,7 @@
 // The transaction: accumulation, clipping, skips, averages, state, misuse.
 #include <omp.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "autograd/engine.h"
@@ -11,6 +12,7 @@
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
+#include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
@@ -71,6 +73,15 @@ TEST_CASE("flat buffers: reverse order, aligned, gaps stay zero", "[optim]") {
   for (std::size_t i = 0; i < masters.size(); ++i) {
     if ((i >= 25 && i < 32) || i >= 35) CHECK(masters[i] == 0.0f);
     CHECK(std::isfinite(masters[i]));
+  }
+}
+
+TEST_CASE("flat buffers take no more than alignment needs", "[optim]") {
+  for (const Index count : {1, 15, 16, 17, 32}) {
+    const auto toy = std::make_shared<Toy>();
+    for (const char* name : {"a", "b"}) toy->add(name, {count}, [](Index) { return 1.0; });
+    optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+    CHECK(optim::Step(*toy, {&sgd}).buffers().length() == 2 * ((count + 15) / 16 * 16));
   }
 }
 
@@ -163,6 +174,43 @@ TEST_CASE("clipping by norm and by value", "[optim]") {
   CHECK(values_of(gradient_of(a)) == Values{3.0f, -3.5f});
   CHECK(gradient_of(b).item() == 3.5);
   CHECK_THROWS_AS(optim::clip_grad_norm({a}, 0.0), UserError);
+  // What is not finite has no norm to clip to: nothing is changed.
+  for (const float bad : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()}) {
+    clear_gradient_of(a);
+    backward(product(a, {3.0f, bad}));
+    CHECK_FALSE(std::isfinite(optim::clip_grad_norm({a}, 1.0)));
+    const Values kept = values_of(gradient_of(a));
+    CHECK(kept[0] == 3.0f);
+    CHECK((std::isnan(bad) ? std::isnan(kept[1]) : kept[1] == bad));
+  }
+}
+
+TEST_CASE("every rule sees each element within clip_value, on both sides", "[optim]") {
+  const float limit = 1.5f, beyond = std::nextafter(limit, 2.0f);
+  const Values steep = {-100.0f, -3.1f, -2.9f, -beyond, -limit, -0.25f,
+                        0.0f,    0.25f, limit, beyond,  2.9f,   3.1f};
+  Values limited = steep;
+  for (float& g : limited) g = std::clamp(g, -limit, limit);
+  for (const optim::OptimizerInfo& info : optim::optimizers()) {
+    CAPTURE(info.name);
+    const auto trained = [&](const Values& g, const optim::StepOptions& options) {
+      const auto toy = std::make_shared<Toy>();
+      toy->add("w", {12, 1}, [](Index i) { return 0.3 * static_cast<double>(i) - 1.0; });
+      const auto optimizer = optim::make_optimizer(info.name, toy->parameters(), {.lr = 0.1});
+      optim::Step step(*toy, {optimizer.get()}, options);
+      for (int t = 0; t < 3; ++t) {
+        step.backward(product((*toy)[0], t == 1 ? Values(g.rbegin(), g.rend()) : g));
+        step.apply();
+      }
+      return values_of((*toy)[0].value());
+    };
+    CHECK(trained(steep, {.clip_value = limit}) == trained(limited, {}));
+    CHECK(trained(steep, {}) != trained(limited, {}));
+  }
+  const Tensor a = leaf(Tensor::zeros({12}));
+  backward(product(a, steep));
+  optim::clip_grad_value({a}, limit);
+  CHECK(values_of(gradient_of(a)) == limited);
 }
 
 TEST_CASE("a skipped step restores everything and advances what it must", "[optim]") {
@@ -257,6 +305,19 @@ TEST_CASE("a gradient that only the unscaling makes infinite is found", "[optim]
   step.backward(mul(mul(golden_loss(*toy, 0), gradient_scale), 0x1p10));
   step.apply();
   CHECK(step.last_report().skip);
+}
+
+TEST_CASE("a scale after the greatest gradient looks at finite ones only", "[optim]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Values& worst :
+       {Values{0.25f, -2.0f, 1.0f}, {0.25f, -2.0f, kInf}, {-kInf, -2.0f, 1.0f}, {nan, 2.0f, 1.0f}}) {
+    const auto toy = weight_and_bias();
+    optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+    optim::Step step(*toy, {&sgd}, {.scaler = optim::scaler_preset("nvcaffe")});
+    step.backward(product((*toy)[1], worst));
+    step.apply();
+    CHECK(step.synchronize().next_loss_scale == 2.0);  // 4 over the greatest
+  }
 }
 
 TEST_CASE("without skipping a bad gradient is applied where it is", "[optim]") {
@@ -454,15 +515,29 @@ TEST_CASE("learning rates come from a window that moves with the applied steps",
   const optim::Schedule ramp(1.0, [](std::int64_t t) { return 1e-6 * static_cast<double>(t); });
   optim::Step step(*toy, {&sgd}, {.schedule = ramp});
   std::int64_t skipped = 0;
+  const int period = GENERATE(1000, 10000);  // of steps that are skipped
   for (int t = 0; t < 9000; ++t) {
-    const bool bad = t % 1000 == 999;
+    const bool bad = t % period == period - 1;
     step.backward(product((*toy)[1], {1.0f, bad ? kInf : 2.0f, 0.0f}));
     step.apply();
     const optim::StepReport report = step.last_report();
     if (!bad && report.learning_rate != 1e-6 * static_cast<double>(t - skipped)) FAIL("wrong rate at " << t);
     skipped += bad;
   }
-  CHECK(step.last_report().applied == 8991);
+  CHECK(step.last_report().applied == 9000 - skipped);
+  // A state of an earlier window brings its rates along.
+  const auto early = weight_and_bias();
+  optim::Sgd early_sgd(early->parameters());
+  optim::Step begun(*early, {&early_sgd}, {.schedule = ramp});
+  for (int t = 0; t < 10; ++t) {
+    begun.backward(product((*early)[1], {1.0f, 2.0f, 0.0f}));
+    begun.apply();
+  }
+  step.load_state(begun.state());
+  step.backward(product((*toy)[1], {1.0f, 2.0f, 0.0f}));
+  step.apply();
+  CHECK(step.synchronize().learning_rate == 1e-6 * 10.0);
+  CHECK(skipped == 9000 / period);
 }
 
 TEST_CASE("misuse is an error", "[optim]") {

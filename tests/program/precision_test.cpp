@@ -145,6 +145,12 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
                             Contains("take a lower static scale"));
   CHECK(events(directory, "static", "overflow").size() == 4);
 
+  // FP32 counts the steps that it skips in the same way.
+  const Outcome wide = train(directory, "wide", R"({"level":"O0","max_skips":4})",
+                             {"epochs=1", "optimizer.lr=1e6", "on_divergence=continue"});
+  CHECK(wide.exit_code == 1);
+  CHECK_THAT(wide.err, Contains(": 4 steps in a row were skipped (precision.max_skips): their gradients"));
+
   // Fewer steps than max_skips: a run that learnt nothing is no success.
   const Outcome nothing =
       train(directory, "nothing", R"({"dtype":"fp16","scaler":{"static":16777216}})", {"epochs=1"});

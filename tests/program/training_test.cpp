@@ -387,12 +387,27 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
   CHECK(best("cut") == "step-23\n");
 }
 
+TEST_CASE("checkpoints are saved after every so many steps", "[program]") {
+  const TemporaryDirectory directory;
+  REQUIRE(train(directory, "run",
+                {"epochs=2", "checkpoint.every_steps=20", "checkpoint.every_epochs=0", "checkpoint.keep=100",
+                 "eval.every_epochs=0"})
+              .exit_code == 0);
+  std::vector<int> steps;
+  for (const json& line : json_lines(directory.path() / "run/metrics.jsonl"))
+    if (line["event"] == "checkpoint") steps.push_back(line["step"]);
+  CHECK(steps == std::vector<int>{20, 40, 60, 80, 90});
+}
+
 TEST_CASE("dry runs, limits and a few batches", "[program]") {
   const TemporaryDirectory directory;
   const Outcome dry = train(directory, "run", {"--dry-run"});
   CHECK(dry.exit_code == 0);
   CHECK_THAT(dry.out, Contains("4810 parameters"));
   CHECK_FALSE(std::filesystem::exists(directory.path() / "run"));
+  CHECK_THAT(dry.out, Contains("epochs of 45 steps"));
+  // The last batches of an epoch are a step, too.
+  CHECK_THAT(train(directory, "run", {"--dry-run", "accumulate=7"}).out, Contains("epochs of 7 steps"));
 
   REQUIRE(train(directory, "limited", {"--limit-steps", "7"}).exit_code == 0);
   CHECK(end_of(directory, "limited")["steps"] == 7);

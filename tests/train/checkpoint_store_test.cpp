@@ -154,6 +154,7 @@ TEST_CASE("what may change in a run that goes on", "[resume]") {
     return changed;
   };
   CHECK(changes_since(saved, saved).notes.empty());
+  CHECK_THROWS_AS(changes_since(saved, with("/epochs_of_another", 5)), UserError);
   const ConfigChanges longer = changes_since(saved, with("/epochs", 5));
   CHECK(longer.notes == std::vector<std::string>{"epochs: 3 → 5"});
   CHECK_FALSE(longer.precision);
@@ -196,6 +197,9 @@ TEST_CASE("metrics that happen again are forgotten", "[resume]") {
   CHECK(kept(0, false) == start);
   CHECK(kept(9, true) == start + one + two + eval + three);
   CHECK(unreadable == 0);
+  // A last line without its end may be a piece of a longer one.
+  CHECK(without_later_events(start + one + two.substr(0, two.size() - 1),
+                             {.step = 9, .evaluated = true, .mark = {}}, unreadable) == start + one);
   CHECK(without_later_events("no event\n" + one, {.step = 1, .mark = {}}, unreadable) == one);
   CHECK(unreadable == 1);
 }

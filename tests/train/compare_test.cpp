@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "models/registry.h"
 #include "tests/train/support.h"
+#include "train/compare/capacity.h"
 #include "train/compare/report.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
@@ -145,6 +146,18 @@ TEST_CASE("a diverged seed decides", "[compare]") {
       seeds_csv(report),
       Contains("amp_fp16,amp_fp16,2,diverged,,,0,0,0,0.000,0,\"step 3: the loss is nan, \"\"sadly\"\"\"\n"));
   CHECK(nlohmann::json::parse(report_json(report))["rows"][2]["values"][1].is_null());
+}
+
+TEST_CASE("sizes of memory are read with their units", "[compare]") {
+  CHECK(parse_bytes("1000") == 1000);
+  CHECK(parse_bytes("1.5 kB") == 1500);
+  CHECK(parse_bytes("2MB") == 2'000'000);
+  CHECK(parse_bytes("3 GB") == 3'000'000'000);
+  CHECK(parse_bytes("1 KiB") == std::size_t{1} << 10);
+  CHECK(parse_bytes("5 MiB") == std::size_t{5} << 20);
+  CHECK(parse_bytes("0.5GiB") == std::size_t{1} << 29);
+  for (const char* wrong : {"", "GiB", "-1 MB", "0", "1 TB", "1 gib", "1e40", "nan"})
+    CHECK_THAT(user_error_of([&] { parse_bytes(wrong); }), Catch::Contains("is no size of memory"));
 }
 
 TEST_CASE("a speed is the ratio of rounds", "[compare]") {

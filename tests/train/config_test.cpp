@@ -1,8 +1,10 @@
 // Reading, laying over, overriding and resolving configurations.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "optim/registry.h"
 #include "tests/support/paths.h"
 #include "tests/train/support.h"
 #include "train/config/compose.h"
@@ -66,6 +68,8 @@ TEST_CASE("what is no JSON is refused with its line", "[config]") {
   CHECK_THAT(user_error_of([] { parsed("{} {}"); }), Contains("not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 1e999}"); }), Contains("a.json:1"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 18446744073709551615}"); }), Contains("too large"));
+  CHECK_THAT(user_error_of([] { parsed("{\"a\": 9223372036854775808}"); }), Contains("too large"));
+  CHECK(parsed("{\"a\": 9223372036854775807}").find("a")->integer == INT64_MAX);
   CHECK_THAT(user_error_of([] { parsed("{\"a\": \"\xff\"}"); }), Contains("not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed(std::string("{}\0{\"zq\": 1}", 11)); }), Contains("NUL"));
   CHECK_NOTHROW(parsed("{\"a\": /* one */ 1} // end"));
@@ -219,6 +223,9 @@ TEST_CASE("types, ranges, choices and missing keys", "[config]") {
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "epochs": -1})"), Contains("expected integer"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"momentum": 1.0}})"),
              Contains("expected number in [0, 1), or \"auto\", got 1.0"));
+  CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "clip_norm": 0})"),
+             Contains("clip_norm: expected number in (0, 1e+30]"));
+  CHECK(loaded(R"({"model": "mlp", "data": "digits", "clip_norm": 1e-300})").config.clip_norm == 1e-300);
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": "adm"})"),
              Contains("did you mean \"adam\"?"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "precision": "amp_fp61"})"),
@@ -245,6 +252,49 @@ TEST_CASE("a key of another variant is an error unless a lower layer gave it", "
   CHECK(adam.config.optimizer.lr == 0.5);
   CHECK_THAT(error_of(sgd, {"optimizer.name=adam", "optimizer.momentum=0.5"}),
              Contains("no key of \"adam\""));
+  // A base lies above its own base, and below what is based on it.
+  const TemporaryDirectory directory;
+  directory.write("lowest.json", sgd);
+  directory.write("middle.json", R"({"base": "lowest.json", "optimizer": {"name": "adam", "beta1": 0.8}})");
+  CHECK(load(directory.write("top.json", R"({"base": "middle.json"})")).config.optimizer.name == "adam");
+  CHECK_THAT(
+      user_error_of([&] {
+        load(directory.write("wrong.json", R"({"base": "middle.json", "optimizer": {"momentum": 0.5}})"));
+      }),
+      Contains("no key of \"adam\""));
+  directory.write("above.json", R"({"base": "middle.json", "optimizer": {"momentum": 0.5}})");
+  CHECK_THAT(user_error_of([&] { load(directory.write("higher.json", R"({"base": "above.json"})")); }),
+             Contains("no key of \"adam\""));
+}
+
+TEST_CASE("milestones ascend", "[config]") {
+  const auto error = [](const char* milestones) {
+    return error_of(fmt::format(R"({{"model": "mlp", "data": "digits",
+        "schedule": {{"name": "multi_step", "milestones": {}}}}})",
+                                milestones));
+  };
+  for (const char* wrong : {"[20, 10]", "[10, 30, 20]", "[20, 10, 30]"})
+    CHECK_THAT(error(wrong), Contains("schedule.milestones: expected increasing values"));
+  CHECK_THAT(error("[]"), Contains("required by multi_step"));
+}
+
+TEST_CASE("what is not given is the library's default", "[config]") {
+  for (const optim::OptimizerInfo& info : optim::optimizers()) {
+    CAPTURE(info.name);
+    const auto made = optim::make_optimizer(info.name, {Parameter(Tensor::zeros({2, 2}))});
+    const OptimizerConfig given =
+        loaded(R"({"model": "mlp", "data": "digits", "optimizer": ")" + info.name + "\"}").config.optimizer;
+    const auto takes = [&](const char* option) { return std::ranges::count(info.options, option) > 0; };
+    CHECK(given.lr == made->default_lr());
+    CHECK(given.weight_decay == made->entries()[0].weight_decay);
+    if (takes("eps")) CHECK(given.eps == made->rule().eps);
+    if (takes("momentum")) CHECK(given.momentum == made->rule().momentum);
+    if (takes("beta1")) CHECK(given.beta1 == made->rule().beta1);
+    if (takes("beta2")) CHECK(given.beta2 == made->rule().beta2);
+    if (takes("alpha")) CHECK(given.alpha == made->rule().alpha);
+    if (takes("lr_decay")) CHECK(given.lr_decay == made->rule().lr_decay);
+    if (takes("trust_coefficient")) CHECK(given.trust_coefficient == made->rule().trust_coefficient);
+  }
 }
 
 TEST_CASE("overrides set, append and remove", "[config]") {
@@ -255,6 +305,8 @@ TEST_CASE("overrides set, append and remove", "[config]") {
              "optimizer.groups=[{\"match\": \"bias\", \"weight_decay\": 0}]", "name=3 words", "clip_norm=2"});
   CHECK(result.config.data.batch_size == 8);
   CHECK(result.config.model.spec["hidden"] == Json({64, 7, 5}));
+  CHECK(place_of(result.given, "model.hidden") == "command line");
+  CHECK(place_of(result.given, "model.hidden[0]").ends_with("config.json:1"));
   CHECK(result.config.data.augment.at(0).spec.name == "horizontal_flip");
   CHECK(result.config.optimizer.groups.at(0).weight_decay == 0.0);
   CHECK(result.config.name == "3 words");

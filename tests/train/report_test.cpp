@@ -87,6 +87,9 @@ TEST_CASE("a resumed run: what was done again counts, what was given up does not
     CHECK(run.evals.empty());
     CHECK(run.sessions.size() == 2);
     CHECK(run.sessions[1].step == 1);
+    CHECK(run.wall_s == 2.5);
+    CHECK(parsed(first + end(3, "interrupted") + start(1) + step(2, "1.75") + end(2, "completed")).wall_s ==
+          5.0);
     CHECK(run.status() == "not ended");
     CHECK(run.last_step() == 2);
   }

@@ -7,8 +7,12 @@
 #include <set>
 #include <thread>
 
+#include "data/loader.h"
+#include "data/synthetic.h"
+#include "nn/layers.h"
 #include "tests/train/support.h"
 #include "train/digest.h"
+#include "train/evaluate.h"
 #include "train/files.h"
 #include "train/log.h"
 #include "train/metrics.h"
@@ -149,14 +153,28 @@ TEST_CASE("metrics are whole lines at once, with null for what is no number", "[
   const TemporaryDirectory directory;
   const RunDirectory run = RunDirectory::create((directory.path() / "run").string(), "", "{}");
   MetricsFile file(run);
-  file.write(StepEvent{.step = 3, .loss = std::nan(""), .lr = 0.1});
+  file.write(StepEvent{.step = 3,
+                       .applied = 2,
+                       .epoch = 1,
+                       .loss = std::nan(""),
+                       .lr = 0.1,
+                       .loss_scale = 8.0,
+                       .skipped = 7,
+                       .grad_norm = 0.25,
+                       .items_per_s = 1000.0});
   const std::string text = read_text(run.metrics());
   CHECK(read_text(run.metrics_copy()) == text);
   CHECK(read_text(run.metrics_digest()) == sha256(text) + "  metrics.jsonl\n");
-  const auto line = nlohmann::json::parse(text);
-  CHECK(line["event"] == "step");
-  CHECK(line["loss"].is_null());
-  CHECK(line["lr"] == 0.1);
+  CHECK(nlohmann::json::parse(text) == nlohmann::json{{"event", "step"},
+                                                      {"step", 3},
+                                                      {"applied", 2},
+                                                      {"epoch", 1},
+                                                      {"loss", nullptr},
+                                                      {"lr", 0.1},
+                                                      {"loss_scale", 8.0},
+                                                      {"skipped", 7},
+                                                      {"grad_norm", 0.25},
+                                                      {"items_per_s", 1000.0}});
   CHECK_THAT(utc_now(), Catch::Matches("[0-9-]{10}T[0-9:]{8}Z"));
   const Metrics metrics{{"accuracy", 0.5}};
   CHECK(metric(metrics, "accuracy") == 0.5);
@@ -166,6 +184,8 @@ TEST_CASE("metrics are whole lines at once, with null for what is no number", "[
 TEST_CASE("durations, counts and sizes are short", "[run]") {
   CHECK(duration_text(3.21) == "3.2 s");
   CHECK(duration_text(65) == "1:05");
+  CHECK(duration_text(3599.4) == "59:59");
+  CHECK(duration_text(3600) == "1:00:00");
   CHECK(duration_text(7384) == "2:03:04");
   CHECK(count_text(999) == "999");
   CHECK(count_text(12345) == "12.3k");
@@ -199,6 +219,7 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
   const std::string bar = shown(true, false);
   CHECK_THAT(bar, Contains("epoch 2/3"));
   CHECK_THAT(bar, Contains("left"));
+  CHECK_THAT(bar, Contains("━╌"));  // what is done comes first
   CHECK(bar.find("\x1b[32m") == std::string::npos);
   CHECK_THAT(shown(true, true), Contains("\x1b[32m"));
 }
@@ -225,6 +246,36 @@ TEST_CASE("evaluation weighs samples, not batches", "[task]") {
   CHECK(evaluation->confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
   CHECK(evaluation->confusion()->csv({"a", "b,c", "d\"e"}) ==
         "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
+}
+
+TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
+  const auto set =
+      datasets::make_synthetic({.count = 21, .classes = 3, .height = 2, .width = 2, .channels = 1});
+  datasets::Loader loader(set, datasets::Pipeline(set->info()), {.batch_size = 5});
+  const Classification task({}, 3);
+  nn::Sequential model{std::make_shared<nn::Flatten>(), std::make_shared<nn::Linear>(4, 3)};
+  model.eval();
+  const Metrics whole = evaluate(model, loader, task, false)->metrics();
+  loader.next();
+  CHECK(evaluate(model, loader, task, false)->metrics() == whole);
+  CHECK_FALSE(model.training());
+  model.train();
+  evaluate(model, loader, task, false);
+  CHECK(model.training());
+}
+
+TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
+  config::LossConfig config;
+  config.class_weights = {1.0, 4.0};
+  const Classification task(config, 2);
+  const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
+  auto whole = task.evaluation(false), parts = task.evaluation(false);
+  whole->add(logits, batch_of({0, 1, 1}));
+  parts->add(logits.rows(0, 1), batch_of({0}));
+  parts->add(logits.rows(1, 2), batch_of({1, 1}));
+  CHECK(metric(parts->metrics(), "loss") == Approx(metric(whole->metrics(), "loss")).epsilon(1e-6));
+  CHECK(metric(whole->metrics(), "loss") ==
+        Approx(task.loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
 }
 
 TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {

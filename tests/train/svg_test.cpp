@@ -63,6 +63,18 @@ TEST_CASE("a legend takes as many rows as its names need", "[plot]") {
   CHECK(count(svg, "a rather long name") == 8);
 }
 
+TEST_CASE("a logarithmic axis has nothing to show of zero and below", "[plot]") {
+  for (const plot::Axis& axis : {plot::Axis{.log2 = true}, plot::Axis{.log10 = true}, plot::Axis{}}) {
+    plot::Range range;
+    for (const double value : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")})
+      range.take(value, axis);
+    CHECK(range.empty == (axis.log2 || axis.log10));
+    for (const double value : {2.0, 0.5}) range.take(value, axis);
+    CHECK(range.low == (axis.log2 || axis.log10 ? 0.5 : -1.0));
+    CHECK(range.high == 2.0);
+  }
+}
+
 TEST_CASE("ticks are 1, 2 or 5 times a power of ten", "[plot]") {
   CHECK(plot::ticks(0.0, 10.0, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(plot::ticks(-1.0, 1.0, 4) == std::vector<double>{-1, -0.5, 0, 0.5, 1});

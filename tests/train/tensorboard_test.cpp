@@ -115,6 +115,14 @@ TEST_CASE("histograms count every finite value once, in buckets that hold it", "
       sum += histogram.counts[i];
     }
     CHECK(sum == histogram.count);
+    double total = 0.0, squares = 0.0;
+    for (const float value : values) {
+      if (!std::isfinite(value)) continue;
+      total += value * factor;
+      squares += value * factor * value * factor;
+    }
+    CHECK(histogram.sum == Approx(total));
+    CHECK(histogram.sum_squares == Approx(squares));
     CHECK(histogram.max == std::ldexp(1.25, 10) * factor);
     CHECK(histogram.min == std::ldexp(-1.6F, 10) * factor);
   }
