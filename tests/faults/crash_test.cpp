@@ -144,7 +144,7 @@ TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
 TEST_CASE("a run whose every save failed ends without the test of its best weights", "[faults]") {
   const TemporaryDirectory directory;
   const auto start = small_run("run", {"checkpoint.on_save_error=continue", "data.validation_size=300"});
-  const Outcome outcome = with_faults(directory, start, "ENOSPC:2", "/checkpoints");
+  const Outcome outcome = with_faults(directory, start, "ENOSPC:1", "/checkpoints/step-");
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.err, Catch::Contains("the last checkpoint could not be saved") &&
