@@ -387,16 +387,20 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
   CHECK(best("cut") == "step-23\n");
 }
 
-TEST_CASE("checkpoints are saved after every so many steps", "[program]") {
+TEST_CASE("checkpoints are saved, and steps logged, after every so many", "[program]") {
   const TemporaryDirectory directory;
   REQUIRE(train(directory, "run",
                 {"epochs=2", "checkpoint.every_steps=20", "checkpoint.every_epochs=0", "checkpoint.keep=100",
-                 "eval.every_epochs=0"})
+                 "eval.every_epochs=0", "log_every=15"})
               .exit_code == 0);
-  std::vector<int> steps;
+  std::vector<int> steps, logged;
   for (const json& line : json_lines(directory.path() / "run/metrics.jsonl"))
-    if (line["event"] == "checkpoint") steps.push_back(line["step"]);
+    if (line["event"] == "checkpoint")
+      steps.push_back(line["step"]);
+    else if (line["event"] == "step")
+      logged.push_back(line["step"]);
   CHECK(steps == std::vector<int>{20, 40, 60, 80, 90});
+  CHECK(logged == std::vector<int>{15, 30, 45, 60, 75, 90});
 }
 
 TEST_CASE("dry runs, limits and a few batches", "[program]") {
