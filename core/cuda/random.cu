@@ -44,6 +44,10 @@ __device__ __forceinline__ void store_run(const T* values, T* y) {
   }
 }
 
+// The number next to `x` towards `to`. Of the plain name, some compilers see the overload for double alone.
+__device__ __forceinline__ float next_to(float x, float to) { return ::nextafterf(x, to); }
+__device__ __forceinline__ double next_to(double x, double to) { return ::nextafter(x, to); }
+
 template <class C>
 struct Uniform {
   C from, width, bound;
@@ -54,7 +58,7 @@ struct Uniform {
       // One rounding, as compilers make of the CPU's expression.
       const C value = std::fma(width, static_cast<C>(kernels::unit_float(block.word[i])), from);
       // Rounding may reach the upper bound, which is excluded.
-      values[i] = value < bound || !(from < bound) ? value : ::nextafter(bound, from);
+      values[i] = value < bound || !(from < bound) ? value : next_to(bound, from);
     }
   }
 };
