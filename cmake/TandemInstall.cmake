@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers core files autograd nn optim amp data models train)
+set(layers core files data autograd nn models optim amp config runs tasks train report export studies cli)
 
 # tandem::tandem stands for all layers.
 add_library(tandem_all INTERFACE)

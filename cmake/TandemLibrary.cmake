@@ -42,7 +42,7 @@ if(TANDEM_SANITIZE)
 endif()
 
 # The layers that read outside bytes, whose branches steer a fuzzer (tests/fuzz).
-set(TANDEM_FUZZED_LAYERS files data models optim train)
+set(TANDEM_FUZZED_LAYERS files data models optim config runs tasks train export studies)
 
 function(tandem_library folder)
   cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})

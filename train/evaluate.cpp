@@ -7,8 +7,9 @@
 
 namespace tandem::train {
 
-std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader, const Task& task,
-                                     bool confusion, const StopRequest* stop) {
+std::unique_ptr<tasks::Evaluation> evaluate(nn::Module& model, datasets::Loader& loader,
+                                            const tasks::Task& task, bool confusion,
+                                            const StopRequest* stop) {
   const NoGrad no_grad;
   const bool was_training = model.training();
   model.eval();
@@ -26,7 +27,7 @@ std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader
   return evaluation;
 }
 
-std::string metrics_text(const Metrics& metrics) {
+std::string metrics_text(const runs::Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics)
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", name, value);

@@ -8,10 +8,10 @@
 #include "core/memory_limit.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
+#include "core/units.h"
 #include "models/builder.h"
 #include "nn/device.h"
-#include "train/progress.h"
-#include "train/task.h"
+#include "tasks/task.h"
 
 namespace tandem::train {
 
@@ -67,7 +67,7 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescription& data) {
   const config::Config& config = loaded.config;
   const auto pipeline = datasets::training_pipeline(without_samples(data), augmentations(config));
   Backend& shapes = shapes_backend();
@@ -80,8 +80,8 @@ Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data
   freeze_parameters(config, *model);
   describe_parameters(*model, footprint);
   const auto precision = make_plan(loaded, *model);
-  const auto task =
-      make_task(config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
+  const auto task = tasks::make_task(
+      config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
   const auto optimizer = make_optimizer(config, *model);
   optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
   footprint.model = since(before, shapes.memory(), false);

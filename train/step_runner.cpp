@@ -25,8 +25,8 @@ bool alike(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const Task& task, optim::Step& step,
-                       PhaseTimer& phases, StepRunnerOptions options)
+StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const tasks::Task& task,
+                       optim::Step& step, PhaseTimer& phases, StepRunnerOptions options)
     : model_(model), precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
   const Device device = step.buffers().device();
   const bool possible = backend_for(device).records() && step.options().accumulate <= kMostRecordings;
