@@ -64,8 +64,8 @@ class Bench {
     const auto seed = static_cast<std::uint64_t>(config_.seed);
     batch_ = train::noise_batch(pipeline.output_shape(), pipeline.output_dtype(), config_.data.batch_size,
                                 data.info.classes, seed);
-    batch_.images = tasks::in_format(batch_.images, format_);
-    const std::vector<std::int64_t> labels = batch_.labels.to_vector<std::int64_t>();
+    batch_.set("image", tasks::in_format(batch_["image"], format_));
+    const std::vector<std::int64_t> labels = batch_["label"].to_vector<std::int64_t>();
     const datasets::BatchWeight weigh = task_->batch_weight();
     batch_.weight = weigh ? weigh(labels) : static_cast<double>(labels.size());
     batch_ = batch_.to(device_);
@@ -177,7 +177,7 @@ class Bench {
     phases.begin(train::Phase::data);
     for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
       const datasets::Batch batch = next_batch(from_loader);
-      items_ += batch.size();
+      items_ += batch.samples;
       phases.finish(train::Phase::data);
       runner.backward(batch);
     }

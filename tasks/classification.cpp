@@ -27,7 +27,7 @@ class ClassificationEvaluation final : public Evaluation {
   void add(const Tensor& output, const datasets::Batch& batch) override {
     const NoGrad no_grad;
     const std::vector<float> logits = output.to_vector<float>();
-    const std::vector<std::int64_t> labels = batch.labels.to_vector<std::int64_t>();
+    const std::vector<std::int64_t> labels = batch["label"].to_vector<std::int64_t>();
     double weight = 0.0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       count(logits.data() + static_cast<Index>(i) * task_.classes(), labels[i]);
@@ -109,12 +109,12 @@ Tensor Classification::loss(const Tensor& output, const datasets::Batch& batch) 
   require(output.rank() == 2 && output.size(1) == classes_, "model",
           "a classifier gives [batch, {}] scores, this one gives {}", classes_, to_string(output.shape()));
   if (class_weights_.defined()) class_weights_ = class_weights_.to(output.device());
-  const Tensor& soft = batch.soft_targets;
+  const Tensor& soft = batch.find("soft_label");
   if (config_.name == "cross_entropy")
     return cross_entropy(
-        output, soft.defined() ? soft : batch.labels,
+        output, soft.defined() ? soft : batch["label"],
         {.label_smoothing = config_.label_smoothing, .ignore_index = {}, .class_weights = class_weights_});
-  const Tensor targets = soft.defined() ? soft : one_hot(batch.labels, classes_);
+  const Tensor targets = soft.defined() ? soft : one_hot(batch["label"], classes_);
   if (config_.name == "focal") return focal_loss(output, targets, config_.alpha, config_.gamma);
   if (config_.name == "bce_with_logits") return bce_with_logits(output, targets);
   return mse_loss(output, targets);

@@ -16,7 +16,7 @@ std::unique_ptr<tasks::Evaluation> evaluate(nn::Module& model, datasets::Loader&
   auto evaluation = task.evaluation(confusion);
   loader.seek({});
   while (auto batch = loader.next()) {
-    evaluation->add(model(batch->images), *batch);
+    evaluation->add(model((*batch)["image"]), *batch);
     if (stop && stop->asked()) {
       evaluation.reset();
       break;

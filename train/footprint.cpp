@@ -45,12 +45,13 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
 }
 
 datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
-  datasets::Batch batch;
-  batch.images = Tensor::empty(pipeline.output_shape().inserted(0, size),
-                               {pipeline.output_dtype(), kShapes, MemoryKind::data});
-  batch.labels = Tensor::empty({size}, {DType::i64, kShapes, MemoryKind::data});
-  if (pipeline.mix().any())
-    batch.soft_targets = Tensor::empty({size, pipeline.classes()}, {DType::f32, kShapes, MemoryKind::data});
+  const auto empty = [](const Shape& shape, DType dtype) {
+    return Tensor::empty(shape, {dtype, kShapes, MemoryKind::data});
+  };
+  datasets::Batch batch({{"image", empty(pipeline.output_shape().inserted(0, size), pipeline.output_dtype())},
+                         {"label", empty({size}, DType::i64)}},
+                        size);
+  if (pipeline.mix().any()) batch.set("soft_label", empty({size, pipeline.classes()}, DType::f32));
   return batch;
 }
 
@@ -91,7 +92,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescriptio
   const datasets::Batch batch = batch_of(pipeline, footprint.batch);
   const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(footprint.batch));
+  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

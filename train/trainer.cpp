@@ -49,27 +49,28 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   splits_ = open_data(config_, skipped_.reporter());
   data_ = describe_data(splits_);
   const datasets::Pipeline pipeline = datasets::training_pipeline(splits_, transforms());
-  const Shape sample = pipeline.output_shape();
+  sample_ = pipeline.output_shape();
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
-  model_ = make_model(loaded_, data_, sample);
+  model_ = make_model(loaded_, data_, sample_);
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
-  task_ = tasks::make_task(config_, models::output_shape(*model_, sample, pipeline.output_dtype()));
-  make_loaders(tasks::image_format(*model_, *precision_, sample, device_, pipeline.output_dtype()));
+  task_ = tasks::make_task(config_, models::output_shape(*model_, sample_, pipeline.output_dtype()));
+  make_loaders(tasks::image_format(*model_, *precision_, sample_, device_, pipeline.output_dtype()));
   model_->to(device_);
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
   step_ = std::make_unique<optim::Step>(
       *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
       step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
-  runner_ = std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
-                                         StepRunnerOptions{.batch_size = train_loader_->options().batch_size,
-                                                           .seed = static_cast<std::uint64_t>(config_.seed),
-                                                           .number_by_applied = retries(),
-                                                           .graphs = graph_use(config_),
-                                                           .by_weight = config_.loss.by_class_weights()});
+  runner_ =
+      std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
+                                   StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
+                                                     .seed = static_cast<std::uint64_t>(config_.seed),
+                                                     .number_by_applied = retries(),
+                                                     .graphs = graph_use(config_),
+                                                     .by_weight = config_.loss.by_class_weights()});
 }
 
 Trainer::~Trainer() = default;
@@ -126,7 +127,7 @@ std::string Trainer::dry_run() {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
-  const double loss = task_->loss((*model_)(batch->images), *batch).item();
+  const double loss = task_->loss((*model_)((*batch)["image"]), *batch).item();
   step_->clear();
   std::string text = fmt::format("{}: {} training, {} {} samples, {} classes\n", data_.info.name,
                                  train_loader_->samples_per_epoch(), eval_loader_->samples_per_epoch(),
@@ -134,8 +135,8 @@ std::string Trainer::dry_run() {
   text += fmt::format("model: {} parameters, {} trained\n", model_->parameter_count(),
                       model_->parameter_count(true));
   for (const std::string& note : notes_) text += note + "\n";
-  const Index zeros = batch->images.size(-1) - train_loader_->pipeline().output_shape().at(-1);
-  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string(batch->images.shape()),
+  const Index zeros = (*batch)["image"].size(-1) - sample_.at(-1);
+  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string((*batch)["image"].shape()),
                       zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "", loss);
   if (skipped_.count() > 0) text += text_of_skipped(skipped_.count()) + "\n";
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
@@ -256,13 +257,13 @@ void Trainer::warn_of_underflow(Session& session) {
   if (!batch) return;
   amp::ExponentHistogram gradients;
   {
-    const nn::ModulePtr model = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
+    const nn::ModulePtr model = make_model(loaded_, data_, sample_);
     initialise_from(config_, *model);
-    model->take_padded_images(batch->images.size(-1));  // where the run's model does, the batch is for it
+    model->take_padded_images((*batch)["image"].size(-1));  // where the run's model does, the batch is for it
     model->to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(*model);
-    backward(task_->loss((*model)(batch->images), *batch));
+    backward(task_->loss((*model)((*batch)["image"]), *batch));
     gradients = collector.activations();
   }
   backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
@@ -307,8 +308,7 @@ bool Trainer::train_epoch(Session& session) {
   session.own_samples = 0.0;
   model_->train();
   const Index batches = train_loader_->batches_per_epoch();
-  const Index batch_size = train_loader_->options().batch_size;
-  Index served = (session.state.position + batch_size - 1) / batch_size;
+  Index served = train_loader_->batches_served();
   auto step_started = Clock::now();
   Pending pending;
   phases_.start();
@@ -347,7 +347,7 @@ void Trainer::finish_steps(Session& session) {
 
 void Trainer::micro_batch(Session& session, const datasets::Batch& batch, Pending& pending) {
   runner_->backward(batch);
-  pending.samples += static_cast<double>(batch.size());
+  pending.samples += static_cast<double>(batch.samples);
   if (!in_16_bits()) return;
   pending.batches.push_back(batch);
   settle(session, &pending);  // after the first one: lets the batches of the step before go

@@ -128,6 +128,7 @@ class Trainer {
   SkippedSamples skipped_;
   datasets::Splits splits_;
   tasks::DataDescription data_;
+  Shape sample_;  // as models take it
   std::string eval_split_;
   std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
   nn::ModulePtr model_;

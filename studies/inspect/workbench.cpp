@@ -16,16 +16,13 @@
 namespace tandem::train {
 
 datasets::Batch noise_batch(const Shape& sample, DType dtype, Index size, Index classes, std::uint64_t seed) {
-  datasets::Batch batch;
-  batch.images = Tensor::zeros(sample.inserted(0, size), {.dtype = dtype, .kind = MemoryKind::data});
+  const Tensor image = Tensor::zeros(sample.inserted(0, size), {.dtype = dtype, .kind = MemoryKind::data});
   if (is_floating(dtype))
-    backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, batch.images, 0.0,
-                                  1.0);
+    backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(classes));
-  batch.labels = Tensor::from(labels, {size});
-  return batch;
+  return {{{"image", image}, {"label", Tensor::from(labels, {size})}}, size};
 }
 
 Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size)
@@ -35,8 +32,10 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     const datasets::Splits splits =
         open_data(config_, [](const std::string& reason) { warn_of_skipped(reason); });
     data = describe_data(splits);
+    datasets::Pipeline pipeline = datasets::training_pipeline(splits, augmentations(config_));
+    sample_ = pipeline.output_shape();
     loader_ = std::make_unique<datasets::Loader>(
-        splits.train, datasets::training_pipeline(splits, augmentations(config_)),
+        splits.train, std::move(pipeline),
         datasets::LoaderOptions{.batch_size = std::min(batch_size_, splits.train->size()),
                                 .shuffle = config_.data.shuffle,
                                 .drop_last = true,
@@ -46,7 +45,6 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
         splits.validation ? splits.validation : splits.test,
         datasets::evaluation_pipeline(splits, augmentations(config_)),
         datasets::LoaderOptions{.batch_size = *config_.data.eval_batch_size});
-    sample_ = loader_->pipeline().output_shape();
   } catch (const UserError& error) {
     if (weights.empty()) throw;
     data = tasks::data_description(runs::saved_data(weights));
@@ -88,7 +86,7 @@ datasets::Batch Workbench::next_batch() {
 Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step) {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), step, 0);
   const amp::Autocast autocast(plan);
-  return task_->loss((*model_)(batch.images), batch);
+  return task_->loss((*model_)(batch["image"]), batch);
 }
 
 runs::Metrics Workbench::evaluate() {

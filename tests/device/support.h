@@ -52,19 +52,18 @@ struct Training {
 
   // Batch number `n`, of `size` samples.
   static datasets::Batch batch(std::uint64_t n, Index size = 6) {
-    datasets::Batch batch;
-    batch.images = random_tensor({size, 8, 8, 3}, DType::f32, 100 + n);
     std::vector<std::int64_t> labels;
     for (Index i = 0; i < size; ++i) labels.push_back((i + static_cast<Index>(n)) % 10);
-    batch.labels = Tensor::from(labels, {size}, test_device());
-    return batch;
+    return {{{"image", random_tensor({size, 8, 8, 3}, DType::f32, 100 + n)},
+             {"label", Tensor::from(labels, {size}, test_device())}},
+            size};
   }
 
   // One step over batches numbered from `first`; its report.
   optim::StepReport run(std::uint64_t first, std::vector<Index> sizes = {6}) {
     for (const Index size : sizes) {
       datasets::Batch next = batch(first++, size);
-      next.images = tasks::in_format(next.images, format);
+      next.set("image", tasks::in_format(next["image"], format));
       runner->backward(next);
     }
     runner->apply();

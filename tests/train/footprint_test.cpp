@@ -44,13 +44,14 @@ Measured measured(const config::Loaded& loaded) {
   optim::Step step(*model, {optimizer.get()},
                    train::step_options(loaded.config, optim::constant(*loaded.config.optimizer.lr)));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
-  datasets::Batch batch;
   const Index size = loaded.config.data.batch_size;
-  batch.images = Tensor::zeros(sample.inserted(0, size), {.kind = MemoryKind::data});
-  batch.labels = Tensor::zeros({size}, {.dtype = DType::i64, .kind = MemoryKind::data});
+  const datasets::Batch batch(
+      {{"image", Tensor::zeros(sample.inserted(0, size), {.kind = MemoryKind::data})},
+       {"label", Tensor::zeros({size}, {.dtype = DType::i64, .kind = MemoryKind::data})}},
+      size);
   const RandomScope random(1, 0, 0);
   const amp::Autocast autocast(*plan);
-  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(size));
+  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(size));
   result.step = host_allocator().figures();
   result.step.peak -= before.live;
   result.step.peak_by_kind = less(result.step.peak_by_kind);

@@ -231,9 +231,8 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
 namespace {
 
 datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
-  datasets::Batch batch;
-  batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
-  return batch;
+  const auto count = static_cast<Index>(labels.size());
+  return {{{"label", Tensor::from(labels, {count})}}, count};
 }
 
 }  // namespace

@@ -22,17 +22,18 @@ struct Setup {
     step = std::make_unique<optim::Step>(
         *model, std::vector<optim::Optimizer*>{optimizer.get()},
         train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 10)));
-    batch.images = Tensor::empty(data.info.sample_shape.inserted(0, loaded.config.data.batch_size));
-    backend_for({}).random_normal({.seed = 3}, batch.images, 0.0, 1.0);
+    const Index size = loaded.config.data.batch_size;
+    const Tensor image = Tensor::empty(data.info.sample_shape.inserted(0, size));
+    backend_for({}).random_normal({.seed = 3}, image, 0.0, 1.0);
     std::vector<std::int64_t> labels;
-    for (Index i = 0; i < loaded.config.data.batch_size; ++i) labels.push_back(i % 10);
-    batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
+    for (Index i = 0; i < size; ++i) labels.push_back(i % 10);
+    batch = {{{"image", image}, {"label", Tensor::from(labels, {size})}}, size};
   }
 
   double run() {
     const RandomScope random(1, static_cast<std::uint32_t>(step->attempted()), 0);
-    const Tensor loss = task->loss((*model)(batch.images), batch);
-    step->backward(loss, static_cast<double>(batch.size()));
+    const Tensor loss = task->loss((*model)(batch["image"]), batch);
+    step->backward(loss, static_cast<double>(batch.samples));
     step->apply();
     return loss.item();
   }
