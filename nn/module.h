@@ -104,6 +104,8 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  // Whether training leaves running statistics and counters as they are (KeepStatistics, nn/scopes.h).
+  bool keeps_statistics() const { return keeps_statistics_; }
 
   // Parameters whose whole name contains a match stop (or resume) collecting gradients; returns how many
   // matched.
@@ -158,6 +160,7 @@ class Module {
 
  private:
   friend class ModeScope;
+  friend class KeepStatistics;
   struct OwnCounter {
     std::string name;
     std::int64_t live = 0, next = 0;
@@ -173,6 +176,7 @@ class Module {
   std::deque<OwnCounter> counters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
+  bool keeps_statistics_ = false;
 };
 
 using ModulePtr = std::shared_ptr<Module>;
