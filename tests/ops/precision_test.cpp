@@ -36,8 +36,8 @@ const std::map<CastRule, Names>& rule_table() {
         // normalisation over a sample, softmax, ranking
         "group_norm", "layer_norm", "log_softmax", "softmax", "sort", "topk",
         // losses
-        "bce_with_logits", "cross_entropy", "focal_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss",
-        "nll_loss", "smooth_l1_loss", "soft_cross_entropy"}},
+        "bce_with_logits", "cross_entropy", "dice_loss", "focal_loss", "huber_loss", "kl_div", "l1_loss",
+        "mse_loss", "nll_loss", "smooth_l1_loss", "soft_cross_entropy"}},
       {CastRule::widest,
        {"add", "concat", "div", "equal", "greater", "greater_equal", "lerp", "lerp_scalar", "less",
         "less_equal", "maximum", "minimum", "mul", "not_equal", "scatter_add", "stack", "sub", "where"}},
