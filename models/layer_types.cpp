@@ -310,6 +310,15 @@ ModulePtr make_upsample(const Options& o, Inputs) {
   return std::make_shared<nn::Upsample>(options);
 }
 
+// Configurations say fp16 where tensors say f16.
+DType dtype_of(const Options& o, const char* key) {
+  std::string name = o.text(key);
+  if (name.starts_with("fp")) name.erase(1, 1);
+  const std::optional<DType> dtype = dtype_from_name(name);
+  ensure(dtype.has_value(), "cast", "\"{}\" is no type", o.text(key));
+  return *dtype;
+}
+
 std::vector<LayerType> shape_layers() {
   OptionInfo scale =
       real("scale", "factor of height and width, which are rounded down; see recompute_scale_factor", 1.0,
@@ -350,6 +359,17 @@ std::vector<LayerType> shape_layers() {
        "the input",
        {},
        [](const Options&, Inputs) -> ModulePtr { return std::make_shared<nn::Identity>(); }},
+      {"cast",
+       "the same values in another type; the gradient is cast back",
+       {{.name = "dtype",
+         .type = Type::text,
+         .help = "the type that values are rounded to, whatever the precision of the run",
+         .fallback = {},
+         .required = true,
+         .choices = {"fp16", "bf16", "fp32"}}},
+       [](const Options& o, Inputs) -> ModulePtr {
+         return std::make_shared<nn::Cast>(dtype_of(o, "dtype"));
+       }},
       {"add",
        "sum of several inputs",
        {flag("relu", "max(0, …) of the sum", false)},

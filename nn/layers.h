@@ -3,6 +3,7 @@
 
 #include "nn/layers/activation.h"
 #include "nn/layers/batch_norm.h"
+#include "nn/layers/cast.h"
 #include "nn/layers/conv.h"
 #include "nn/layers/conv_norm.h"
 #include "nn/layers/dropout.h"

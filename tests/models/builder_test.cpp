@@ -162,6 +162,7 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
       {"avg_pool2d", {R"({"kernel": 2, "count_include_pad": false})", {8, 8, 2}}},
       {"adaptive_avg_pool2d", {R"({"size": [2, 3]})", {7, 8, 2}}},
       {"reshape", {R"({"shape": [4, -1]})", {8, 8, 2}}},
+      {"cast", {R"({"dtype": "bf16"})", {4, 4, 2}}},
       {"upsample", {R"({"scale": 2, "mode": "bilinear"})", {4, 4, 2}}},
       {"prelu", {R"({"per_channel": true})", {4, 4, 2}}},
       {"basic_block", {R"({"channels": 4, "stride": 2})", {8, 8, 2}}},
@@ -181,9 +182,45 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
         dtype == DType::i64 ? Tensor::zeros(shape.inserted(0, 2), {.dtype = dtype}) : leaf(values);
     const Tensor y = (*model)(x);
     CHECK(y.shape().without(0) == output_shape(*model, shape, dtype));
-    if (type.name != "identity") backward(sum(y));
+    if (type.name != "identity") backward(sum(cast(y, DType::f32)));
     for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().defined());
   }
+}
+
+TEST_CASE("a cast layer changes the type of what follows, and its gradient comes back as it was") {
+  const DataInfo vectors{.sample = {3}, .dtype = DType::f32, .classes = 3};
+  const Tensor x = Tensor::from(std::vector<float>{-2.0f, 0.1f, 1.003f}, {1, 3});
+  for (const auto& [name, dtype] :
+       {std::pair{"fp16", DType::f16}, std::pair{"bf16", DType::bf16}, std::pair{"fp32", DType::f32}}) {
+    const auto model =
+        build({{"layers", {{{"type", "cast"}, {"dtype", name}}, {{"type", "tanh"}}}}}, vectors);
+    CHECK(model->find("0")->describe() == fmt::format("Cast({})", name_of(dtype)));
+    const Tensor in = leaf(x), y = (*model)(in);
+    CHECK(y.dtype() == dtype);
+    CHECK(y.to_vector<double>() == tanh(cast(x, dtype)).to_vector<double>());
+    backward(sum(cast(y, DType::f32)));
+    CHECK(gradient_of(in).dtype() == DType::f32);
+  }
+  check_error(R"({"layers": [{"type": "cast"}]})", {"[model.layers[0].dtype]"});
+  check_error(R"({"layers": [{"type": "cast", "dtype": "f16"}]})",
+              {"[model.layers[0].dtype]", "one of fp16, bf16, fp32"});
+  check_error(R"({"layers": [{"type": "cast", "dtype": "fp16"}]})",
+              {"[model.layers[0]]", "expects a floating"},
+              {.sample = {6}, .dtype = DType::i64, .classes = 3});
+}
+
+TEST_CASE("products take a cast input beside weights in f32") {
+  const auto model = built(R"({"layers": [
+    {"type": "cast", "dtype": "fp16"},
+    {"type": "conv2d", "out_channels": 4, "kernel": 3, "padding": "same"},
+    {"type": "conv_transpose2d", "out_channels": 4, "kernel": 2, "stride": 2},
+    {"type": "batch_norm"}, {"type": "cast", "dtype": "bf16"}, {"type": "max_pool2d", "kernel": 2},
+    {"type": "flatten"}, {"type": "linear", "out_features": 10}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{10});
+  const Tensor x = leaf(Tensor::full({2, 28, 28, 1}, 0.5));
+  backward(sum((*model)(x)));
+  for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().dtype() == DType::f32);
+  CHECK(gradient_of(x).defined());
 }
 
 TEST_CASE("a layer computes the form it was asked for") {
