@@ -1,4 +1,4 @@
-// Module: a tree of layers with named parameters, statistics and children.
+// Module: a tree of layers with named parameters, statistics, constants and children.
 //
 // A module registers what it owns in its constructor; order of registration is the order everything is listed
 // in, and names are dotted paths from the root ("layer1.0.conv1.weight"), those of torchvision where it has
@@ -31,6 +31,13 @@ struct Statistic {
 struct Counter {
   std::string name;
   std::int64_t *live, *next;  // valid as long as the module
+};
+
+// A tensor that a module computes with and nothing changes: positions, anchors, a fixed filter. It is made by
+// the module's constructor each time, so it is neither trained nor saved.
+struct Constant {
+  std::string name;  // "encoder.positions"
+  Tensor value;
 };
 
 // All statistics of a tree as two flat f32 buffers, so that one commit serves them all.
@@ -87,6 +94,7 @@ class Module {
   std::vector<std::pair<std::string, Parameter>> parameter_paths() const;
   std::vector<Statistic> statistics() const;
   std::vector<Counter> counters();
+  std::vector<Constant> constants() const;
   // Direct children with their names.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
   // Parameters of this module itself, without its children's.
@@ -113,7 +121,8 @@ class Module {
 
   void clear_gradients();
 
-  // Moves parameters and statistics to a device; before an optim::Step is made, which keeps their memory.
+  // Moves parameters, statistics and constants to a device; before an optim::Step is made, which keeps their
+  // memory.
   void to(Device device);
 
   // For loops without optim::Step: makes what training wrote live, counters included, or takes it back.
@@ -152,6 +161,9 @@ class Module {
   const Statistic& add_statistic(std::string name, Tensor live);
   // Registers a counter that starts at 0, and gives what training advances: its `next`.
   std::int64_t& add_counter(std::string name);
+  // Registers a copy of `value`, of any dtype, on the device that modules are built on. The reference stays
+  // valid and follows to().
+  const Tensor& add_constant(std::string name, const Tensor& value);
   template <class M>
   std::shared_ptr<M> add_child(const std::string& name, std::shared_ptr<M> child) {
     register_child(name, child);
@@ -174,6 +186,7 @@ class Module {
   std::vector<std::pair<std::string, Parameter>> parameters_;
   std::deque<Statistic> statistics_;  // stable addresses
   std::deque<OwnCounter> counters_;
+  std::deque<Constant> constants_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
   bool keeps_statistics_ = false;

@@ -5,8 +5,11 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "core/shapes_backend.h"
+#include "nn/device.h"
 #include "nn/layers.h"
 
 namespace tandem::nn {
@@ -145,6 +148,69 @@ TEST_CASE("statistics move to the shadow in training and become live when commit
   CHECK(y[0] == Approx((1 - 1.5) / std::sqrt(1.75 + 1e-5)));
   CHECK(y[3] == Approx((30 - 15) / std::sqrt(150.25 + 1e-5)));
   CHECK(values(false) == std::vector<double>{1.75, 17.5, 1.875, 175.125});  // evaluation writes nothing
+}
+
+namespace {
+
+// Adds a fixed row to its input, and where asked for a trained one.
+class Positions final : public Module {
+ public:
+  explicit Positions(bool trained) : fixed_(add_constant("positions", ramp({3}))) {
+    if (trained) scale_ = add_parameter("scale", Parameter(ramp({3})));
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = add(x, fixed_);
+    return scale_.defined() ? mul(y, scale_) : y;
+  }
+  std::string describe() const override { return "Positions"; }
+
+ private:
+  const Tensor& fixed_;
+  Parameter scale_;
+};
+
+}  // namespace
+
+TEST_CASE("constants are named in the tree, moved with it, and neither trained nor state") {
+  const auto shared = std::make_shared<Positions>(false);
+  Sequential net;
+  net.add("a", shared).add("b", shared).add("c", std::make_shared<Positions>(true));
+  const std::vector<Constant> constants = net.constants();
+  REQUIRE(constants.size() == 2);
+  CHECK(constants[0].name == "a.positions");
+  CHECK(constants[1].name == "c.positions");
+  CHECK(names_of(net) == std::vector<std::string>{"c.scale"});
+  CHECK(net.statistics().empty());
+  CHECK(net.counters().empty());
+  const auto before = constants[1].value.to_vector<double>();
+  backward(sum(net(ramp({2, 3}))));
+  CHECK_FALSE(constants[1].value.requires_grad());
+  CHECK(net.parameters()[0].gradient().defined());
+  net.commit_statistics();
+  CHECK(net.constants()[1].value.to_vector<double>() == before);
+
+  CHECK(device_of(Positions(false)) == Device{});
+  net.to(kShapes);
+  for (const Constant& constant : net.constants()) CHECK(constant.value.device() == kShapes);
+  CHECK(net(Tensor::zeros({2, 3}, {.device = kShapes})).device() == kShapes);  // the reference has followed
+  const BuildDevice shapes(kShapes);
+  CHECK(device_of(Positions(false)) == kShapes);
+}
+
+TEST_CASE("a constant is the module's own, and its name like any other") {
+  struct Twice final : Module {
+    explicit Twice(const Tensor& value) {
+      const Tensor& own = add_constant("grid", value);
+      CHECK_FALSE(own.shares_storage(value));
+      CHECK(own.dtype() == DType::i64);
+      CHECK_THROWS_AS(add_constant("grid", value), InternalError);
+      CHECK_THROWS_AS(add_statistic("grid", ramp({2})), InternalError);
+      CHECK_THROWS_AS(add_constant("absent", Tensor{}), InternalError);
+    }
+    Tensor forward(const Tensor& x) override { return x; }
+    std::string describe() const override { return "Twice"; }
+  };
+  Twice(Tensor::from(std::vector<std::int64_t>{1, 2}, {2}));
 }
 
 TEST_CASE("modules of one input refuse several, with their description") {
