@@ -319,11 +319,24 @@ DType dtype_of(const Options& o, const char* key) {
   return *dtype;
 }
 
+ModulePtr make_split(const Options& o, Inputs inputs) {
+  const int axis = sample_axis(o, inputs);
+  if (o.has("sizes") == o.has("parts")) o.fail("sizes", "give either \"sizes\" or \"parts\"");
+  if (o.has("sizes")) return std::make_shared<nn::Split>(o.integers("sizes"), axis);
+  const Index extent = inputs[0].at(axis), parts = o.integer("parts");
+  if (extent % parts != 0)
+    o.fail("parts", fmt::format("{} does not divide axis {} of {}", parts, axis, to_string(inputs[0])));
+  return std::make_shared<nn::Split>(std::vector<Index>(static_cast<std::size_t>(parts), extent / parts),
+                                     axis);
+}
+
 std::vector<LayerType> shape_layers() {
   OptionInfo scale =
       real("scale", "factor of height and width, which are rounded down; see recompute_scale_factor", 1.0,
            1e-3, 1e3);
   scale.fallback.reset();
+  OptionInfo parts = size_option("parts", "number of pieces of one extent, instead of sizes", false);
+  parts.high = 4096;
   return {
       {"flatten",
        "[N,…] → [N,rest]",
@@ -384,6 +397,19 @@ std::vector<LayerType> shape_layers() {
        },
        2,
        64},
+      {"split",
+       "pieces along an axis; other layers take them as NAME.0, NAME.1, …",
+       {{.name = "sizes",
+         .type = Type::integers,
+         .help = "extents of the pieces, which add up",
+         .low = 1,
+         .high = kMaxExtent},
+        parts,
+        axis_option()},
+       make_split,
+       1,
+       1,
+       /*several_outputs=*/true},
   };
 }
 

@@ -41,6 +41,19 @@ void Module::notify_leave(const Tensor& output) {
     scope->observer.leave(*this, output);
 }
 
+void Module::notify_leave(std::span<const Tensor> outputs) {
+  for (const auto* scope = innermost_observer; scope; scope = scope->outer)
+    scope->observer.leave_several(*this, outputs);
+}
+
+Tensor Module::forward(const Tensor&) {
+  throw UserError(describe(), "has no form of one input and one output; call it as its class says");
+}
+
+TensorList Module::forward_outputs(const TensorList& xs) {
+  return {xs.size() == 1 ? forward(xs[0]) : forward_all(xs)};
+}
+
 Tensor Module::forward_all(const TensorList& xs) {
   require(xs.size() == 1, describe(), "takes one input, got {}", xs.size());
   return forward(xs[0]);

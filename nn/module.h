@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <regex>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,10 @@ class ModuleObserver {
   virtual ~ModuleObserver() = default;
   virtual void enter(Module&) {}
   virtual void leave(Module&, const Tensor& /*output*/) {}  // not called when forward throws
+  // The same of a module with several outputs (or none); unless overridden it is told as one with the first.
+  virtual void leave_several(Module& module, std::span<const Tensor> outputs) {
+    leave(module, outputs.empty() ? Tensor{} : outputs.front());
+  }
 };
 
 // Adds `observer` for the life of the scope; several may be active.
@@ -76,15 +82,20 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // One input, one output. A module that takes several overrides forward_all and throws here.
-  virtual Tensor forward(const Tensor& x) = 0;
-  // Throws UserError for more than one input unless overridden.
+  // One input, one output: what Sequential composes. Throws UserError unless overridden.
+  virtual Tensor forward(const Tensor& x);
+  // Several inputs, one output. Throws UserError for more than one input unless overridden.
   virtual Tensor forward_all(const TensorList& xs);
+  // Several outputs, of one input or several. Unless overridden, the one output of the forms above.
+  virtual TensorList forward_outputs(const TensorList& xs);
   Tensor operator()(const Tensor& x) {
     return observed([&] { return forward(x); });
   }
   Tensor operator()(const TensorList& xs) {
     return observed([&] { return forward_all(xs); });
+  }
+  TensorList all_outputs(const TensorList& xs) {
+    return observed([&] { return forward_outputs(xs); });
   }
 
   // Every parameter of the tree, each once however often it is shared; also writes their names: the first
@@ -143,14 +154,26 @@ class Module {
  protected:
   Module() = default;
 
-  // Runs `forward` and tells the observers.
-  template <class Forward>
-  Tensor observed(Forward&& forward) {
+  // Runs `run` and tells the observers, to whom precision by layer belongs. A module whose inputs and outputs
+  // are more than a Tensor each offers an operator() of its own types, which goes through here; `run` gives a
+  // Tensor, a TensorList, or a struct of Tensors:
+  //
+  //   struct State { Tensor h, c; };
+  //   State operator()(const Tensor& x, const State& s) { return observed([&] { return advance(x, s); }); }
+  template <class Run>
+  std::invoke_result_t<Run&> observed(Run&& run) {
+    using Result = std::invoke_result_t<Run&>;
     if (!ModuleObserverScope::innermost()) [[likely]]
-      return forward();
+      return run();
     notify_enter();
-    Tensor y = forward();
-    notify_leave(y);
+    Result y = run();
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      notify_leave(y);
+    } else if constexpr (std::is_same_v<Result, TensorList>) {
+      notify_leave(std::span<const Tensor>(y));
+    } else {
+      notify_leave(tensors_of(std::as_const(y)));
+    }
     return y;
   }
 
@@ -182,6 +205,7 @@ class Module {
   void check_new_name(const std::string& name) const;
   void notify_enter();
   void notify_leave(const Tensor& output);
+  void notify_leave(std::span<const Tensor> outputs);
 
   std::vector<std::pair<std::string, Parameter>> parameters_;
   std::deque<Statistic> statistics_;  // stable addresses

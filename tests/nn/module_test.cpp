@@ -250,4 +250,60 @@ TEST_CASE("module observers see every call, parents around children") {
   CHECK(outer.lines == std::vector<std::string>{"+Relu", "-Relu[2]", "+Relu", "-Relu[2]"});
 }
 
+namespace {
+
+// A cell of a recurrent network: two inputs, a struct of two outputs.
+class Cell final : public Module {
+ public:
+  struct State {
+    Tensor h, c;
+  };
+  Cell() : fc_(add_child("fc", std::make_shared<Linear>(2, 2))) {}
+  State operator()(const Tensor& x, const State& state) {
+    return observed([&] {
+      const Tensor c = add(state.c, (*fc_)(x));
+      return State{mul(c, state.h), c};
+    });
+  }
+  std::string describe() const override { return "Cell"; }
+
+ private:
+  std::shared_ptr<Linear> fc_;
+};
+
+}  // namespace
+
+TEST_CASE("a call of a module's own types is observed as forward is") {
+  struct Log final : ModuleObserver {
+    std::vector<std::string> lines;
+    std::size_t outputs = 0;
+    void enter(Module& m) override { lines.push_back("+" + m.describe()); }
+    void leave(Module& m, const Tensor& y) override { lines.push_back("-" + m.describe() + to_string(y)); }
+  };
+  struct Several final : ModuleObserver {
+    std::vector<std::size_t> counts;
+    void leave(Module&, const Tensor&) override { counts.push_back(1); }
+    void leave_several(Module&, std::span<const Tensor> ys) override { counts.push_back(ys.size() * 10); }
+  };
+  Cell cell;
+  const Tensor x = ramp({3, 2});
+  const Cell::State start{x, x}, plain = cell(x, start);
+  Log log;
+  Several several;
+  Cell::State seen;
+  {
+    const ModuleObserverScope first(log), second(several);
+    seen = cell(x, start);
+    Split({1, 1}).all_outputs({x});
+  }
+  CHECK(seen.h.to_vector<double>() == plain.h.to_vector<double>());
+  CHECK(log.lines == std::vector<std::string>{"+Cell", "+Linear(2 → 2)", "-Linear(2 → 2)f32[3,2]",
+                                              "-Cellf32[3,2]", "+Split(1 + 1, axis -1)",
+                                              "-Split(1 + 1, axis -1)f32[3,1]"});
+  CHECK(several.counts == std::vector<std::size_t>{1, 20, 20});
+  CHECK_THROWS_WITH(static_cast<Module&>(cell)(x), Catch::Contains("[Cell] has no form of one input"));
+  CHECK(Linear(2, 1).all_outputs({x}).size() == 1);
+  CHECK(Add().all_outputs({x, x}).size() == 1);
+}
+
 }  // namespace tandem::nn
