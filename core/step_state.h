@@ -1,8 +1,8 @@
 // What a training step keeps in device memory, and the description of an update. Plain data, shared by host
 // and device code.
 //
-// The order of a step on the device: note_loss, check_gradients → decide → update_scale, update → commit,
-// update_average. The host reads the state one step late; nothing in a step waits for it.
+// The order of a step on the device: accumulate_loss, check_gradients → decide_step → update_scale, update →
+// commit_or_restore, update_average. The host reads the state one step late; nothing in a step waits for it.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +21,31 @@ struct StepState {
   std::int64_t applied = 0;
   std::int64_t skipped = 0;
   std::int64_t consecutive_skips = 0;
-  // Gathered by note_loss and check_gradients, cleared by decide.
+  // Gathered by accumulate_loss and check_gradients, cleared by decide_step.
   double loss_sum = 0.0;        // of the losses, each times its weight
   double sum_of_squares = 0.0;  // of the unscaled gradients, over all ranks
   double amax = 0.0;            // greatest finite magnitude of an unscaled gradient, where it was asked for
   std::int32_t non_finite = 0;  // count of non-finite values seen, saturating
-  // Written by decide.
+  std::int32_t forward_non_finite = 0;  // losses that were not finite: this step's part of the scale's count
+  // Written by decide_step.
   std::int32_t skip = 0;         // this step is skipped
   float used_scale = 1.0f;       // the scale of this step
   float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
   double learning_rate = 0.0;  // of this step, before group factors
   double loss = 0.0;           // mean over the step's samples; of several losses their sum
-  double gradient_norm =
-      0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
+  // Before clipping, of the unscaled gradients; NaN when not finite or not checked.
+  double gradient_norm = 0.0;
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
 
-// What `decide` does with what was gathered.
+// What `decide_step` does with what was gathered.
 struct StepRules {
   bool skip_non_finite = true;  // a non-finite gradient skips the step
-  bool measured = true;         // check_gradients ran; without it nothing is skipped or clipped by norm
+  bool checked = true;          // check_gradients ran; without it nothing is skipped or clipped by norm
   double divisor = 1.0;         // the gradients are a sum of so many means (micro-batches × ranks, weighted)
-  double loss_weight =
-      1.0;  // sum of the weights that note_loss was given (of one loss where there are several)
+  // Sum of the weights that accumulate_loss was given (of one loss where there are several).
+  double loss_weight = 1.0;
   double clip_norm = std::numeric_limits<double>::infinity();
   bool unscaled = false;    // the gradients carry no scale any more
   bool attributed = false;  // `unscale` has told the scales what was found already

@@ -52,7 +52,7 @@ ScaleState scale_state(const Tensor& counters, const Tensor& values, int index) 
   s.since_change = n[3];
   s.overflows = n[4];
   s.estimates = n[5];
-  s.found = static_cast<std::int32_t>(n[6]);
+  s.found_inf = static_cast<std::int32_t>(n[6]);
   s.forward_non_finite = static_cast<std::int32_t>(n[7]);
   s.value = static_cast<float>(v[0]);
   s.staged = static_cast<float>(v[1]);
@@ -145,10 +145,17 @@ void LossScaler::update() {
 void LossScaler::forget_gathered() {
   for (int i = 0; i < count(); ++i) {
     ScaleState state = state_of(i);
-    state.found = state.forward_non_finite = 0;
+    state.found_inf = state.forward_non_finite = 0;
     state.amax = 0.0;
     write(state, device_state(i));
   }
+}
+
+void LossScaler::forget_losses(int count, int index) {
+  if (count == 0) return;
+  ScaleState state = state_of(index);
+  state.forward_non_finite -= count;
+  write(state, device_state(index));
 }
 
 std::vector<NamedTensor> LossScaler::state(std::string_view prefix) const {
@@ -158,7 +165,7 @@ std::vector<NamedTensor> LossScaler::state(std::string_view prefix) const {
     named.emplace_back(
         name_of_scale(prefix, "counters", i),
         Tensor::from(std::vector<std::int64_t>{s.clean, s.hysteresis_left, s.exhausted, s.since_change,
-                                               s.overflows, s.estimates, s.found, s.forward_non_finite},
+                                               s.overflows, s.estimates, s.found_inf, s.forward_non_finite},
                      {kCounters}));
     named.emplace_back(
         name_of_scale(prefix, "values", i),

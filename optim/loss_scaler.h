@@ -63,11 +63,12 @@ class LossScaler {
 
  private:
   friend class Step;
-  int attach();            // a step: the index of its scale
-  void detach();           // the step that was attached last, which could not be made
-  void move_scales();      // the device's part of update()
-  void end_iteration();    // the host's
-  void forget_gathered();  // what was told since the last update
+  int attach();                              // a step: the index of its scale
+  void detach();                             // the step that was attached last, which could not be made
+  void move_scales();                        // the device's part of update()
+  void end_iteration();                      // the host's
+  void forget_gathered();                    // what was told since the last update
+  void forget_losses(int count, int index);  // of those that were not finite
   void add_scale();
 
   ScalerOptions options_;

@@ -37,7 +37,7 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
       mailbox_(buffers().device()) {
   check(options_, *scaler_, buffers().device());
   rules_ = {.skip_non_finite = options_.skip_non_finite && scaler_->options().skips,
-            .measured = options_.measure,
+            .checked = options_.check_gradients,
             .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity())};
   if (scaler_->options().scope == ScalerScope::loss)
     loss_gradients_ = std::make_unique<LossGradients>(buffers(), *scaler_);
@@ -116,7 +116,8 @@ void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
           to_string(loss.device()), to_string(buffers().device()));
   const Tensor seed = seed_for(loss, weight, loss_index);
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
-  backend().note_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
+  backend().accumulate_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
+  if (per_loss()) loss_gradients_->add(loss_index, state_);
 }
 
 void Step::backward(const Tensor& loss, double samples, int loss_index) {
@@ -127,7 +128,6 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
     clear();
     throw;
   }
-  if (per_loss()) loss_gradients_->add(loss_index, state_);
   micro_batches_.add(weight, loss_index);
 }
 
@@ -176,10 +176,14 @@ void Step::forget_micro_batches() {
 // What the micro-batches told the state and the scales.
 void Step::forget_gathered() {
   StepState state = gathered_state();
-  state.non_finite = 0;
+  if (own_scaler_) {
+    own_scaler_->forget_gathered();
+  } else if (!per_loss()) {  // other steps may have told something
+    scaler_->forget_losses(state.forward_non_finite, scale_index_);
+  }
+  state.non_finite = state.forward_non_finite = 0;
   state.loss_sum = state.sum_of_squares = state.amax = 0.0;
   write_state(state);
-  if (own_scaler_) own_scaler_->forget_gathered();  // of a shared one other steps may have told something
 }
 
 // Puts the learning rates of the next applied steps on the device, when the table is used up.
@@ -220,13 +224,13 @@ void Step::check_and_decide() {
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
   if (!rules_.unscaled) scaler_->repair(gradients, trained_.active(), scale_index_);
-  if (options_.measure)
+  if (options_.check_gradients)
     backend().check_gradients(gradients, trained_.active(),
                               {.divisor = rules_.divisor,
                                .unscaled = rules_.unscaled,
                                .magnitude = scaler_->options().estimator != ScaleEstimator::none},
                               state_, scale);
-  backend().decide(rules_, rates_.on_device(), state_, scale);
+  backend().decide_step(rules_, rates_.on_device(), state_, scale);
   if (own_scaler_) own_scaler_->move_scales();
 }
 
@@ -242,8 +246,7 @@ void Step::finish_step() {
   mailbox_.send(attempted_, state_, scaler_->device_state(scale_index_));
   settle_counters();
   trained_.drop_gradients();
-  unscaled_ = false;
-  micro_batches_.clear();
+  forget_micro_batches();
   if (mailbox_.arrived(attempted_) && mailbox_.report(attempted_).skip)
     return;  // known to have changed nothing
   trained_.mark_updated();

@@ -71,16 +71,21 @@ class Step {
   // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
   // A parameter without a gradient keeps its value, moments and update count.
   void apply();
-  // Forgets the micro-batches since the last apply: gradients and running statistics.
+  // Forgets the micro-batches since the last apply: gradients and running statistics, and what a loss that
+  // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
   void clear();
 
-  // Records and does `forward`, which returns the loss, and backward(loss, samples), for the micro-batch of
-  // the number that is due. Whatever `forward` reads must lie where it will lie at every later use; random
-  // numbers come from a counter (random_counter). Run some steps the usual way first. Throws UserError where
-  // the device does not record, with a shared scaler or several losses, and with StepOptions::reduce; and
+  // Whether steps are recorded: where the device does, and without StepOptions::reduce.
+  bool recordable() const;
+  // Records and does `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
+  // micro-batch of the number that is due. Whatever `forward` reads must lie where it will lie at every later
+  // use; random numbers come from a counter (random_counter). It may run modules of other steps, too; these
+  // must outlive the recording. Run some steps the usual way first. Throws UserError unless recordable(), and
   // what forward and the device throw. The step is as before then, and can go on the usual way.
-  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples);
-  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number.
+  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples,
+                                                    int loss_index = 0);
+  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number,
+  // or when those before it left gradients elsewhere.
   void backward(RecordedBackward& recorded);
   // The same for apply(): for steps of as many micro-batches, with samples in the same proportion.
   std::unique_ptr<RecordedApply> record_apply();
@@ -160,6 +165,8 @@ class Step {
   Tensor accumulation_state() const;
   const Tensor& gradients_so_far();
   bool has_gradient_so_far(std::size_t slot) const;
+  std::vector<char> slots_with_gradient() const;
+  void set_slots_with_gradient(const std::vector<char>& slots);
   struct Incoming;
   Incoming expected(const GivenState& given);
   void resume(const Incoming& incoming, const StepState& loaded);

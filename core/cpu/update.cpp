@@ -341,10 +341,14 @@ Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
 
 }  // namespace
 
-void CpuBackend::note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) {
+void CpuBackend::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                                 const Tensor& scale) {
   const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
-  state_of(state).loss_sum += value * weight;
-  if (!std::isfinite(value)) ++scale_of(scale).forward_non_finite;
+  StepState& step = state_of(state);
+  step.loss_sum += value * weight;
+  if (std::isfinite(value)) return;
+  ++step.forward_non_finite;
+  ++scale_of(scale).forward_non_finite;
 }
 
 void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
@@ -385,7 +389,7 @@ void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
   double found = 0.0;
   for (std::size_t b = 0; b < s.blocks.size(); ++b) found += bad[b];
   step.non_finite = saturating_sum(step.non_finite, static_cast<Index>(found));
-  if (options.attribute && found > 0.0) ++from.found;
+  if (options.attribute && found > 0.0) ++from.found_inf;
 }
 
 void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
@@ -407,9 +411,9 @@ void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> r
   });
 }
 
-void CpuBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                        const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
+void CpuBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                             const Tensor& scale) {
+  ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
          to_string(lr_table));
   kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
                        scale_of(scale));
@@ -458,9 +462,9 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
   }
 }
 
-void CpuBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
-         to_string(source), to_string(target));
+void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
+  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit_or_restore",
+         "{} beside {}", to_string(source), to_string(target));
   const bool skip = state_of(state).skip != 0;
   if (source.bytes() != 0)
     std::memcpy((skip ? source : target).raw(), (skip ? target : source).raw(), source.bytes());

@@ -19,12 +19,12 @@ TANDEM_HD double unscale_factor(const ScaleState& scale, double divisor, bool un
 }
 
 // What a step does with what check_gradients gathered, and what the scale is told of it. `table` as in
-// Backend::decide, with `entries` learning rates.
+// Backend::decide_step, with `entries` learning rates.
 TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
                            StepState& state, ScaleState& scale) {
   const bool finite = state.non_finite == 0;
-  state.skip = rules.measured && rules.skip_non_finite && !finite;
-  state.gradient_norm = rules.measured && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
+  state.skip = rules.checked && rules.skip_non_finite && !finite;
+  state.gradient_norm = rules.checked && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
   const double clip = rules.clip_norm / (state.gradient_norm + 1e-6);
   state.clip_factor = clip < 1.0 ? static_cast<float>(clip) : 1.0f;  // 1 when the norm is NaN
   state.used_scale = scale.value;
@@ -34,7 +34,7 @@ TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int
   entry = entry < 0 ? 0 : entry >= entries ? entries - 1 : entry;
   state.learning_rate = table[1 + entry];
 
-  if (!rules.attributed && !finite) ++scale.found;
+  if (!rules.attributed && !finite) ++scale.found_inf;
   if (state.amax > scale.amax) scale.amax = state.amax;
   ++state.attempted;
   if (state.skip) {
@@ -46,7 +46,7 @@ TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int
   }
   state.loss = state.loss_sum / rules.loss_weight;
   state.loss_sum = state.sum_of_squares = state.amax = 0.0;
-  state.non_finite = 0;
+  state.non_finite = state.forward_non_finite = 0;
 }
 
 // The decay of an average at the step that was just applied.
@@ -60,11 +60,11 @@ struct UpdateConstants {
   float gradient_factor = 1.0f, clip_value = 0.0f;
   float lr = 0.0f;  // with the group's factor, and the trust ratio where there is one
   float weight_decay = 0.0f;
-  float shrink = 1.0f;                                       // 1 - lr·weight_decay: decoupled decay
-  float momentum = 0.0f, fresh = 1.0f;                       // momentum ← momentum·old + fresh·gradient
-  float beta1_rest = 0.0f, beta2 = 0.0f, beta2_rest = 0.0f;  // rest: 1 - beta, from f64
-  float step_size = 0.0f;                                    // lr / (1 - beta1^t)
-  float correction1 = 1.0f, root_correction2 = 1.0f;         // 1/(1 - beta1^t), 1/√(1 - beta2^t)
+  float shrink = 1.0f;                  // 1 - lr·weight_decay: decoupled decay
+  float momentum = 0.0f, fresh = 1.0f;  // momentum ← momentum·old + fresh·gradient
+  float one_minus_beta1 = 0.0f, beta2 = 0.0f, one_minus_beta2 = 0.0f;  // from f64
+  float step_size = 0.0f;                                              // lr / (1 - beta1^t)
+  float correction1 = 1.0f, root_correction2 = 1.0f;                   // 1/(1 - beta1^t), 1/√(1 - beta2^t)
   float eps = 0.0f;
 };
 
@@ -85,11 +85,11 @@ TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange
   c.eps = static_cast<float>(rule.eps);
   if (rule.kind == UpdateKind::rmsprop) {
     c.beta2 = static_cast<float>(rule.alpha);
-    c.beta2_rest = static_cast<float>(1.0 - rule.alpha);
+    c.one_minus_beta2 = static_cast<float>(1.0 - rule.alpha);
   } else {
-    c.beta1_rest = static_cast<float>(1.0 - rule.beta1);
+    c.one_minus_beta1 = static_cast<float>(1.0 - rule.beta1);
     c.beta2 = static_cast<float>(rule.beta2);
-    c.beta2_rest = static_cast<float>(1.0 - rule.beta2);
+    c.one_minus_beta2 = static_cast<float>(1.0 - rule.beta2);
     const double correction1 = 1.0 / (1.0 - std::pow(rule.beta1, t));
     c.correction1 = static_cast<float>(correction1);
     c.step_size = static_cast<float>(lr * correction1);
@@ -135,8 +135,8 @@ struct AdamElement {
     } else {
       g += k.weight_decay * w;
     }
-    a += k.beta1_rest * (g - a);
-    b = k.beta2 * b + k.beta2_rest * (g * g);
+    a += k.one_minus_beta1 * (g - a);
+    b = k.beta2 * b + k.one_minus_beta2 * (g * g);
     float square = b;
     if constexpr (kAmsgrad) {
       c = c > b ? c : b;
@@ -152,10 +152,10 @@ struct RmspropElement {
   TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
                              float& c) {
     const float g = unscaled(k, gradient) + k.weight_decay * w;
-    a = k.beta2 * a + k.beta2_rest * (g * g);
+    a = k.beta2 * a + k.one_minus_beta2 * (g * g);
     float variance = a;
     if constexpr (kCentered) {
-      b += k.beta2_rest * (g - b);
+      b += k.one_minus_beta2 * (g - b);
       variance = a - b * b;
       variance = variance < 0.0f ? 0.0f : variance;  // rounding may leave it just below zero
     }
@@ -195,8 +195,8 @@ struct LambElement {
   }
   TANDEM_HD static void moments(const UpdateConstants& k, float gradient, float& a, float& b) {
     const float g = unscaled(k, gradient);
-    a += k.beta1_rest * (g - a);
-    b = k.beta2 * b + k.beta2_rest * (g * g);
+    a += k.one_minus_beta1 * (g - a);
+    b = k.beta2 * b + k.one_minus_beta2 * (g * g);
   }
   TANDEM_HD static void step(const UpdateConstants& k, float, float& w, float& a, float& b, float&) {
     w -= k.lr * direction(k, w, a, b);

@@ -27,8 +27,8 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
   const ScalerOptions& s = scaler.options();
   require(scaler.device() == device, "step", "the scaler is on {}, the parameters on {}",
           to_string(scaler.device()), to_string(device));
-  require(options.measure || (!options.clip_norm && !s.moves()), "step",
-          "clip_norm and a dynamic loss scale need the gradients measured; measure is off");
+  require(options.check_gradients || (!options.clip_norm && !s.moves()), "step",
+          "clip_norm and a dynamic loss scale need the gradients checked; check_gradients is off");
   require(options.skip_non_finite || s.backoff == 1.0, "step",
           "a dynamic loss scale needs skip_non_finite, which is off");
   check_storage("rounding.weights", options.rounding.weights);

@@ -31,7 +31,7 @@ struct StepOptions {
   bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
   // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
   // and no norm is reported. clip_norm needs it.
-  bool measure = true;
+  bool check_gradients = true;
   // The gradients are divided by this too: the number of ranks where `reduce` adds them up.
   double divisor = 1.0;
   // Called with the flat gradients before they are checked; parameters without a gradient then take part with

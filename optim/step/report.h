@@ -14,7 +14,7 @@ struct StepReport {
   bool skip = false;             // this step was skipped
   double learning_rate = 0.0;    // of this step, before group factors
   double loss = 0.0;             // mean over the step's samples; of several losses their sum
-  double gradient_norm = 0.0;    // before clipping; NaN when not finite or not measured
+  double gradient_norm = 0.0;    // before clipping; NaN when not finite or not checked
   double clip_factor = 1.0;      // by norm
   double loss_scale = 1.0;       // that this step used
   double next_loss_scale = 1.0;  // of the next one; a shared scale moves later, in LossScaler::update()

@@ -170,7 +170,7 @@ void TrainedState::update(const Tensor& state) {
   if (statistics_.live.defined()) {
     Backend& backend = backend_for(buffers_.device());
     if (round_statistics_) backend.round_to(statistics_.next, *round_statistics_);
-    backend.commit(statistics_.next, statistics_.live, state);
+    backend.commit_or_restore(statistics_.next, statistics_.live, state);
   }
   if (ema_) ema_->update(state);
 }

@@ -36,14 +36,14 @@ TEST_CASE("gradients of several losses are unscaled one by one and added up", "[
   CHECK(values_of((*toy)[0].gradient()) == Values(6, 2.5f));
   CHECK(values_of((*toy)[1].gradient()) == Values(3, 2.0f));
   CHECK_FALSE(gradients.has(0));
-  CHECK(scaler.state_of(0).found == 0);
+  CHECK(scaler.state_of(0).found_inf == 0);
 
   // What overflows counts against its own loss alone, and the next step begins anew.
   for (const Parameter& p : {(*toy)[0], (*toy)[1]}) p.leaf().clear_gradient();
   leave(1, std::numeric_limits<float>::infinity());
   gradients.add(1, state);
-  CHECK(scaler.state_of(0).found == 0);
-  CHECK(scaler.state_of(1).found == 1);
+  CHECK(scaler.state_of(0).found_inf == 0);
+  CHECK(scaler.state_of(1).found_inf == 1);
   StepState host;
   std::memcpy(&host, state.raw(), sizeof(host));
   CHECK(host.non_finite == 3);

@@ -40,7 +40,7 @@ TEST_CASE("misuse is an error", "[optim]") {
              Catch::Contains("sgd has the learning rate 0.1, the schedule 0.3"));
   CHECK_THROWS_AS(optim::Step(*toy, {&sgd}, {.clip_norm = -1.0}), UserError);
   CHECK_THROWS_AS(optim::Step(*toy, {&sgd}, {.accumulate = 0}), UserError);
-  CHECK_THROWS_AS(optim::Step(*toy, {&sgd}, {.clip_norm = 1.0, .measure = false}), UserError);
+  CHECK_THROWS_AS(optim::Step(*toy, {&sgd}, {.clip_norm = 1.0, .check_gradients = false}), UserError);
   const auto stranger = weight_and_bias();
   CHECK_THAT(message_of([&] { optim::Step(*stranger, {&sgd}); }),
              Catch::Contains("does not belong to the module"));
