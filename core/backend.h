@@ -32,6 +32,8 @@
 
 namespace tandem {
 
+class UpdateRule;  // core/kernels/update.h
+
 // ---- elementwise
 
 // Names a formula of core/kernels/formulas.h by its position in the list of formulas there.

@@ -1,5 +1,5 @@
-// What a training step keeps in device memory, and the description of an update. Plain data, shared by host
-// and device code.
+// What a training step keeps in device memory, and what an update works on. Plain data, shared by host and
+// device code.
 //
 // The order of a step on the device: accumulate_loss, check_gradients → decide_step → update_scale, update →
 // commit_or_restore, update_average. The host reads the state one step late; nothing in a step waits for it.
@@ -70,23 +70,7 @@ struct UpdateRange {
   Index slot = 0;              // the parameter's position in UpdateBuffers::counts
   float lr_factor = 1.0f;      // of the parameter's group
   float weight_decay = 0.0f;
-  bool adapt = true;  // LARS and LAMB: scale by the trust ratio
-};
-
-enum class UpdateKind : std::uint8_t { sgd, adam, adamw, rmsprop, adagrad, lars, lamb };
-
-struct UpdateRule {
-  UpdateKind kind = UpdateKind::sgd;
-  double momentum = 0.0, dampening = 0.0;
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  bool amsgrad = false;              // Adam and AdamW
-  double alpha = 0.99;               // RMSprop smoothing
-  bool centered = false;             // RMSprop
-  double lr_decay = 0.0;             // Adagrad
-  double trust_coefficient = 0.001;  // LARS
-  // Bound of every element of gradient · gradient_factor.
-  double clip_value = std::numeric_limits<double>::infinity();
+  bool adapt = true;  // rules with a trust ratio: whether it applies
 };
 
 // How what an update stores is rounded: to f32 (not at all), or to the grid of a 16-bit type, as if the
@@ -99,12 +83,8 @@ struct StorageRounding {
   std::uint64_t seed = 0;
 };
 
-// Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:
-//   sgd, lars        1: momentum
-//   adam, adamw      1: mean of gradients, 2: mean of squares, 3: running maximum of 2 (amsgrad)
-//   lamb             1: mean of gradients, 2: mean of squares
-//   rmsprop          1: mean of squares, 2: mean of gradients (centered), 3: momentum
-//   adagrad          1: sum of squares
+// Flat f32 buffers of equal length; moments that the rule does not use are absent. What they mean is said at the
+// rules (core/kernels/update.h).
 struct UpdateBuffers {
   Tensor master{}, gradient{};
   Tensor working{};  // 16-bit copy of the master written in the same pass, or absent

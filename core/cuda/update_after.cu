@@ -10,7 +10,7 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/update_ranges.h"
 #include "core/error.h"
-#include "core/kernels/update.h"
+#include "core/kernels/step.h"
 
 namespace tandem::cuda {
 

@@ -16,7 +16,7 @@
 #include "core/cuda/update_ranges.h"
 #include "core/error.h"
 #include "core/kernels/loss_scale.h"
-#include "core/kernels/update.h"
+#include "core/kernels/step.h"
 
 namespace tandem::cuda {
 

@@ -159,7 +159,7 @@ TEST_CASE("the fused pass writes the 16-bit working copy of the new master", "[o
     std::memcpy(state.raw(), &host, sizeof(host));
     const UpdateRange range{.first = 16, .count = n - 16};
     Backend& backend = backend_for({});
-    backend.update({}, {&range, 1},
+    backend.update(update_rules::Sgd{}, {&range, 1},
                    {.master = master, .gradient = gradient, .working = working, .counts = counts}, state);
     const Values w = values_of(master), copy = values_of(working);
     for (Index i = 0; i < n; ++i) {
