@@ -38,4 +38,4 @@
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
-#include "train/weights.h"
+#include "runs/weights.h"

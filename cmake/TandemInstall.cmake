@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers core files autograd nn optim amp data models train)
+set(layers core files data autograd nn models optim amp config runs tasks train report export studies cli)
 
 # tandem::tandem stands for all layers.
 add_library(tandem_all INTERFACE)
@@ -22,6 +22,7 @@ endif()
 set_target_properties(tandem_program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../lib/tandem/onednn/lib")
 
 install(TARGETS ${targets} tandem_all EXPORT tandem-targets ARCHIVE DESTINATION lib LIBRARY DESTINATION lib)
+install(TARGETS tandem_short_spin EXPORT tandem-targets OBJECTS DESTINATION lib/tandem)
 if(TARGET tandem_cuda)
   install(TARGETS tandem_cuda LIBRARY DESTINATION lib)
 endif()

@@ -42,12 +42,12 @@ if(TANDEM_SANITIZE)
 endif()
 
 # The layers that read outside bytes, whose branches steer a fuzzer (tests/fuzz).
-set(TANDEM_FUZZED_LAYERS files data models optim train)
+set(TANDEM_FUZZED_LAYERS files data models optim config runs tasks train export studies)
 
 function(tandem_library folder)
   cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/short_spin\\.cpp$")
   set(target tandem_${folder})
   set(kind STATIC)
   if(ARG_SHARED)

@@ -1,5 +1,5 @@
 # tandem_protobuf(<target> <file.proto>): compiles the messages of a .proto file, given relative to the project, into the
-# target. "train/export/onnx.proto" is included as "train/export/onnx.pb.h", inside this project only: the package that is
+# target. "export/onnx.proto" is included as "export/onnx.pb.h", inside this project only: the package that is
 # installed neither has nor needs the header, and protobuf is linked privately.
 find_package(Protobuf REQUIRED)
 

@@ -7,15 +7,16 @@
 
 namespace tandem::train {
 
-std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader, const Task& task,
-                                     bool confusion, const StopRequest* stop) {
+std::unique_ptr<tasks::Evaluation> evaluate(nn::Module& model, datasets::Loader& loader,
+                                            const tasks::Task& task, bool confusion,
+                                            const StopRequest* stop) {
   const NoGrad no_grad;
   const bool was_training = model.training();
   model.eval();
   auto evaluation = task.evaluation(confusion);
   loader.seek({});
   while (auto batch = loader.next()) {
-    evaluation->add(model(batch->images), *batch);
+    evaluation->add(model((*batch)["image"]), *batch);
     if (stop && stop->asked()) {
       evaluation.reset();
       break;
@@ -26,7 +27,7 @@ std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader
   return evaluation;
 }
 
-std::string metrics_text(const Metrics& metrics) {
+std::string metrics_text(const runs::Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics)
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", name, value);

@@ -5,17 +5,18 @@
 
 #include "data/loader.h"
 #include "nn/module.h"
+#include "tasks/task.h"
 #include "train/signals.h"
-#include "train/task.h"
 
 namespace tandem::train {
 
 // Runs the model in evaluation mode over one epoch of `loader` and puts it back into training mode when it
 // was in it. Ends early, without a result, when `stop` was asked for.
-std::unique_ptr<Evaluation> evaluate(nn::Module& model, datasets::Loader& loader, const Task& task,
-                                     bool confusion = false, const StopRequest* stop = nullptr);
+std::unique_ptr<tasks::Evaluation> evaluate(nn::Module& model, datasets::Loader& loader,
+                                            const tasks::Task& task, bool confusion = false,
+                                            const StopRequest* stop = nullptr);
 
 // "accuracy 0.9261  top5 0.9989  loss 0.2210"
-std::string metrics_text(const Metrics& metrics);
+std::string metrics_text(const runs::Metrics& metrics);
 
 }  // namespace tandem::train

@@ -8,10 +8,10 @@
 #include "core/memory_limit.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
+#include "core/units.h"
 #include "models/builder.h"
 #include "nn/device.h"
-#include "train/progress.h"
-#include "train/task.h"
+#include "tasks/task.h"
 
 namespace tandem::train {
 
@@ -45,12 +45,13 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
 }
 
 datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
-  datasets::Batch batch;
-  batch.images = Tensor::empty(pipeline.output_shape().inserted(0, size),
-                               {pipeline.output_dtype(), kShapes, MemoryKind::data});
-  batch.labels = Tensor::empty({size}, {DType::i64, kShapes, MemoryKind::data});
-  if (pipeline.mix().any())
-    batch.soft_targets = Tensor::empty({size, pipeline.classes()}, {DType::f32, kShapes, MemoryKind::data});
+  const auto empty = [](const Shape& shape, DType dtype) {
+    return Tensor::empty(shape, {dtype, kShapes, MemoryKind::data});
+  };
+  datasets::Batch batch({{"image", empty(pipeline.output_shape().inserted(0, size), pipeline.output_dtype())},
+                         {"label", empty({size}, DType::i64)}},
+                        size);
+  if (pipeline.mix().any()) batch.set("soft_label", empty({size, pipeline.classes()}, DType::f32));
   return batch;
 }
 
@@ -67,7 +68,7 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescription& data) {
   const config::Config& config = loaded.config;
   const auto pipeline = datasets::training_pipeline(without_samples(data), augmentations(config));
   Backend& shapes = shapes_backend();
@@ -80,8 +81,8 @@ Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data
   freeze_parameters(config, *model);
   describe_parameters(*model, footprint);
   const auto precision = make_plan(loaded, *model);
-  const auto task =
-      make_task(config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
+  const auto task = tasks::make_task(
+      config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
   const auto optimizer = make_optimizer(config, *model);
   optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
   footprint.model = since(before, shapes.memory(), false);
@@ -91,7 +92,7 @@ Footprint footprint_of(const config::Loaded& loaded, const DataDescription& data
   const datasets::Batch batch = batch_of(pipeline, footprint.batch);
   const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(footprint.batch));
+  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

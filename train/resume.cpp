@@ -8,12 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "config/load.h"
 #include "core/error.h"
 #include "files/input.h"
-#include "train/checkpoints.h"
-#include "train/config/load.h"
-#include "train/json_fields.h"
-#include "train/json_text.h"
+#include "files/json_fields.h"
+#include "files/json_text.h"
+#include "runs/checkpoints.h"
 
 namespace tandem::train {
 
@@ -41,7 +41,7 @@ bool is_harmless(std::string_view key) {
 void add_leaves(const config::Json& json, const std::string& path,
                 std::map<std::string, std::string>& leaves) {
   if (!json.is_structured() || json.empty()) {
-    leaves[path] = json_text(json);
+    leaves[path] = files::json_text(json);
     return;
   }
   std::size_t index = 0;
@@ -73,26 +73,26 @@ config::Json json_of(const std::string& path) {
 }
 
 // The status of the last end event; "" when there is none.
-std::string last_status(const RunDirectory& run) {
+std::string last_status(const runs::RunDirectory& run) {
   std::string status;
   files::each_line(files::read_text_if_there(run.metrics()).value_or(""), [&](std::string_view line, bool) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (text_in(event, "event") == "end") status = text_in(event, "status");
+    if (files::text_in(event, "event") == "end") status = files::text_in(event, "status");
   });
   return status;
 }
 
 // Whether there is nothing left to train in so many epochs. A run may have stopped at --limit-steps, too.
-bool has_completed(const RunDirectory& run, std::int64_t epochs) {
+bool has_completed(const runs::RunDirectory& run, std::int64_t epochs) {
   if (last_status(run) != "completed") return false;
-  const auto state = newest_state(run);
+  const auto state = runs::newest_state(run);
   return state && state->epoch > epochs;
 }
 
 // Runs of one configuration lie where run_dir puts them: the directories that begin with what stands before
 // {time}.
-std::optional<RunDirectory> newest_unfinished(const config::Config& config,
-                                              std::vector<std::string>& passed_over) {
+std::optional<runs::RunDirectory> newest_unfinished(const config::Config& config,
+                                                    std::vector<std::string>& passed_over) {
   std::string pattern = config.run_dir;
   if (const auto name = pattern.find("{name}"); name != std::string::npos)
     pattern.replace(name, 6, config.name);
@@ -100,18 +100,18 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config,
   const fs::path folder = start.has_parent_path() ? start.parent_path() : fs::path(".");
   const std::string prefix = start.filename().string();
   const config::Json wanted = config::resolved(config);
-  std::optional<RunDirectory> newest;
+  std::optional<runs::RunDirectory> newest;
   fs::file_time_type newest_time;
   if (files::kind_of(folder) == files::Kind::absent) return {};
   for (const auto& entry : files::entries_of(folder)) {
     const fs::path& path = entry.path();
-    if (!path.filename().string().starts_with(prefix) || is_being_written(path)) continue;
+    if (!path.filename().string().starts_with(prefix) || files::is_being_written(path)) continue;
     try {
-      if (!RunDirectory::is_run(path)) continue;
+      if (!runs::RunDirectory::is_run(path)) continue;
       std::error_code error;
       const auto time = fs::last_write_time(path / "checkpoints", error);
       if (error || (newest && time <= newest_time)) continue;
-      RunDirectory run = RunDirectory::open(path.string());
+      runs::RunDirectory run = runs::RunDirectory::open(path.string());
       if (json_of(run.config()) != wanted || has_completed(run, config.epochs)) continue;
       newest = std::move(run);
       newest_time = time;
@@ -125,12 +125,13 @@ std::optional<RunDirectory> newest_unfinished(const config::Config& config,
 
 }  // namespace
 
-std::optional<RunDirectory> run_to_resume(const std::string& config,
-                                          const std::vector<std::string>& overrides,
-                                          const std::string& resume, std::vector<std::string>& passed_over) {
+std::optional<runs::RunDirectory> run_to_resume(const std::string& config,
+                                                const std::vector<std::string>& overrides,
+                                                const std::string& resume,
+                                                std::vector<std::string>& passed_over) {
   require(!config.empty() || (!resume.empty() && resume != "auto"), "",
           "train: a configuration is missing; shipped ones are listed by `tandem ls configs`");
-  const bool names_run = !config.empty() && RunDirectory::is_run(config);
+  const bool names_run = !config.empty() && runs::RunDirectory::is_run(config);
   if (resume.empty() && !names_run) return {};
   if (resume == "auto" && !names_run)
     return newest_unfinished(config::load(config, overrides).config, passed_over);
@@ -139,7 +140,7 @@ std::optional<RunDirectory> run_to_resume(const std::string& config,
   require(!names_run || resume.empty() || resume == "auto", "",
           "train: {} and --resume {} are two runs; name one", config, resume);
   const std::string path = names_run ? config : resume;
-  RunDirectory run = RunDirectory::open(path);
+  runs::RunDirectory run = runs::RunDirectory::open(path);
   const std::int64_t epochs = config::load(run.config(), overrides).config.epochs;
   require(
       !has_completed(run, epochs), "",

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/config/config.h"
-#include "train/run_directory.h"
+#include "config/config.h"
+#include "runs/run_directory.h"
 
 namespace tandem::train {
 
@@ -16,9 +16,10 @@ namespace tandem::train {
 // UserError when there is nothing to resume, the run has completed (unless `overrides` give it more epochs),
 // or a configuration is missing or given besides a directory. `passed_over` gets a line for each run that
 // "auto" found and cannot judge, because what it holds is damaged.
-std::optional<RunDirectory> run_to_resume(const std::string& config,
-                                          const std::vector<std::string>& overrides,
-                                          const std::string& resume, std::vector<std::string>& passed_over);
+std::optional<runs::RunDirectory> run_to_resume(const std::string& config,
+                                                const std::vector<std::string>& overrides,
+                                                const std::string& resume,
+                                                std::vector<std::string>& passed_over);
 
 // What became of a configuration between a checkpoint and its resumption, both resolved.
 struct ConfigChanges {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/precision.h"
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/device_library.h"
@@ -15,13 +16,12 @@
 #include "core/random.h"
 #include "data/limits.h"
 #include "files/input.h"
+#include "files/output.h"
 #include "models/builder.h"
 #include "optim/registry.h"
-#include "train/checkpoints.h"
-#include "train/config/precision.h"
-#include "train/output.h"
-#include "train/run_directory.h"
-#include "train/weights.h"
+#include "runs/checkpoints.h"
+#include "runs/run_directory.h"
+#include "runs/weights.h"
 
 namespace tandem::train {
 
@@ -29,55 +29,19 @@ using config::Json;
 
 namespace {
 
-std::vector<Index> extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 std::int64_t in_steps(double epochs, std::int64_t steps_per_epoch) {
   return std::llround(epochs * static_cast<double>(steps_per_epoch));
 }
 
 }  // namespace
 
-Json to_json(const DataDescription& description) {
-  const auto& info = description.info;
-  return {{"name", info.name},
-          {"dtype", std::string(name_of(info.dtype))},
-          {"sample_shape", extents_of(info.sample_shape)},
-          {"classes", info.classes},
-          {"class_names", info.class_names},
-          {"mean", info.statistics.mean},
-          {"stddev", info.statistics.stddev},
-          {"image_size", description.image_size}};
-}
-
-DataDescription data_description(const Json& json) {
-  DataDescription description;
-  auto& info = description.info;
-  try {
-    info.name = json.at("name");
-    info.dtype = dtype_from_name(json.at("dtype").get<std::string>()).value_or(DType::u8);
-    info.sample_shape = Shape(std::span<const Index>(json.at("sample_shape").get<std::vector<Index>>()));
-    info.classes = json.at("classes");
-    info.class_names = json.at("class_names").get<std::vector<std::string>>();
-    info.statistics = {json.at("mean").get<std::vector<float>>(),
-                       json.at("stddev").get<std::vector<float>>()};
-    description.image_size = json.at("image_size");
-    require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
-            "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
-            info.classes, datasets::kMaxClasses);
-  } catch (const nlohmann::json::exception& error) {
-    throw UserError(
-        "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
-  }
-  return description;
-}
-
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
   if (!config.threads) return;
   cpu::set_threads(static_cast<int>(*config.threads));
   if (cpu::bound_threads())
-    train::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
-                  *config.threads, cpu::threads());
+    output::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
+                   *config.threads, cpu::threads());
 }
 
 Device device_of(const config::Config& config) {
@@ -126,15 +90,15 @@ datasets::Splits open_data(const config::Config& config, std::function<void(cons
   return datasets::open_dataset(options);
 }
 
-DataDescription describe_data(const datasets::Splits& splits) {
+tasks::DataDescription describe_data(const datasets::Splits& splits) {
   return {splits.train->info(), splits.image_size, splits.train->size()};
 }
 
-DataDescription describe_data(const config::Config& config) {
+tasks::DataDescription describe_data(const config::Config& config) {
   const auto& data = config.data;
   if (data.name != "synthetic") return describe_data(open_data(config, {}));
   const Index side = data.image_size > 0 ? data.image_size : 32;
-  DataDescription description;
+  tasks::DataDescription description;
   description.info.name = data.name;
   description.info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
   description.info.classes = data.classes > 0 ? data.classes : 10;
@@ -153,7 +117,7 @@ class Described final : public datasets::Dataset {
 
 }  // namespace
 
-datasets::Splits without_samples(const DataDescription& description) {
+datasets::Splits without_samples(const tasks::DataDescription& description) {
   const auto dataset = std::make_shared<Described>(description.info);
   return {.train = dataset, .test = dataset, .validation = {}, .image_size = description.image_size};
 }
@@ -164,7 +128,8 @@ std::vector<datasets::TransformSpec> augmentations(const config::Config& config)
   return specs;
 }
 
-nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample) {
+nn::ModulePtr make_model(const config::Loaded& loaded, const tasks::DataDescription& data,
+                         const Shape& sample) {
   const RandomScope random(static_cast<std::uint64_t>(loaded.config.seed), 0, 0);
   const models::DataInfo known{
       .sample = sample, .dtype = datasets::batch_dtype(data.info), .classes = data.info.classes};
@@ -197,11 +162,12 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   if (!config.init_from) return {};
   const auto& from = *config.init_from;
   std::string path = from.path;
-  if (files::kind_of(path) == files::Kind::folder) path = weights_path(RunDirectory::open(path), "best");
+  if (files::kind_of(path) == files::Kind::folder)
+    path = runs::weights_path(runs::RunDirectory::open(path), "best");
   require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
   const safetensors::File file(path);
   if (from.strict) {
-    const LoadReport fit = compare_weights(model, file);
+    const runs::LoadReport fit = runs::compare_weights(model, file);
     const std::string rest =
         fit.loaded.empty() ? "none of them fits"
                            : fmt::format(
@@ -211,8 +177,8 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
     require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
             path, fit.differences(), rest);
   }
-  const LoadReport report =
-      load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
+  const runs::LoadReport report =
+      runs::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
   require_finite(model, path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (const int frozen = freeze_parameters(config, model); frozen > 0)

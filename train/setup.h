@@ -5,26 +5,18 @@
 #include <string>
 
 #include "amp/autocast.h"
+#include "config/load.h"
 #include "data/registry.h"
 #include "models/registry.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "optim/schedules.h"
 #include "optim/step.h"
-#include "train/config/load.h"
+#include "tasks/data_description.h"
+#include "tasks/task.h"
 #include "train/step_runner.h"
-#include "train/task.h"
 
 namespace tandem::train {
-
-// What a run knows of its data once the files are gone; kept in the metadata of saved weights.
-struct DataDescription {
-  datasets::DatasetInfo info;
-  Index image_size = 0;        // side that images of varying size are brought to; 0: they have one size
-  Index training_samples = 0;  // 0: not known; not kept
-};
-config::Json to_json(const DataDescription& description);
-DataDescription data_description(const config::Json& json);
 
 // Sets the threads: at most the CPUs the process may use, saying so where more are asked for.
 void prepare_machine(const config::Loaded& loaded);
@@ -37,17 +29,18 @@ GraphUse graph_use(const config::Config& config);
 // Opens the data set. `report` is told of samples that were skipped (train/skipped_samples.h).
 datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report);
 // The same description without reading the data, where that is possible; else by opening it.
-DataDescription describe_data(const config::Config& config);
-DataDescription describe_data(const datasets::Splits& splits);
+tasks::DataDescription describe_data(const config::Config& config);
+tasks::DataDescription describe_data(const datasets::Splits& splits);
 
 // Splits with the description's facts and no samples, for pipelines.
-datasets::Splits without_samples(const DataDescription& description);
+datasets::Splits without_samples(const tasks::DataDescription& description);
 
 std::vector<datasets::TransformSpec> augmentations(const config::Config& config);
 
 // The model for samples of the given shape; weights are drawn from the seed. Errors name the line of the
 // configuration.
-nn::ModulePtr make_model(const config::Loaded& loaded, const DataDescription& data, const Shape& sample);
+nn::ModulePtr make_model(const config::Loaded& loaded, const tasks::DataDescription& data,
+                         const Shape& sample);
 
 // Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
 int freeze_parameters(const config::Config& config, nn::Module& model);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <initializer_list>
 
 namespace tandem::train {
 
@@ -19,8 +18,6 @@ void on_signal(int) {
   constexpr char note[] = "\nStopping after this step; once more stops now.\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, note, sizeof note - 1);
 }
-
-void on_failed_write(int) {}
 
 }  // namespace
 
@@ -38,14 +35,5 @@ StopRequest::~StopRequest() {
 }
 
 bool StopRequest::asked() const { return asked_times > 0; }
-
-void survive_failed_writes() {
-  // A handler, not SIG_IGN: programs that are started from here have the usual signals.
-  struct sigaction action {};
-  action.sa_handler = on_failed_write;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGPIPE, SIGXFSZ}) sigaction(signal, &action, nullptr);
-}
 
 }  // namespace tandem::train

@@ -1,5 +1,5 @@
 // Ctrl-C and SIGTERM: the first asks for a clean stop at the end of the step, the second ends the process at
-// once with exit code 130. Signals that end a process because a write failed do not end this one.
+// once with exit code 130.
 #pragma once
 
 namespace tandem::train {
@@ -14,8 +14,5 @@ class StopRequest {
 
   bool asked() const;
 };
-
-// A write to a pipe that nobody reads, or past the limit on a file's size, fails (EPIPE, EFBIG) from now on.
-void survive_failed_writes();
 
 }  // namespace tandem::train

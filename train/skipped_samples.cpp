@@ -1,6 +1,6 @@
 #include "train/skipped_samples.h"
 
-#include "train/output.h"
+#include "files/output.h"
 
 namespace tandem::train {
 
@@ -12,12 +12,12 @@ std::string text_of_skipped(std::size_t count) {
 }
 
 void warn_of_skipped(const std::string& reason) {
-  train::remark("tandem: warning: {}\n", text_of_skipped(reason));
+  output::remark("tandem: warning: {}\n", text_of_skipped(reason));
 }
 
 void warn_of_skipped(SkippedSamples& skipped) {
   for (const std::string& reason : skipped.take()) warn_of_skipped(reason);
-  if (skipped.count() > 0) train::remark("tandem: warning: {}\n", text_of_skipped(skipped.count()));
+  if (skipped.count() > 0) output::remark("tandem: warning: {}\n", text_of_skipped(skipped.count()));
 }
 
 }  // namespace tandem::train

@@ -16,8 +16,8 @@
 #include "nn/module.h"
 #include "optim/recorded_step.h"
 #include "optim/step.h"
+#include "tasks/task.h"
 #include "train/phases.h"
-#include "train/task.h"
 
 namespace tandem::train {
 
@@ -42,7 +42,7 @@ struct StepRunnerOptions {
 class StepRunner {
  public:
   // Everything is kept by reference. Throws UserError when graphs are on and cannot be had.
-  StepRunner(nn::Module& model, const amp::Plan& precision, const Task& task, optim::Step& step,
+  StepRunner(nn::Module& model, const amp::Plan& precision, const tasks::Task& task, optim::Step& step,
              PhaseTimer& phases, StepRunnerOptions options);
 
   // Forward, loss and backward of the micro-batch that is due.
@@ -69,7 +69,7 @@ class StepRunner {
 
   nn::Module& model_;
   const amp::Plan& precision_;
-  const Task& task_;
+  const tasks::Task& task_;
   optim::Step& step_;
   PhaseTimer& phases_;
   const StepRunnerOptions options_;

@@ -10,20 +10,21 @@
 
 #include "amp/gradient_histogram.h"
 #include "autograd/engine.h"
+#include "config/load.h"
 #include "core/error.h"
 #include "core/guard.h"
 #include "core/random.h"
+#include "core/units.h"
 #include "data/decorators.h"
+#include "files/json_text.h"
+#include "files/write.h"
 #include "models/builder.h"
-#include "train/config/load.h"
-#include "train/environment.h"
+#include "runs/environment.h"
 #include "train/evaluate.h"
-#include "train/files.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
-#include "train/json_text.h"
 #include "train/perturbation.h"
-#include "train/profile/ranges.h"
+#include "train/ranges.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {
@@ -48,27 +49,28 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   splits_ = open_data(config_, skipped_.reporter());
   data_ = describe_data(splits_);
   const datasets::Pipeline pipeline = datasets::training_pipeline(splits_, transforms());
-  const Shape sample = pipeline.output_shape();
+  sample_ = pipeline.output_shape();
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
-  model_ = make_model(loaded_, data_, sample);
+  model_ = make_model(loaded_, data_, sample_);
   notes_ = initialise_from(config_, *model_);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, *model_);
-  task_ = make_task(config_, models::output_shape(*model_, sample, pipeline.output_dtype()));
-  make_loaders(image_format(*model_, *precision_, sample, device_, pipeline.output_dtype()));
+  task_ = tasks::make_task(config_, models::output_shape(*model_, sample_, pipeline.output_dtype()));
+  make_loaders(tasks::image_format(*model_, *precision_, sample_, device_, pipeline.output_dtype()));
   model_->to(device_);
   optimizer_ = make_optimizer(config_, *model_);
   const std::int64_t per_epoch = steps_per_epoch();
   step_ = std::make_unique<optim::Step>(
       *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
       step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
-  runner_ = std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
-                                         StepRunnerOptions{.batch_size = train_loader_->options().batch_size,
-                                                           .seed = static_cast<std::uint64_t>(config_.seed),
-                                                           .number_by_applied = retries(),
-                                                           .graphs = graph_use(config_),
-                                                           .by_weight = config_.loss.by_class_weights()});
+  runner_ =
+      std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
+                                   StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
+                                                     .seed = static_cast<std::uint64_t>(config_.seed),
+                                                     .number_by_applied = retries(),
+                                                     .graphs = graph_use(config_),
+                                                     .by_weight = config_.loss.by_class_weights()});
 }
 
 Trainer::~Trainer() = default;
@@ -80,7 +82,7 @@ std::vector<datasets::TransformSpec> Trainer::transforms() const {
 }
 
 // `format` is that of training; evaluation is in FP32.
-void Trainer::make_loaders(const ImageFormat& format) {
+void Trainer::make_loaders(const tasks::ImageFormat& format) {
   const auto& data = config_.data;
   const bool few = data.overfit_batches > 0;
   const auto specs = transforms();
@@ -125,7 +127,7 @@ std::string Trainer::dry_run() {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
-  const double loss = task_->loss((*model_)(batch->images), *batch).item();
+  const double loss = task_->loss((*model_)((*batch)["image"]), *batch).item();
   step_->clear();
   std::string text = fmt::format("{}: {} training, {} {} samples, {} classes\n", data_.info.name,
                                  train_loader_->samples_per_epoch(), eval_loader_->samples_per_epoch(),
@@ -133,8 +135,8 @@ std::string Trainer::dry_run() {
   text += fmt::format("model: {} parameters, {} trained\n", model_->parameter_count(),
                       model_->parameter_count(true));
   for (const std::string& note : notes_) text += note + "\n";
-  const Index zeros = batch->images.size(-1) - train_loader_->pipeline().output_shape().at(-1);
-  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string(batch->images.shape()),
+  const Index zeros = (*batch)["image"].size(-1) - sample_.at(-1);
+  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string((*batch)["image"].shape()),
                       zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "", loss);
   if (skipped_.count() > 0) text += text_of_skipped(skipped_.count()) + "\n";
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
@@ -142,12 +144,12 @@ std::string Trainer::dry_run() {
   return text;
 }
 
-TrainResult Trainer::run(const RunDirectory& directory, const std::string& command_line,
+TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string& command_line,
                          const StopRequest& stop) {
-  const RunLock lock(directory);
-  remove_abandoned(directory.path());
+  const runs::RunLock lock(directory);
+  files::remove_abandoned(directory.path());
   std::vector<std::string> notes = notes_, warnings;
-  RunState state;
+  runs::RunState state;
   if (options_.resume) state = resume(directory, notes, warnings);
   Session session(directory, stop, config_, data_);
   session.state = state;
@@ -159,17 +161,17 @@ TrainResult Trainer::run(const RunDirectory& directory, const std::string& comma
   if (guarded)
     notes.push_back(
         "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which takes time");
-  config::Json found = environment();
+  config::Json found = runs::environment();
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
-  write_atomically(directory.environment(), json_text(found, 2) + "\n");
+  files::write_atomically(directory.environment(), files::json_text(found, 2) + "\n");
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);
   for (const std::string& note : notes) session.say(note);
   if (step_->attempted() == 0) warn_of_underflow(session);
-  session.metrics.write(StartEvent{model_->parameter_count(), config_.precision.label(), to_string(device_),
-                                   step_->attempted()});
+  session.metrics.write(runs::StartEvent{model_->parameter_count(), config_.precision.label(),
+                                         to_string(device_), step_->attempted()});
   try {
     if (!session.hindrance()) train(session);
     conclude_save(session);
@@ -238,8 +240,9 @@ void Trainer::end(Session& session) {
   if (report.skipped > 0)
     session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
                             report.attempted));
-  session.metrics.write(EndEvent{name_of(result.status), report.attempted, report.applied, report.skipped,
-                                 result.wall_s, backend_for(device_).memory().peak, result.metrics});
+  session.metrics.write(runs::EndEvent{name_of(result.status), report.attempted, report.applied,
+                                       report.skipped, result.wall_s, backend_for(device_).memory().peak,
+                                       result.metrics});
   if (session.progress) session.progress->finish();
 }
 
@@ -254,13 +257,13 @@ void Trainer::warn_of_underflow(Session& session) {
   if (!batch) return;
   amp::ExponentHistogram gradients;
   {
-    const nn::ModulePtr model = make_model(loaded_, data_, train_loader_->pipeline().output_shape());
+    const nn::ModulePtr model = make_model(loaded_, data_, sample_);
     initialise_from(config_, *model);
-    model->take_padded_images(batch->images.size(-1));  // where the run's model does, the batch is for it
+    model->take_padded_images((*batch)["image"].size(-1));  // where the run's model does, the batch is for it
     model->to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(*model);
-    backward(task_->loss((*model)(batch->images), *batch));
+    backward(task_->loss((*model)((*batch)["image"]), *batch));
     gradients = collector.activations();
   }
   backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
@@ -279,7 +282,7 @@ void Trainer::warn_of_underflow(Session& session) {
 }
 
 TrainResult Trainer::train(Session& session) {
-  RunState& state = session.state;
+  runs::RunState& state = session.state;
   while (state.epoch <= config_.epochs && !limit_reached()) {
     const bool whole = train_epoch(session);
     const bool last = !whole || state.epoch == config_.epochs || limit_reached();
@@ -305,8 +308,7 @@ bool Trainer::train_epoch(Session& session) {
   session.own_samples = 0.0;
   model_->train();
   const Index batches = train_loader_->batches_per_epoch();
-  const Index batch_size = train_loader_->options().batch_size;
-  Index served = (session.state.position + batch_size - 1) / batch_size;
+  Index served = train_loader_->batches_served();
   auto step_started = Clock::now();
   Pending pending;
   phases_.start();
@@ -345,7 +347,7 @@ void Trainer::finish_steps(Session& session) {
 
 void Trainer::micro_batch(Session& session, const datasets::Batch& batch, Pending& pending) {
   runner_->backward(batch);
-  pending.samples += static_cast<double>(batch.size());
+  pending.samples += static_cast<double>(batch.samples);
   if (!in_16_bits()) return;
   pending.batches.push_back(batch);
   settle(session, &pending);  // after the first one: lets the batches of the step before go
@@ -360,11 +362,12 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
   session.result.metrics = evaluation->metrics();
   session.result.epoch = session.state.epoch;
   session.result.split = split;
-  session.metrics.write(EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
-  if (const ConfusionMatrix* matrix = evaluation->confusion())
+  session.metrics.write(
+      runs::EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
+  if (const tasks::ConfusionMatrix* matrix = evaluation->confusion())
     session.write_beside(session.directory.path() / "confusion.csv", matrix->csv(data_.info.class_names));
   std::string training;
-  const RunState& state = session.state;
+  const runs::RunState& state = session.state;
   if (state.epoch_samples > 0.0)
     training = fmt::format("training loss {:.4f}  ", state.epoch_loss / state.epoch_samples);
   session.say(
@@ -382,7 +385,7 @@ void Trainer::test_best(Session& session) {
     session.warn("no weights of the best epoch could be saved: the test split is not looked at");
     return;
   }
-  load_run_weights(session.directory, "best", *model_);
+  runs::load_run_weights(session.directory, "best", *model_);
   session.state.epoch_loss = session.state.epoch_samples = 0.0;
   evaluate_now(session, *test_loader_, "test", config_.eval.confusion);
 }

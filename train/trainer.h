@@ -18,18 +18,18 @@
 #include "amp/autocast.h"
 #include "amp/overflow.h"
 #include "data/loader.h"
-#include "train/checkpoints.h"
-#include "train/image_format.h"
-#include "train/log.h"
-#include "train/metrics.h"
+#include "runs/checkpoints.h"
+#include "runs/log.h"
+#include "runs/metrics.h"
+#include "runs/run_directory.h"
+#include "tasks/image_format.h"
+#include "tasks/task.h"
 #include "train/phases.h"
 #include "train/progress.h"
-#include "train/run_directory.h"
 #include "train/setup.h"
 #include "train/signals.h"
 #include "train/skipped_samples.h"
 #include "train/step_runner.h"
-#include "train/task.h"
 
 namespace tandem::train {
 
@@ -48,7 +48,7 @@ struct TrainResult {
   TrainStatus status = TrainStatus::completed;
   std::string failure;         // one line, when it failed
   std::string split;           // of `metrics`
-  Metrics metrics;             // of the last evaluation
+  runs::Metrics metrics;       // of the last evaluation
   std::int64_t epoch = 0;      // after which that was
   std::optional<double> best;  // of checkpoint.best, on the split that chose
   std::int64_t best_epoch = 0;
@@ -69,7 +69,8 @@ class Trainer {
   // Trains into `directory`, from its newest checkpoint where `resume` says so and there is one. Failures of
   // training itself are in the result; errors of files and memory are thrown after the end event was written.
   // A course that cannot be written ends the run after a save, or goes on as checkpoint.on_save_error says.
-  TrainResult run(const RunDirectory& directory, const std::string& command_line, const StopRequest& stop);
+  TrainResult run(const runs::RunDirectory& directory, const std::string& command_line,
+                  const StopRequest& stop);
 
  private:
   struct Session;
@@ -84,7 +85,7 @@ class Trainer {
   };
 
   std::vector<datasets::TransformSpec> transforms() const;
-  void make_loaders(const ImageFormat& format);
+  void make_loaders(const tasks::ImageFormat& format);
   void warn_of_underflow(Session& session);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
@@ -100,14 +101,14 @@ class Trainer {
   void read_outcomes(Session& session);
   void tell_skipped(Session& session);
   void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
-  void save(Session& session, const RunState& state, bool best);
+  void save(Session& session, const runs::RunState& state, bool best);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
   void conclude_save(Session& session);
   bool checkpoint_due(const Session& session) const;
-  RunState resume(const RunDirectory& directory, std::vector<std::string>& notes,
-                  std::vector<std::string>& warnings);
-  void take_choices(const RunDirectory& directory, std::vector<std::string>& notes);
+  runs::RunState resume(const runs::RunDirectory& directory, std::vector<std::string>& notes,
+                        std::vector<std::string>& warnings);
+  void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
   void test_best(Session& session);
@@ -126,13 +127,14 @@ class Trainer {
   TrainerOptions options_;
   SkippedSamples skipped_;
   datasets::Splits splits_;
-  DataDescription data_;
+  tasks::DataDescription data_;
+  Shape sample_;  // as models take it
   std::string eval_split_;
   std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
   nn::ModulePtr model_;
   std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;  // of initialisation
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
   PhaseTimer phases_;

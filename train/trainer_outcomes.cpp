@@ -94,9 +94,9 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
       report.loss_scale);
   step_->clear();
   if (!overflow) return {};
-  session.metrics.write(OverflowEvent{report.attempted, report.loss_scale, overflow->op, overflow->tensor,
-                                      overflow->index, overflow->forward ? "forward" : "backward",
-                                      overflow->caused_by_scale ? "scale" : "intrinsic"});
+  session.metrics.write(runs::OverflowEvent{
+      report.attempted, report.loss_scale, overflow->op, overflow->tensor, overflow->index,
+      overflow->forward ? "forward" : "backward", overflow->caused_by_scale ? "scale" : "intrinsic"});
   session.say(fmt::format("step {} overflowed at loss scale {} and was {}: {}", report.attempted,
                           report.loss_scale, retries() ? "retried" : "skipped", amp::to_string(*overflow)));
   return overflow;
@@ -135,9 +135,9 @@ void Trainer::log_step(Session& session, const Pending& pending, const optim::St
   if (std::isnan(loss)) loss = std::numeric_limits<double>::quiet_NaN();  // printed without a sign
   const std::int64_t before = std::exchange(session.read_step, pending.attempted);
   if (passes_multiple(before, pending.attempted, config_.log_every) || diverged)
-    session.metrics.write(StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
-                                    report.learning_rate, report.loss_scale, report.skipped,
-                                    report.gradient_norm, samples / pending.seconds});
+    session.metrics.write(runs::StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
+                                          report.learning_rate, report.loss_scale, report.skipped,
+                                          report.gradient_norm, samples / pending.seconds});
   if (diverged && config_.on_divergence == "stop")
     throw Diverged{
         fmt::format("step {} (epoch {}): the loss is {}{}, or go on regardless with "

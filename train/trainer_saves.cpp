@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "files/input.h"
-#include "train/json_text.h"
+#include "files/json_text.h"
 #include "train/resume.h"
 #include "train/trainer_session.h"
 
@@ -23,12 +23,12 @@ bool is_better(double value, const std::optional<double>& best, bool greater) {
 
 // Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
 // yet begins anew. `notes` gets what there is to say of it, `warnings` what was found damaged.
-RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>& notes,
-                         std::vector<std::string>& warnings) {
+runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<std::string>& notes,
+                               std::vector<std::string>& warnings) {
   const config::Json now = course_of(config_);
-  Checkpoints checkpoints(directory, config_.checkpoint.keep, data_, now);
+  runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, tasks::to_json(data_), now);
   const auto newest = checkpoints.newest_whole(warnings);
-  RunState state;
+  runs::RunState state;
   if (newest) {
     take_choices(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
@@ -43,13 +43,13 @@ RunState Trainer::resume(const RunDirectory& directory, std::vector<std::string>
     notes.push_back("the run had saved nothing yet: it begins anew");
   }
   const std::int64_t step = step_->attempted();
-  for (std::string& warning :
-       mend_metrics(directory, {.step = step,
-                               .evaluated = state.position == 0 && state.epoch <= config_.epochs,
-                               .mark = newest ? checkpoints.metrics_of(*newest) : std::nullopt,
-                               .checkpoints = newest ? checkpoints.until(step) : std::vector<SavedStep>()}))
+  for (std::string& warning : runs::mend_metrics(
+           directory, {.step = step,
+                      .evaluated = state.position == 0 && state.epoch <= config_.epochs,
+                      .mark = newest ? checkpoints.metrics_of(*newest) : std::nullopt,
+                      .checkpoints = newest ? checkpoints.until(step) : std::vector<runs::SavedStep>()}))
     warnings.push_back(std::move(warning));
-  write_atomically(directory.config(), json_text(config::resolved(config_), 2) + "\n");
+  files::write_atomically(directory.config(), files::json_text(config::resolved(config_), 2) + "\n");
   return state;
 }
 
@@ -67,7 +67,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
     session.metrics.write_tensors(*step_, epoch);
     const std::string& key = config_.checkpoint.best;
-    const double value = metric(session.result.metrics, key);
+    const double value = runs::metric(session.result.metrics, key);
     if (is_better(value, session.state.best, task_->greater_is_better(key))) {
       conclude_save(session);
       session.before_best = session.state;
@@ -80,7 +80,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   conclude_save(session);
   session.checkpoints.take_weights(*model_, epoch, step);
   if (averaged) averaged->leave();
-  RunState next = session.state;
+  runs::RunState next = session.state;
   if (whole) begin_next_epoch(next);
   save(session, next, best);
   return true;
@@ -107,12 +107,12 @@ void Trainer::save_unevaluated(Session& session) {
 }
 
 // With the choice among algorithms, by which a resumed run rounds as this one does.
-void Trainer::save(Session& session, const RunState& state, bool best) {
+void Trainer::save(Session& session, const runs::RunState& state, bool best) {
   const std::string choices = backend_for(device_).choices();
   if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
   session.checkpoints.save(*step_, state, best, session.metrics.mark());
   session.saved_step = step_->attempted();
-  if (best) session.state.best_checkpoint = CheckpointStore::name_of(step_->attempted());
+  if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(step_->attempted());
 }
 
 // Waits for the save under way, if any, and says what became of it.
@@ -138,7 +138,7 @@ void Trainer::conclude_save(Session& session) {
 }
 
 // Before anything of the run is computed.
-void Trainer::take_choices(const RunDirectory& directory, std::vector<std::string>& notes) {
+void Trainer::take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes) {
   const std::string path = directory.algorithms();
   const auto text = files::read_text_if_there(path);
   if (text && !backend_for(device_).adopt_choices(*text))

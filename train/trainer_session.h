@@ -13,14 +13,14 @@
 #include <string>
 #include <utility>
 
+#include "config/load.h"
 #include "core/error.h"
-#include "train/checkpoints.h"
-#include "train/config/load.h"
-#include "train/files.h"
-#include "train/log.h"
-#include "train/output.h"
+#include "files/output.h"
+#include "files/write.h"
+#include "runs/checkpoints.h"
+#include "runs/log.h"
+#include "runs/run_writer.h"
 #include "train/progress.h"
-#include "train/run_writer.h"
 #include "train/trainer.h"
 
 namespace tandem::train {
@@ -36,7 +36,7 @@ struct Diverged {
   std::string what;
 };
 
-inline void begin_next_epoch(RunState& state) {
+inline void begin_next_epoch(runs::RunState& state) {
   ++state.epoch;
   state.position = 0;
   state.epoch_loss = state.epoch_samples = 0.0;
@@ -57,14 +57,14 @@ inline config::Json course_of(const config::Config& config) {
 
 // What exists only while a run goes on.
 struct Trainer::Session {
-  Session(const RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
-          const DataDescription& data)
+  Session(const runs::RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
+          const tasks::DataDescription& data)
       : directory(directory_),
         stop(stop_),
         survives_write_errors(config.checkpoint.on_save_error == "continue"),
         metrics(directory_, config),
         log(directory_.log()),
-        checkpoints(directory_, config.checkpoint.keep, data, course_of(config)) {}
+        checkpoints(directory_, config.checkpoint.keep, tasks::to_json(data), course_of(config)) {}
 
   void say(const std::string& text) {
     if (progress) progress->line(text);
@@ -75,7 +75,7 @@ struct Trainer::Session {
     if (progress) {
       progress->line("warning: " + text);
     } else {
-      print_error("warning: " + text);
+      output::print_error("warning: " + text);
     }
     log.warning(text);
   }
@@ -83,7 +83,7 @@ struct Trainer::Session {
   // A whole file beside the checkpoints.
   void write_beside(const std::filesystem::path& path, const std::string& text) {
     try {
-      write_atomically(path, text);
+      files::write_atomically(path, text);
     } catch (const VendorError& error) {
       trouble = error.what();
     }
@@ -107,14 +107,14 @@ struct Trainer::Session {
     if (now != std::exchange(before, now) && now) warn(fmt::format("{}; {}", *now, consequence));
   }
 
-  const RunDirectory& directory;
+  const runs::RunDirectory& directory;
   const StopRequest& stop;
   const bool survives_write_errors;
-  RunWriter metrics;
-  Log log;
-  Checkpoints checkpoints;
+  runs::RunWriter metrics;
+  runs::Log log;
+  runs::Checkpoints checkpoints;
   std::unique_ptr<Progress> progress;  // absent when quiet
-  RunState state;
+  runs::RunState state;
   TrainResult result;
   std::deque<Pending> pending;
   Clock::time_point started = Clock::now();
@@ -129,7 +129,7 @@ struct Trainer::Session {
   std::optional<std::string> hindered;           // what `hindrance` has found; it stays
   std::optional<std::string> told, told_of_log;  // what the last warnings were about
   // Before the best figure whose checkpoint is under way: what is best if that cannot be saved.
-  std::optional<RunState> before_best;
+  std::optional<runs::RunState> before_best;
 };
 
 }  // namespace tandem::train

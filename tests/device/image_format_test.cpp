@@ -1,5 +1,5 @@
 // Images in the form of the first convolution's operands: the same bits as casts in the step.
-#include "train/image_format.h"
+#include "tasks/image_format.h"
 
 #include <cmath>
 #include <set>
@@ -87,8 +87,8 @@ Run run_of(const TemporaryDirectory& directory, const std::string& name, bool di
              {"type": "linear", "name": "fc", "out_features": 10}]})"};
   overrides.insert(overrides.end(), settings.begin(), settings.end());
   const config::Loaded loaded = config::load("digits_mlp", overrides);
-  const auto run = train::RunDirectory::create(loaded.config.run_dir, name,
-                                               config::resolved(loaded.config).dump(2) + "\n");
+  const auto run =
+      runs::RunDirectory::create(loaded.config.run_dir, name, config::resolved(loaded.config).dump(2) + "\n");
   Run result;
   {
     const ObserverScope observed(result.given);
@@ -129,13 +129,13 @@ TEST_CASE("a convolution of padded 16-bit images has the bits of one that casts 
           const amp::Precision precision{.level = amp::Level::O1, .dtype = dtype};
           const auto expected = results(conv, images, precision);
           REQUIRE(conv.take_padded_images((channels + 3) / 4 * 4));
-          const Tensor given = train::in_format(images, {.dtype = dtype, .channel_multiple = 4});
+          const Tensor given = tasks::in_format(images, {.dtype = dtype, .channel_multiple = 4});
           const auto got = results(conv, given, precision);
           CHECK(got[0] == expected[0]);
           CHECK(got[1] == expected[1]);
           CHECK(got[2] == expected[2]);
           // Not something that comes out the same whatever is done.
-          const auto other = results(conv, train::in_format(eighths(shape, 4), {dtype, 4}), precision);
+          const auto other = results(conv, tasks::in_format(eighths(shape, 4), {dtype, 4}), precision);
           CHECK(other[0] != expected[0]);
           CHECK(other[1] != expected[1]);
         }

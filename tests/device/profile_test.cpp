@@ -1,5 +1,5 @@
 // What a profile says of a step: which ops, how often, what they move and compute. Never how long they take.
-#include "train/profile/profile.h"
+#include "studies/profile/profile.h"
 
 #include <algorithm>
 #include <cmath>

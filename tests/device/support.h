@@ -8,9 +8,9 @@
 #include "core/backend.h"
 #include "data/loader.h"
 #include "models/builder.h"
+#include "tasks/image_format.h"
+#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
-#include "tests/train/support.h"
-#include "train/image_format.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
 
@@ -24,11 +24,11 @@ struct Training {
                     train::GraphUse graphs = train::GraphUse::automatic)
       : loaded(config::load("resnet20_synthetic", with_small_model(overrides))) {
     const Shape sample{8, 8, 3};
-    train::DataDescription data = train::describe_data(loaded.config);
+    tasks::DataDescription data = train::describe_data(loaded.config);
     data.info.sample_shape = sample;
     model = train::make_model(loaded, data, sample);
     plan = train::make_plan(loaded, *model);
-    task = train::make_task(loaded.config, models::output_shape(*model, sample));
+    task = tasks::make_task(loaded.config, models::output_shape(*model, sample));
     model->to(test_device());
     optimizer = train::make_optimizer(loaded.config, *model);
     step = std::make_unique<optim::Step>(
@@ -52,19 +52,18 @@ struct Training {
 
   // Batch number `n`, of `size` samples.
   static datasets::Batch batch(std::uint64_t n, Index size = 6) {
-    datasets::Batch batch;
-    batch.images = random_tensor({size, 8, 8, 3}, DType::f32, 100 + n);
     std::vector<std::int64_t> labels;
     for (Index i = 0; i < size; ++i) labels.push_back((i + static_cast<Index>(n)) % 10);
-    batch.labels = Tensor::from(labels, {size}, test_device());
-    return batch;
+    return {{{"image", random_tensor({size, 8, 8, 3}, DType::f32, 100 + n)},
+             {"label", Tensor::from(labels, {size}, test_device())}},
+            size};
   }
 
   // One step over batches numbered from `first`; its report.
   optim::StepReport run(std::uint64_t first, std::vector<Index> sizes = {6}) {
     for (const Index size : sizes) {
       datasets::Batch next = batch(first++, size);
-      next.images = train::in_format(next.images, format);
+      next.set("image", tasks::in_format(next["image"], format));
       runner->backward(next);
     }
     runner->apply();
@@ -80,12 +79,12 @@ struct Training {
   config::Loaded loaded;
   nn::ModulePtr model;
   std::unique_ptr<amp::Plan> plan;
-  std::unique_ptr<train::Task> task;
+  std::unique_ptr<tasks::Task> task;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Step> step;
   train::PhaseTimer phases;
   std::unique_ptr<train::StepRunner> runner;
-  train::ImageFormat format;  // of what `run` gives the model
+  tasks::ImageFormat format;  // of what `run` gives the model
 };
 
 }  // namespace tandem::test

@@ -1,8 +1,8 @@
 // What a training run keeps of its batches.
+#include "config/load.h"
+#include "runs/run_directory.h"
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
-#include "train/config/load.h"
-#include "train/run_directory.h"
 #include "train/trainer.h"
 
 using namespace tandem;
@@ -26,8 +26,8 @@ std::size_t batch_memory(Index batches) {
       "data.workers=0",
       "data.overfit_batches=" + std::to_string(batches)};
   const config::Loaded loaded = config::load("digits_mlp", overrides);
-  const auto run = train::RunDirectory::create(loaded.config.run_dir, "run",
-                                               config::resolved(loaded.config).dump(2) + "\n");
+  const auto run = runs::RunDirectory::create(loaded.config.run_dir, "run",
+                                              config::resolved(loaded.config).dump(2) + "\n");
   const auto live = [] {
     return backend_under_test().memory().live_by_kind[static_cast<std::size_t>(MemoryKind::data)];
   };

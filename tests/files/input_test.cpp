@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "tests/support/errors.h"
-#include "tests/train/support.h"
+#include "tests/support/temporary_files.h"
 
 using namespace tandem;
 using namespace tandem::files;

@@ -1,7 +1,7 @@
 // The state of a run, damaged behind its digest: it is refused, or the run goes on with it.
+#include "runs/checkpoints.h"
 #include "tests/fuzz/small_run.h"
 #include "tests/fuzz/target.h"
-#include "train/checkpoints.h"
 
 namespace tandem::fuzz {
 
@@ -9,9 +9,9 @@ namespace {
 
 void run(Bytes input) {
   const safetensors::File file(file_of(input));
-  train::state_in_words(file);
+  runs::state_in_words(file);
   SmallRun run;
-  const train::RunState loaded = train::load_state(file, *run.step, false);
+  const runs::RunState loaded = runs::load_state(file, *run.step, false);
   expect(loaded.epoch >= 1 && loaded.position >= 0, "a place in the run that cannot be");
   while (!run.step->ready()) run.backward();
   run.step->apply();

@@ -1,10 +1,10 @@
 // Configuration files: read twice, checked against the schema, resolved, loaded again, and built from.
 #include <nlohmann/json.hpp>
 
+#include "config/reader.h"
 #include "core/error.h"
 #include "tests/fuzz/configuration.h"
 #include "tests/fuzz/target.h"
-#include "train/config/reader.h"
 
 namespace tandem::fuzz {
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "config/config.h"
+#include "config/validate.h"
 #include "models/layer_types.h"
-#include "train/config/config.h"
-#include "train/config/validate.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

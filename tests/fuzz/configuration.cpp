@@ -1,17 +1,17 @@
 #include "tests/fuzz/configuration.h"
 
+#include "config/reader.h"
 #include "data/registry.h"
 #include "models/builder.h"
+#include "tasks/task.h"
 #include "tests/fuzz/target.h"
-#include "train/config/reader.h"
 #include "train/setup.h"
-#include "train/task.h"
 
 namespace tandem::fuzz {
 
 void build(const config::Loaded& loaded) {
   const config::Config& config = loaded.config;
-  train::DataDescription data;
+  tasks::DataDescription data;
   data.info = {.name = "fuzz",
                .dtype = DType::u8,
                .sample_shape = {16, 16, 1},
@@ -22,7 +22,7 @@ void build(const config::Loaded& loaded) {
       datasets::training_pipeline(train::without_samples(data), train::augmentations(config));
   const nn::ModulePtr model = train::make_model(loaded, data, pipeline.output_shape());
   const auto precision = train::make_plan(loaded, *model);
-  const auto task = train::make_task(config, models::output_shape(*model, pipeline.output_shape()));
+  const auto task = tasks::make_task(config, models::output_shape(*model, pipeline.output_shape()));
   const auto optimizer = train::make_optimizer(config, *model);
   const optim::Step step(
       *model, {optimizer.get()},

@@ -1,7 +1,7 @@
 // What the targets of configurations share.
 #pragma once
 
-#include "train/config/load.h"
+#include "config/load.h"
 
 namespace tandem::fuzz {
 

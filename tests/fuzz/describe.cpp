@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "data/npy.h"
-#include "train/safetensors.h"
+#include "files/safetensors.h"
 
 namespace tandem::fuzz {
 

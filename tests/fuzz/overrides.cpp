@@ -1,8 +1,8 @@
 // Overrides of the command line, one a line, on a shipped configuration that the first byte picks.
+#include "config/compose.h"
 #include "core/error.h"
 #include "tests/fuzz/configuration.h"
 #include "tests/fuzz/target.h"
-#include "train/config/compose.h"
 
 namespace tandem::fuzz {
 

@@ -1,5 +1,5 @@
 // safetensors: what is read is written again, and read again to the same.
-#include "train/safetensors.h"
+#include "files/safetensors.h"
 
 #include <cstring>
 #include <fstream>

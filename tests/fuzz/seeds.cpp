@@ -5,13 +5,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "config/compose.h"
+#include "config/load.h"
 #include "core/error.h"
+#include "files/safetensors.h"
+#include "runs/checkpoints.h"
 #include "tests/data/files.h"
 #include "tests/fuzz/small_run.h"
-#include "train/checkpoints.h"
-#include "train/config/compose.h"
-#include "train/config/load.h"
-#include "train/safetensors.h"
 
 using namespace tandem;
 using namespace tandem::datasets::testing;
@@ -83,8 +83,8 @@ void tensors(const fs::path& folder) {
 void states(const fs::path& folder) {
   fs::create_directories(folder / "run/checkpoints");
   std::ofstream(folder / "run/config.json") << "{}";
-  const auto directory = train::RunDirectory::open(folder / "run");
-  train::Checkpoints checkpoints(directory, 2, {}, config::Json::object());
+  const auto directory = runs::RunDirectory::open(folder / "run");
+  runs::Checkpoints checkpoints(directory, 2, {}, config::Json::object());
   fuzz::SmallRun run;
   for (const std::string name : {"fresh", "accumulating", "stepped"}) {
     if (name != "fresh") run.backward();

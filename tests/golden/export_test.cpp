@@ -2,7 +2,7 @@
 // the logits that it gave and the SHA-256 of each file, so bytes that are still the same are known to agree.
 // With TANDEM_ONNX_PYTHON, a Python that has onnxruntime, onnx, numpy, safetensors, torch and torchvision,
 // onnxruntime and torchvision are asked again. TANDEM_EXPORT_DIR keeps the files.
-#include "train/export/export.h"
+#include "export/export.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -12,10 +12,10 @@
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
+#include "export/onnx.h"
 #include "tests/golden/export_models.h"
 #include "tests/support/paths.h"
-#include "tests/train/support.h"
-#include "train/export/onnx.h"
+#include "tests/support/temporary_files.h"
 
 namespace tandem {
 
@@ -100,7 +100,7 @@ TEST_CASE("exported networks are the files with which onnxruntime agreed") {
   for (const ExportCase& each : cases) {
     INFO(each.name);
     const std::string path = folder.file(each.name + ".onnx");
-    train::write_atomically(path, onnx_of(each));
+    files::write_atomically(path, onnx_of(each));
     CHECK(sha256(path) == golden.metadata().at(each.name + ".sha256"));
     CHECK(largest_difference(logits_of(each, input_of(each)), golden.read(each.name)) < kTolerance);
   }
@@ -120,7 +120,7 @@ TEST_CASE("onnxruntime, torchvision and NumPy read what is exported") {
     tensors.emplace_back(each.name + "/logits", logits_of(each, input));
   };
   for (const ExportCase& each : export_cases()) {
-    train::write_atomically(folder.file(each.name + ".onnx"), onnx_of(each));
+    files::write_atomically(folder.file(each.name + ".onnx"), onnx_of(each));
     add(each);
   }
   for (const int depth : {18, 50}) {

@@ -5,6 +5,7 @@
 
 #include "amp/autocast.h"
 #include "autograd/ops/loss.h"
+#include "files/safetensors.h"
 #include "models/lenet.h"
 #include "models/resnet.h"
 #include "optim/sgd.h"
@@ -14,7 +15,6 @@
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 #include "tests/support/tolerance.h"
-#include "train/safetensors.h"
 
 namespace tandem {
 

@@ -8,9 +8,9 @@
 
 #include "data/preparation.h"
 #include "data/transforms/pipeline.h"
+#include "export/export.h"
+#include "files/safetensors.h"
 #include "tests/support/paths.h"
-#include "train/export/export.h"
-#include "train/safetensors.h"
 
 namespace tandem {
 
@@ -18,11 +18,11 @@ namespace {
 
 struct Case {
   std::string name;
-  train::DataDescription data;
+  tasks::DataDescription data;
   std::vector<datasets::TransformSpec> augment;
 };
 
-train::DataDescription described(Shape sample, datasets::ChannelStatistics statistics, Index image_size,
+tasks::DataDescription described(Shape sample, datasets::ChannelStatistics statistics, Index image_size,
                                  std::vector<std::string> class_names) {
   datasets::DatasetInfo info{.sample_shape = sample, .classes = 3, .class_names = std::move(class_names)};
   info.statistics = std::move(statistics);

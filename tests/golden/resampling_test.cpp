@@ -9,12 +9,12 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "files/safetensors.h"
 #include "nn/layers/shape.h"
 #include "tests/golden/hashed.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
-#include "train/safetensors.h"
 
 namespace tandem {
 

@@ -1,5 +1,5 @@
 // Safetensors: the reference implementation's file is read and written byte for byte; round trips; refusals.
-#include "train/safetensors.h"
+#include "files/safetensors.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "core/tensor.h"
+#include "files/safetensors.h"
 #include "tests/program/support.h"
-#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using tandem::safetensors::File;

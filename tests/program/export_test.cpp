@@ -4,8 +4,8 @@
 
 #include "core/tensor.h"
 #include "data/npy.h"
+#include "files/safetensors.h"
 #include "tests/program/support.h"
-#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using Catch::Contains;

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "core/convert.h"
+#include "files/safetensors.h"
 #include "tests/program/support.h"
-#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using Catch::Contains;

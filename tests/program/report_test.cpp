@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
+#include "runs/tensorboard/record.h"
 #include "tests/program/support.h"
 #include "tests/support/paths.h"
-#include "train/tensorboard/record.h"
 
 using namespace tandem::testing;
 using Catch::Contains;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/support.h"
+#include "tests/support/temporary_files.h"
 
 namespace tandem::testing {
 

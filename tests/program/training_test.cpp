@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/backend.h"
+#include "files/safetensors.h"
 #include "tests/program/support.h"
-#include "train/safetensors.h"
 
 using namespace tandem::testing;
 using Catch::Contains;

@@ -5,8 +5,8 @@
 #include "core/memory_limit.h"
 #include "core/random.h"
 #include "models/builder.h"
-#include "tests/train/support.h"
-#include "train/task.h"
+#include "tasks/task.h"
+#include "tests/support/temporary_files.h"
 
 using namespace tandem;
 using namespace tandem::testing;
@@ -34,23 +34,24 @@ Measured measured(const config::Loaded& loaded) {
     for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] -= std::min(bytes[k], before.live_by_kind[k]);
     return bytes;
   };
-  const train::DataDescription data = train::describe_data(loaded.config);
+  const tasks::DataDescription data = train::describe_data(loaded.config);
   const Shape sample = data.info.sample_shape;
   const auto model = train::make_model(loaded, data, sample);
   train::freeze_parameters(loaded.config, *model);
   const auto plan = train::make_plan(loaded, *model);
-  const auto task = train::make_task(loaded.config, models::output_shape(*model, sample));
+  const auto task = tasks::make_task(loaded.config, models::output_shape(*model, sample));
   const auto optimizer = train::make_optimizer(loaded.config, *model);
   optim::Step step(*model, {optimizer.get()},
                    train::step_options(loaded.config, optim::constant(*loaded.config.optimizer.lr)));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
-  datasets::Batch batch;
   const Index size = loaded.config.data.batch_size;
-  batch.images = Tensor::zeros(sample.inserted(0, size), {.kind = MemoryKind::data});
-  batch.labels = Tensor::zeros({size}, {.dtype = DType::i64, .kind = MemoryKind::data});
+  const datasets::Batch batch(
+      {{"image", Tensor::zeros(sample.inserted(0, size), {.kind = MemoryKind::data})},
+       {"label", Tensor::zeros({size}, {.dtype = DType::i64, .kind = MemoryKind::data})}},
+      size);
   const RandomScope random(1, 0, 0);
   const amp::Autocast autocast(*plan);
-  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(size));
+  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(size));
   result.step = host_allocator().figures();
   result.step.peak -= before.live;
   result.step.peak_by_kind = less(result.step.peak_by_kind);

@@ -5,11 +5,11 @@
 
 #include "autograd/node.h"
 #include "autograd/observers.h"
+#include "config/load.h"
+#include "runs/checkpoint_store.h"
 #include "tests/support/errors.h"
 #include "tests/support/guards.h"
-#include "tests/train/support.h"
-#include "train/checkpoint_store.h"
-#include "train/config/load.h"
+#include "tests/support/temporary_files.h"
 #include "train/trainer.h"
 
 using namespace tandem;
@@ -45,8 +45,8 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
     const config::Loaded loaded =
         config::load("digits_mlp", {"run_dir=" + (directory.path() / "run").string(), "epochs=3",
                                     "data.batch_size=400", "threads=1", "checkpoint.every_steps=3"});
-    const auto run = train::RunDirectory::create(loaded.config.run_dir, "run",
-                                                 config::resolved(loaded.config).dump(2) + "\n");
+    const auto run = runs::RunDirectory::create(loaded.config.run_dir, "run",
+                                                config::resolved(loaded.config).dump(2) + "\n");
     {
       const Vandal vandal(6);
       train::Trainer trainer(loaded, {.quiet = true});
@@ -74,9 +74,9 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
 TEST_CASE("a checkpoint of overwritten memory does not take its place", "[guard]") {
   const test::Guards guards(false);
   const TemporaryDirectory directory;
-  const train::CheckpointStore store(directory.path());
-  const std::vector<train::CheckpointStore::File> files{{"weights.safetensors", "a"},
-                                                        {"state.safetensors", "b"}};
+  const runs::CheckpointStore store(directory.path());
+  const std::vector<runs::CheckpointStore::File> files{{"weights.safetensors", "a"},
+                                                       {"state.safetensors", "b"}};
   write_behind_a_workspace();
   CHECK_FAILS(InternalError, store.write("step-1", files), "[checkpoint] 10 bytes behind");
   CHECK(std::filesystem::is_empty(directory.path()));

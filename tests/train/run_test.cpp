@@ -7,18 +7,19 @@
 #include <set>
 #include <thread>
 
+#include "core/units.h"
 #include "data/loader.h"
 #include "data/synthetic.h"
+#include "files/digest.h"
+#include "files/write.h"
 #include "nn/layers.h"
-#include "tests/train/support.h"
-#include "train/digest.h"
+#include "runs/log.h"
+#include "runs/metrics.h"
+#include "runs/run_directory.h"
+#include "tasks/classification.h"
+#include "tests/support/temporary_files.h"
 #include "train/evaluate.h"
-#include "train/files.h"
-#include "train/log.h"
-#include "train/metrics.h"
 #include "train/progress.h"
-#include "train/run_directory.h"
-#include "train/tasks/classification.h"
 
 using namespace tandem;
 using namespace tandem::train;
@@ -30,30 +31,33 @@ using testing::user_error_of;
 TEST_CASE("a run directory is never shared", "[run]") {
   const TemporaryDirectory directory;
   const std::string pattern = (directory.path() / "runs/{name}").string();
-  CHECK(RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a");
-  CHECK(RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a-2");
+  CHECK(runs::RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a");
+  CHECK(runs::RunDirectory::create(pattern, "a", "{}\n").path().filename() == "a-2");
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { RunDirectory::create(pattern, "a", "{}\n"); });
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { runs::RunDirectory::create(pattern, "a", "{}\n"); });
   for (auto& thread : threads) thread.join();
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "runs"))
     names.insert(entry.path().filename());
   CHECK(names == std::set<std::string>{"a", "a-2", "a-3", "a-4", "a-5", "a-6"});
-  CHECK_THAT(
-      RunDirectory::create((directory.path() / "{time}").string(), "a", "{}").path().filename().string(),
-      Catch::Matches("[0-9]{8}-[0-9]{6}"));
-  CHECK_THAT(user_error_of([&] { RunDirectory::create("{nam}", "a", "{}"); }), Contains("unknown {nam}"));
-  CHECK_THAT(user_error_of([&] { RunDirectory::open(directory.path()); }), Contains("no config.json"));
+  CHECK_THAT(runs::RunDirectory::create((directory.path() / "{time}").string(), "a", "{}")
+                 .path()
+                 .filename()
+                 .string(),
+             Catch::Matches("[0-9]{8}-[0-9]{6}"));
+  CHECK_THAT(user_error_of([&] { runs::RunDirectory::create("{nam}", "a", "{}"); }),
+             Contains("unknown {nam}"));
+  CHECK_THAT(user_error_of([&] { runs::RunDirectory::open(directory.path()); }), Contains("no config.json"));
 }
 
 TEST_CASE("files are replaced as a whole", "[run]") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "file";
-  write_atomically(path, "one");
-  write_atomically(path, "two");
+  files::write_atomically(path, "one");
+  files::write_atomically(path, "two");
   CHECK(read_text(path) == "two");
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
-  CHECK_THROWS_AS(write_atomically((directory.path() / "none/file").string(), "x"), VendorError);
+  CHECK_THROWS_AS(files::write_atomically((directory.path() / "none/file").string(), "x"), VendorError);
 }
 
 namespace {
@@ -92,7 +96,7 @@ TEST_CASE("what a process left half made goes when it is gone", "[run]") {
   const auto fresh = left("g", gone, {"config.json"});
   std::filesystem::last_write_time(fresh, std::filesystem::file_time_type::clock::now());
   directory.write("runs/my.tmp-folder/config.json", "{}");
-  RunDirectory::create((directory.path() / "runs/new").string(), "a", "{}\n");
+  runs::RunDirectory::create((directory.path() / "runs/new").string(), "a", "{}\n");
   for (const auto& path : {whole, half, empty}) CHECK_FALSE(std::filesystem::exists(path));
   for (const auto& path : {living, another, trained, fresh}) CHECK(std::filesystem::exists(path));
   CHECK(std::filesystem::exists(directory.path() / "runs/my.tmp-folder/config.json"));
@@ -109,30 +113,30 @@ TEST_CASE("what a process left of writing a file goes with the next writing", "[
   const auto old = left("page.html", gone), living = left("page.html", ::getppid()),
              other = left("page", gone);
   const auto fresh = directory.write(fmt::format("page.html.tmp-{}-1", gone), "half");
-  write_atomically((directory.path() / "page.html").string(), "whole");
+  files::write_atomically((directory.path() / "page.html").string(), "whole");
   CHECK(read_text(directory.path() / "page.html") == "whole");
   CHECK_FALSE(std::filesystem::exists(old));
   CHECK(std::filesystem::exists(living));
   CHECK(std::filesystem::exists(other));
   CHECK(std::filesystem::exists(fresh));
-  remove_abandoned(directory.path());
+  files::remove_abandoned(directory.path());
   CHECK_FALSE(std::filesystem::exists(other));
   CHECK(std::filesystem::exists(fresh));
-  for (const char* name : {"a.tmp-12", "a.tmp-12-13"}) CHECK(is_being_written(name));
+  for (const char* name : {"a.tmp-12", "a.tmp-12-13"}) CHECK(files::is_being_written(name));
   for (const char* name :
        {"a", "a.tmp-", "a.tmp-x", "a.tmp-12-", "a.tmp-12-13-14", "a.tmp-12.json", "a.tmp-0"})
-    CHECK_FALSE(is_being_written(name));
+    CHECK_FALSE(files::is_being_written(name));
 }
 
 TEST_CASE("a log holds lines of text, whatever they are told", "[run]") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "log.txt";
-  Log(path).warning("a\x1b[31m\xff\n2026-01-01 00:00:00.000 error b");
+  runs::Log(path).warning("a\x1b[31m\xff\n2026-01-01 00:00:00.000 error b");
   const std::string text = read_text(path);
   CHECK_THAT(text, Catch::EndsWith(" warning a\\u001b[31m\\xff\\n2026-01-01 00:00:00.000 error b\n"));
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   std::FILE* const file = std::tmpfile();
-  Progress(file, true, true).line("a\x1b[31m\xff\nb");
+  train::Progress(file, true, true).line("a\x1b[31m\xff\nb");
   CHECK(std::ftell(file) == 19);
   std::rewind(file);
   std::string shown(19, ' ');
@@ -145,26 +149,26 @@ TEST_CASE("nothing is appended to what is no file", "[run]") {
   const TemporaryDirectory directory;
   const std::string fifo = directory.path() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(Log(fifo), Contains("fifo] is not a regular file"));
-  CHECK_THROWS_WITH(LineFile(fifo), Contains("fifo: cannot be created"));
+  CHECK_THROWS_WITH(runs::Log(fifo), Contains("fifo] is not a regular file"));
+  CHECK_THROWS_WITH(files::LineFile(fifo), Contains("fifo: cannot be created"));
 }
 
 TEST_CASE("metrics are whole lines at once, with null for what is no number", "[run]") {
   const TemporaryDirectory directory;
-  const RunDirectory run = RunDirectory::create((directory.path() / "run").string(), "", "{}");
-  MetricsFile file(run);
-  file.write(StepEvent{.step = 3,
-                       .applied = 2,
-                       .epoch = 1,
-                       .loss = std::nan(""),
-                       .lr = 0.1,
-                       .loss_scale = 8.0,
-                       .skipped = 7,
-                       .grad_norm = 0.25,
-                       .items_per_s = 1000.0});
+  const runs::RunDirectory run = runs::RunDirectory::create((directory.path() / "run").string(), "", "{}");
+  runs::MetricsFile file(run);
+  file.write(runs::StepEvent{.step = 3,
+                             .applied = 2,
+                             .epoch = 1,
+                             .loss = std::nan(""),
+                             .lr = 0.1,
+                             .loss_scale = 8.0,
+                             .skipped = 7,
+                             .grad_norm = 0.25,
+                             .items_per_s = 1000.0});
   const std::string text = read_text(run.metrics());
   CHECK(read_text(run.metrics_copy()) == text);
-  CHECK(read_text(run.metrics_digest()) == sha256(text) + "  metrics.jsonl\n");
+  CHECK(read_text(run.metrics_digest()) == files::sha256(text) + "  metrics.jsonl\n");
   CHECK(nlohmann::json::parse(text) == nlohmann::json{{"event", "step"},
                                                       {"step", 3},
                                                       {"applied", 2},
@@ -175,10 +179,10 @@ TEST_CASE("metrics are whole lines at once, with null for what is no number", "[
                                                       {"skipped", 7},
                                                       {"grad_norm", 0.25},
                                                       {"items_per_s", 1000.0}});
-  CHECK_THAT(utc_now(), Catch::Matches("[0-9-]{10}T[0-9:]{8}Z"));
-  const Metrics metrics{{"accuracy", 0.5}};
-  CHECK(metric(metrics, "accuracy") == 0.5);
-  CHECK_THAT(user_error_of([&] { metric(metrics, "mAP"); }), Contains("the task has accuracy"));
+  CHECK_THAT(runs::utc_now(), Catch::Matches("[0-9-]{10}T[0-9:]{8}Z"));
+  const runs::Metrics metrics{{"accuracy", 0.5}};
+  CHECK(runs::metric(metrics, "accuracy") == 0.5);
+  CHECK_THAT(user_error_of([&] { runs::metric(metrics, "mAP"); }), Contains("the task has accuracy"));
 }
 
 TEST_CASE("durations, counts and sizes are short", "[run]") {
@@ -198,7 +202,7 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
   const auto shown = [](bool terminal, bool colour) {
     std::FILE* file = std::tmpfile();
     {
-      Progress progress(file, terminal, colour);
+      train::Progress progress(file, terminal, colour);
       progress.update({.epoch = 2,
                        .epochs = 3,
                        .step = 5,
@@ -227,22 +231,21 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
 namespace {
 
 datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
-  datasets::Batch batch;
-  batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
-  return batch;
+  const auto count = static_cast<Index>(labels.size());
+  return {{{"label", Tensor::from(labels, {count})}}, count};
 }
 
 }  // namespace
 
 TEST_CASE("evaluation weighs samples, not batches", "[task]") {
-  const Classification task({}, 3);
+  const tasks::Classification task({}, 3);
   auto evaluation = task.evaluation(true);
   evaluation->add(Tensor::from({5, 0, 0, 0, 5, 0, 0, 0, 5}, {3, 3}), batch_of({0, 1, 2}));
   evaluation->add(Tensor::from({5, 0, 0}, {1, 3}), batch_of({2}));
-  const Metrics metrics = evaluation->metrics();
-  CHECK(metric(metrics, "accuracy") == 0.75);
+  const runs::Metrics metrics = evaluation->metrics();
+  CHECK(runs::metric(metrics, "accuracy") == 0.75);
   const double right = std::log(std::exp(5.0) + 2.0) - 5.0, wrong = std::log(std::exp(5.0) + 2.0);
-  CHECK(metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
+  CHECK(runs::metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
   CHECK(evaluation->confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
   CHECK(evaluation->confusion()->csv({"a", "b,c", "d\"e"}) ==
         "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
@@ -252,50 +255,51 @@ TEST_CASE("an evaluation begins with the first sample, wherever the loader was",
   const auto set =
       datasets::make_synthetic({.count = 21, .classes = 3, .height = 2, .width = 2, .channels = 1});
   datasets::Loader loader(set, datasets::Pipeline(set->info()), {.batch_size = 5});
-  const Classification task({}, 3);
+  const tasks::Classification task({}, 3);
   nn::Sequential model{std::make_shared<nn::Flatten>(), std::make_shared<nn::Linear>(4, 3)};
   model.eval();
-  const Metrics whole = evaluate(model, loader, task, false)->metrics();
+  const runs::Metrics whole = train::evaluate(model, loader, task, false)->metrics();
   loader.next();
-  CHECK(evaluate(model, loader, task, false)->metrics() == whole);
+  CHECK(train::evaluate(model, loader, task, false)->metrics() == whole);
   CHECK_FALSE(model.training());
   model.train();
-  evaluate(model, loader, task, false);
+  train::evaluate(model, loader, task, false);
   CHECK(model.training());
 }
 
 TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
   config::LossConfig config;
   config.class_weights = {1.0, 4.0};
-  const Classification task(config, 2);
+  const tasks::Classification task(config, 2);
   const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
   auto whole = task.evaluation(false), parts = task.evaluation(false);
   whole->add(logits, batch_of({0, 1, 1}));
   parts->add(logits.rows(0, 1), batch_of({0}));
   parts->add(logits.rows(1, 2), batch_of({1, 1}));
-  CHECK(metric(parts->metrics(), "loss") == Approx(metric(whole->metrics(), "loss")).epsilon(1e-6));
-  CHECK(metric(whole->metrics(), "loss") ==
+  CHECK(runs::metric(parts->metrics(), "loss") ==
+        Approx(runs::metric(whole->metrics(), "loss")).epsilon(1e-6));
+  CHECK(runs::metric(whole->metrics(), "loss") ==
         Approx(task.loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
 }
 
 TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
-  const Classification task({}, 7);
+  const tasks::Classification task({}, 7);
   auto evaluation = task.evaluation(false);
   const float nan = std::nanf("");
   evaluation->add(Tensor::from({7, 6, 5, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 7}),
                   batch_of({4, 5, 0}));
-  CHECK(metric(evaluation->metrics(), "accuracy") == Approx(1.0 / 3));
-  CHECK(metric(evaluation->metrics(), "top5") == Approx(2.0 / 3));
+  CHECK(runs::metric(evaluation->metrics(), "accuracy") == Approx(1.0 / 3));
+  CHECK(runs::metric(evaluation->metrics(), "top5") == Approx(2.0 / 3));
   auto broken = task.evaluation(false);
   broken->add(Tensor::full({1, 7}, nan), batch_of({0}));
-  CHECK(metric(broken->metrics(), "accuracy") == 0.0);
-  CHECK(metric(broken->metrics(), "top5") == 0.0);
+  CHECK(runs::metric(broken->metrics(), "accuracy") == 0.0);
+  CHECK(runs::metric(broken->metrics(), "top5") == 0.0);
 }
 
 TEST_CASE("losses by name agree with their definitions", "[task]") {
   const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
   const auto loss = [&](config::LossConfig config) {
-    return Classification(config, 2).loss(logits, batch_of({0, 1})).item();
+    return tasks::Classification(config, 2).loss(logits, batch_of({0, 1})).item();
   };
   CHECK(loss({.name = "mse"}) == Approx((1 + 1 + 0.25 + 0) / 4));
   const double row0 = std::log1p(std::exp(-3.0)), row1 = std::log1p(std::exp(-0.5));

@@ -4,9 +4,9 @@
 #include "core/guard.h"
 #include "core/random.h"
 #include "models/builder.h"
-#include "tests/train/support.h"
+#include "runs/weights.h"
+#include "tests/support/temporary_files.h"
 #include "train/setup.h"
-#include "train/weights.h"
 
 using namespace tandem;
 
@@ -15,31 +15,32 @@ namespace {
 struct Setup {
   explicit Setup(const std::vector<std::string>& overrides)
       : loaded(config::load("resnet20_synthetic", overrides)) {
-    const train::DataDescription data = train::describe_data(loaded.config);
+    const tasks::DataDescription data = train::describe_data(loaded.config);
     model = train::make_model(loaded, data, data.info.sample_shape);
-    task = train::make_task(loaded.config, models::output_shape(*model, data.info.sample_shape));
+    task = tasks::make_task(loaded.config, models::output_shape(*model, data.info.sample_shape));
     optimizer = train::make_optimizer(loaded.config, *model);
     step = std::make_unique<optim::Step>(
         *model, std::vector<optim::Optimizer*>{optimizer.get()},
         train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 10)));
-    batch.images = Tensor::empty(data.info.sample_shape.inserted(0, loaded.config.data.batch_size));
-    backend_for({}).random_normal({.seed = 3}, batch.images, 0.0, 1.0);
+    const Index size = loaded.config.data.batch_size;
+    const Tensor image = Tensor::empty(data.info.sample_shape.inserted(0, size));
+    backend_for({}).random_normal({.seed = 3}, image, 0.0, 1.0);
     std::vector<std::int64_t> labels;
-    for (Index i = 0; i < loaded.config.data.batch_size; ++i) labels.push_back(i % 10);
-    batch.labels = Tensor::from(labels, {static_cast<Index>(labels.size())});
+    for (Index i = 0; i < size; ++i) labels.push_back(i % 10);
+    batch = {{{"image", image}, {"label", Tensor::from(labels, {size})}}, size};
   }
 
   double run() {
     const RandomScope random(1, static_cast<std::uint32_t>(step->attempted()), 0);
-    const Tensor loss = task->loss((*model)(batch.images), batch);
-    step->backward(loss, static_cast<double>(batch.size()));
+    const Tensor loss = task->loss((*model)(batch["image"]), batch);
+    step->backward(loss, static_cast<double>(batch.samples));
     step->apply();
     return loss.item();
   }
 
   config::Loaded loaded;
   nn::ModulePtr model;
-  std::unique_ptr<train::Task> task;
+  std::unique_ptr<tasks::Task> task;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Step> step;
   datasets::Batch batch;
@@ -113,16 +114,16 @@ TEST_CASE("a parameter takes the keys of every group that matches, the last one'
 }
 
 TEST_CASE("a description of the data survives the way through metadata", "[step]") {
-  train::DataDescription data;
+  tasks::DataDescription data;
   data.info = {
       .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
   data.info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
   data.image_size = 64;
-  const train::DataDescription back =
-      train::data_description(config::Json::parse(train::to_json(data).dump()));
+  const tasks::DataDescription back =
+      tasks::data_description(config::Json::parse(tasks::to_json(data).dump()));
   CHECK(back.info.sample_shape == data.info.sample_shape);
   CHECK(back.info.class_names == data.info.class_names);
   CHECK(back.info.statistics.mean == data.info.statistics.mean);
   CHECK(back.image_size == 64);
-  CHECK_THROWS_AS(train::data_description(config::Json{{"name", 3}}), UserError);
+  CHECK_THROWS_AS(tasks::data_description(config::Json{{"name", 3}}), UserError);
 }

@@ -1,0 +1,14 @@
+// The advice on mixed precision that `summary` and `inspect --casts` print.
+#pragma once
+
+#include <optional>
+
+#include "models/summary.h"
+
+namespace tandem::cli {
+
+// `share`: of the forward time in products that run in 16 bits (models::product_share), where it was
+// measured.
+void print_advice(const models::ModelSummary& summary, Index batch, std::optional<double> share);
+
+}  // namespace tandem::cli

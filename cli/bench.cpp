@@ -1,0 +1,300 @@
+// The training step alone: one synthetic batch that stays on the device, in the form the loader would give
+// it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
+// in blocks, so that it never waits.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "amp/autocast.h"
+#include "cli/commands.h"
+#include "core/backend.h"
+#include "core/cpu/cpu_features.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/units.h"
+#include "files/json_text.h"
+#include "files/output.h"
+#include "models/builder.h"
+#include "studies/inspect/workbench.h"
+#include "studies/profile/profile.h"
+#include "tasks/image_format.h"
+#include "train/phases.h"
+#include "train/ranges.h"
+#include "train/setup.h"
+#include "train/skipped_samples.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Linear interpolation between the values of a sorted list.
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+struct Measured {
+  std::vector<double> step_ms;                                           // sorted
+  std::array<std::vector<double>, train::kPhaseNames.size()> phases_ms;  // sorted
+};
+
+class Bench {
+ public:
+  explicit Bench(const config::Loaded& loaded)
+      : config_(loaded.config), device_(train::device_of(loaded.config)) {
+    const tasks::DataDescription data = train::describe_data(config_);
+    const auto pipeline =
+        datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
+    model_ = train::make_model(loaded, data, pipeline.output_shape());
+    precision_ = train::make_plan(loaded, *model_);
+    task_ = tasks::make_task(config_,
+                             models::output_shape(*model_, pipeline.output_shape(), pipeline.output_dtype()));
+    format_ =
+        tasks::image_format(*model_, *precision_, pipeline.output_shape(), device_, pipeline.output_dtype());
+    model_->to(device_);
+    optimizer_ = train::make_optimizer(config_, *model_);
+    optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
+    step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+                                          std::move(options));
+    const auto seed = static_cast<std::uint64_t>(config_.seed);
+    batch_ = train::noise_batch(pipeline.output_shape(), pipeline.output_dtype(), config_.data.batch_size,
+                                data.info.classes, seed);
+    batch_.set("image", tasks::in_format(batch_["image"], format_));
+    const std::vector<std::int64_t> labels = batch_["label"].to_vector<std::int64_t>();
+    const datasets::BatchWeight weigh = task_->batch_weight();
+    batch_.weight = weigh ? weigh(labels) : static_cast<double>(labels.size());
+    batch_ = batch_.to(device_);
+    const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
+      return std::make_unique<train::StepRunner>(
+          *model_, *precision_, *task_, *step_, phases,
+          train::StepRunnerOptions{
+              .batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs, .by_weight = weighs()});
+    };
+    runner_ = runner(host_phases_, train::graph_use(config_));
+    timed_runner_ = runner(phases_, train::GraphUse::off);
+    phases_.wait_for(backend_for(device_));
+    if (ranges_) {
+      ranges_->watch(host_phases_);
+      ranges_->watch(phases_);
+    }
+  }
+
+  Measured measure(std::int64_t warmup, std::int64_t steps) {
+    for (std::int64_t i = 0; i < warmup; ++i) step(*runner_, host_phases_);
+    Measured measured;
+    const std::int64_t block = backend_for(device_).records() ? kBlock : 1;
+    for (std::int64_t i = 0; block > 1 && i < steps; i += block)
+      measured.step_ms.push_back(1e3 * seconds_of(block) / static_cast<double>(block));
+    const std::int64_t timed = block > 1 ? kBlock : steps;
+    for (std::int64_t i = 0; i < timed; ++i) {
+      phases_.clear();
+      step(*timed_runner_, phases_);
+      if (block == 1) measured.step_ms.push_back(1e3 * phases_.total());
+      for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
+        measured.phases_ms[p].push_back(1e3 * phases_.seconds(static_cast<train::Phase>(p)));
+    }
+    std::sort(measured.step_ms.begin(), measured.step_ms.end());
+    for (auto& phase : measured.phases_ms) std::sort(phase.begin(), phase.end());
+    return measured;
+  }
+
+  // Of ordinary steps, none of them from a recording.
+  profile::Profile profile(std::int64_t steps) {
+    constexpr std::int64_t kMost = 10;
+    train::PhaseTimer phases;
+    train::StepRunner runner(*model_, *precision_, *task_, *step_, phases,
+                             {.seed = static_cast<std::uint64_t>(config_.seed),
+                              .graphs = train::GraphUse::off,
+                              .by_weight = weighs()});
+    return profile::measure(backend_for(device_), *step_, phases, static_cast<int>(std::min(steps, kMost)),
+                            [&] { step(runner, phases); });
+  }
+
+  Device device() const { return device_; }
+
+  // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
+  // of the data set; otherwise there is one synthetic batch.
+  Json block(bool from_loader, std::int64_t steps) {
+    if (from_loader && !loader_) {
+      open_loader();
+      for (int i = 0; i < kLoaderWarmup; ++i) step(*runner_, host_phases_, true);
+    }
+    const optim::StepReport before = step_->synchronize();
+    items_ = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_, from_loader);
+    const std::int64_t applied = step_->synchronize().applied - before.applied;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {
+        {"steps", steps}, {"applied", applied}, {"items", items_ * applied / steps}, {"seconds", seconds}};
+  }
+
+ private:
+  static constexpr int kLoaderWarmup = 2;
+  static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
+
+  bool weighs() const { return config_.loss.by_class_weights(); }
+
+  void open_loader() {
+    const datasets::Splits splits =
+        train::open_data(config_, [](const std::string& reason) { train::warn_of_skipped(reason); });
+    const auto& data = config_.data;
+    loader_ = std::make_unique<datasets::Loader>(
+        splits.train, datasets::training_pipeline(splits, train::augmentations(config_)),
+        datasets::LoaderOptions{.batch_size = data.batch_size,
+                                .shuffle = data.shuffle,
+                                .drop_last = data.drop_last && splits.train->size() >= data.batch_size,
+                                .threads = static_cast<int>(data.workers),
+                                .prefetch = static_cast<int>(data.prefetch),
+                                .seed = static_cast<std::uint64_t>(config_.seed),
+                                .device = device_,
+                                .dtype = format_.dtype,
+                                .channel_multiple = format_.channel_multiple,
+                                .weigh = task_->batch_weight()});
+  }
+
+  double seconds_of(std::int64_t steps) {
+    backend_for(device_).synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_);
+    backend_for(device_).synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  datasets::Batch next_batch(bool from_loader) {
+    if (!from_loader) return batch_;
+    auto batch = loader_->next();
+    return batch ? *std::move(batch) : *loader_->next();  // the next epoch
+  }
+
+  void step(train::StepRunner& runner, train::PhaseTimer& phases, bool from_loader = false) {
+    phases.start();
+    phases.begin(train::Phase::data);
+    for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
+      const datasets::Batch batch = next_batch(from_loader);
+      items_ += batch.samples;
+      phases.finish(train::Phase::data);
+      runner.backward(batch);
+    }
+    runner.apply();
+  }
+
+  const config::Config& config_;
+  const Device device_;
+  nn::ModulePtr model_;
+  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<tasks::Task> task_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Step> step_;
+  tasks::ImageFormat format_;
+  datasets::Batch batch_;
+  std::unique_ptr<datasets::Loader> loader_;
+  std::int64_t items_ = 0;
+  train::PhaseTimer phases_, host_phases_;  // of the device's work; of the host's, which nobody reads
+  std::unique_ptr<train::StepRunner> runner_, timed_runner_;
+  const std::unique_ptr<profile::Ranges> ranges_ = profile::ranges_if_asked(device_);
+};
+
+Json memory_json(Device device) {
+  const MemoryFigures memory = backend_for(device).memory();
+  Json kinds = Json::object();
+  for (int kind = 0; kind < kMemoryKindCount; ++kind)
+    kinds[std::string(name_of(static_cast<MemoryKind>(kind)))] =
+        memory.peak_by_kind[static_cast<std::size_t>(kind)];
+  return {{"peak_memory_bytes", memory.peak}, {"memory", kinds}};
+}
+
+// Answers every line of input with a line, until the input ends; the first line says that it is warm.
+void serve(Bench& bench, std::int64_t warmup) {
+  const auto answer = [](const Json& json) {
+    output::print("{}\n", files::json_text(json));
+    output::flush_result();
+  };
+  bench.measure(warmup, 1);
+  answer({{"ready", true}});
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line == "memory") {
+      answer(memory_json(bench.device()));
+      continue;
+    }
+    const std::size_t space = line.find(' ');
+    const std::string mode = line.substr(0, space);
+    const long steps = space == std::string::npos ? 0 : std::strtol(line.c_str() + space, nullptr, 10);
+    require((mode == "compute" || mode == "loader") && steps > 0, "",
+            "bench --serve: expected \"compute N\", \"loader N\" or \"memory\", got \"{}\"", line);
+    answer(bench.block(mode == "loader", steps));
+  }
+}
+
+Json as_json(const config::Loaded& loaded, const Measured& measured, Device device) {
+  const auto& config = loaded.config;
+  const Json memory = memory_json(device);
+  Json phases = Json::object();
+  for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
+    phases[train::kPhaseNames[p]] = quantile(measured.phases_ms[p], 0.5);
+  const double median = quantile(measured.step_ms, 0.5);
+  const double items = static_cast<double>(config.data.batch_size * config.accumulate);
+  return {{"config", config.name},
+          {"precision", config.precision.label()},
+          {"device", to_string(device)},
+          {"threads", cpu::threads()},
+          {"batch_size", config.data.batch_size},
+          {"items_per_s", 1e3 * items / median},
+          {"step_ms",
+           {{"median", median},
+            {"p10", quantile(measured.step_ms, 0.1)},
+            {"p90", quantile(measured.step_ms, 0.9)}}},
+          {"steps", measured.step_ms.size()},
+          {"peak_memory_bytes", memory["peak_memory_bytes"]},
+          {"memory", memory["memory"]},
+          {"phases_ms", phases}};
+}
+
+void print_text(const Json& result) {
+  output::print("{}, {}, {}, {} threads, batch {}\n", result["config"].get<std::string>(),
+                result["precision"].get<std::string>(), result["device"].get<std::string>(),
+                result["threads"].get<int>(), result["batch_size"].get<std::int64_t>());
+  const auto& step = result["step_ms"];
+  const double median = step["median"].get<double>();
+  output::print("{:<12}{:.1f} items/s\n", "rate", result["items_per_s"].get<double>());
+  output::print("{:<12}{:.2f} ms (p10 {:.2f}, p90 {:.2f}, {} steps)\n", "step", median,
+                step["p10"].get<double>(), step["p90"].get<double>(), result["steps"].get<std::int64_t>());
+  for (const auto& [phase, ms] : result["phases_ms"].items())
+    output::print("  {:<10}{:.2f} ms, {:.1f} %\n", phase, ms.get<double>(),
+                  100.0 * ms.get<double>() / median);
+  output::print("{:<12}{}\n", "peak memory", bytes_text(result["peak_memory_bytes"].get<double>()));
+  for (const auto& [kind, bytes] : result["memory"].items()) {
+    if (bytes.get<double>() > 0.0) output::print("  {:<12}{}\n", kind, bytes_text(bytes.get<double>()));
+  }
+}
+
+}  // namespace
+
+int bench(const BenchArguments& arguments) {
+  const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
+  train::prepare_machine(loaded);
+  Bench bench(loaded);
+  if (arguments.serve) {
+    serve(bench, arguments.warmup);
+    return 0;
+  }
+  Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench.device());
+  if (!arguments.json) print_text(result);
+  if (arguments.profile) {
+    const profile::Profile profile = bench.profile(arguments.steps);
+    if (arguments.json) {
+      result["profile"] = profile::to_json(profile);
+    } else {
+      profile::print(profile);
+    }
+  }
+  if (arguments.json) output::print("{}\n", files::json_text(result));
+  return 0;
+}
+
+}  // namespace tandem::cli

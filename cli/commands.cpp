@@ -1,0 +1,332 @@
+#include "cli/commands.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <sstream>
+
+#include "core/build_info.h"
+#include "core/cpu/cpu_features.h"
+#include "core/error.h"
+#include "core/suggest.h"
+#include "files/output.h"
+#include "studies/demo/demo.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using Action = std::function<int()>;
+
+constexpr const char* kOverrides =
+    "path.to.key=value sets, +path.to.list=value appends, ~path.to.key removes";
+
+// The command line: all subcommands with their arguments, and the action that parsing chose.
+class Program {
+ public:
+  Program() : app_("Tandem trains neural networks from a JSON file.", "tandem") {
+    app_.set_version_flag("--version", fmt::format("tandem {}", version()), "print the version and exit");
+    app_.require_subcommand(0, 1);
+    app_.footer(
+        "Configurations are described by `tandem ls keys`; shipped ones are listed by `tandem ls configs`.");
+    add_train();
+    add_eval();
+    add_predict();
+    add_export();
+    add_compare();
+    add_bench();
+    add_inspect();
+    add_report();
+    add_demo();
+    add_configuration_commands();
+    add_list();
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& asked) {  // for help, or the version
+      std::ostringstream answer;
+      const int code = app_.exit(asked, answer, answer);
+      output::write_result(answer.str());
+      return code;
+    } catch (const CLI::ParseError& error) {
+      output::print_error(explained(error, argc, argv));
+      return kExitUsage;
+    }
+    if (!action_) {
+      output::print("{}", app_.help());
+      return 0;
+    }
+    return action_();
+  }
+
+ private:
+  template <class Arguments>
+  CLI::App* command(const char* name, const char* help, Arguments& arguments,
+                    int (*function)(const Arguments&)) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    names_.emplace_back(name);
+    sub->callback(
+        [this, &arguments, function] { action_ = [&arguments, function] { return function(arguments); }; });
+    return sub;
+  }
+
+  static void add_config(CLI::App* sub, ConfigArguments& arguments) {
+    sub->add_option("config", arguments.config, "configuration: a file, a shipped name, or a run directory")
+        ->required();
+    sub->add_option("overrides", arguments.overrides, kOverrides);
+  }
+
+  static void add_run(CLI::App* sub, RunArguments& arguments, const std::string& standard) {
+    sub->add_option("run", arguments.run, "run directory")->required();
+    sub->add_option("--weights", arguments.weights,
+                    "best, last, step-N, or a .safetensors file; by default " + standard);
+  }
+
+  void add_train() {
+    CLI::App* sub = command<TrainArguments>("train", "train a network", train_, &train);
+    sub->add_option("config", train_.config,
+                    "configuration: a file or a shipped name; or the directory of a run to go on with");
+    sub->add_option("overrides", train_.overrides, kOverrides);
+    sub->add_option("--resume", train_.resume,
+                    "auto: go on with the newest unfinished run of this configuration, or start one; or the "
+                    "directory of a run");
+    sub->add_flag("--dry-run", train_.dry_run,
+                  "check everything, run one forward pass, print the summary, train nothing");
+    sub->add_option("--limit-steps", train_.limit_steps, "stop after N steps")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_option("--overfit-batches", train_.overfit_batches,
+                    "train and evaluate on the first N batches only; sets data.overfit_batches")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_flag("-q,--quiet", train_.quiet, "print only the result");
+  }
+
+  void add_eval() {
+    CLI::App* sub = command<EvalArguments>("eval", "evaluate the saved weights of a run", eval_, &eval);
+    add_run(sub, eval_, "those of the run's last figures");
+    sub->add_option("overrides", eval_.overrides, kOverrides);
+    sub->add_option("--split", eval_.split, "the samples to evaluate on")
+        ->check(CLI::IsMember({"test", "validation", "train"}))
+        ->capture_default_str();
+    sub->add_flag("--in-precision", eval_.in_precision,
+                  "compute in the run's own precision; by default in FP32 from the FP32 masters");
+    sub->add_flag("--confusion", eval_.confusion, "print the confusion matrix as well");
+    sub->add_flag("--json", eval_.json, "print one JSON object");
+  }
+
+  void add_predict() {
+    CLI::App* sub = command<PredictArguments>("predict", "classify images with a run", predict_, &predict);
+    add_run(sub, predict_, "best");
+    sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG), folders of them, or arrays (.npy)")
+        ->required();
+    sub->add_option("--top", predict_.top, "how many classes to print for each image")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    sub->add_flag("--logits", predict_.logits, "print the network's scores instead of probabilities");
+    sub->add_flag("--json", predict_.json, "print one JSON object a line");
+  }
+
+  void add_export() {
+    CLI::App* sub = command<ExportArguments>("export", "write the weights of a run for other programs",
+                                             export_, &export_weights);
+    add_run(sub, export_, "best");
+    sub->add_option("overrides", export_.overrides, kOverrides);
+    sub->add_option("--format", export_.format,
+                    "safetensors or npz: FP32 weights and statistics under torchvision's names; onnx: the "
+                    "network with them")
+        ->required();
+    sub->add_option("--out", export_.out, "the file to write; by default RUN/exports/WEIGHTS.FORMAT");
+  }
+
+  void add_inspect() {
+    CLI::App* sub =
+        command("inspect", "tensors of a run or file; types and casts of every op; exponents of gradients",
+                inspect_, &inspect);
+    sub->add_option(
+           "subject", inspect_.subject,
+           "run directory or .safetensors file; for --casts and --gradients a run or a configuration")
+        ->required();
+    sub->add_option("overrides", inspect_.overrides, kOverrides);
+    sub->add_flag("--casts", inspect_.casts,
+                  "one batch: type, rule and casts of every op; memory by precision");
+    sub->add_flag("--gradients", inspect_.gradients,
+                  "exponents of the gradients of each layer, and what FP16 flushes at each loss scale");
+    sub->add_option("--batches", inspect_.batches, "training batches that --gradients looks at")
+        ->capture_default_str();
+    sub->add_option("--weights", inspect_.weights,
+                    "best, last, step-N or a .safetensors file; by default last");
+    sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
+    sub->add_flag("--json", inspect_.json, "print one JSON object");
+  }
+
+  void add_report() {
+    CLI::App* sub =
+        command("report", "one HTML page of a run, or of several side by side", report_, &cli::report);
+    sub->add_option("runs", report_.runs, "run directories; of several the first one is the baseline")
+        ->required();
+    sub->add_option("--out", report_.out, "the page; by default report.html in the directory of the one run")
+        ->type_name("FILE");
+    sub->add_flag("--csv", report_.csv, "also write metrics.csv of each run, as runs do when they end");
+    sub->add_flag("--gradients", report_.gradients,
+                  "compute the exponents of gradients from the saved weights, activations too, instead of "
+                  "showing those of weights that the run recorded");
+  }
+
+  void add_demo() {
+    CLI::App* sub =
+        command("demo", "teaching runs: what mixed precision does, on real data in minutes", demo_, &demo);
+    std::string names;
+    for (const demo::Demo& d : demo::demos()) names += fmt::format("\n  {:<11} {}", d.name, d.help);
+    sub->add_option("name", demo_.name, "which one")->required();
+    sub->add_option("--out", demo_.out, "folder for demo.json and the charts; by default runs/demo-NAME")
+        ->type_name("DIR");
+    sub->add_option("--text", demo_.text,
+                    "corpus of diverge: an apt translation index; by default what `./run data` fetched")
+        ->type_name("FILE");
+    sub->add_flag("--small", demo_.small, "seconds instead of minutes: the sign of the result only");
+    sub->footer("Demonstrations:" + names);
+  }
+
+  void add_compare() {
+    CLI::App* sub = command<CompareArguments>(
+        "compare", "train in several precisions with the same seeds and print the table", compare_, &compare);
+    add_config(sub, compare_);
+    sub->add_option("--require", compare_.require,
+                    "equivalent: exit 1 unless every arm is equivalent to fp32")
+        ->check(CLI::IsMember({"equivalent"}));
+    sub->add_option("--out", compare_.out, "folder of the comparison; by default runs/NAME-compare")
+        ->type_name("DIR");
+    sub->add_flag("--no-speed", compare_.no_speed, "leave out the measurement of speed");
+    sub->add_option(
+           "--largest-batch", compare_.largest_batch,
+           "also find the largest batch of each arm whose training step fits into so much memory, as 4GiB")
+        ->type_name("MEMORY");
+  }
+
+  void add_bench() {
+    CLI::App* sub = command<BenchArguments>("bench", "measure the training step", bench_, &bench);
+    add_config(sub, bench_);
+    sub->add_option("--steps", bench_.steps, "steps to measure")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    sub->add_option("--warmup", bench_.warmup, "steps before")
+        ->check(CLI::Range(0, 1 << 20))
+        ->capture_default_str();
+    sub->add_flag("--json", bench_.json, "print one JSON object");
+    sub->add_flag("--profile", bench_.profile, "also the time of every op, and its share of the roofline");
+    sub->add_flag(
+        "--serve", bench_.serve,
+        "measure on request: a line of input, \"compute N\", \"loader N\" or \"memory\", gives a line "
+        "of JSON");
+  }
+
+  void add_configuration_commands() {
+    add_config(command<ConfigArguments>("validate", "check a configuration and list every problem", validate_,
+                                        &validate),
+               validate_);
+    CLI::App* sub = command<ShowArguments>(
+        "show", "print the resolved configuration with the origin of each value", show_, &show);
+    add_config(sub, show_);
+    sub->add_flag("--json", show_.json, "print the JSON that a run directory would hold");
+    add_config(command<ConfigArguments>("summary", "layers, shapes, parameters, FLOP and memory of a model",
+                                        summary_, &summary),
+               summary_);
+    sub = command<CopyArguments>("cp", "copy a shipped configuration to a file", copy_, &copy);
+    sub->add_option("name", copy_.name, "shipped name")->required();
+    sub->add_option("file", copy_.file, "where to")->required();
+    sub->add_flag("--force", copy_.force, "overwrite an existing file");
+  }
+
+  void add_list() {
+    CLI::App* sub = command<ListArguments>("ls", "list what there is", list_, &list);
+    sub->add_option("what", list_.what,
+                    "models, layers, datasets, optimizers, schedules, ops, presets, configs or keys")
+        ->required()
+        ->check(CLI::IsMember({"models", "layers", "datasets", "optimizers", "schedules", "ops", "presets",
+                               "configs", "keys"}));
+    sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
+    sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
+    sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",
+                                        environment_, &environment);
+    sub->add_flag("--json", environment_.json, "print one JSON object");
+  }
+
+  std::string explained(const CLI::ParseError& error, int argc, char** argv) const {
+    const std::string first = argc > 1 ? argv[1] : "";
+    const bool known = std::find(names_.begin(), names_.end(), first) != names_.end();
+    if (!first.empty() && first.front() != '-' && !known)
+      return fmt::format("unknown command \"{}\"{}", first,
+                         did_you_mean(first, names_).empty()
+                             ? fmt::format("; there are {}", fmt::join(names_, ", "))
+                             : did_you_mean(first, names_));
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return known ? fmt::format("{}: {} (tandem {} --help)", first, what, first)
+                 : fmt::format("{} (tandem --help)", what);
+  }
+
+  CLI::App app_;
+  std::vector<std::string> names_;
+  Action action_;
+  TrainArguments train_;
+  EvalArguments eval_;
+  PredictArguments predict_;
+  ExportArguments export_;
+  CompareArguments compare_;
+  InspectArguments inspect_;
+  ReportArguments report_;
+  DemoArguments demo_;
+  BenchArguments bench_;
+  ConfigArguments validate_, summary_;
+  ShowArguments show_;
+  CopyArguments copy_;
+  ListArguments list_;
+  EnvironmentArguments environment_;
+};
+
+// OpenMP takes any count from its variable.
+void keep_to_usable_cpus() {
+  const int asked = cpu::threads();
+  if (cpu::bound_threads() && std::getenv("OMP_NUM_THREADS"))
+    output::remark("tandem: OMP_NUM_THREADS={}: this process may use {} CPUs, so that many threads compute\n",
+                   asked, cpu::threads());
+}
+
+int run_command(int argc, char** argv) {
+  try {
+    cpu::require_cpu_support();
+    keep_to_usable_cpus();
+    return Program().run(argc, argv);
+  } catch (const UserError& error) {
+    output::print_error(error.what());
+    return kExitUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    output::print_error(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return kExitFailure;
+  } catch (const std::exception& error) {
+    output::print_error(error.what());
+    return kExitFailure;
+  }
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  output::prepare_output();
+  const int code = run_command(argc, argv);
+  const auto trouble = output::output_trouble();
+  if (!trouble) return code;
+  output::remark("tandem: {}\n", *trouble);
+  // A code that says more than this stays.
+  return code == 0 ? kExitFailure : code;
+}
+
+}  // namespace tandem::cli

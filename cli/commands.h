@@ -1,0 +1,124 @@
+// The subcommands of `tandem`, one file each. They get their arguments parsed and return an exit code; errors
+// are thrown and turned into exit codes by `run`: UserError 2, anything else 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::cli {
+
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 75;
+
+struct ConfigArguments {
+  std::string config;  // path, shipped name, or run directory
+  std::vector<std::string> overrides;
+};
+
+struct TrainArguments : ConfigArguments {
+  std::string resume;  // empty: a new run
+  bool dry_run = false, quiet = false;
+  std::optional<std::int64_t> limit_steps, overfit_batches;
+};
+
+struct RunArguments {
+  std::string run;
+  std::string weights;  // best, last, step-N or a file; empty: the command's own choice
+  std::vector<std::string> overrides;
+};
+
+struct EvalArguments : RunArguments {
+  std::string split = "test";
+  bool confusion = false, json = false;
+  bool in_precision = false;  // under the run's own precision, not FP32 masters
+};
+
+struct PredictArguments : RunArguments {
+  std::vector<std::string> inputs;
+  std::int64_t top = 1;
+  bool logits = false;
+  bool json = false;
+};
+
+struct ExportArguments : RunArguments {
+  std::string format;  // safetensors, npz or onnx
+  std::string out;     // empty: RUN/exports/WEIGHTS.FORMAT
+};
+
+struct BenchArguments : ConfigArguments {
+  std::int64_t steps = 30, warmup = 5;
+  bool json = false;
+  bool profile = false;  // by op, see studies/profile
+  bool serve = false;    // blocks of steps on request, for `compare`
+};
+
+struct CompareArguments : ConfigArguments {
+  std::string require;  // "equivalent", or empty
+  std::string out;      // empty: runs/NAME-compare
+  bool no_speed = false;
+  std::string largest_batch;  // "4GiB": state the largest batch that fits; empty: do not
+};
+
+struct InspectArguments {
+  std::string subject;  // a run, a configuration, or a .safetensors file
+  std::vector<std::string> overrides;
+  std::string weights;  // best, last, step-N or a file; empty: last
+  bool casts = false, gradients = false, json = false;
+  std::int64_t batches = 4;
+  std::string out;  // of the chart
+};
+
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string out;  // empty: report.html of the one run
+  bool csv = false, gradients = false;
+};
+
+struct DemoArguments {
+  std::string name;
+  std::string out;   // empty: runs/demo-NAME
+  std::string text;  // of diverge; empty: what `./run data` fetched
+  bool small = false;
+};
+
+struct ShowArguments : ConfigArguments {
+  bool json = false;
+};
+
+struct CopyArguments {
+  std::string name, file;
+  bool force = false;
+};
+
+struct ListArguments {
+  std::string what;
+  bool json_schema = false, markdown = false;
+};
+
+struct EnvironmentArguments {
+  bool json = false;
+};
+
+int train(const TrainArguments& arguments);
+int eval(const EvalArguments& arguments);
+int predict(const PredictArguments& arguments);
+int export_weights(const ExportArguments& arguments);
+int bench(const BenchArguments& arguments);
+int compare(const CompareArguments& arguments);
+int inspect(const InspectArguments& arguments);
+int report(const ReportArguments& arguments);
+int demo(const DemoArguments& arguments);
+int validate(const ConfigArguments& arguments);
+int show(const ShowArguments& arguments);
+int summary(const ConfigArguments& arguments);
+int copy(const CopyArguments& arguments);
+int list(const ListArguments& arguments);
+int environment(const EnvironmentArguments& arguments);
+
+// The whole program.
+int run(int argc, char** argv);
+
+}  // namespace tandem::cli

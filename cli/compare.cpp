@@ -1,0 +1,64 @@
+// One configuration in several precisions, paired by seed: the FP32-versus-AMP table.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "files/output.h"
+#include "studies/compare/report.h"
+
+namespace tandem::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const fs::path& out) {
+  std::error_code error;
+  fs::create_directories(out / "arms", error);
+  if (error)
+    throw VendorError("", fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
+}
+
+std::string command_line(const CompareArguments& arguments) {
+  std::string line = "tandem compare " + arguments.config;
+  for (const std::string& argument : arguments.overrides)
+    line += argument.find_first_of(" \"{}[]*?~$&;|<>()") == std::string::npos ? " " + argument
+                                                                              : " '" + argument + "'";
+  if (!arguments.require.empty()) line += " --require " + arguments.require;
+  if (!arguments.out.empty()) line += " --out " + arguments.out;
+  if (arguments.no_speed) line += " --no-speed";
+  if (!arguments.largest_batch.empty()) line += " --largest-batch " + arguments.largest_batch;
+  return line;
+}
+
+}  // namespace
+
+int compare(const CompareArguments& arguments) {
+  const compare::Plan plan = compare::make_plan({arguments.config, arguments.overrides, arguments.out});
+  const std::size_t memory =
+      arguments.largest_batch.empty() ? 0 : compare::parse_bytes(arguments.largest_batch);
+  make_folder(plan.out);
+  const train::StopRequest stop;
+  const auto say = [](const std::string& line) { output::remark("{}\n", line); };
+  try {
+    auto results = compare::run_arms(plan, stop, {.say = say});
+    std::vector<std::optional<compare::ArmSpeed>> speeds;
+    if (!arguments.no_speed) speeds = compare::measure_speed(plan, stop, say);
+    std::vector<std::optional<compare::Capacity>> capacities;
+    if (memory > 0) capacities = compare::largest_batches(plan, memory, stop, say);
+    const compare::Report report =
+        compare::make_report(plan, std::move(results), std::move(speeds), std::move(capacities));
+    compare::write_report(report, plan.out);
+    output::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
+    if (arguments.require != "equivalent" || report.all_equivalent()) return 0;
+    output::remark("tandem: compare: not every arm is equivalent to fp32\n");
+    return kExitFailure;
+  } catch (const compare::Interrupted&) {
+    output::print("Interrupted. Go on with the same command: {}\n", command_line(arguments));
+    return kExitInterrupted;
+  }
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,32 @@
+// The teaching runs.
+#include "studies/demo/demo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "core/suggest.h"
+
+namespace tandem::cli {
+
+int demo(const DemoArguments& arguments) {
+  const auto demos = demo::demos();
+  const auto found =
+      std::ranges::find_if(demos, [&](const demo::Demo& d) { return arguments.name == d.name; });
+  if (found == demos.end()) {
+    std::vector<std::string> known;
+    for (const demo::Demo& d : demos) known.emplace_back(d.name);
+    throw UserError("", fmt::format("demo: there is no \"{}\"{}; there are {}", arguments.name,
+                                    did_you_mean(arguments.name, known), fmt::join(known, ", ")));
+  }
+  demo::Session session(arguments.name,
+                        {.out = arguments.out.empty() ? "runs/demo-" + arguments.name : arguments.out,
+                         .small = arguments.small,
+                         .text = arguments.text});
+  found->run(session);
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,54 @@
+#include "export/export.h"
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "files/output.h"
+#include "runs/checkpoints.h"
+#include "train/setup.h"
+
+namespace tandem::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// RUN/exports/best.onnx, after what was asked for.
+std::string standard_path(const runs::RunDirectory& run, const std::string& weights, const char* format) {
+  const fs::path folder = run.path() / "exports";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require(!error, "", "{}: cannot be made: {}; --out names another place", folder.string(), error.message());
+  return folder / (fs::path(weights).stem().string() + "." + format);
+}
+
+}  // namespace
+
+int export_weights(const ExportArguments& arguments) {
+  const exporting::Format format = exporting::format_from_name(arguments.format);
+  const auto run = runs::RunDirectory::open(arguments.run);
+  const config::Loaded loaded = config::load(run.config(), arguments.overrides);
+  train::prepare_machine(loaded);
+  const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
+  const std::string weights = runs::weights_path(run, which);
+  const tasks::DataDescription data = tasks::data_description(runs::saved_data(weights));
+  const auto augment = train::augmentations(loaded.config);
+  const auto pipeline = datasets::evaluation_pipeline(train::without_samples(data), augment);
+  const auto model = train::make_model(loaded, data, pipeline.output_shape());
+  runs::load_run_weights(run, which, *model);
+  const exporting::ExportRequest request{
+      .format = format,
+      .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
+      .sample = pipeline.output_shape(),
+      .dtype = pipeline.output_dtype(),
+      .metadata = exporting::preprocessing(data, augment)};
+  exporting::write_export(*model, request);
+  std::error_code error;
+  const auto bytes = fs::file_size(request.path, error);
+  output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
+                static_cast<double>(error ? 0 : bytes) / 1e6);
+  return 0;
+}
+
+}  // namespace tandem::cli

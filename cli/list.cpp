@@ -1,0 +1,104 @@
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/ops/all_ops.h"
+#include "cli/commands.h"
+#include "config/compose.h"
+#include "config/describe.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "data/registry.h"
+#include "files/output.h"
+#include "models/layer_types.h"
+#include "models/registry.h"
+#include "optim/registry.h"
+#include "optim/scaler.h"
+#include "optim/schedules.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+void print(const Rows& rows) {
+  std::size_t width = 0;
+  for (const auto& [name, help] : rows) width = std::max(width, name.size());
+  for (const auto& [name, help] : rows) output::print("{:<{}}  {}\n", name, width, help);
+}
+
+template <class Table>
+Rows table(const Table& entries, std::string std::decay_t<decltype(*std::begin(entries))>::*help) {
+  Rows rows;
+  for (const auto& entry : entries) rows.emplace_back(entry.name, entry.*help);
+  return rows;
+}
+
+Rows layers() {
+  Rows rows = table(models::layer_types(), &models::LayerType::help);
+  rows.emplace_back("sequential", "layers of its own, in order or as a graph");
+  return rows;
+}
+
+Rows ops() {
+  Rows rows;
+  for (const OpInfo* info : all_op_infos()) rows.emplace_back(info->name, name_of(info->rule));
+  return rows;
+}
+
+// Of the keys `precision` and `precision.scaler`.
+Rows presets() {
+  Rows rows{{"fp32", "everything in FP32"},
+            {"amp_fp16", "level O1 with FP16: casts per op, FP32 masters, dynamic loss scale"},
+            {"amp_bf16", "level O1 with BF16: casts per op, FP32 masters, no loss scale"}};
+  for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
+    if (preset.name != "tandem")
+      rows.emplace_back(preset.name, fmt::format("loss scale: {}", preset.summary));
+  }
+  return rows;
+}
+
+Rows configs() {
+  Rows rows;
+  for (const std::string& name : config::shipped_names()) {
+    const auto loaded = config::load(name);
+    const auto& model = loaded.config.model.spec;
+    rows.emplace_back(
+        name,
+        fmt::format(
+            "{} on {}, {}, {} epochs",
+            model.contains("name") && model["name"].is_string() ? model["name"].get<std::string>() : "layers",
+            loaded.config.data.name, loaded.config.optimizer.name, loaded.config.epochs));
+  }
+  return rows;
+}
+
+void print_keys(const ListArguments& arguments) {
+  const config::Schema& schema = config::Config::schema();
+  if (arguments.json_schema) {
+    output::print("{}\n", config::keys_as_json_schema(schema).dump(2));
+  } else {
+    output::print("{}", arguments.markdown ? config::keys_as_markdown(schema) : config::keys_as_text(schema));
+  }
+}
+
+}  // namespace
+
+int list(const ListArguments& arguments) {
+  require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
+          "ls {}: --json-schema and --markdown are for keys", arguments.what);
+  if (arguments.what == "models") print(table(models::registry(), &models::ModelInfo::help));
+  if (arguments.what == "layers") print(layers());
+  if (arguments.what == "datasets") print(table(datasets::all_datasets(), &datasets::DatasetEntry::help));
+  if (arguments.what == "optimizers") print(table(optim::optimizers(), &optim::OptimizerInfo::summary));
+  if (arguments.what == "schedules") print(table(optim::schedules(), &optim::ScheduleInfo::summary));
+  if (arguments.what == "ops") print(ops());
+  if (arguments.what == "presets") print(presets());
+  if (arguments.what == "configs") print(configs());
+  if (arguments.what == "keys") print_keys(arguments);
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,38 @@
+#include "cli/commands.h"
+#include "config/load.h"
+#include "core/device_library.h"
+#include "files/output.h"
+#include "train/footprint.h"
+
+namespace tandem::cli {
+
+namespace {
+
+bool computes_on_cpu(const config::Config& config) {
+  return config.device == "cpu" || (config.device == "auto" && cuda_devices().count == 0);
+}
+
+}  // namespace
+
+int validate(const ConfigArguments& arguments) {
+  const auto problems = config::problems_of(arguments.config, arguments.overrides);
+  for (const std::string& line : config::listed(problems)) output::remark("{}\n", printable(line));
+  if (!problems.empty()) return kExitUsage;
+  // The model says whether its own options and the rules for its layers fit; it takes its sizes from the
+  // data.
+  const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
+  tasks::DataDescription data;
+  try {
+    data = train::describe_data(loaded.config);
+  } catch (const std::exception& error) {
+    output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
+    return 0;
+  }
+  const train::Footprint footprint = train::footprint_of(loaded, data);
+  if (computes_on_cpu(loaded.config)) train::require_memory(loaded, footprint);
+  output::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
+                footprint.trainable, train::to_string(footprint));
+  return 0;
+}
+
+}  // namespace tandem::cli

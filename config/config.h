@@ -1,0 +1,213 @@
+// The configuration as plain structs. The defaults here are the defaults of the program; what each key means
+// and may hold is said once, in keys.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/schema.h"
+#include "data/transforms/transform.h"
+
+namespace tandem::config {
+
+struct TransformConfig {
+  datasets::TransformSpec spec;
+  static const Schema& schema();
+};
+
+struct DataConfig {
+  std::string name;
+  std::optional<std::string> path;
+  std::int64_t batch_size = 128;
+  std::optional<std::int64_t> eval_batch_size;  // absent: batch_size
+  std::vector<TransformConfig> augment;
+  std::int64_t workers = 0, prefetch = 2;
+  bool shuffle = true, drop_last = false;
+  std::int64_t overfit_batches = 0;
+  std::int64_t train_size = 0, validation_size = 0, test_size = 0;
+  double test_fraction = 0.2;
+  std::int64_t split_seed = 0;
+  std::int64_t image_size = 0, channels = 0, classes = 0;
+  std::string layout = "auto";
+  double noise = 0.15;
+  std::optional<std::string> train_images, train_labels, test_images, test_labels;
+  bool skip_bad_samples = false;
+  std::int64_t max_bad_samples = 100;
+  std::int64_t max_image_mib = 256;
+  static const Schema& schema();
+};
+
+struct ModelConfig {
+  Json spec = Json::object();  // as models::build takes it
+  static const Schema& schema();
+};
+
+struct LossConfig {
+  std::string name = "cross_entropy";
+  double label_smoothing = 0.0;
+  std::optional<std::vector<double>> class_weights;
+  std::string batch_weight = "samples";
+  bool by_class_weights() const { return batch_weight == "class_weights"; }
+  double alpha = 0.25, gamma = 2.0;
+  static const Schema& schema();
+};
+
+struct GroupConfig {
+  std::string match;
+  std::optional<double> lr_factor, weight_decay;
+  std::optional<bool> adapt;
+  static const Schema& schema();
+};
+
+struct OptimizerConfig {
+  std::string name = "sgd";
+  std::optional<double> lr, weight_decay, momentum, eps;  // absent: the rule's own default
+  double dampening = 0.0;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999;
+  bool amsgrad = false;
+  double alpha = 0.99;
+  bool centered = false;
+  double lr_decay = 0.0, initial_accumulator = 0.0;
+  double trust_coefficient = 0.001;
+  bool adapt_vectors = false;
+  std::vector<GroupConfig> groups;
+  static const Schema& schema();
+};
+
+struct ScheduleConfig {
+  std::string name = "constant";
+  std::int64_t warmup_steps = 0;
+  double warmup_epochs = 0.0;
+  std::optional<double> warmup_start;
+  std::string unit = "epochs";
+  double every = 30.0;
+  std::vector<double> milestones;
+  std::optional<double> gamma;  // absent: the schedule's own default
+  double power = 1.0;
+  double end_lr = 0.0;
+  double rise = 0.3, div_factor = 25.0, final_div_factor = 1e4;
+  bool linear = false, three_phase = false;
+  static const Schema& schema();
+};
+
+// What is absent is as `mode` says.
+struct ScalerConfig {
+  std::string mode = "auto";
+  std::optional<double> static_scale;
+  std::optional<double> initial, growth, backoff;
+  std::optional<std::int64_t> interval;
+  std::string counter = "auto";
+  std::optional<std::int64_t> hysteresis;
+  std::string refill = "auto";
+  std::optional<double> floor, ceiling;
+  std::string floor_action = "auto";
+  std::optional<bool> delayed;
+  std::optional<double> tolerance;
+  static const Schema& schema();
+};
+
+struct OpListsConfig {
+  std::vector<std::string> allow, deny, infer;
+  static const Schema& schema();
+};
+
+// An object that says nothing of the level means mixed precision; without any, Config::precision is FP32.
+struct PrecisionConfig {
+  std::string level = "O1";
+  std::string dtype = "bf16";
+  std::string cast = "auto";
+  std::string masters = "auto";
+  std::string rounding = "nearest";
+  std::string state_dtype = "fp32";
+  ScalerConfig scaler;
+  std::string on_skip = "drop";
+  std::int64_t diagnose = 3;
+  std::int64_t max_skips = 50;
+  std::string wgrad = "fp32";
+  std::string batch_norm = "auto";
+  OpListsConfig lists;
+  std::vector<std::pair<std::string, std::string>> layers;
+
+  static PrecisionConfig fp32() {
+    PrecisionConfig config;
+    config.level = "O0";
+    return config;
+  }
+  bool is_fp32() const { return cast == "none" || (cast == "auto" && level == "O0"); }
+  // "fp32", "amp_bf16", "O2/fp16"
+  std::string label() const;
+  static const Schema& schema();
+};
+
+struct EmaConfig {
+  double decay = 0.999;
+  bool warmup = true;
+  static const Schema& schema();
+};
+
+struct InitConfig {
+  std::string path;
+  bool strict = true;
+  std::optional<std::string> freeze;
+  static const Schema& schema();
+};
+
+struct EvalConfig {
+  std::int64_t every_epochs = 1;
+  bool confusion = false;
+  static const Schema& schema();
+};
+
+struct CheckpointConfig {
+  std::int64_t every_epochs = 1;
+  std::optional<std::int64_t> every_steps;
+  std::int64_t keep = 2;
+  std::string best = "accuracy";
+  std::string on_save_error = "stop";
+  static const Schema& schema();
+};
+
+// What `tandem compare` trains and how it judges.
+struct CompareConfig {
+  std::vector<Json> arms;  // empty: the usual four
+  std::int64_t seeds = 5;
+  double margin = 0.5;
+  std::int64_t speed_steps = 50, speed_rounds = 5;
+  static const Schema& schema();
+};
+
+struct Config {
+  std::string name;  // of the run; the configuration file's own name unless given
+  std::string task = "classification";
+  ModelConfig model;
+  DataConfig data;
+  LossConfig loss;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  PrecisionConfig precision = PrecisionConfig::fp32();
+  std::int64_t epochs = 10;
+  std::int64_t accumulate = 1;
+  std::optional<double> clip_norm, clip_value;
+  std::optional<EmaConfig> ema;
+  std::optional<InitConfig> init_from;
+  EvalConfig eval;
+  CheckpointConfig checkpoint;
+  std::optional<CompareConfig> compare;
+  std::int64_t log_every = 1;
+  bool tensorboard = true, tensorboard_histograms = true;
+  std::string on_divergence = "stop";
+  std::int64_t seed = 1;
+  std::int64_t init_ulps = 0;
+  std::string device = "auto";
+  bool allow_tf32 = true, deterministic = false, autotune = true;
+  std::string cuda_graph = "auto";
+  std::optional<std::int64_t> threads;
+  std::string run_dir = "runs/{name}-{time}";
+  static const Schema& schema();
+};
+
+}  // namespace tandem::config

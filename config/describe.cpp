@@ -1,0 +1,189 @@
+#include "config/describe.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/validate.h"
+
+namespace tandem::config {
+
+namespace {
+
+constexpr std::size_t kAllOwners = 1000;
+
+std::string escaped(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
+// The width on a terminal: characters, not bytes.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t to) {
+  return text + std::string(to > width(text) ? to - width(text) : 0, ' ');
+}
+
+// Which variants have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has no name.
+std::string owners_text(const Key& key, std::size_t most) {
+  std::vector<std::string> owners;
+  for (const std::string& owner : key.only_for) {
+    if (!owner.empty()) owners.push_back(owner);
+  }
+  if (owners.empty()) return "";
+  const std::size_t shown = owners.size() > most ? most - 1 : owners.size();
+  const std::string names =
+      fmt::format("{}", fmt::join(owners.begin(), owners.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown == owners.size() ? fmt::format(" ({} only)", names)
+                                : fmt::format(" ({} and {} more only)", names, owners.size() - shown);
+}
+
+Json object_schema(const Schema& schema);
+
+Json plain_schema(const Type& type) {
+  Json json = Json::object();
+  switch (type.kind) {
+    case Type::Kind::boolean:
+      json["type"] = "boolean";
+      break;
+    case Type::Kind::integer:
+    case Type::Kind::number:
+      json["type"] = type.kind == Type::Kind::integer ? "integer" : "number";
+      if (type.min) json[type.open_min ? "exclusiveMinimum" : "minimum"] = *type.min;
+      if (type.max) json[type.open_max ? "exclusiveMaximum" : "maximum"] = *type.max;
+      break;
+    case Type::Kind::numbers: {
+      Type one = type;
+      one.kind = Type::Kind::number;
+      if (type.whole) one.kind = Type::Kind::integer;
+      const Json number = plain_schema(one);
+      const Json list{{"type", "array"}, {"items", number}, {"maxItems", type.max_count}};
+      json["anyOf"] = Json::array({number, list});
+      break;
+    }
+    case Type::Kind::string:
+      json["type"] = "string";
+      if (!type.choices.empty()) json["enum"] = type.choices;
+      break;
+    case Type::Kind::list:
+      json["type"] = "array";
+      json["items"] = plain_schema(*type.item);
+      break;
+    case Type::Kind::map:
+      json["type"] = "object";
+      json["additionalProperties"] = plain_schema(*type.item);
+      break;
+    case Type::Kind::object:
+      return object_schema(*type.schema);
+    case Type::Kind::any:
+      break;
+  }
+  return json;
+}
+
+Json type_schema(const Type& type) {
+  Json json = plain_schema(type);
+  Json alternatives = Json::array({json});
+  if (type.nullable) alternatives.push_back({{"type", "null"}});
+  if (!type.keyword.empty()) alternatives.push_back({{"const", type.keyword}});
+  return alternatives.size() == 1 ? json : Json{{"anyOf", alternatives}};
+}
+
+Json object_schema(const Schema& schema) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Key& key : schema.keys) {
+    Json json = type_schema(key.type);
+    json["description"] = key.help + owners_text(key, kAllOwners);
+    if (key.required) {
+      required.push_back(key.name);
+    } else if (key.type.kind != Type::Kind::object) {
+      json["default"] = key.default_value.is_null() && !key.type.keyword.empty() ? Json(key.type.keyword)
+                                                                                 : key.default_value;
+    }
+    if (const auto same = properties.find(key.name); same != properties.end()) {
+      if (!same->contains("anyOf") || same->size() > 1) *same = Json{{"anyOf", Json::array({*same})}};
+      (*same)["anyOf"].push_back(std::move(json));
+    } else {
+      properties[key.name] = std::move(json);
+    }
+  }
+  Json object{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (!required.empty()) object["required"] = required;
+  Json alternatives = Json::array({object});
+  if (!schema.short_key.empty()) alternatives.push_back(plain_schema(schema.find(schema.short_key)->type));
+  if (!schema.presets.empty()) {
+    Json names = Json::array();
+    for (const auto& [name, preset] : schema.presets) names.push_back(name);
+    alternatives.push_back({{"enum", names}});
+  }
+  return alternatives.size() == 1 ? object : Json{{"anyOf", alternatives}};
+}
+
+}  // namespace
+
+std::string default_text(const Key& key) {
+  if (key.required) return "required";
+  if (key.type.kind == Type::Kind::object && !key.default_value.is_null() && !key.default_value.is_string())
+    return "";
+  if (key.default_value.is_null() && !key.type.keyword.empty())
+    return fmt::format("\"{}\"", key.type.keyword);
+  return key.default_value.dump();
+}
+
+std::string keys_as_text(const Schema& schema) {
+  constexpr std::size_t kPathWidth = 36, kDefaultWidth = 16, kOwners = 4;
+  std::string text;
+  for (const auto& [path, key] : list_keys(schema))
+    text += fmt::format("{}{}{}: {}{}\n", padded(path, kPathWidth),
+                        padded(default_text(*key) + " ", kDefaultWidth), key->help, key->type.text(),
+                        owners_text(*key, kOwners));
+  return text;
+}
+
+std::string keys_as_markdown(const Schema& schema) {
+  std::string text =
+      "# Configuration\n\n"
+      "Every key of a configuration file. This page is written by `tandem ls keys --markdown`; do not edit "
+      "it.\n\n"
+      "A file is JSON with comments. `\"base\"` names a file, or a shipped configuration, that it is laid "
+      "over. `[]` stands\n"
+      "for the items of a list. On the command line `path.to.key=value` sets a key, `+path.to.list=value` "
+      "appends an item\n"
+      "and `~path.to.key` removes a key. `tandem show CONFIG` prints the result with the origin of every "
+      "value.\n";
+  const auto add_table = [&](const std::string& title, const std::string& section) {
+    text += fmt::format("\n## {}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n", title);
+    for (const auto& [path, key] : list_keys(schema)) {
+      const std::size_t dot = path.find('.');
+      if (section.empty() ? dot != std::string::npos : path.substr(0, dot) != section) continue;
+      const std::string value = default_text(*key);
+      text += fmt::format("| `{}` | {} | {} | {} |\n", path,
+                          escaped(key->type.text() + owners_text(*key, kAllOwners)),
+                          value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
+                          escaped(key->help));
+    }
+  };
+  add_table("The run", "");
+  for (const Key& key : schema.keys) {
+    if (key.type.kind == Type::Kind::object) add_table(fmt::format("`{}`", key.name), key.name);
+  }
+  return text;
+}
+
+Json keys_as_json_schema(const Schema& schema) {
+  Json json{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Tandem configuration"}};
+  Json object = object_schema(schema);
+  object["properties"]["base"] = {
+      {"description",
+       "path or shipped name of the configuration that this one is laid over, or a list of them"},
+      {"anyOf", Json::array({{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}})}};
+  object["properties"]["$schema"] = {{"type", "string"}, {"description", "for editors; ignored"}};
+  json.update(object);
+  return json;
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,384 @@
+// Every key of the configuration: name, type, range, and one line of help. Defaults are those of config.h.
+#include <fmt/core.h>
+
+#include "config/config.h"
+#include "optim/scaler.h"
+
+namespace tandem::config {
+
+namespace {
+
+constexpr std::int64_t kMany = 1'000'000'000;
+
+Rule at_least(double min) { return {.min = min}; }
+Rule between(double min, double max) { return {.min = min, .max = max}; }
+Rule share() { return {.min = 0.0, .max = 1.0}; }
+Rule only(std::vector<std::string> names, Rule rule = {}) {
+  rule.only_for = std::move(names);
+  return rule;
+}
+Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+
+}  // namespace
+
+const Schema& LossConfig::schema() {
+  static const Schema schema =
+      Describe<LossConfig>()
+          .key("name", &LossConfig::name, "the loss of a batch",
+               one_of({"cross_entropy", "focal", "bce_with_logits", "mse"}))
+          .key("label_smoothing", &LossConfig::label_smoothing, "share of the target spread over all classes",
+               only({"cross_entropy"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("class_weights", &LossConfig::class_weights, "one weight a class",
+               only({"cross_entropy"}, between(0, 1e6)))
+          .key("batch_weight", &LossConfig::batch_weight,
+               "what each batch of an accumulated step counts: its samples, or the sum of their class "
+               "weights, "
+               "which gives the mean that one batch of all of them has",
+               only({"cross_entropy"}, one_of({"samples", "class_weights"})))
+          .key("alpha", &LossConfig::alpha, "weight of the target class; -1: none",
+               only({"focal"}, between(-1, 1)))
+          .key("gamma", &LossConfig::gamma, "exponent that plays down easy samples",
+               only({"focal"}, between(0, 100)))
+          .short_key("name");
+  return schema;
+}
+
+const Schema& GroupConfig::schema() {
+  static const Schema schema =
+      Describe<GroupConfig>()
+          .key("match", &GroupConfig::match,
+               "regular expression found in a parameter's name; a parameter takes the keys of every group "
+               "that matches "
+               "it, and of several that give the same key the last one counts",
+               {.required = true})
+          .key("lr_factor", &GroupConfig::lr_factor, "times the learning rate", between(0, 1e6))
+          .key("weight_decay", &GroupConfig::weight_decay, "instead of the optimizer's", between(0, 1e6))
+          .key("adapt", &GroupConfig::adapt, "LARS and LAMB: whether the trust ratio applies");
+  return schema;
+}
+
+const Schema& OptimizerConfig::schema() {
+  const auto by_rule = [](Rule rule) {
+    rule.keyword = "auto";
+    return rule;
+  };
+  static const Schema schema =
+      Describe<OptimizerConfig>()
+          .key("name", &OptimizerConfig::name, "update rule",
+               one_of({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}))
+          .key("lr", &OptimizerConfig::lr,
+               "learning rate, which the schedule scales; auto: lars 0.1, rmsprop and adagrad 0.01, else "
+               "0.001",
+               by_rule(between(0, 1e6)))
+          .key("weight_decay", &OptimizerConfig::weight_decay,
+               "decay of the weights; auto: adamw 0.01, else 0", by_rule(between(0, 1e6)))
+          .key("momentum", &OptimizerConfig::momentum,
+               "share of the last update kept; auto: lars 0.9, else 0",
+               by_rule(only({"sgd", "rmsprop", "lars"}, {.min = 0.0, .max = 1.0, .open_max = true})))
+          .key("dampening", &OptimizerConfig::dampening, "share of the gradient kept out of the momentum",
+               only({"sgd"}, share()))
+          .key("nesterov", &OptimizerConfig::nesterov, "look ahead along the momentum", only({"sgd"}))
+          .key("beta1", &OptimizerConfig::beta1, "decay of the mean of gradients",
+               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("beta2", &OptimizerConfig::beta2, "decay of the mean of squares",
+               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("amsgrad", &OptimizerConfig::amsgrad, "divide by the largest mean of squares so far",
+               only({"adam", "adamw"}))
+          .key("eps", &OptimizerConfig::eps,
+               "added to the denominator; auto: adagrad 1e-10, lamb 1e-6, lars 0, else 1e-8",
+               by_rule(only({"adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}, share())))
+          .key("alpha", &OptimizerConfig::alpha, "decay of the mean of squares",
+               only({"rmsprop"}, {.min = 0.0, .max = 1.0, .open_max = true}))
+          .key("centered", &OptimizerConfig::centered, "divide by the standard deviation instead",
+               only({"rmsprop"}))
+          .key("lr_decay", &OptimizerConfig::lr_decay, "lr / (1 + steps·lr_decay)",
+               only({"adagrad"}, between(0, 1e6)))
+          .key("initial_accumulator", &OptimizerConfig::initial_accumulator,
+               "first value of the sum of squares", only({"adagrad"}, between(0, 1e6)))
+          .key("trust_coefficient", &OptimizerConfig::trust_coefficient, "scale of the trust ratio",
+               only({"lars"}, {.min = 0.0, .max = 1e6, .open_min = true}))
+          .key("adapt_vectors", &OptimizerConfig::adapt_vectors,
+               "trust ratios for biases and normalisation parameters too", only({"lars", "lamb"}))
+          .key("groups", &OptimizerConfig::groups, "parameters with values of their own")
+          .short_key("name");
+  return schema;
+}
+
+const Schema& ScheduleConfig::schema() {
+  static const Schema schema =
+      Describe<ScheduleConfig>()
+          .key("name", &ScheduleConfig::name, "course of the learning rate over the run",
+               one_of({"constant", "step", "multi_step", "exponential", "polynomial", "cosine", "one_cycle"}))
+          .key("warmup_steps", &ScheduleConfig::warmup_steps, "applied steps of linear warm-up",
+               between(0, kMany))
+          .key("warmup_epochs", &ScheduleConfig::warmup_epochs, "the same in epochs; added to warmup_steps",
+               between(0, 1e6))
+          .key("warmup_start", &ScheduleConfig::warmup_start,
+               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1)",
+               {.min = 0.0, .max = 1.0, .keyword = "auto"})
+          .key("unit", &ScheduleConfig::unit, "what `every` and `milestones` count",
+               only({"step", "multi_step", "exponential"}, one_of({"epochs", "steps"})))
+          .key("every", &ScheduleConfig::every, "length of one factor `gamma`",
+               only({"step", "exponential"}, {.min = 0.0, .max = 1e9, .open_min = true}))
+          .key("milestones", &ScheduleConfig::milestones, "where the rate drops, in increasing order",
+               only({"multi_step"}, {.min = 0.0, .max = 1e9, .open_min = true}))
+          .key("gamma", &ScheduleConfig::gamma, "factor of a drop; auto: 0.1",
+               only({"step", "multi_step", "exponential"},
+                    {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"}))
+          .key("power", &ScheduleConfig::power, "exponent of the decay",
+               only({"polynomial"}, between(0, 100)))
+          .key("end_lr", &ScheduleConfig::end_lr, "learning rate at the end",
+               only({"polynomial", "cosine"}, between(0, 1e6)))
+          .key("rise", &ScheduleConfig::rise, "share of the run at which the rate is highest",
+               only({"one_cycle"}, {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true}))
+          .key("div_factor", &ScheduleConfig::div_factor, "the run starts at lr / div_factor",
+               only({"one_cycle"}, between(1, 1e9)))
+          .key("final_div_factor", &ScheduleConfig::final_div_factor, "and ends at that / final_div_factor",
+               only({"one_cycle"}, between(1, 1e12)))
+          .key("linear", &ScheduleConfig::linear, "straight lines instead of cosines", only({"one_cycle"}))
+          .key("three_phase", &ScheduleConfig::three_phase, "fall symmetrically first, then to the end",
+               only({"one_cycle"}))
+          .short_key("name");
+  return schema;
+}
+
+const Schema& ScalerConfig::schema() {
+  std::vector<std::string> modes{"auto", "none", "dynamic"};
+  for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
+    if (preset.name != "tandem") modes.emplace_back(preset.name);
+  }
+  const auto by_mode = [](Rule rule) {
+    rule.keyword = "auto";
+    return rule;
+  };
+  static const Schema schema =
+      Describe<ScalerConfig>()
+          .key("mode", &ScalerConfig::mode,
+               "loss scaling; auto: dynamic for fp16, none for bf16; or the scaler of another framework by "
+               "name (`tandem ls presets`)",
+               one_of(modes))
+          .key("static", &ScalerConfig::static_scale, "a fixed scale, a power of two",
+               {.min = 0x1p-24, .max = 0x1p60})
+          .key("initial", &ScalerConfig::initial, "first scale, a power of two; auto: 65536, or the mode's",
+               by_mode(between(0x1p-24, 0x1p60)))
+          .key("growth", &ScalerConfig::growth,
+               "factor after `interval` clean steps, a power of two; auto: 2, or the mode's",
+               by_mode(between(1, 65536)))
+          .key("backoff", &ScalerConfig::backoff,
+               "factor after an overflow, a power of two; auto: 0.5, or the mode's",
+               by_mode({.min = 0.0, .max = 1.0, .open_min = true}))
+          .key("interval", &ScalerConfig::interval,
+               "steps without overflow before the scale grows; auto: 2000, or the mode's",
+               by_mode(between(1, kMany)))
+          .key("counter", &ScalerConfig::counter,
+               "which of them makes it grow: the interval-th in a row, every interval-th since the last "
+               "overflow, or the one after it; auto: consecutive, or the mode's",
+               one_of({"auto", "consecutive", "modulo", "modulo_plus_one"}))
+          .key("hysteresis", &ScalerConfig::hysteresis,
+               "the n-th overflow lowers the scale; auto: 1, or the mode's", by_mode(between(1, kMany)))
+          .key("refill", &ScalerConfig::refill,
+               "what fills the hysteresis up again; auto: clean, or the mode's",
+               one_of({"auto", "clean", "growth", "clean_and_backoff"}))
+          .key("floor", &ScalerConfig::floor, "lowest scale; auto: 1, or the mode's",
+               by_mode({.min = 0.0, .max = 0x1p60, .open_min = true}))
+          .key("ceiling", &ScalerConfig::ceiling, "highest scale; auto: 16777216, or the mode's",
+               by_mode({.min = 0.0, .max = 0x1p127, .open_min = true}))
+          .key("floor_action", &ScalerConfig::floor_action,
+               "an overflow at the floor: stay there, stop the run, or clip and zero the gradients; auto: "
+               "raise, or the mode's",
+               one_of({"auto", "clamp", "raise", "sanitize"}))
+          .key("delayed", &ScalerConfig::delayed,
+               "a new scale takes effect one step late; auto: as the mode says", by_mode({}))
+          .key("tolerance", &ScalerConfig::tolerance,
+               "overflows that are a smaller share of the steps since the last change lower nothing; auto: 0",
+               by_mode(share()))
+          .short_key("mode");
+  return schema;
+}
+
+const Schema& OpListsConfig::schema() {
+  static const Schema schema = Describe<OpListsConfig>()
+                                   .key("allow", &OpListsConfig::allow, "ops to run in 16 bits")
+                                   .key("deny", &OpListsConfig::deny, "ops to run in FP32")
+                                   .key("infer", &OpListsConfig::infer, "ops that follow their inputs");
+  return schema;
+}
+
+const Schema& PrecisionConfig::schema() {
+  static const Schema schema =
+      Describe<PrecisionConfig>()
+          .key("level", &PrecisionConfig::level,
+               "O0 FP32, O1 casts per op, O2 all 16-bit with FP32 masters, O3 16-bit only: presets of the "
+               "keys "
+               "that follow",
+               one_of({"O0", "O1", "O2", "O3"}))
+          .key("dtype", &PrecisionConfig::dtype, "the 16-bit type", one_of({"fp16", "bf16"}))
+          .key("cast", &PrecisionConfig::cast,
+               "ops run in 16 bits: none, by their cast rules, or all that can",
+               one_of({"auto", "none", "ops", "all"}))
+          .key("masters", &PrecisionConfig::masters,
+               "FP32 masters of the weights, or none: updates are rounded to 16 bits when they are stored",
+               one_of({"auto", "fp32", "none"}))
+          .key("rounding", &PrecisionConfig::rounding, "of weights without masters",
+               one_of({"nearest", "stochastic"}))
+          .key("state_dtype", &PrecisionConfig::state_dtype, "type of the optimizer's state",
+               one_of({"fp32", "fp16", "bf16"}))
+          .key("scaler", &PrecisionConfig::scaler, "loss scaling")
+          .key("on_skip", &PrecisionConfig::on_skip,
+               "a step that overflowed: drop the batch, or retry it at a lower scale",
+               one_of({"drop", "retry"}))
+          .key("diagnose", &PrecisionConfig::diagnose,
+               "overflowed steps that are run again to find the op, tensor and index that began it",
+               between(0, kMany))
+          .key("max_skips", &PrecisionConfig::max_skips,
+               "steps skipped in a row that end the run, retries included", between(1, kMany))
+          .key("wgrad", &PrecisionConfig::wgrad, "weight gradients kept in FP32, or rounded to 16 bits first",
+               one_of({"fp32", "lower"}))
+          .key("batch_norm", &PrecisionConfig::batch_norm,
+               "running statistics and parameters of batch norm: FP32, or 16-bit; auto: 16-bit at O3 only",
+               one_of({"auto", "fp32", "lower"}))
+          .key("lists", &PrecisionConfig::lists, "ops moved from one cast rule to another")
+          .key("layers", &PrecisionConfig::layers,
+               "regular expression on layer names → precision of those layers",
+               one_of({"fp32", "fp16", "bf16"}))
+          .preset("fp32", {{"level", "O0"}})
+          .preset("amp_fp16", {{"level", "O1"}, {"dtype", "fp16"}})
+          .preset("amp_bf16", {{"level", "O1"}, {"dtype", "bf16"}});
+  return schema;
+}
+
+std::string PrecisionConfig::label() const {
+  const Json json = unbind(schema(), this);
+  return json.is_string() ? json.get<std::string>() : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
+}
+
+const Schema& EmaConfig::schema() {
+  static const Schema schema =
+      Describe<EmaConfig>()
+          .key("decay", &EmaConfig::decay, "share of the average kept at each applied step",
+               {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("warmup", &EmaConfig::warmup,
+               "start with a smaller decay, so that early weights are soon forgotten");
+  return schema;
+}
+
+const Schema& InitConfig::schema() {
+  static const Schema schema =
+      Describe<InitConfig>()
+          .key("path", &InitConfig::path, "a .safetensors file, or a run whose best weights are taken",
+               {.required = true})
+          .key("strict", &InitConfig::strict,
+               "refuse missing, unexpected and mis-shaped tensors instead of listing them")
+          .key("freeze", &InitConfig::freeze,
+               "regular expression on the names of parameters that are not trained")
+          .short_key("path");
+  return schema;
+}
+
+const Schema& EvalConfig::schema() {
+  static const Schema schema =
+      Describe<EvalConfig>()
+          .key("every_epochs", &EvalConfig::every_epochs, "epochs between evaluations; 0: only at the end",
+               between(0, 1e6))
+          .key("confusion", &EvalConfig::confusion, "write confusion.csv after the last evaluation");
+  return schema;
+}
+
+const Schema& CheckpointConfig::schema() {
+  static const Schema schema =
+      Describe<CheckpointConfig>()
+          .key("every_epochs", &CheckpointConfig::every_epochs,
+               "epochs between checkpoints; 0: only at the end", between(0, 1e6))
+          .key("every_steps", &CheckpointConfig::every_steps,
+               "steps between further checkpoints inside an epoch", between(1, kMany))
+          .key("keep", &CheckpointConfig::keep, "how many checkpoints stay besides the best one",
+               between(2, 1e6))
+          .key("best", &CheckpointConfig::best,
+               "by what `best` is chosen: on the validation split (data.validation_size), or where there is "
+               "none on the "
+               "test split, which makes that figure optimistic",
+               one_of({"accuracy", "top5", "loss"}))
+          .key("on_save_error", &CheckpointConfig::on_save_error,
+               "a checkpoint or metrics that cannot be written, because of a full disk for instance: stop "
+               "the run, or continue and try again at the next one; earlier checkpoints stay either way",
+               one_of({"stop", "continue"}));
+  return schema;
+}
+
+const Schema& CompareConfig::schema() {
+  static const Schema schema =
+      Describe<CompareConfig>()
+          .key("arms", &CompareConfig::arms,
+               "fp32, fp32_null (one ulp off), a precision by name, or an object: keys of `precision`, with "
+               "\"precision\" for the name they start from and \"name\" for the arm's own; empty: fp32, "
+               "fp32_null, amp_fp16, amp_bf16")
+          .key("seeds", &CompareConfig::seeds, "runs of every arm, with the seeds seed, seed + 1, …",
+               between(1, 1000))
+          .key("margin", &CompareConfig::margin,
+               "largest difference that counts as none: percentage points of accuracy, or units of the loss",
+               {.min = 0.0, .max = 1e6, .open_min = true})
+          .key("speed_steps", &CompareConfig::speed_steps, "steps of a block when speed is measured",
+               between(50, 1e6))
+          .key("speed_rounds", &CompareConfig::speed_rounds,
+               "rounds of four blocks, arm and fp32 in turn, in fresh processes", between(1, 1000));
+  return schema;
+}
+
+const Schema& Config::schema() {
+  static const Schema schema =
+      Describe<Config>()
+          .key("name", &Config::name, "name of the run; the file's own name by default")
+          .key("task", &Config::task, "what is learnt", one_of({"classification"}))
+          .key("model", &Config::model, "the network", {.required = true})
+          .key("data", &Config::data, "what to train on", {.required = true})
+          .key("loss", &Config::loss, "the loss")
+          .key("optimizer", &Config::optimizer, "the update rule")
+          .key("schedule", &Config::schedule, "course of the learning rate")
+          .key("precision", &Config::precision, "arithmetic of the training step")
+          .key("epochs", &Config::epochs, "passes over the training data", between(0, 1e6))
+          .key("accumulate", &Config::accumulate,
+               "batches whose mean gradient makes one update; see loss.batch_weight", between(1, 4096))
+          .key("clip_norm", &Config::clip_norm, "largest norm of the whole gradient",
+               {.min = 0.0, .max = 1e30, .open_min = true})
+          .key("clip_value", &Config::clip_value, "largest magnitude of a gradient element",
+               {.min = 0.0, .max = 1e30, .open_min = true})
+          .key("ema", &Config::ema, "average of the weights, evaluated and saved in their place")
+          .key("init_from", &Config::init_from, "weights to start from")
+          .key("eval", &Config::eval, "evaluation during training")
+          .key("checkpoint", &Config::checkpoint, "what is saved, and when")
+          .key("compare", &Config::compare, "what `tandem compare` trains, and how it judges")
+          .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
+               between(1, kMany))
+          .key("tensorboard", &Config::tensorboard,
+               "event files for TensorBoard in the run directory: figures of steps and evaluations, the "
+               "configuration")
+          .key("tensorboard_histograms", &Config::tensorboard_histograms,
+               "in these also the distribution of every parameter and its gradient at each evaluation")
+          .key("on_divergence", &Config::on_divergence,
+               "a loss that is not finite: stop the run, or continue", one_of({"stop", "continue"}))
+          .key("seed", &Config::seed, "of every random number: weights, order, augmentation, dropout",
+               at_least(0))
+          .key("init_ulps", &Config::init_ulps,
+               "initial weights moved up or down at random by so many units in the last place: the floor "
+               "that chance sets; 0: none",
+               between(0, 1 << 20))
+          .key("device", &Config::device, "where to compute; auto: on a GPU when there is one",
+               one_of({"auto", "cpu", "cuda"}))
+          .key("allow_tf32", &Config::allow_tf32,
+               "on a GPU, products of FP32 numbers may round them to TF32, with 10 bits of mantissa")
+          .key("deterministic", &Config::deterministic,
+               "on a GPU, only algorithms that give the same bits in every run; a CPU always does")
+          .key(
+              "autotune", &Config::autotune,
+              "on a GPU, algorithms are chosen by timing them, and the choice is kept with the run; not with "
+              "deterministic")
+          .key("cuda_graph", &Config::cuda_graph,
+               "on a GPU, steps are recorded once and done as one piece; auto: where that is possible",
+               one_of({"auto", "on", "off"}))
+          .key("threads", &Config::threads, "threads of a computation",
+               {.min = 1, .max = 1024, .keyword = "auto"})
+          .key("run_dir", &Config::run_dir, "directory of the run; {name} and {time} are replaced");
+  return schema;
+}
+
+}  // namespace tandem::config

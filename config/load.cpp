@@ -1,0 +1,231 @@
+#include "config/load.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/compose.h"
+#include "config/precision.h"
+#include "core/error.h"
+#include "core/pattern.h"
+#include "core/printable.h"
+#include "files/json_text.h"
+
+namespace tandem::config {
+
+namespace {
+
+struct Composed {
+  Value root;
+  std::string path;
+};
+
+Composed compose(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed;
+  composed.path = find_config(config);
+  composed.root = read_with_bases(composed.path);
+  for (const std::string& argument : overrides) {
+    if (!composed.root.is(Value::Kind::object)) break;  // validation says so
+    apply_override(composed.root, argument, Config::schema());
+  }
+  composed.root.erase("$schema");
+  return composed;
+}
+
+struct Found {
+  const Value* value;  // the nearest written one at or above the path
+  std::string rest;    // what of the path lies below it; empty: the value itself was written
+};
+
+Found find_value(const Value& root, const std::string& path) {
+  Found found{&root, path};
+  while (!found.rest.empty()) {
+    const std::size_t dot = std::min(found.rest.find('.'), found.rest.size());
+    const std::string word = found.rest.substr(0, dot);
+    const Value* next = found.value->find(word);
+    if (!next && found.value->is(Value::Kind::list) && word.size() < 9 &&
+        std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      const std::size_t index = std::stoul(word);
+      if (index < found.value->items.size()) next = &found.value->items[index];
+    }
+    if (!next) break;
+    found.value = next;
+    found.rest = dot < found.rest.size() ? found.rest.substr(dot + 1) : "";
+  }
+  return found;
+}
+
+Origin origin_at(const Value& root, const std::string& path) { return find_value(root, path).value->origin; }
+
+// Where the value of a key comes from: the default when neither it nor a short form of its object was
+// written.
+std::string origin_of_key(const Value& root, const std::string& path) {
+  const Found found = find_value(root, path);
+  const bool short_form =
+      found.value->is(Value::Kind::string) && (found.rest == "name" || found.rest == "path");
+  return found.rest.empty() || short_form ? found.value->origin.place() : Origin{}.place();
+}
+
+// Rules that join several keys, or that a type cannot say.
+class CrossChecks {
+ public:
+  CrossChecks(const Config& config, const Value& root) : config_(config), root_(root) {}
+
+  std::vector<Problem> run() {
+    const bool named = config_.model.spec.contains("name") && !config_.model.spec["name"].is_null();
+    const bool layers = config_.model.spec.contains("layers");
+    check(named != layers, "model",
+          named ? "has both a name and layers; one of them is the model"
+                : "needs a name (one of `tandem ls models`) or layers");
+    for (std::size_t i = 0; i < config_.optimizer.groups.size(); ++i)
+      regex(fmt::format("optimizer.groups.{}.match", i), config_.optimizer.groups[i].match);
+    if (config_.init_from && config_.init_from->freeze) regex("init_from.freeze", *config_.init_from->freeze);
+    for (const auto& [pattern, precision] : config_.precision.layers) regex("precision.layers", pattern);
+    if (problems_.empty()) precision();
+    const auto& milestones = config_.schedule.milestones;
+    check(std::is_sorted(milestones.begin(), milestones.end()), "schedule.milestones",
+          "expected increasing values");
+    check(config_.schedule.name != "multi_step" || !milestones.empty(), "schedule.milestones",
+          "required by multi_step");
+    const auto& optimizer = config_.optimizer;
+    check(!optimizer.nesterov || optimizer.name != "sgd" ||
+              (optimizer.momentum.value_or(0.0) > 0.0 && optimizer.dampening == 0.0),
+          "optimizer.nesterov", "needs momentum > 0 and dampening 0");
+    check(!config_.loss.by_class_weights() || config_.loss.class_weights.has_value(), "loss.batch_weight",
+          "needs loss.class_weights");
+    arms();
+    const std::string& dir = config_.run_dir;
+    check(!dir.empty(), "run_dir", "expected a path");
+    return std::move(problems_);
+  }
+
+ private:
+  void check(bool holds, const std::string& path, std::string what) {
+    if (!holds) problems_.push_back({origin_at(root_, path), path, std::move(what)});
+  }
+
+  // An arm that is an object holds keys of `precision`, beside its name and the precision it starts from.
+  void arms() {
+    const Value* const compare = root_.find("compare");
+    const Value* const arms = compare ? compare->find("arms") : nullptr;
+    for (std::size_t i = 0; arms && i < arms->items.size(); ++i) {
+      Value arm = arms->items[i];
+      if (!arm.is(Value::Kind::object)) continue;
+      const std::string path = fmt::format("compare.arms.{}", i);
+      if (Value* start = arm.find("precision"); start && start->is(Value::Kind::object))
+        keys_of_precision(*start, joined(path, "precision"));
+      arm.erase("name");
+      arm.erase("precision");
+      keys_of_precision(arm, path);
+    }
+  }
+
+  void keys_of_precision(Value& object, const std::string& path) {
+    for (Problem& problem : validate(PrecisionConfig::schema(), object)) {
+      problem.path = joined(path, problem.path);
+      problems_.push_back(std::move(problem));
+    }
+  }
+
+  // The library knows what contradicts what; its tag, "[scaler] …", says which part is meant.
+  void precision() {
+    try {
+      precision_of(config_.precision);
+    } catch (const UserError& error) {
+      const std::string what = error.what();
+      const std::size_t end = what.find("] ");
+      check(false, what.starts_with("[scaler]") ? "precision.scaler" : "precision",
+            end == std::string::npos ? what : what.substr(end + 2));
+    }
+  }
+
+  void regex(const std::string& path, const std::string& pattern) {
+    try {
+      compile_pattern(pattern);
+    } catch (const UserError& error) {
+      check(false, path, error.what());
+    }
+  }
+
+  const Config& config_;
+  const Value& root_;
+  std::vector<Problem> problems_;
+};
+
+// Defaults that depend on another key.
+void fill_defaults(Config& config) {
+  OptimizerConfig& o = config.optimizer;
+  const bool small = o.name == "rmsprop" || o.name == "adagrad";
+  if (!o.lr) o.lr = o.name == "lars" ? 0.1 : small ? 0.01 : 0.001;
+  if (!o.weight_decay) o.weight_decay = o.name == "adamw" ? 0.01 : 0.0;
+  if (!o.momentum) o.momentum = o.name == "lars" ? 0.9 : 0.0;
+  if (!o.eps) o.eps = o.name == "adagrad" ? 1e-10 : o.name == "lamb" ? 1e-6 : o.name == "lars" ? 0.0 : 1e-8;
+  if (!config.schedule.gamma) config.schedule.gamma = 0.1;
+  if (!config.data.eval_batch_size) config.data.eval_batch_size = config.data.batch_size;
+}
+
+struct Checked {
+  Config config;
+  std::vector<Problem> problems;
+};
+
+Checked check(Value& root) {
+  Checked checked;
+  checked.problems = validate(Config::schema(), root);
+  if (!checked.problems.empty()) return checked;
+  bind(Config::schema(), &checked.config, root);
+  fill_defaults(checked.config);
+  checked.problems = CrossChecks(checked.config, root).run();
+  return checked;
+}
+
+void list_values(const Json& json, const Value& root, const std::string& path,
+                 std::vector<std::array<std::string, 2>>& rows) {
+  if (json.is_object() && !json.empty()) {
+    for (const auto& [key, member] : json.items()) list_values(member, root, joined(path, key), rows);
+    return;
+  }
+  rows.push_back({fmt::format("{} = {}", path, files::json_text(json)), origin_of_key(root, path)});
+}
+
+}  // namespace
+
+Loaded load(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed = compose(config, overrides);
+  Checked checked = check(composed.root);
+  if (!checked.problems.empty()) throw UserError("", checked.problems.front().text());
+  Loaded loaded{std::move(checked.config), std::move(composed.root), composed.path, ""};
+  const std::filesystem::path path(composed.path);
+  loaded.stem = valid_utf8(path.stem().string());
+  if (loaded.config.name.empty()) loaded.config.name = loaded.stem;
+  return loaded;
+}
+
+std::vector<Problem> problems_of(const std::string& config, const std::vector<std::string>& overrides) {
+  Composed composed = compose(config, overrides);
+  return check(composed.root).problems;
+}
+
+std::string place_of(const Value& root, const std::string& path) {
+  std::string dotted;
+  for (const char c : path) {
+    if (c != ']') dotted += c == '[' ? '.' : c;
+  }
+  return origin_at(root, dotted).place();
+}
+
+Json resolved(const Config& config) { return unbind(Config::schema(), &config); }
+
+std::string with_origins(const Loaded& loaded) {
+  std::vector<std::array<std::string, 2>> rows;
+  list_values(resolved(loaded.config), loaded.given, "", rows);
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, std::min<std::size_t>(row[0].size(), 60));
+  std::string text;
+  for (const auto& [assignment, origin] : rows)
+    text += fmt::format("{:<{}}  {}\n", assignment, width, origin);
+  return text;
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,99 @@
+#include "config/precision.h"
+
+#include "core/error.h"
+
+namespace tandem::config {
+
+namespace {
+
+DType dtype_of(const std::string& name) {
+  return name == "fp16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+amp::Level level_of(const PrecisionConfig& from) {
+  if (from.cast == "none") return amp::Level::O0;
+  if (from.cast == "ops") return amp::Level::O1;
+  const amp::Level level = from.level == "O0"   ? amp::Level::O0
+                           : from.level == "O1" ? amp::Level::O1
+                           : from.level == "O2" ? amp::Level::O2
+                                                : amp::Level::O3;
+  return from.cast == "all" && level < amp::Level::O2 ? amp::Level::O2 : level;
+}
+
+// The keys that make a scaler move: they say nothing about one that does not.
+bool has_rules(const ScalerConfig& from) {
+  return from.initial || from.growth || from.backoff || from.interval || from.hysteresis || from.floor ||
+         from.ceiling || from.delayed || from.tolerance || from.counter != "auto" || from.refill != "auto" ||
+         from.floor_action != "auto";
+}
+
+optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset) {
+  optim::ScalerOptions options = optim::scaler_preset(preset);
+  options.initial = from.initial.value_or(options.initial);
+  options.growth = from.growth.value_or(options.growth);
+  options.backoff = from.backoff.value_or(options.backoff);
+  options.interval = from.interval.value_or(options.interval);
+  options.hysteresis = static_cast<int>(from.hysteresis.value_or(options.hysteresis));
+  options.floor = from.floor.value_or(options.floor);
+  options.ceiling = from.ceiling.value_or(options.ceiling);
+  options.delayed = from.delayed.value_or(options.delayed);
+  options.tolerance = from.tolerance.value_or(options.tolerance);
+  if (from.counter != "auto")
+    options.counter = from.counter == "consecutive" ? CleanCount::consecutive
+                      : from.counter == "modulo"    ? CleanCount::modulo
+                                                    : CleanCount::modulo_plus_one;
+  if (from.refill != "auto")
+    options.refill = from.refill == "clean"    ? Refill::clean
+                     : from.refill == "growth" ? Refill::growth
+                                               : Refill::clean_and_backoff;
+  if (from.floor_action != "auto")
+    options.floor_action = from.floor_action == "clamp"   ? FloorAction::clamp
+                           : from.floor_action == "raise" ? FloorAction::raise
+                                                          : FloorAction::sanitize;
+  optim::check(options);
+  return options;
+}
+
+optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
+  if (from.static_scale) {
+    require(from.mode == "auto" || from.mode == "none", "scaler",
+            "a static scale beside mode {}: give one of the two", from.mode);
+    require(!has_rules(from), "scaler",
+            "a static scale does not move: the keys beside it say nothing; remove them");
+    return optim::ScalerOptions::fixed(*from.static_scale);
+  }
+  const bool none = from.mode == "none" || (from.mode == "auto" && !fp16);
+  if (!none) return moving(from, from.mode == "auto" || from.mode == "dynamic" ? "tandem" : from.mode);
+  require(!has_rules(from), "scaler", "{} and rules for one contradict each other; set mode to dynamic",
+          from.mode == "none" ? "no scaler" : "no scaler (mode auto is one where something runs in fp16)");
+  return optim::ScalerOptions::none();
+}
+
+}  // namespace
+
+amp::Precision precision_of(const PrecisionConfig& from) {
+  require(from.cast != "none" || from.level == "O0", "precision",
+          "cast none with level {}: nothing would run in 16 bits; that is level O0", from.level);
+  amp::Precision precision{
+      .level = level_of(from),
+      .dtype = dtype_of(from.dtype),
+      .masters = from.masters == "auto" ? from.level != "O3" : from.masters == "fp32",
+      .stochastic_rounding = from.rounding == "stochastic",
+      .state_dtype = dtype_of(from.state_dtype),
+      .lower_batch_norm = from.batch_norm == "lower" || (from.batch_norm == "auto" && from.level == "O3"),
+      .round_weight_gradients = from.wgrad == "lower",
+      .lists = {from.lists.allow, from.lists.deny, from.lists.infer},
+      .layers = {}};
+  for (const auto& [match, layer] : from.layers) precision.layers.push_back({match, dtype_of(layer)});
+  // O3 is the plain 16-bit baseline: it has no scaler unless one is given.
+  const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
+  precision.scaler = scaler_of(from.scaler, fp16);
+  amp::check(precision);
+  require(from.on_skip != "retry" || precision.scaler.moves(), "precision",
+          "on_skip retry needs a loss scale that falls: with one that does not move, or none, the step would "
+          "overflow "
+          "again; take drop");
+  return precision;
+}
+
+}  // namespace tandem::config

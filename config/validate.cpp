@@ -1,0 +1,342 @@
+#include "config/validate.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/printable.h"
+#include "core/suggest.h"
+#include "core/synonyms.h"
+
+namespace tandem::config {
+
+namespace {
+
+constexpr std::size_t kLongestKey = 256;  // nothing longer is a key that was mistyped
+
+// Keys and strings of a user's file are shown on one line, whatever they hold.
+std::string shown(std::string_view text) { return printable(shortened(text, 80)); }
+
+// An integer, also when it is written as 10.0 or 1e6.
+bool is_whole(const Value& value) {
+  return value.is(Value::Kind::integer) ||
+         (value.is(Value::Kind::number) && std::floor(value.number) == value.number &&
+          std::abs(value.number) < 0x1p53);
+}
+
+// What is whole is an integer from here on, for whoever reads it.
+void as_integer(Value& value) {
+  if (value.is(Value::Kind::number)) value.integer = static_cast<std::int64_t>(value.number);
+  value.kind = Value::Kind::integer;
+}
+
+// The type of a value as `Type::text` would name it.
+bool matches_kind(const Type& type, const Value& value) {
+  switch (type.kind) {
+    case Type::Kind::boolean:
+      return value.is(Value::Kind::boolean);
+    case Type::Kind::integer:
+      return is_whole(value);
+    case Type::Kind::number:
+      return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
+    case Type::Kind::numbers:
+      if (value.is(Value::Kind::list)) return value.items.size() <= type.max_count;
+      return value.is(Value::Kind::number) || value.is(Value::Kind::integer);
+    case Type::Kind::string:
+      return value.is(Value::Kind::string);
+    case Type::Kind::list:
+      return value.is(Value::Kind::list);
+    case Type::Kind::map:
+      return value.is(Value::Kind::object);
+    case Type::Kind::object:
+      return value.is(Value::Kind::object) ||
+             (value.is(Value::Kind::string) &&
+              (!type.schema->short_key.empty() || type.schema->presets.count(value.text)));
+    case Type::Kind::any:
+      break;
+  }
+  return true;
+}
+
+bool in_range(const Type& type, double number) {
+  if (!std::isfinite(number)) return false;
+  if (type.min && (type.open_min ? number <= *type.min : number < *type.min)) return false;
+  return !(type.max && (type.open_max ? number >= *type.max : number > *type.max));
+}
+
+class Validator {
+ public:
+  explicit Validator(const Schema& root) : root_(root) {}
+
+  std::vector<Problem> problems;
+
+  void check_object(const Schema& schema, Value& object, const std::string& path) {
+    if (object.is(Value::Kind::string)) return check_short(schema, object, path);
+    const std::string name = name_of_variant(schema, object);
+    drop_leftovers(schema, object, name);
+    for (auto& [member, value] : object.members) {
+      if (full()) return;
+      const Key* key = schema.find(member, name);
+      const std::string member_path = joined(path, shown(member));
+      if (!key) {
+        report(value, member_path, unknown(schema, path, member));
+      } else if (!key->belongs_to(name)) {
+        if (is_variant(schema, name)) report(value, member_path, foreign(schema, name, member));
+      } else {
+        check(key->type, value, member_path);
+      }
+    }
+    for (const Key& key : schema.keys) {
+      if (key.required && key.belongs_to(name) && !object.find(key.name))
+        report(object, joined(path, key.name), fmt::format("required: {} ({})", key.help, key.type.text()));
+    }
+  }
+
+ private:
+  bool full() const { return problems.size() >= kMaxProblems; }
+
+  void check(const Type& type, Value& value, const std::string& path) {
+    if (full()) return;
+    if (value.is(Value::Kind::null) && type.nullable) return;
+    if (value.is(Value::Kind::string) && !type.keyword.empty() && value.text == type.keyword) return;
+    if (!matches_kind(type, value)) return mistyped(type, value, path);
+    if (type.kind == Type::Kind::integer) as_integer(value);
+    switch (type.kind) {
+      case Type::Kind::integer:
+      case Type::Kind::number:
+        if (!in_range(type, value.number)) mistyped(type, value, path);
+        break;
+      case Type::Kind::numbers:
+        check_numbers(type, value, path);
+        break;
+      case Type::Kind::string:
+        if (!type.choices.empty() &&
+            std::find(type.choices.begin(), type.choices.end(), value.text) == type.choices.end())
+          mistyped(type, value, path);
+        break;
+      case Type::Kind::list:
+        for (std::size_t i = 0; i < value.items.size(); ++i)
+          check(*type.item, value.items[i], joined(path, std::to_string(i)));
+        break;
+      case Type::Kind::map:
+        for (auto& [key, member] : value.members) check(*type.item, member, joined(path, shown(key)));
+        break;
+      case Type::Kind::object:
+        check_object(*type.schema, value, path);
+        break;
+      case Type::Kind::boolean:
+      case Type::Kind::any:
+        break;
+    }
+  }
+
+  void check_numbers(const Type& type, Value& value, const std::string& path) {
+    const auto good = [&](Value& number) {
+      if (type.whole && is_whole(number)) as_integer(number);
+      return (number.is(Value::Kind::integer) || (!type.whole && number.is(Value::Kind::number))) &&
+             in_range(type, number.number);
+    };
+    const bool all =
+        value.is(Value::Kind::list) ? std::all_of(value.items.begin(), value.items.end(), good) : good(value);
+    if (!all) mistyped(type, value, path);
+  }
+
+  void check_short(const Schema& schema, Value& word, const std::string& path) {
+    if (schema.presets.count(word.text) || schema.short_key.empty()) return;
+    const Key* key = schema.find(schema.short_key);
+    check(key->type, word, path);
+    for (const Key& other : schema.keys) {
+      if (other.required && other.name != schema.short_key && other.belongs_to(word.text))
+        report(word, joined(path, other.name),
+               fmt::format("required: {} ({})", other.help, other.type.text()));
+    }
+  }
+
+  static std::string name_of_variant(const Schema& schema, const Value& object) {
+    if (const Value* name = object.find(schema.discriminator); name && name->is(Value::Kind::string))
+      return name->text;
+    const Key* key = schema.find(schema.discriminator);
+    return key && key->default_value.is_string() ? key->default_value.get<std::string>() : "";
+  }
+
+  // A mistyped name is one mistake, not one for every key beside it.
+  static bool is_variant(const Schema& schema, const std::string& name) {
+    const Key* key = schema.find(schema.discriminator);
+    return key &&
+           std::find(key->type.choices.begin(), key->type.choices.end(), name) != key->type.choices.end();
+  }
+
+  static void drop_leftovers(const Schema& schema, Value& object, const std::string& name) {
+    const Value* given = object.find(schema.discriminator);
+    if (!given || !is_variant(schema, name)) return;
+    const Origin origin = given->origin;
+    std::erase_if(object.members, [&](const Value::Member& member) {
+      const Key* key = schema.find(member.name, name);
+      return key && !key->belongs_to(name) && origin.above(member.value.origin);
+    });
+  }
+
+  void mistyped(const Type& type, const Value& value, const std::string& path) {
+    std::string what = fmt::format("expected {}, got {}", type.text(), printable(excerpt(value)));
+    const bool word = value.is(Value::Kind::string);
+    if (word || value.is(Value::Kind::boolean)) {
+      std::vector<std::string> words = type.choices;
+      if (type.kind == Type::Kind::object) {
+        for (const auto& [name, preset] : type.schema->presets) words.push_back(name);
+      }
+      what += did_you_mean(word ? value.text : value.boolean ? "true" : "false", words);
+    }
+    report(value, path, std::move(what));
+  }
+
+  // One of a section rather than of every item of a list.
+  static const ListedKey* named(const std::vector<ListedKey>& keys, const std::string& name) {
+    const ListedKey* found = nullptr;
+    for (const ListedKey& listed : keys) {
+      if (squeezed(listed.key->name) != name) continue;
+      if (listed.path.find("[]") == std::string::npos) return &listed;
+      if (!found) found = &listed;
+    }
+    return found;
+  }
+
+  // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
+  std::string unknown(const Schema& schema, const std::string& path, const std::string& member) const {
+    std::vector<std::string> names;
+    for (const Key& key : schema.keys) names.push_back(key.name);
+    const std::string none = fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
+    if (member.size() > kLongestKey) return none;
+    const auto meant = [](const std::string& place, const Key& key) {
+      return fmt::format("unknown key; did you mean {}? ({})", place, key.type.text());
+    };
+    const std::vector<ListedKey> everywhere = list_keys(root_);
+    for (const std::string& synonym : synonyms_of(member)) {
+      for (const Key& key : schema.keys)
+        if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
+      if (const ListedKey* found = named(everywhere, synonym)) return meant(found->path, *found->key);
+    }
+    if (const std::string name = nearest(member, names); !name.empty())
+      return meant(joined(path, name), *schema.find(name));
+    const ListedKey* best = nullptr;
+    int best_distance = 3;
+    for (const ListedKey& listed : everywhere) {
+      const int distance = edit_distance(member, listed.key->name);
+      if (distance < best_distance && distance * 3 <= static_cast<int>(listed.key->name.size())) {
+        best = &listed;
+        best_distance = distance;
+      }
+    }
+    return best ? meant(best->path, *best->key) : none;
+  }
+
+  static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
+    std::vector<std::string> owners;
+    for (const Key& key : schema.keys) {
+      for (const std::string& owner : key.only_for) {
+        if (key.name == member)
+          owners.push_back(owner.empty() ? "one without a " + schema.discriminator : owner);
+      }
+    }
+    return fmt::format("no key of \"{}\"; it belongs to {}", shown(name), fmt::join(owners, ", "));
+  }
+
+  void report(const Value& value, const std::string& path, std::string what) {
+    if (full()) return;
+    problems.push_back({value.origin, path, std::move(what)});
+  }
+
+  const Schema& root_;
+};
+
+void list_into(const Type& type, const std::string& path, std::vector<ListedKey>& keys) {
+  if (type.kind == Type::Kind::list) list_into(*type.item, path + "[]", keys);
+  if (type.kind == Type::Kind::map) list_into(*type.item, path + ".*", keys);
+  if (type.kind != Type::Kind::object) return;
+  for (const Key& key : type.schema->keys) {
+    const std::string own = joined(path, key.name);
+    keys.push_back({own, &key});
+    list_into(key.type, own, keys);
+  }
+}
+
+}  // namespace
+
+std::string Problem::text() const {
+  std::string place = origin.place();
+  return fmt::format("{}: {}: {}", place, path, what);
+}
+
+namespace {
+
+// "model.layers.#": what lies beside one another in a list is one place, and the keys of one object are.
+std::string place_of(const std::string& path) {
+  std::string place, word;
+  for (const char c : path) {
+    word += c;
+    if (c != '.') continue;
+    const bool index = std::all_of(word.begin(), word.end() - 1, [](char d) { return d >= '0' && d <= '9'; });
+    place += index ? "#." : word;
+    word.clear();
+  }
+  return place;
+}
+
+}  // namespace
+
+std::vector<std::string> listed(const std::vector<Problem>& problems) {
+  constexpr std::size_t kShown = 2;  // of those after the first
+  struct Group {
+    const Problem* first;
+    std::vector<std::string> others;
+  };
+  std::vector<Group> groups;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const Problem& problem : problems) {
+    // What is proposed instead lies in the same object.
+    const std::string object = problem.path.substr(0, problem.path.rfind('.') + 1);
+    std::string what = problem.what;
+    if (const std::size_t own = what.find(object); own != std::string::npos)
+      what.replace(own, object.size(), "");
+    const auto [at, fresh] = known.emplace(std::pair(place_of(object), std::move(what)), groups.size());
+    if (fresh) {
+      groups.push_back({&problem, {}});
+    } else {
+      groups[at->second].others.push_back(fmt::format("{}: {}", problem.origin.place(), problem.path));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const Group& group : groups) {
+    std::string line = group.first->text();
+    if (const std::size_t count = group.others.size(); count > 0) {
+      const auto end = group.others.begin() + static_cast<std::ptrdiff_t>(std::min(count, kShown));
+      line += fmt::format(" ({} more like it: {}{})", count, fmt::join(group.others.begin(), end, ", "),
+                          count > kShown ? ", …" : "");
+    }
+    lines.push_back(std::move(line));
+  }
+  if (problems.size() >= kMaxProblems)
+    lines.push_back(fmt::format("there may be more: after {} mistakes no more are looked for", kMaxProblems));
+  return lines;
+}
+
+std::vector<Problem> validate(const Schema& schema, Value& root) {
+  if (!root.is(Value::Kind::object))
+    return {{root.origin, "configuration", fmt::format("expected an object, got {}", excerpt(root))}};
+  Validator validator(schema);
+  validator.check_object(schema, root, "");
+  return std::move(validator.problems);
+}
+
+std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path) {
+  Type type;
+  type.kind = Type::Kind::object;
+  type.schema = &schema;
+  std::vector<ListedKey> keys;
+  list_into(type, path, keys);
+  return keys;
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,15 @@
+// Quantities as people read them.
+#pragma once
+
+#include <string>
+
+namespace tandem {
+
+// "3.2 s", "1:05", "2:03:04"
+std::string duration_text(double seconds);
+// "1.2k", "3.45M"
+std::string count_text(double count);
+// "12.3 MiB"
+std::string bytes_text(double bytes);
+
+}  // namespace tandem

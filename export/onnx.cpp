@@ -1,0 +1,179 @@
+#include "export/onnx.h"
+
+#include <fmt/ranges.h>
+
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "export/onnx.pb.h"
+#include "export/onnx_translation.h"
+#include "runs/weights.h"
+
+namespace tandem::exporting {
+
+namespace {
+
+constexpr int kIrVersion = 8, kOpset = 17;
+
+// Parameters and statistics by where they lie; each enters the graph when it is first asked for.
+class Weights {
+ public:
+  Weights(nn::Module& model, Graph& graph) : graph_(graph) {
+    for (const Parameter& parameter : model.parameters())
+      entries_[parameter.value().raw()] = {parameter.name(), parameter.value(), parameter.layout()};
+    for (const nn::Statistic& statistic : model.statistics())
+      entries_[statistic.live.raw()] = {statistic.name, statistic.live, ParameterLayout::plain};
+  }
+
+  // Without a name when `tensor` is neither.
+  Value find(const Tensor& tensor) {
+    const auto found = entries_.find(tensor.raw());
+    if (found == entries_.end() || found->second.value.shape() != tensor.shape()) return {};
+    Entry& entry = found->second;
+    const int rank = tensor.rank();
+    const bool plain = entry.layout == ParameterLayout::plain;
+    if (!entry.added)
+      graph_.add_weight(entry.name, runs::to_file_layout(entry.value.to(Device{}), entry.layout));
+    entry.added = true;
+    return {.name = entry.name,
+            .shape = tensor.shape(),
+            .order = plain ? same_order(rank) : channels_first(rank)};
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Tensor value;
+    ParameterLayout layout = ParameterLayout::plain;
+    bool added = false;
+  };
+  Graph& graph_;
+  std::map<const void*, Entry> entries_;
+};
+
+// The trace, op by op, as nodes.
+class Exporter {
+ public:
+  Exporter(nn::Module& model, Graph& graph) : graph_(graph), weights_(model, graph) {}
+
+  void add(const Trace& trace) {
+    const int rank = trace.input.rank();
+    const bool indices = trace.input.dtype() == DType::i64, image = rank == 4 && !indices;
+    const Value input{.name = image     ? "images"
+                              : indices ? "indices"
+                                        : "features",
+                      .shape = trace.input.shape(),
+                      .order = image ? channels_first(rank) : same_order(rank)};
+    graph_.add_input(input, trace.input.dtype());
+    if (indices) {
+      indices_ = {trace.input, input};
+    } else {
+      remember(trace.input, input);
+    }
+    for (const Call& call : trace.calls) add(call);
+    graph_.set_layer("");
+    graph_.set_output(value_of(trace.output, {.layer = "", .description = "the model", .info = nullptr}),
+                      "logits");
+  }
+
+ private:
+  using Place = std::pair<const void*, std::uint32_t>;  // on the tape
+
+  void remember(const Tensor& tensor, const Value& value) {
+    values_[Place(tensor.edge().node.get(), tensor.edge().output)] = value;
+  }
+
+  Value value_of(const Tensor& tensor, const Call& call) {
+    if (!tensor.defined()) return {};
+    if (tensor.requires_grad()) {
+      const auto found = values_.find(Place(tensor.edge().node.get(), tensor.edge().output));
+      if (found != values_.end()) return found->second;
+    }
+    const auto& [indices, input] = indices_;
+    if (tensor.is_same(indices) && tensor.shape() == indices.shape()) return input;
+    const Value weight = weights_.find(tensor);
+    require(weight.defined(), "onnx",
+            "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter or statistic of the "
+            "model, nor the result of an op; make it a parameter, and use ops to change tensors",
+            call.layer, call.description, to_string(tensor));
+    return weight;
+  }
+
+  void add(const Call& call) {
+    graph_.set_layer(call.layer);
+    const WeightLookup weight = [&](const Tensor& tensor) { return value_of(tensor, call); };
+    const auto found = translations().find(call.info->name);
+    if (found == translations().end())
+      TranslationContext{graph_, call, {}, weight}.refuse(
+          fmt::format("the op has no counterpart here; these have: {}", fmt::join(onnx_ops(), ", ")));
+    std::vector<Value> inputs;
+    for (const Tensor& input : call.inputs) inputs.push_back(value_of(input, call));
+    remember(call.outputs[0], found->second({graph_, call, inputs, weight}));
+  }
+
+  Graph& graph_;
+  Weights weights_;
+  std::map<Place, Value> values_;
+  std::pair<Tensor, Value> indices_;  // the input where it is i64
+};
+
+}  // namespace
+
+void TranslationContext::refuse(const std::string& why) const {
+  throw UserError("onnx", fmt::format("layer \"{}\", {}: {}: {}; the formats safetensors and npz hold the "
+                                      "weights of any model",
+                                      call.layer, call.description, call.info->name, why));
+}
+
+Value TranslationContext::result(std::string name, std::vector<int> order) const {
+  return {.name = std::move(name), .shape = call.outputs.at(0).shape(), .order = std::move(order)};
+}
+
+Value TranslationContext::result(std::string name) const {
+  return result(std::move(name), same_order(call.outputs.at(0).rank()));
+}
+
+const TranslationTable& translations() {
+  static const TranslationTable table = [] {
+    TranslationTable all;
+    add_layer_translations(all);
+    add_elementwise_translations(all);
+    add_shape_translations(all);
+    return all;
+  }();
+  return table;
+}
+
+std::vector<std::string> onnx_ops() {
+  std::vector<std::string> names;
+  for (const auto& [name, translation] : translations()) names.push_back(name);
+  return names;
+}
+
+std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
+  onnx::ModelProto proto;
+  proto.set_ir_version(kIrVersion);
+  proto.set_producer_name("tandem");
+  proto.set_producer_version(options.producer_version);
+  auto& opset = *proto.add_opset_import();
+  opset.set_domain("");
+  opset.set_version(kOpset);
+  for (const auto& [key, value] : options.metadata) {
+    auto& entry = *proto.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  const Trace trace = trace_evaluation(model, sample, options.dtype);
+  Graph graph;
+  Exporter(model, graph).add(trace);
+  *proto.mutable_graph() = graph.message();
+  const std::size_t bytes = proto.ByteSizeLong();
+  require(bytes <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "onnx",
+          "the file would have {} bytes, the format ends at 2 GiB; safetensors has no such bound", bytes);
+  std::string file;
+  ensure(proto.SerializeToString(&file), "onnx", "the model cannot be written");
+  return file;
+}
+
+}  // namespace tandem::exporting

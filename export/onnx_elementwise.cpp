@@ -1,0 +1,167 @@
+#include <numbers>
+
+#include "autograd/ops/elementwise_ops.h"
+#include "export/onnx_translation.h"
+
+namespace tandem::exporting {
+
+namespace {
+
+// The arithmetic of one op of one operand, node by node; `scalar` gives an f32 constant.
+class Formula {
+ public:
+  explicit Formula(const TranslationContext& context) : graph_(context.graph), x_(context.inputs[0]) {}
+
+  const std::string& x() const { return x_.name; }
+  const std::vector<int>& order() const { return x_.order; }
+  std::string scalar(double value) { return graph_.constant(value); }
+  std::string operator()(const std::string& op, std::vector<std::string> inputs,
+                         const Attributes& attributes = {}) {
+    return graph_.add(op, std::move(inputs), attributes);
+  }
+
+ private:
+  Graph& graph_;
+  const Value& x_;
+};
+
+template <class Op>
+using OneOperand = std::string (*)(Formula&, const Op&);
+
+// The axes of the result stand as those of the operand.
+template <class Op, OneOperand<Op> formula>
+Value translate(const TranslationContext& context, const Op& op) {
+  Formula building(context);
+  return context.result(formula(building, op), building.order());
+}
+
+// Ops that ONNX has under the given name, without options.
+template <class Op>
+void add_same(TranslationTable& table, const char* name) {
+  table[Op::info.name] = [name](const TranslationContext& context) {
+    return context.result(context.graph.add(name, {context.inputs[0].name}), context.inputs[0].order);
+  };
+}
+
+std::string square(Formula& f, const ops::Square&) { return f("Mul", {f.x(), f.x()}); }
+std::string rsqrt(Formula& f, const ops::Rsqrt&) { return f("Reciprocal", {f("Sqrt", {f.x()})}); }
+std::string leaky_relu(Formula& f, const ops::LeakyRelu& op) {
+  return f("LeakyRelu", {f.x()}, {{"alpha", op.scalars[0]}});
+}
+std::string elu(Formula& f, const ops::Elu& op) { return f("Elu", {f.x()}, {{"alpha", op.scalars[0]}}); }
+std::string silu(Formula& f, const ops::Silu&) { return f("Mul", {f.x(), f("Sigmoid", {f.x()})}); }
+std::string hardswish(Formula& f, const ops::Hardswish&) { return f("HardSwish", {f.x()}); }
+
+// x/2·(1 + erf(x/√2)); opset 17 has no Gelu.
+std::string gelu(Formula& f, const ops::Gelu&) {
+  const std::string erf = f("Erf", {f("Mul", {f.x(), f.scalar(std::numbers::sqrt2 / 2)})});
+  return f("Mul", {f("Mul", {f.x(), f.scalar(0.5)}), f("Add", {erf, f.scalar(1.0)})});
+}
+
+// x·sigmoid(√(8/π)·(x + 0.044715·x³)), as core/kernels/formulas.h has it.
+std::string gelu_tanh(Formula& f, const ops::GeluTanh&) {
+  const std::string square = f("Mul", {f.x(), f.x()});
+  const std::string factor = f("Add", {f("Mul", {square, f.scalar(0.044715)}), f.scalar(1.0)});
+  const std::string inner = f("Mul", {f("Mul", {f.x(), factor}), f.scalar(1.59576912160573071176)});
+  return f("Mul", {f.x(), f("Sigmoid", {inner})});
+}
+
+// log(1 + exp(beta·x))/beta, and x itself where beta·x is above the threshold.
+std::string softplus(Formula& f, const ops::Softplus& op) {
+  const double beta = op.scalars[0], threshold = op.scalars[1];
+  const std::string scaled = beta == 1.0 ? f.x() : f("Mul", {f.x(), f.scalar(beta)});
+  std::string smooth = f("Softplus", {scaled});
+  if (beta != 1.0) smooth = f("Div", {smooth, f.scalar(beta)});
+  return f("Where", {f("Greater", {scaled, f.scalar(threshold)}), f.x(), smooth});
+}
+
+std::string clamp(Formula& f, const ops::Clamp& op) {
+  return f("Clip", {f.x(), f.scalar(op.scalars[0]), f.scalar(op.scalars[1])});
+}
+std::string add_scalar(Formula& f, const ops::AddScalar& op) {
+  return f("Add", {f.x(), f.scalar(op.scalars[0])});
+}
+std::string mul_scalar(Formula& f, const ops::MulScalar& op) {
+  return f("Mul", {f.x(), f.scalar(op.scalars[0])});
+}
+std::string div_scalar(Formula& f, const ops::DivScalar& op) {
+  return f("Div", {f.x(), f.scalar(op.scalars[0])});
+}
+std::string scalar_sub(Formula& f, const ops::ScalarSub& op) {
+  return f("Sub", {f.scalar(op.scalars[0]), f.x()});
+}
+std::string scalar_div(Formula& f, const ops::ScalarDiv& op) {
+  return f("Div", {f.scalar(op.scalars[0]), f.x()});
+}
+std::string pow_scalar(Formula& f, const ops::PowScalar& op) {
+  return f("Pow", {f.x(), f.scalar(op.scalars[0])});
+}
+
+// Operands of one rank stand alike; else both stand as here, where they are aligned at the last axis.
+template <class Op>
+void add_binary(TranslationTable& table, const char* name) {
+  table[Op::info.name] = [name](const TranslationContext& context) {
+    const Value &a = context.inputs[0], &b = context.inputs[1];
+    Graph& graph = context.graph;
+    if (a.rank() == b.rank())
+      return context.result(graph.add(name, {a.name, graph.arranged(b, a.order).name}), a.order);
+    return context.result(graph.add(name, {graph.as_here(a).name, graph.as_here(b).name}));
+  };
+}
+
+// A slope for all, or one for each element of the last axis here, which is axis 1 there.
+Value prelu(const TranslationContext& context, const ops::Prelu&) {
+  Graph& graph = context.graph;
+  const Value x = graph.with_channels_first(context.inputs[0]);
+  std::string slope = context.inputs[1].name;
+  if (context.inputs[1].shape.numel() > 1 && x.rank() > 2) {
+    std::vector<Index> extents(static_cast<std::size_t>(x.rank() - 1), 1);
+    extents[0] = x.shape.at(-1);
+    slope = graph.add("Reshape", {slope, graph.constant(extents)});
+  }
+  return context.result(graph.add("PRelu", {x.name, slope}), x.order);
+}
+
+}  // namespace
+
+void add_elementwise_translations(TranslationTable& table) {
+  add_same<ops::Neg>(table, "Neg");
+  add_same<ops::Abs>(table, "Abs");
+  add_same<ops::Sign>(table, "Sign");
+  add_same<ops::Sqrt>(table, "Sqrt");
+  add_same<ops::Reciprocal>(table, "Reciprocal");
+  add_same<ops::Exp>(table, "Exp");
+  add_same<ops::Log>(table, "Log");
+  add_same<ops::Sin>(table, "Sin");
+  add_same<ops::Cos>(table, "Cos");
+  add_same<ops::Tanh>(table, "Tanh");
+  add_same<ops::Sigmoid>(table, "Sigmoid");
+  add_same<ops::Erf>(table, "Erf");
+  add_same<ops::Relu>(table, "Relu");
+  add_translation(table, translate<ops::Square, square>);
+  add_translation(table, translate<ops::Rsqrt, rsqrt>);
+  add_translation(table, translate<ops::LeakyRelu, leaky_relu>);
+  add_translation(table, translate<ops::Elu, elu>);
+  add_translation(table, translate<ops::Gelu, gelu>);
+  add_translation(table, translate<ops::GeluTanh, gelu_tanh>);
+  add_translation(table, translate<ops::Silu, silu>);
+  add_translation(table, translate<ops::Softplus, softplus>);
+  add_translation(table, translate<ops::Hardswish, hardswish>);
+  add_translation(table, translate<ops::Clamp, clamp>);
+  add_translation(table, translate<ops::AddScalar, add_scalar>);
+  add_translation(table, translate<ops::MulScalar, mul_scalar>);
+  add_translation(table, translate<ops::DivScalar, div_scalar>);
+  add_translation(table, translate<ops::ScalarSub, scalar_sub>);
+  add_translation(table, translate<ops::ScalarDiv, scalar_div>);
+  add_translation(table, translate<ops::PowScalar, pow_scalar>);
+  add_binary<ops::Add>(table, "Add");
+  add_binary<ops::Sub>(table, "Sub");
+  add_binary<ops::Mul>(table, "Mul");
+  add_binary<ops::Div>(table, "Div");
+  add_binary<ops::Pow>(table, "Pow");
+  add_binary<ops::Maximum>(table, "Max");
+  add_binary<ops::Minimum>(table, "Min");
+  add_translation(table, prelu);
+}
+
+}  // namespace tandem::exporting

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/softmax_ops.h"
+#include "export/onnx_translation.h"
+
+namespace tandem::exporting {
+
+namespace {
+
+// The batch keeps its place at the front: ONNX's extent 0 is "as it comes".
+Value reshape(const TranslationContext& context, const ops::Reshape& op) {
+  const auto batches = [](const Shape& shape) { return std::ranges::count(shape, Index{0}); };
+  const bool follows = op.from.numel() > 0 || (op.from[0] == 0 && op.to.rank() > 0 && op.to[0] == 0 &&
+                                               batches(op.from) == 1 && batches(op.to) == 1);
+  if (!follows)
+    context.refuse(fmt::format("{} → {} does not keep the batch as the first axis", to_string(op.from),
+                               to_string(op.to)));
+  const Value x = context.graph.as_here(context.inputs[0]);
+  const std::vector<Index> extents(op.to.begin(), op.to.end());
+  return context.result(context.graph.add("Reshape", {x.name, context.graph.constant(extents)}));
+}
+
+// No node: the same ONNX tensor, read with its axes in another order.
+Value permute(const TranslationContext& context, const ops::Permute& op) {
+  const Value& x = context.inputs[0];
+  Value y = context.result(x.name, x.order);
+  const auto last = op.order.begin() + x.rank();
+  for (int& axis : y.order)
+    axis = static_cast<int>(std::find(op.order.begin(), last, axis) - op.order.begin());
+  return y;
+}
+
+Value concat(const TranslationContext& context, const ops::Concat& op) {
+  const Value& first = context.inputs[0];
+  std::vector<std::string> names;
+  for (const Value& x : context.inputs) names.push_back(context.graph.arranged(x, first.order).name);
+  return context.result(context.graph.add("Concat", names, {{"axis", first.axis_there(op.axis)}}),
+                        first.order);
+}
+
+Value slice(const TranslationContext& context, const ops::Slice& op) {
+  const Value& x = context.inputs[0];
+  const ops::Window& window = op.window;
+  std::vector<Index> first, last, axes, step;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (window.small[axis] == window.large[axis]) continue;
+    first.push_back(window.first[axis]);
+    last.push_back(window.first[axis] + (window.small[axis] - 1) * window.step[axis] + 1);
+    axes.push_back(x.axis_there(axis));
+    step.push_back(window.step[axis]);
+  }
+  Graph& graph = context.graph;
+  return context.result(graph.add("Slice", {x.name, graph.constant(first), graph.constant(last),
+                                            graph.constant(axes), graph.constant(step)}),
+                        x.order);
+}
+
+Value pad(const TranslationContext& context, const ops::Pad& op) {
+  const Value& x = context.inputs[0];
+  const ops::Window& window = op.window;
+  std::vector<Index> before, after;
+  for (const int axis : x.order) {
+    if (window.step[axis] != 1) context.refuse("padding between elements has no counterpart");
+    before.push_back(window.first[axis]);
+    after.push_back(window.large[axis] - window.small[axis] - window.first[axis]);
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  Graph& graph = context.graph;
+  return context.result(graph.add("Pad", {x.name, graph.constant(before), graph.constant(op.value)}),
+                        x.order);
+}
+
+// A factor in f32 with which `from` pixels become `to`, rounded down: the next one above where rounding the
+// factor has lost the last pixel.
+double scale_to(const TranslationContext& context, Index from, Index to, double scale) {
+  auto factor = static_cast<float>(scale);
+  const auto made = [&] { return static_cast<Index>(std::floor(static_cast<float>(from) * factor)); };
+  if (made() < to) factor = std::nextafter(factor, std::numeric_limits<float>::infinity());
+  if (made() != to)
+    context.refuse(
+        fmt::format("a factor of {} that does not give {} pixels of {} has no counterpart", scale, to, from));
+  return factor;
+}
+
+// By scales where the op has its own. Else the size is put together from the batch as it comes and the
+// extents as they are.
+Value resize2d(const TranslationContext& context, const ops::Resize2d& op) {
+  Graph& graph = context.graph;
+  const Value x = graph.with_channels_first(context.inputs[0]);
+  const auto& options = op.options;
+  std::string scales, size;
+  if (!options.align_corners && (options.scale[0] > 0.0 || options.scale[1] > 0.0)) {
+    std::vector<double> factors{1.0, 1.0};
+    for (int axis = 0; axis < 2; ++axis) {
+      const Index from = op.from[1 + axis], to = op.to[1 + axis];
+      const double ratio = static_cast<double>(to) / static_cast<double>(from);
+      factors.push_back(scale_to(context, from, to, options.scale[axis] > 0.0 ? options.scale[axis] : ratio));
+    }
+    scales = graph.constant(factors);
+  } else {
+    const std::string batch = graph.add("Shape", {x.name}, {{"start", Index{0}}, {"end", Index{1}}});
+    size = graph.add("Concat", {batch, graph.constant(std::vector<Index>{op.to[3], op.to[1], op.to[2]})},
+                     {{"axis", Index{0}}});
+  }
+  const bool nearest = options.mode == ResizeMode::nearest;
+  Attributes attributes{{"coordinate_transformation_mode", nearest                 ? "asymmetric"
+                                                           : options.align_corners ? "align_corners"
+                                                                                   : "half_pixel"},
+                        {"mode", nearest ? "nearest" : "linear"}};
+  if (nearest) attributes.emplace_back("nearest_mode", "floor");
+  return context.result(graph.add("Resize", {x.name, "", scales, size}, attributes), x.order);
+}
+
+Value along_axis(const TranslationContext& context, const char* name, int axis) {
+  const Value& x = context.inputs[0];
+  return context.result(context.graph.add(name, {x.name}, {{"axis", x.axis_there(axis)}}), x.order);
+}
+Value softmax(const TranslationContext& context, const ops::Softmax& op) {
+  return along_axis(context, "Softmax", op.axis);
+}
+Value log_softmax(const TranslationContext& context, const ops::LogSoftmax& op) {
+  return along_axis(context, "LogSoftmax", op.axis);
+}
+
+std::vector<Index> axes_of(const ops::ReduceGeometry& geometry) {
+  std::vector<Index> axes;
+  for (int axis = 0; axis < geometry.x_shape.rank(); ++axis)
+    if (geometry.axes >> axis & 1U) axes.push_back(axis);
+  return axes;
+}
+
+// ReduceSum takes its axes as an input, the other reductions as an attribute.
+Value sum(const TranslationContext& context, const ops::Sum& op) {
+  const Value x = context.graph.as_here(context.inputs[0]);
+  return context.result(context.graph.add("ReduceSum", {x.name, context.graph.constant(axes_of(op.geometry))},
+                                          {{"keepdims", Index{op.geometry.keep_axes}}}));
+}
+Value mean(const TranslationContext& context, const ops::Mean& op) {
+  const Value x = context.graph.as_here(context.inputs[0]);
+  return context.result(context.graph.add(
+      "ReduceMean", {x.name}, {{"axes", axes_of(op.geometry)}, {"keepdims", Index{op.geometry.keep_axes}}}));
+}
+
+}  // namespace
+
+void add_shape_translations(TranslationTable& table) {
+  add_translation(table, reshape);
+  add_translation(table, permute);
+  add_translation(table, concat);
+  add_translation(table, slice);
+  add_translation(table, pad);
+  add_translation(table, resize2d);
+  add_translation(table, softmax);
+  add_translation(table, log_softmax);
+  add_translation(table, sum);
+  add_translation(table, mean);
+}
+
+}  // namespace tandem::exporting

@@ -1,0 +1,60 @@
+#include "files/output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+
+namespace tandem::output {
+
+namespace {
+
+int result_error = 0;  // of the first write that failed; nothing is written after it
+
+void on_failed_write(int) {}
+
+// A write to a pipe that nobody reads, or past the limit on a file's size, fails (EPIPE, EFBIG) from now on.
+void survive_failed_writes() {
+  // A handler, not SIG_IGN: programs that are started from here have the usual signals.
+  struct sigaction action {};
+  action.sa_handler = on_failed_write;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void prepare_output() {
+  // In this order each call gives the lowest number that is free, which is the one wanted.
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+  survive_failed_writes();
+}
+
+void write_result(std::string_view text) {
+  if (result_error == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    result_error = errno;
+}
+
+void write_remark(std::string_view text) {
+  // stderr has no buffer: a remark is there, whole, when this returns.
+  [[maybe_unused]] const auto written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void flush_result() {
+  if (result_error == 0 && std::fflush(stdout) != 0) result_error = errno;
+}
+
+std::optional<std::string> output_trouble() {
+  flush_result();
+  if (result_error == 0 || result_error == EPIPE) return {};
+  return fmt::format("the result cannot be written to stdout: {}", std::strerror(result_error));
+}
+
+}  // namespace tandem::output

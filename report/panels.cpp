@@ -1,0 +1,342 @@
+#include "report/panels.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "report/curves.h"
+
+namespace tandem::report {
+
+namespace {
+
+constexpr int kHovers = 60;
+
+using Field = double (*)(const runs::StepEvent&);
+
+Curve curve_of(const runs::RunRecord& run, Field field) {
+  Curve curve;
+  for (const runs::StepEvent& event : run.steps) curve.add(static_cast<double>(event.step), field(event));
+  return curve;
+}
+
+// Of every vertical axis: room is scarce.
+plot::Axis short_axis() {
+  plot::Axis axis;
+  axis.short_labels = true;
+  return axis;
+}
+
+// The same in every chart, so that they can be compared.
+plot::Axis steps_axis(const std::vector<runs::RunRecord>& runs) {
+  std::int64_t last = 1;
+  for (const runs::RunRecord& run : runs) {
+    if (!run.steps.empty()) last = std::max(last, run.steps.back().step);
+    for (const runs::EvalEvent& event : run.evals) last = std::max(last, event.step);
+  }
+  return {
+      .title = "step", .whole = true, .short_labels = true, .low = 0.0, .high = static_cast<double>(last)};
+}
+
+// Points that a curve of one of so many runs may have, so that the page stays small.
+std::size_t points_for(std::size_t runs) { return std::clamp<std::size_t>(3000 / runs, 120, 999); }
+
+plot::Line line_of(const std::string& name, Curve curve, std::size_t colour) {
+  return {.name = name, .x = std::move(curve.x), .y = std::move(curve.y), .colour = colour};
+}
+
+bool any_finite(const Curve& curve) {
+  return std::any_of(curve.y.begin(), curve.y.end(), [](double value) { return std::isfinite(value); });
+}
+
+// Values as they are, faint, and their running mean. With many runs the mean alone: the rest would hide it.
+void add_smoothed(std::vector<plot::Line>& lines, const Curve& curve, const std::string& name,
+                  std::size_t colour, std::size_t runs) {
+  if (!any_finite(curve)) return;
+  const std::size_t window = smoothing_window(curve.x.size()), most = points_for(runs);
+  if (window == 1) {
+    lines.push_back(line_of(name, curve, colour));
+    return;
+  }
+  if (runs <= 3) {
+    lines.push_back(line_of(name, downsampled(curve, most), colour));
+    lines.back().faint = true;
+  }
+  lines.push_back(line_of(name, smoothed(curve, window, std::min<std::size_t>(most, 300)), colour));
+}
+
+// Whether a few values so far above the rest would press it flat that a logarithmic axis shows more.
+bool wants_log(const std::vector<plot::Line>& lines) {
+  std::vector<double> values;
+  for (const plot::Line& line : lines) values.insert(values.end(), line.y.begin(), line.y.end());
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return false;
+  std::sort(values.begin(), values.end());
+  const double greatest = values.back(), usual = values[values.size() * 98 / 100];
+  return values.front() > 0.0 && (greatest > 20.0 * median(values) || greatest > 3.0 * usual);
+}
+
+std::string smoothing_note(const std::vector<runs::RunRecord>& runs) {
+  std::size_t most = 1;
+  for (const runs::RunRecord& run : runs) most = std::max(most, smoothing_window(run.steps.size()));
+  if (most == 1) return "";
+  const std::string line = runs.size() == 1 ? fmt::format("running mean of {} values", most)
+                                            : "running mean of a fiftieth of the values";
+  return runs.size() <= 3 ? fmt::format("Faint: as logged; line: {}.", line)
+                          : fmt::format("Lines: {}.", line);
+}
+
+// Of one run, the usual one first.
+std::vector<std::string> splits_of(const runs::RunRecord& run) {
+  std::vector<std::string> splits{usual_split(run)};
+  for (const runs::EvalEvent& event : run.evals)
+    if (std::find(splits.begin(), splits.end(), event.split) == splits.end()) splits.push_back(event.split);
+  return splits;
+}
+
+// The same in every chart of a run; 0 is the training itself.
+std::size_t colour_of(const runs::RunRecord& run, const std::string& split) {
+  const auto splits = splits_of(run);
+  return 1 + static_cast<std::size_t>(std::find(splits.begin(), splits.end(), split) - splits.begin());
+}
+
+Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
+  Panel panel{
+      .title = "Loss", .unit = "of training steps", .svg = {}, .legend = {}, .note = smoothing_note(runs)};
+  plot::LineChart chart{
+      .title = "Loss", .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  const bool single = runs.size() == 1;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    add_smoothed(chart.lines, curve_of(runs[r], [](const runs::StepEvent& e) { return e.loss; }),
+                 single ? "training" : labels[r], r, runs.size());
+  if (single) {
+    std::map<std::string, Curve> evaluated;
+    for (const runs::EvalEvent& event : runs[0].evals)
+      for (const auto& [name, value] : event.metrics)
+        if (name == "loss") evaluated[event.split].add(static_cast<double>(event.step), value);
+    if (!evaluated.empty()) panel.unit = "of training steps and evaluations";
+    panel.legend = {{"training", swatch_of(0)}};
+    for (const std::string& split : splits_of(runs[0])) {
+      if (!evaluated.contains(split)) continue;
+      const std::size_t colour = colour_of(runs[0], split);
+      panel.legend.push_back({split, swatch_of(colour)});
+      chart.lines.push_back(line_of(split, evaluated[split], colour));
+      chart.lines.back().dots = chart.lines.back().x.size() <= 60;
+    }
+  }
+  if (chart.lines.empty()) {
+    panel.note = "No loss was logged.";
+    return panel;
+  }
+  chart.y.log10 = wants_log(chart.lines);
+  if (chart.y.log10) panel.unit += ", logarithmic";
+  panel.svg = plot::to_svg(chart, kLook);
+  return panel;
+}
+
+// Names of evaluated metrics in the order in which they occur, the loss aside.
+std::vector<std::string> metric_names(const std::vector<runs::RunRecord>& runs, bool with_loss) {
+  std::vector<std::string> names;
+  for (const runs::RunRecord& run : runs)
+    for (const runs::EvalEvent& event : run.evals)
+      for (const auto& [name, value] : event.metrics)
+        if ((with_loss || name != "loss") && std::find(names.begin(), names.end(), name) == names.end())
+          names.push_back(name);
+  return names;
+}
+
+Curve metric_curve(const runs::RunRecord& run, const std::string& split, const std::string& name) {
+  Curve curve;
+  const double factor = is_share(name) ? 100.0 : 1.0;
+  for (const runs::EvalEvent& event : run.evals)
+    for (const auto& [own, value] : event.metrics)
+      if (own == name && event.split == split) curve.add(static_cast<double>(event.step), factor * value);
+  return curve;
+}
+
+std::string title_of(const std::string& metric) {
+  if (metric == "loss") return "Evaluation loss";
+  if (metric.starts_with("top")) return "Top-" + metric.substr(3) + " accuracy";
+  std::string text = metric;
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+// A panel for each metric: of one run a line for each split, of several a line for each run.
+std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
+                                 const std::vector<std::string>& labels) {
+  std::vector<Panel> panels;
+  const bool single = runs.size() == 1;
+  for (const std::string& name : metric_names(runs, !single)) {
+    Panel panel{
+        .title = title_of(name), .unit = is_share(name) ? "%" : "", .svg = {}, .legend = {}, .note = {}};
+    plot::LineChart chart{
+        .title = panel.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+    const auto add = [&](const std::string& label, const Curve& curve, std::size_t colour) {
+      if (!any_finite(curve)) return false;
+      chart.lines.push_back(line_of(label, downsampled(curve, points_for(runs.size())), colour));
+      chart.lines.back().dots = curve.x.size() <= 60;
+      return true;
+    };
+    if (single) {
+      for (const std::string& split : splits_of(runs[0]))
+        if (add(split, metric_curve(runs[0], split, name), colour_of(runs[0], split)))
+          panel.legend.push_back({split, swatch_of(colour_of(runs[0], split))});
+    } else {
+      for (std::size_t r = 0; r < runs.size(); ++r)
+        add(labels[r], metric_curve(runs[r], usual_split(runs[r]), name), r);
+    }
+    if (chart.lines.empty()) continue;
+    chart.y.log10 = !is_share(name) && wants_log(chart.lines);
+    if (chart.y.log10) panel.unit = "logarithmic";
+    panel.svg = plot::to_svg(chart, kLook);
+    panels.push_back(std::move(panel));
+  }
+  return panels;
+}
+
+// What of a step is drawn as it is, one line a run.
+struct Plain {
+  std::string title, unit;
+  Field field;
+  bool log10 = false, log2 = false, steps = false;
+};
+
+plot::LineChart plain_chart(const Plain& what, const std::vector<runs::RunRecord>& runs,
+                            const std::vector<std::string>& labels) {
+  plot::LineChart chart{
+      .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  chart.y.log10 = what.log10;
+  chart.y.log2 = what.log2;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const Curve curve = curve_of(runs[r], what.field);
+    if (!any_finite(curve)) continue;
+    chart.lines.push_back(
+        line_of(runs.size() == 1 ? what.title : labels[r], downsampled(curve, points_for(runs.size())), r));
+    chart.lines.back().steps = what.steps;
+  }
+  return chart;
+}
+
+Panel rate_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
+  Panel panel{.title = "Learning rate", .unit = "logarithmic", .svg = {}, .legend = {}, .note = {}};
+  const auto chart = plain_chart({.title = panel.title,
+                                  .unit = {},
+                                  .field = [](const runs::StepEvent& e) { return e.lr; },
+                                  .log10 = true},
+                                 runs, labels);
+  if (!chart.lines.empty()) panel.svg = plot::to_svg(chart, kLook);
+  return panel;
+}
+
+// Steps at which the count of skipped ones rose, no two closer than the eye can tell.
+std::vector<plot::Mark> skips_of(const runs::RunRecord& run, std::optional<std::size_t> colour, double span) {
+  std::vector<plot::Mark> marks;
+  std::int64_t before = 0;
+  for (const runs::StepEvent& event : run.steps) {
+    const auto step = static_cast<double>(event.step);
+    if (event.skipped > before && (marks.empty() || step - marks.back().x >= span / 420.0))
+      marks.push_back({step, colour});
+    before = event.skipped;
+  }
+  return marks;
+}
+
+Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
+  Panel panel{.title = "Loss scale", .unit = "logarithmic", .svg = {}, .legend = {}, .note = {}};
+  auto chart = plain_chart({.title = panel.title,
+                            .unit = {},
+                            .field = [](const runs::StepEvent& e) { return e.loss_scale; },
+                            .log2 = true,
+                            .steps = true},
+                           runs, labels);
+  if (chart.lines.empty()) return panel;
+  std::int64_t skipped = 0;
+  double span = 1.0;
+  bool scaled = false;
+  for (const plot::Line& line : chart.lines) {
+    span = std::max(span, line.x.back() - line.x.front());
+    scaled = scaled || std::any_of(line.y.begin(), line.y.end(), [](double v) { return v != 1.0; });
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    skipped += runs[r].skipped();
+    const auto marks = skips_of(runs[r], runs.size() == 1 ? std::nullopt : std::optional(r), span);
+    chart.marks.insert(chart.marks.end(), marks.begin(), marks.end());
+  }
+  if (!scaled && skipped == 0) {
+    panel.note = "The loss was not scaled, and no step was skipped.";
+    return panel;
+  }
+  panel.legend = {{"scale", "f0"}, {fmt::format("skipped steps ({})", skipped), "alarm"}};
+  if (skipped == 0) panel.note = "No step was skipped.";
+  if (runs.size() > 1) {
+    panel.legend.clear();
+    if (skipped > 0) panel.note = "Ticks at the bottom: skipped steps.";
+  } else if (skipped == 0) {
+    panel.legend.clear();
+  }
+  // Room for the ticks below the line.
+  double least = std::numeric_limits<double>::infinity();
+  for (const plot::Line& line : chart.lines)
+    for (const double value : line.y)
+      if (value > 0.0) least = std::min(least, value);
+  if (skipped > 0 && std::isfinite(least)) chart.y.low = least / 4.0;
+  panel.svg = plot::to_svg(chart, kLook);
+  return panel;
+}
+
+Panel smooth_panel(const Plain& what, const std::vector<runs::RunRecord>& runs,
+                   const std::vector<std::string>& labels) {
+  Panel panel{.title = what.title, .unit = what.unit, .svg = {}, .legend = {}, .note = {}};
+  plot::LineChart chart{
+      .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  chart.y.log10 = what.log10;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    add_smoothed(chart.lines, curve_of(runs[r], what.field), runs.size() == 1 ? what.title : labels[r], r,
+                 runs.size());
+  if (chart.lines.empty()) return panel;
+  if (!what.log10) chart.y.low = 0.0;
+  panel.svg = plot::to_svg(chart, kLook);
+  return panel;
+}
+
+}  // namespace
+
+std::string swatch_of(std::size_t colour) {
+  return fmt::format("f{}{}", colour % plot::kColours, colour >= plot::kColours ? " dashed" : "");
+}
+
+bool is_share(const std::string& metric) { return metric == "accuracy" || metric.starts_with("top"); }
+
+std::string usual_split(const runs::RunRecord& run) {
+  std::map<std::string, int> counts;
+  std::string usual;
+  for (const runs::EvalEvent& event : run.evals)
+    if (++counts[event.split] > (usual.empty() ? 0 : counts[usual]) || usual.empty()) usual = event.split;
+  return usual;
+}
+
+std::vector<Panel> panels_of(const std::vector<runs::RunRecord>& runs,
+                             const std::vector<std::string>& labels) {
+  std::vector<Panel> panels{loss_panel(runs, labels)};
+  for (Panel& panel : metric_panels(runs, labels)) panels.push_back(std::move(panel));
+  panels.push_back(rate_panel(runs, labels));
+  panels.push_back(scale_panel(runs, labels));
+  panels.push_back(smooth_panel({.title = "Throughput",
+                                 .unit = "items a second",
+                                 .field = [](const runs::StepEvent& e) { return e.items_per_s; }},
+                                runs, labels));
+  panels.push_back(smooth_panel({.title = "Norm of the gradient",
+                                 .unit = "before clipping, logarithmic",
+                                 .field = [](const runs::StepEvent& e) { return e.grad_norm; },
+                                 .log10 = true},
+                                runs, labels));
+  std::erase_if(panels, [](const Panel& panel) { return panel.svg.empty() && panel.note.empty(); });
+  return panels;
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,284 @@
+#include "runs/checkpoints.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/build_info.h"
+#include "core/error.h"
+#include "core/printable.h"
+#include "files/input.h"
+#include "files/json_text.h"
+#include "files/write.h"
+#include "runs/weights.h"
+
+namespace tandem::runs {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kDataKey = "tandem.data";
+constexpr const char* kStateKey = "tandem.state";
+constexpr const char* kConfigKey = "tandem.config";
+constexpr const char* kWeightsFile = "weights.safetensors";
+constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kMetricsFile = "metrics.json";
+
+config::Json json_in(const safetensors::File& file, const char* key) {
+  const auto found = file.metadata().find(key);
+  require(found != file.metadata().end(), "", "{}: has no \"{}\" in its metadata; it was not saved by a run",
+          file.path(), key);
+  const auto json = files::parse_json<config::Json>(
+      found->second, file.path(), fmt::format("its \"{}\"", key), {.items = std::size_t{1} << 20});
+  require(json.is_object(), "", "{}: its \"{}\" is damaged", file.path(), key);
+  return json;
+}
+
+config::Json to_json(const RunState& state) {
+  return {{"version", version()},
+          {"epoch", state.epoch},
+          {"position", state.position},
+          {"epoch_loss", state.epoch_loss},
+          {"epoch_samples", state.epoch_samples},
+          {"best", state.best ? config::Json(*state.best) : config::Json()},
+          {"best_epoch", state.best_epoch},
+          {"best_checkpoint", state.best_checkpoint},
+          {"diagnosed", state.diagnosed}};
+}
+
+RunState run_state_in(const safetensors::File& file) {
+  const config::Json json = json_in(file, kStateKey);
+  RunState state;
+  const auto count = [&](const char* key, std::int64_t least) {
+    const auto& value = json.at(key);
+    const bool sound = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
+    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", file.path(),
+            key, value.dump(), least);
+    return value.get<std::int64_t>();
+  };
+  try {
+    state.epoch = count("epoch", 1);
+    state.position = count("position", 0);
+    state.best_epoch = count("best_epoch", 0);
+    state.diagnosed = count("diagnosed", 0);
+    // A figure that is not finite is null.
+    if (json.at("epoch_loss").is_number()) state.epoch_loss = json.at("epoch_loss");
+    state.epoch_samples = json.at("epoch_samples");
+    state.best_checkpoint = json.at("best_checkpoint");
+    if (!json.at("best").is_null()) {
+      state.best = json.at("best").get<double>();
+    } else if (!state.best_checkpoint.empty()) {
+      state.best = std::numeric_limits<double>::quiet_NaN();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
+  }
+  require(state.best_checkpoint.empty() || CheckpointStore::is_name(state.best_checkpoint), "",
+          "{}: its state is damaged: \"{}\" names no checkpoint", file.path(),
+          shortened(state.best_checkpoint, 100));
+  return state;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const RunDirectory& directory, std::int64_t keep, config::Json data,
+                         config::Json config)
+    : store_(directory.checkpoints()),
+      metrics_copy_(directory.metrics_copy()),
+      keep_(keep),
+      data_(std::move(data)),
+      config_(std::move(config)) {
+  store_.remove_leftovers();
+}
+
+Checkpoints::~Checkpoints() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step) {
+  ensure(!under_way(), "checkpoint", "step {} is saved while another save is under way", step);
+  weights_.take(CheckpointStore::name_of(step), weights_of(model),
+                {{"tandem.version", version()},
+                 {"tandem.epoch", std::to_string(epoch)},
+                 {"tandem.step", std::to_string(step)},
+                 {kDataKey, files::json_text(data_)}});
+}
+
+void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
+                       const std::optional<MetricsMark>& metrics) {
+  const std::int64_t number = step.attempted();
+  const std::string name = CheckpointStore::name_of(number);
+  RunState saved = state;
+  if (best) saved.best_checkpoint = name;
+  state_.take(name, step.state(),
+              {{kStateKey, files::json_text(to_json(saved))}, {kConfigKey, files::json_text(config_)}});
+  const auto write = [this, number, name, best, spared = saved.best_checkpoint,
+                      mark = metrics ? metrics->to_json() : ""] {
+    std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
+    if (!mark.empty()) {
+      std::error_code error;  // somebody may have removed it: the mark says so when the run goes on
+      if (fs::exists(metrics_copy_, error)) files::synchronise_file(metrics_copy_);
+      files.push_back({kMetricsFile, mark});
+    }
+    store_.write(name, files);
+    if (best) store_.point("best", name);
+    store_.point("latest", name);
+    store_.prune(keep_, {spared});
+    return SavedStep{number, store_.path(name).string()};
+  };
+  try {
+    writing_ = std::async(std::launch::async, write);
+  } catch (const std::system_error&) {  // no room for a thread: whoever waits for the save writes it
+    writing_ = std::async(std::launch::deferred, write);
+  }
+}
+
+bool Checkpoints::ended() const {
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
+}
+
+std::optional<SavedStep> Checkpoints::finish() {
+  if (!writing_.valid()) return {};
+  return writing_.get();
+}
+
+std::optional<std::string> Checkpoints::newest_whole(std::vector<std::string>& notes) const {
+  const std::vector<std::string> names = store_.newest_first();
+  for (const std::string& name : names) {
+    const auto damage = store_.damage(name);
+    if (!damage) return name;
+    notes.push_back(fmt::format("{} is damaged and not used: {}", store_.path(name).string(), *damage));
+  }
+  require(names.empty(), "", "{}: every checkpoint is damaged ({}); remove them to start the run again",
+          store_.folder().string(), fmt::join(notes, "; "));
+  return {};
+}
+
+config::Json Checkpoints::config_of(const std::string& checkpoint) const {
+  return json_in(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
+}
+
+std::optional<MetricsMark> Checkpoints::metrics_of(const std::string& checkpoint) const {
+  const auto text = files::read_text_if_there(store_.path(checkpoint) / kMetricsFile);
+  return text ? MetricsMark::from_json(*text) : std::nullopt;
+}
+
+std::vector<SavedStep> Checkpoints::until(std::int64_t step) const {
+  std::vector<SavedStep> found;
+  for (const std::string& name : store_.newest_first()) {
+    const std::int64_t at = CheckpointStore::step_of(name).value_or(0);
+    if (at <= step) found.push_back({at, store_.path(name).string()});
+  }
+  std::ranges::sort(found, {}, &SavedStep::step);
+  return found;
+}
+
+RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, bool converting) {
+  const safetensors::File file((store_.path(checkpoint) / kStateFile).string());
+  RunState state = load_state(file, step, converting);
+  // `best` may mean a checkpoint of a course that this run does not take.
+  std::error_code error;
+  if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
+    if (store_.pointed_at("best") != state.best_checkpoint) store_.point("best", state.best_checkpoint);
+  } else {
+    state.best.reset();  // its weights are gone: the next evaluation takes their place
+    state.best_checkpoint.clear();
+  }
+  return state;
+}
+
+RunState load_state(const safetensors::File& file, optim::Step& step, bool converting) {
+  RunState state = run_state_in(file);
+  std::vector<optim::NamedTensor> tensors;
+  for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry));
+  step.load_state(converting ? step.converted(std::move(tensors)) : tensors);
+  return state;
+}
+
+std::string weights_path(const RunDirectory& run, const std::string& which) {
+  const auto kind = [](const fs::path& path) { return files::kind_of(path); };
+  if (which.find('/') == std::string::npos && kind(which) != files::Kind::file) {
+    const CheckpointStore store(run.checkpoints());
+    std::optional<std::string> name = which;
+    std::vector<std::string> names;
+    if (which == "best") name = store.pointed_at("best");
+    if (which == "last") {
+      names = store.newest_first();
+      while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
+      name = names.empty() ? std::optional<std::string>() : names.front();
+    }
+    if (name && kind(store.path(*name)) == files::Kind::folder) {
+      const auto damage = store.damage(*name);
+      require(!damage, "", "{} is damaged: {}; choose other weights with --weights",
+              store.path(*name).string(), damage.value_or(""));
+      return (store.path(*name) / kWeightsFile).string();
+    }
+  }
+  require(kind(which) != files::Kind::absent, "",
+          "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file",
+          run.path().string(), which);
+  return which;
+}
+
+std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model) {
+  const std::string path = weights_path(run, which);
+  const safetensors::File file(path);
+  const std::string differences = compare_weights(model, file).differences();
+  require(differences.empty(), "",
+          "{}: are not the weights of the model that this configuration and its data make: {}", path,
+          differences);
+  load_weights(model, file);
+  return path;
+}
+
+config::Json saved_data(const std::string& weights) {
+  const safetensors::File file(weights);
+  return json_in(file, kDataKey);
+}
+
+bool has_checkpoint(const RunDirectory& run) {
+  return !CheckpointStore(run.checkpoints()).newest_first().empty();
+}
+
+std::optional<RunState> newest_state(const RunDirectory& run) {
+  const CheckpointStore store(run.checkpoints());
+  for (const std::string& name : store.newest_first()) {
+    if (store.damage(name)) continue;
+    return run_state_in(safetensors::File((store.path(name) / kStateFile).string()));
+  }
+  return {};
+}
+
+std::string state_in_words(const safetensors::File& file) {
+  if (!file.metadata().contains(kStateKey) || !file.find("step.counters")) return "";
+  const RunState state = run_state_in(file);
+  const auto integers = [&](const char* name) { return file.read(name).to_vector<std::int64_t>(); };
+  const auto reals = [&](const char* name) { return file.read(name).to_vector<double>(); };
+  const auto counters = integers("step.counters");
+  std::string words = fmt::format("{} steps attempted, {} applied, {} skipped", counters.at(0),
+                                  counters.at(1), counters.at(2));
+  if (counters.at(3) > 0) words += fmt::format(", {} of them in a row just now", counters.at(3));
+  words += fmt::format("; goes on in epoch {} after {} samples of it", state.epoch, state.position);
+  if (file.find("step.accumulation")) {
+    if (const double waiting = reals("step.accumulation").at(0); waiting > 0)
+      words += fmt::format(", {} micro-batches into a step", waiting);
+  }
+  if (file.find("step.values"))
+    words += fmt::format("; learning rate {:.4g}, gradient norm {:.4g}", reals("step.values").at(1),
+                         reals("step.values").at(2));
+  if (file.find("scaler.values"))
+    words += fmt::format("; loss scale {:g}, {} clean steps since it moved", reals("scaler.values").at(0),
+                         integers("scaler.counters").at(0));
+  if (state.best)
+    words += fmt::format("; best {:.4g} after epoch {} ({})", *state.best, state.best_epoch,
+                         state.best_checkpoint);
+  return words;
+}
+
+}  // namespace tandem::runs

@@ -1,0 +1,95 @@
+// What a run saves of itself and goes on from (see runs/checkpoint_store.h for the files). A checkpoint is
+// copied between two steps and written in the background while training goes on.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "files/safetensors.h"
+#include "nn/module.h"
+#include "optim/step.h"
+#include "runs/checkpoint_store.h"
+#include "runs/metrics_record.h"
+#include "runs/run_directory.h"
+
+namespace tandem::runs {
+
+// Where a run stands between two steps.
+struct RunState {
+  std::int64_t epoch = 1;      // 1-based, of the next sample
+  Index position = 0;          // samples of the epoch that were served
+  double epoch_loss = 0.0;     // of those: sum of the losses, weighted with
+  double epoch_samples = 0.0;  // the samples
+  std::optional<double> best;  // of checkpoint.best
+  std::int64_t best_epoch = 0;
+  std::string best_checkpoint;  // "step-120"
+  std::int64_t diagnosed = 0;   // overflows that were run again, of precision.diagnose
+};
+
+class Checkpoints {
+ public:
+  // `data`: the description of the data, `config`: the resolved configuration; both are saved along.
+  Checkpoints(const RunDirectory& directory, std::int64_t keep, config::Json data, config::Json config);
+  ~Checkpoints();  // waits for the save under way
+
+  // A save in two halves, since the weights may be averages, which the state must not be. The first waits for
+  // the save before it (see `finish`); the second returns when everything has been copied.
+  void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
+  // `best`: `best` will point at this checkpoint. `metrics`: what metrics.jsonl holds now.
+  void save(optim::Step& step, const RunState& state, bool best,
+            const std::optional<MetricsMark>& metrics = {});
+
+  bool under_way() const { return writing_.valid(); }
+  bool ended() const;  // whether `finish` would return at once with what became of a save
+  // Waits for the save under way; nothing when there is none. Throws VendorError when it failed; what was
+  // saved before is untouched then.
+  std::optional<SavedStep> finish();
+
+  // The newest checkpoint whose digests are right; `notes` gets a line for each damaged one before it.
+  // Nothing when the run has saved none; throws UserError when all are damaged.
+  std::optional<std::string> newest_whole(std::vector<std::string>& notes) const;
+  config::Json config_of(const std::string& checkpoint) const;
+  // What metrics.jsonl held when it was taken; nothing when an older version saved it.
+  std::optional<MetricsMark> metrics_of(const std::string& checkpoint) const;
+  // All that are there, oldest first, up to a step.
+  std::vector<SavedStep> until(std::int64_t step) const;
+  // Takes the state of a whole checkpoint. `converting`: it may have been saved in another precision
+  // (optim::Step::converted). Throws UserError when it belongs to another model.
+  RunState load(const std::string& checkpoint, optim::Step& step, bool converting);
+
+ private:
+  CheckpointStore store_;
+  std::string metrics_copy_;
+  std::int64_t keep_;
+  config::Json data_;
+  config::Json config_;
+  safetensors::Image weights_, state_;
+  std::future<SavedStep> writing_;
+};
+
+// Takes a state.safetensors into a step; `converting` as in Checkpoints::load. Throws UserError, with nothing
+// changed, for a file that is no sound state of this model and optimizer.
+RunState load_state(const safetensors::File& file, optim::Step& step, bool converting);
+
+// Loads weights by name into `model`; `which` is best, last, step-N, or a file. Returns the path.
+std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);
+// The description of the data saved with them; throws UserError when the file has none.
+config::Json saved_data(const std::string& weights);
+// The file that `which` means for a run. `last` is the newest whole checkpoint; throws UserError when there
+// is none of that name, or it is damaged.
+std::string weights_path(const RunDirectory& run, const std::string& which);
+
+// Whether a run has saved any checkpoint, whole or damaged.
+bool has_checkpoint(const RunDirectory& run);
+
+// Where the newest whole checkpoint of a run goes on; nothing when there is none.
+std::optional<RunState> newest_state(const RunDirectory& run);
+
+// The state in a checkpoint's state.safetensors, in a few sentences; "" when the file is no such state.
+std::string state_in_words(const safetensors::File& file);
+
+}  // namespace tandem::runs

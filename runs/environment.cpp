@@ -1,0 +1,121 @@
+#include "runs/environment.h"
+
+#include <Eigen/src/Core/util/Macros.h>
+#include <dnnl.h>
+#include <fmt/core.h>
+#include <omp.h>
+#include <spdlog/version.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/build_info.h"
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/waiting.h"
+#include "core/device_library.h"
+#include "core/units.h"
+
+namespace tandem::runs {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json libraries() {
+  const dnnl_version_t* onednn = dnnl_version();
+  return {{"oneDNN", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)},
+          {"Eigen", fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION)},
+          {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                        NLOHMANN_JSON_VERSION_PATCH)},
+          {"CLI11", CLI11_VERSION},
+          {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"OpenMP", _OPENMP}};
+}
+
+Json devices() {
+  Json names = Json::array({"cpu"});
+  for (int i = 0; i < cuda_devices().count; ++i)
+    names.push_back(fmt::format("cuda:{} ({})", i, cuda_devices().library->describe(i)));
+  return names;
+}
+
+Json system_name() {
+  utsname name{};
+  uname(&name);
+  return fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+}
+
+}  // namespace
+
+nlohmann::ordered_json environment() {
+  const auto& features = cpu::cpu_features();
+  Json names = Json::array(), compiled = Json::array();
+  for (const auto name : cpu::names_of(features)) names.push_back(std::string(name));
+  for (const auto name : cpu::names_of(cpu::compiled_features())) compiled.push_back(std::string(name));
+  const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  return {{"version", version()},
+          {"build", build_type()},
+          {"compiler", compiler()},
+          {"compiled_for", compiled},
+          {"system", system_name()},
+          {"libraries", libraries()},
+          {"cpu",
+           {{"model", cpu::cpu_model()},
+            {"logical_cpus", cpu::available_cpus()},
+            {"features", names},
+            {"fast_bf16", features.fast_bf16()}}},
+          {"amx", std::string(cpu::name_of(cpu::request_amx()))},
+          {"threads", cpu::threads()},
+          {"waiting", cpu::waiting()},
+          {"memory_bytes", pages * page},
+          {"devices", devices()},
+          {"cuda", cuda_devices().count > 0 ? Json(nullptr) : Json(cuda_devices().why_none)}};
+}
+
+std::string environment_text(const nlohmann::ordered_json& environment) {
+  std::string text =
+      fmt::format("Tandem        {} ({}, {})\n", environment["version"].get<std::string>(),
+                  environment["build"].get<std::string>(), environment["compiler"].get<std::string>());
+  const auto add = [&](const char* label, const std::string& value) {
+    text += fmt::format("{:<14}{}\n", label, value);
+  };
+  const auto words = [](const Json& list) {
+    std::string line;
+    for (const auto& word : list)
+      line += fmt::format("{}{}", line.empty() ? "" : " ", word.get<std::string>());
+    return line;
+  };
+  add("system", environment["system"]);
+  std::string libraries;
+  for (const auto& [name, version] : environment["libraries"].items())
+    libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name,
+                             version.is_string() ? version.get<std::string>() : version.dump());
+  add("libraries", libraries);
+  const auto& cpu = environment["cpu"];
+  add("CPU",
+      fmt::format("{}, {} logical CPUs", cpu["model"].get<std::string>(), cpu["logical_cpus"].get<int>()));
+  add("features", words(cpu["features"]));
+  add("compiled for", words(environment["compiled_for"]));
+  const bool fast = cpu["fast_bf16"].get<bool>();
+  add("AMX", environment["amx"].get<std::string>());
+  add("BF16", fast ? "multiplied in hardware" : "widened to FP32 first: correct, but no faster than FP32");
+  add("threads", environment["threads"].dump());
+  add("waiting", environment["waiting"]);
+  add("memory", bytes_text(environment["memory_bytes"].get<double>()));
+  for (const auto& device : environment["devices"]) add("device", device);
+  if (environment["cuda"].is_string()) add("CUDA", "no GPU: " + environment["cuda"].get<std::string>());
+  return text;
+}
+
+std::size_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace tandem::runs

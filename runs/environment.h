@@ -1,0 +1,19 @@
+// What a result depends on besides the configuration: build, libraries, processor, threads, memory, devices.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace tandem::runs {
+
+// One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads", "waiting" (how they
+// wait for each other), "memory_bytes", "devices", and "cuda": why there is no CUDA device, or null.
+nlohmann::ordered_json environment();
+
+// The same for people, one fact a line.
+std::string environment_text(const nlohmann::ordered_json& environment);
+
+// Highest resident memory of the process so far, in bytes.
+std::size_t peak_resident_bytes();
+
+}  // namespace tandem::runs

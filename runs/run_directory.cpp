@@ -1,0 +1,129 @@
+#include "runs/run_directory.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "core/error.h"
+#include "files/input.h"
+#include "files/write.h"
+
+namespace tandem::runs {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string expanded(const std::string& pattern, const std::string& name) {
+  std::string path;
+  for (std::size_t at = 0; at < pattern.size();) {
+    const std::size_t close = pattern[at] == '{' ? pattern.find('}', at) : std::string::npos;
+    if (close == std::string::npos) {
+      path += pattern[at++];
+      continue;
+    }
+    const std::string word = pattern.substr(at + 1, close - at - 1);
+    require(word == "name" || word == "time", "",
+            "run_dir: unknown {{{}}} in \"{}\"; there are {{name}} and {{time}}", word, pattern);
+    path += word == "name" ? name : fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
+    at = close + 1;
+  }
+  return path;
+}
+
+// Whether a directory holds no more than one has while it is made.
+bool is_half_made(const fs::path& directory) {
+  std::error_code error;
+  for (const auto& entry : files::entries_of(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool folder = name == "checkpoints" && fs::is_empty(entry.path(), error) && !error;
+    if (!folder && name != "config.json" &&
+        !(name.starts_with("config.json.") && files::is_being_written(name)))
+      return false;
+  }
+  return true;
+}
+
+// Those whose process ended while it made them.
+void remove_abandoned_runs(const fs::path& folder) {
+  std::error_code ignored;
+  try {
+    for (const auto& entry : files::entries_of(folder.empty() ? "." : folder)) {
+      const bool directory = fs::is_directory(entry.symlink_status(ignored));
+      if (directory && files::is_abandoned(entry.path()) && is_half_made(entry.path()))
+        fs::remove_all(entry.path(), ignored);
+    }
+  } catch (const UserError&) {  // a folder that may not be listed: they stay
+  }
+}
+
+}  // namespace
+
+RunDirectory RunDirectory::create(const std::string& pattern, const std::string& name,
+                                  std::string_view config) {
+  const std::string wanted = expanded(pattern, name);
+  require(!wanted.empty(), "", "run_dir: is empty");
+  std::error_code error;
+  const fs::path parent = fs::path(wanted).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  // Of this thread alone, too.
+  const fs::path beside = fmt::format("{}-{}", files::name_while_writing(wanted), ::gettid());
+  if (!error) remove_abandoned_runs(parent);
+  if (!error) fs::create_directories(beside / "checkpoints", error);
+  if (!error) {
+    try {
+      files::write_atomically((beside / "config.json").string(), config);
+      for (int copy = 1; copy < 10000; ++copy) {
+        fs::path path = copy == 1 ? wanted : fmt::format("{}-{}", wanted, copy);
+        // Takes the place of nothing but an empty directory: two runs never share one.
+        if (::rename(beside.c_str(), path.c_str()) == 0) {
+          files::synchronise_folder(parent);
+          return RunDirectory(std::move(path));
+        }
+        error.assign(errno, std::generic_category());
+        if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) break;
+      }
+    } catch (...) {
+      fs::remove_all(beside, error);
+      throw;
+    }
+  }
+  const std::string reason = error.message();
+  fs::remove_all(beside, error);
+  throw VendorError("", fmt::format("{}: the run directory cannot be made: {}", wanted, reason));
+}
+
+RunDirectory RunDirectory::open(const std::string& path) {
+  require(files::kind_of(path) == files::Kind::folder, "", "{}: no such run directory", path);
+  require(is_run(path), "", "{}: no run directory: it has no config.json", path);
+  return RunDirectory(path);
+}
+
+bool RunDirectory::is_run(const fs::path& path) {
+  return files::kind_of(path / "config.json") != files::Kind::absent;
+}
+
+RunLock::RunLock(const RunDirectory& run)
+    : folder_(::open(run.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) == 0) return;
+  const int reason = errno;
+  if (folder_ >= 0) ::close(folder_);
+  require(reason != EWOULDBLOCK, "", "{}: another process is training this run", run.path().string());
+  // Some network file systems have no locks; the run is not refused for that.
+  folder_ = -1;
+  if (reason == ENOLCK || reason == ENOTSUP || reason == ENOSYS) return;
+  throw VendorError("", fmt::format("{}: cannot be locked: {}", run.path().string(), std::strerror(reason)));
+}
+
+RunLock::~RunLock() {
+  if (folder_ >= 0) ::close(folder_);
+}
+
+}  // namespace tandem::runs

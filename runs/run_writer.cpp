@@ -1,0 +1,112 @@
+#include "runs/run_writer.h"
+
+#include <fmt/core.h>
+
+#include <span>
+
+#include "config/load.h"
+#include "core/error.h"
+#include "files/json_text.h"
+#include "files/write.h"
+#include "runs/metrics_table.h"
+
+namespace tandem::runs {
+
+namespace {
+
+// Markdown shows lines indented by four spaces as they are.
+std::string as_code(const std::string& text) {
+  std::string code = "    ";
+  for (const char c : text) {
+    code += c;
+    if (c == '\n') code += "    ";
+  }
+  return code;
+}
+
+using Histograms = std::vector<std::pair<std::string, tensorboard::Histogram>>;
+
+}  // namespace
+
+RunWriter::RunWriter(const RunDirectory& directory, const config::Config& config)
+    : directory_(directory), config_(config), metrics_(directory) {}
+
+template <class Write>
+void RunWriter::to_events(Write&& write) {
+  try {
+    write();
+  } catch (const VendorError& error) {
+    trouble_ = error.what();
+    events_.reset();
+  }
+}
+
+void RunWriter::write(const StartEvent& event) {
+  metrics_.write(event);
+  first_step_ = event.step;
+  if (!config_.tensorboard) return;
+  to_events([&] {
+    events_ = std::make_unique<tensorboard::EventFile>(directory_.tensorboard());
+    events_->start(event.step + 1);
+    events_->text(event.step, "config", as_code(files::json_text(config::resolved(config_), 2)));
+  });
+}
+
+void RunWriter::write(const StepEvent& event) {
+  metrics_.write(event);
+  if (!events_) return;
+  to_events([&] {
+    events_->scalars(event.step, {{"loss", event.loss},
+                                  {"lr", event.lr},
+                                  {"loss_scale", event.loss_scale},
+                                  {"grad_norm", event.grad_norm},
+                                  {"items_per_s", event.items_per_s},
+                                  {"skipped", static_cast<double>(event.skipped)}});
+  });
+}
+
+void RunWriter::write(const EvalEvent& event) {
+  metrics_.write(event);
+  if (!events_) return;
+  std::vector<std::pair<std::string, double>> values;
+  for (const auto& [name, value] : event.metrics) values.emplace_back(event.split + "/" + name, value);
+  to_events([&] { events_->scalars(event.step, values); });
+}
+
+void RunWriter::write(const EndEvent& event) {
+  metrics_.write(event);
+  try {
+    files::write_atomically(directory_.metrics_csv(), csv_of(read_run(directory_.path().string())));
+  } catch (const VendorError& error) {
+    trouble_ = error.what();
+  }
+}
+
+void RunWriter::write_tensors(optim::Step& step, std::int64_t epoch) {
+  const optim::StepReport last = step.synchronize();
+  const optim::FlatBuffers& buffers = step.buffers();
+  const bool wanted = events_ && config_.tensorboard_histograms;
+  const auto parts = [&](const Tensor& buffer, const auto& use) {
+    const auto values = buffer.to_vector<float>();
+    for (const optim::FlatBuffers::Slot& slot : buffers.slots())
+      use(slot.parameter.name(), std::span(values).subspan(static_cast<std::size_t>(slot.first),
+                                                           static_cast<std::size_t>(slot.count)));
+  };
+  Histograms histograms;
+  if (wanted)
+    parts(buffers.masters(), [&](const std::string& name, std::span<const float> values) {
+      histograms.emplace_back("weights/" + name, tensorboard::histogram_of(values));
+    });
+  if (last.attempted > first_step_ && !last.skip) {
+    GradientsEvent found{last.attempted, epoch, last.loss_scale, {}};
+    const double unscale = 1.0 / last.loss_scale;
+    parts(buffers.gradients(), [&](const std::string& name, std::span<const float> values) {
+      for (const float value : values) found.weights.add(static_cast<float>(value * unscale));
+      if (wanted) histograms.emplace_back("gradients/" + name, tensorboard::histogram_of(values, unscale));
+    });
+    metrics_.write(found);
+  }
+  if (wanted) to_events([&] { events_->histograms(last.attempted, histograms); });
+}
+
+}  // namespace tandem::runs

@@ -1,0 +1,52 @@
+// RunWriter: everything a run writes about its course: metrics.jsonl, event files for TensorBoard, and
+// metrics.csv when it ends. A system that refuses to write ends nothing here: lines of metrics.jsonl wait, an
+// event file ends there, the table stays as it was, and `trouble` says so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "optim/step.h"
+#include "runs/metrics.h"
+#include "runs/run_directory.h"
+#include "runs/tensorboard/event_file.h"
+
+namespace tandem::runs {
+
+class RunWriter {
+ public:
+  // Throws VendorError when metrics.jsonl cannot be opened.
+  RunWriter(const RunDirectory& directory, const config::Config& config);
+
+  void write(const StartEvent& event);
+  void write(const StepEvent& event);
+  void write(const EvalEvent& event);
+  void write_checkpoint(std::int64_t step, const std::string& path) { metrics_.write_checkpoint(step, path); }
+  void write(const OverflowEvent& event) { metrics_.write(event); }
+  void write(const EndEvent& event);
+
+  // Distributions of the weights and of the last step's gradients, which must lie in the buffers still;
+  // gradients are left out after a skipped step, or when this process has done none. Waits for the device.
+  void write_tensors(optim::Step& step, std::int64_t epoch);
+
+  // What cannot be written, and why; lines of metrics.jsonl first, which may be written later.
+  std::optional<std::string> trouble() const { return unwritten() ? unwritten() : trouble_; }
+  // Of metrics.jsonl alone.
+  std::optional<std::string> unwritten() const { return metrics_.trouble(); }
+  MetricsMark mark() const { return metrics_.mark(); }
+
+ private:
+  template <class Write>
+  void to_events(Write&& write);
+
+  const RunDirectory& directory_;
+  const config::Config& config_;
+  MetricsFile metrics_;
+  std::unique_ptr<tensorboard::EventFile> events_;  // absent: not wanted, or it could not be written
+  std::optional<std::string> trouble_;              // of the event file, then of the table
+  std::int64_t first_step_ = 0;                     // steps before this session
+};
+
+}  // namespace tandem::runs

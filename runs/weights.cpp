@@ -1,0 +1,243 @@
+#include "runs/weights.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "autograd/modes.h"
+#include "autograd/observers.h"
+#include "autograd/ops/shape.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "optim/names.h"
+
+namespace tandem::runs {
+
+namespace {
+
+// Axis i in the file is axis order[i] here; empty: the same.
+std::vector<int> file_order(ParameterLayout layout) {
+  switch (layout) {
+    case ParameterLayout::plain:
+      return {};
+    case ParameterLayout::filter:
+    case ParameterLayout::transposed_filter:
+      return {0, 3, 1, 2};
+    case ParameterLayout::filter1d:
+      return {0, 2, 1};
+  }
+  return {};
+}
+
+Tensor permuted(const Tensor& value, const std::vector<int>& order) {
+  const NoGrad no_grad;
+  const PrecisionScope no_policy(nullptr);
+  return permute(value.detach(), order);
+}
+
+// What a name of the file is loaded into.
+struct Target {
+  std::string name;
+  Tensor value;  // in the layout here
+  Tensor next;   // of a statistic
+  ParameterLayout layout = ParameterLayout::plain;
+  std::optional<nn::Counter> counter{};
+  const Leaf* parameter = nullptr;
+
+  Shape shape() const { return counter ? Shape{} : file_shape(value.shape(), layout); }
+};
+
+std::vector<Target> targets_of(nn::Module& module) {
+  std::vector<Target> targets;
+  for (const auto& [path, parameter] : module.parameter_paths())
+    targets.push_back({.name = path,
+                       .value = parameter.value(),
+                       .next = {},
+                       .layout = parameter.layout(),
+                       .parameter = &parameter.leaf()});
+  for (const nn::Statistic& statistic : module.statistics())
+    targets.push_back({.name = statistic.name, .value = statistic.live, .next = statistic.next});
+  for (const nn::Counter& counter : module.counters())
+    targets.push_back({.name = counter.name, .value = {}, .next = {}, .counter = counter});
+  return targets;
+}
+
+bool same_extents(const Shape& shape, const std::vector<std::uint64_t>& extents) {
+  return std::ranges::equal(shape.extents(), extents,
+                            [](Index a, std::uint64_t b) { return static_cast<std::uint64_t>(a) == b; });
+}
+
+std::string text_of(const std::vector<std::uint64_t>& extents) {
+  return fmt::format("[{}]", fmt::join(extents, ","));
+}
+
+using optim::listed;
+
+std::string listed(const std::vector<Mismatch>& mismatches) {
+  std::vector<std::string> texts;
+  for (const Mismatch& each : mismatches)
+    texts.push_back(fmt::format("{} is {}, here {}", each.name, each.found, each.expected));
+  return listed(texts);
+}
+
+bool floating_in_file(const std::string& dtype) {
+  return dtype == "F64" || dtype == "F32" || dtype == "F16" || dtype == "BF16";
+}
+
+void assign(const Tensor& host, const Tensor& target) {
+  Tensor source = host;
+  if (source.dtype() != target.dtype()) {
+    source = Tensor::empty(host.shape(), {.dtype = target.dtype(), .device = {}, .kind = MemoryKind::data});
+    backend_for(Device{}).cast(host, source);
+  }
+  backend_for(target.device()).copy_bytes(source, target);
+  target.storage()->bump_version();
+}
+
+void load_into(Target& target, const Tensor& read) {
+  if (target.counter) {
+    *target.counter->live = *target.counter->next = read.to_vector<std::int64_t>()[0];
+    return;
+  }
+  const Tensor value = from_file_layout(read, target.layout);
+  assign(value, target.value);
+  if (target.next.defined()) assign(value, target.next);
+}
+
+// Which entry goes where. Names of one shared parameter are one: the first that the file has is used.
+struct Plan {
+  std::vector<std::pair<std::size_t, const safetensors::Entry*>> loads;  // target, entry
+  LoadReport report;
+};
+
+Plan plan_loads(std::vector<Target>& targets, const safetensors::File& file) {
+  Plan plan;
+  std::map<std::string, std::size_t> by_name;
+  for (std::size_t i = 0; i < targets.size(); ++i) by_name.emplace(targets[i].name, i);
+  std::set<const Leaf*> served;
+  for (const safetensors::Entry& entry : file.entries()) {
+    if (!by_name.contains(entry.name)) plan.report.unexpected.push_back(entry.name);
+  }
+  std::map<std::string_view, const safetensors::Entry*> entries;
+  for (const safetensors::Entry& entry : file.entries()) entries[entry.name] = &entry;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Target& target = targets[i];
+    const auto found = entries.find(target.name);
+    if (found == entries.end() || (target.parameter && served.contains(target.parameter))) continue;
+    const safetensors::Entry& entry = *found->second;
+    const bool right_type =
+        target.counter ? entry.dtype == "I64" || entry.dtype == "I32" : floating_in_file(entry.dtype);
+    require(right_type, file.path(), "tensor \"{}\" has dtype {}, {} is needed", entry.name, entry.dtype,
+            target.counter ? "an integer" : "a floating type");
+    if (target.parameter) served.insert(target.parameter);
+    if (same_extents(target.shape(), entry.extents)) {
+      plan.loads.emplace_back(i, &entry);
+      plan.report.loaded.push_back(target.name);
+    } else {
+      plan.report.mismatched.push_back({target.name, to_string(target.shape()), text_of(entry.extents)});
+    }
+  }
+  std::set<const Leaf*> reported;
+  for (const Target& target : targets) {
+    if (entries.contains(target.name) || target.counter) continue;
+    if (target.parameter && (served.contains(target.parameter) || !reported.insert(target.parameter).second))
+      continue;
+    plan.report.missing.push_back(target.name);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Shape file_shape(const Shape& shape, ParameterLayout layout) {
+  const std::vector<int> order = file_order(layout);
+  if (order.empty()) return shape;
+  std::vector<Index> extents;
+  for (int axis : order) extents.push_back(shape[axis]);
+  return Shape(std::span<const Index>(extents));
+}
+
+Tensor to_file_layout(const Tensor& value, ParameterLayout layout) {
+  const std::vector<int> order = file_order(layout);
+  return order.empty() ? value.detach() : permuted(value, order);
+}
+
+Tensor from_file_layout(const Tensor& value, ParameterLayout layout) {
+  const std::vector<int> order = file_order(layout);
+  if (order.empty()) return value.detach();
+  std::vector<int> inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  return permuted(value, inverse);
+}
+
+std::vector<safetensors::NamedTensor> weights_of(nn::Module& module) {
+  std::vector<safetensors::NamedTensor> weights;
+  for (const Parameter& parameter : module.parameters())
+    weights.emplace_back(parameter.name(), to_file_layout(parameter.value(), parameter.layout()));
+  for (const nn::Statistic& statistic : module.statistics())
+    weights.emplace_back(statistic.name, statistic.live);
+  for (const nn::Counter& counter : module.counters())
+    weights.emplace_back(counter.name, Tensor::from(std::vector<std::int64_t>{*counter.live}, Shape{}));
+  return weights;
+}
+
+void save_weights(nn::Module& module, const std::string& path, const safetensors::Metadata& metadata) {
+  safetensors::write(path, weights_of(module), metadata);
+}
+
+std::string LoadReport::text() const {
+  const std::string rest = differences();
+  return fmt::format("{} tensors loaded{}{}", loaded.size(), rest.empty() ? "" : "; ", rest);
+}
+
+std::string LoadReport::differences() const {
+  std::vector<std::string> parts;
+  if (!missing.empty()) parts.push_back("missing: " + listed(missing));
+  if (!unexpected.empty()) parts.push_back("unexpected: " + listed(unexpected));
+  if (!mismatched.empty()) parts.push_back("of another shape: " + listed(mismatched));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+LoadReport compare_weights(nn::Module& module, const safetensors::File& file) {
+  std::vector<Target> targets = targets_of(module);
+  return plan_loads(targets, file).report;
+}
+
+LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options) {
+  std::vector<Target> targets = targets_of(module);
+  Plan plan = plan_loads(targets, file);
+  const LoadReport& report = plan.report;
+  if (!report.mismatched.empty() && !options.skip_mismatched)
+    throw UserError(
+        file.path(),
+        fmt::format("tensors of another shape: {}; LoadOptions::skip_mismatched leaves them as they are",
+                    listed(report.mismatched)));
+  if (options.strict && (!report.missing.empty() || !report.unexpected.empty())) {
+    throw UserError(
+        file.path(),
+        fmt::format(
+            "does not hold exactly the model's weights: {}{}; LoadOptions::strict = false loads the rest",
+            report.missing.empty() ? "" : "missing " + listed(report.missing),
+            report.unexpected.empty()
+                ? ""
+                : (report.missing.empty() ? "unexpected " : "; unexpected ") + listed(report.unexpected)));
+  }
+  // Read everything before anything is changed: a file that ends early leaves the module whole.
+  TensorList tensors;
+  for (const auto& [target, entry] : plan.loads) tensors.push_back(file.read(*entry));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    load_into(targets[plan.loads[i].first], tensors[i]);
+    tensors[i] = {};
+  }
+  return std::move(plan.report);
+}
+
+LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options) {
+  return load_weights(module, safetensors::File(path), options);
+}
+
+}  // namespace tandem::runs

@@ -1,0 +1,56 @@
+// What a comparison found, as rows, and the files and the table made of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "studies/compare/capacity.h"
+#include "studies/compare/plan.h"
+#include "studies/compare/runner.h"
+#include "studies/compare/speed.h"
+#include "studies/compare/statistics.h"
+
+namespace tandem::compare {
+
+struct Row {
+  Arm arm;
+  std::vector<SeedResult> seeds;
+  // Of the seeds that gave a value.
+  std::size_t n = 0;
+  double mean = 0.0, sd = 0.0;
+  std::optional<double> own_mean;     // evaluated in the arm's own precision
+  std::optional<PairedTest> test;     // absent for the baseline
+  std::optional<Verdict> verdict;     // absent for the baseline
+  std::size_t diverged = 0;           // seeds
+  std::int64_t skipped = 0;           // steps of all seeds together
+  std::vector<std::int64_t> unequal;  // seeds whose applied updates are not as many as the baseline's
+  std::optional<ArmSpeed> speed;
+  std::size_t peak_memory_bytes = 0;
+  std::optional<Capacity> capacity;  // where it was asked for
+};
+
+struct Report {
+  std::string name, metric;
+  bool percent = true;
+  double margin = 0.5;
+  bool default_margin = false;
+  std::vector<Row> rows;  // the baseline first
+
+  // Whether every arm but the baseline was found equivalent; false without such an arm.
+  bool all_equivalent() const;
+};
+
+Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> results,
+                   std::vector<std::optional<ArmSpeed>> speeds,
+                   std::vector<std::optional<Capacity>> capacities = {});
+
+std::string table_markdown(const Report& report);
+std::string report_json(const Report& report);
+std::string seeds_csv(const Report& report);
+std::string speed_csv(const Report& report);
+
+// Writes compare.json, table.md, seeds.csv and speed.csv into `directory`.
+void write_report(const Report& report, const std::filesystem::path& directory);
+
+}  // namespace tandem::compare

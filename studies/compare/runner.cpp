@@ -1,0 +1,229 @@
+#include "studies/compare/runner.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/units.h"
+#include "files/input.h"
+#include "files/json_fields.h"
+#include "files/json_text.h"
+#include "files/write.h"
+#include "runs/run_directory.h"
+#include "studies/compare/process.h"
+
+namespace tandem::compare {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using config::Json;
+using files::boolean_in;
+using files::integer_in;
+using files::number_in;
+using files::text_in;
+
+constexpr int kExitUsage = 2;
+constexpr const char* kResultFile = "result.json";
+
+// No value for what is absent or no JSON.
+Json read_json(const fs::path& path) {
+  return Json::parse(files::read_text_if_there(path).value_or(""), nullptr, false);
+}
+
+// The events of metrics.jsonl that a result is made of, over all sessions of the run.
+struct Events {
+  std::string status;  // of the last end event
+  bool finite = true;  // the loss of the last step event
+  std::int64_t steps = 0, applied = 0, skipped = 0;
+  double wall_s = 0.0;
+  std::size_t peak = 0;
+};
+
+Events events_of(const fs::path& run) {
+  Events events;
+  const std::string text = files::read_text_if_there(run / "metrics.jsonl").value_or("");
+  files::each_line(text, [&](std::string_view line, bool) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_object()) return;
+    const std::string kind = text_in(event, "event");
+    if (kind == "step") events.finite = event.contains("loss") && event["loss"].is_number();
+    if (kind != "end") return;
+    events.status = text_in(event, "status");
+    events.steps = integer_in(event, "steps");
+    events.applied = integer_in(event, "applied");
+    events.skipped = integer_in(event, "skipped");
+    events.wall_s += number_in(event, "wall_s", 0.0);
+    events.peak =
+        std::max(events.peak,
+                 static_cast<std::size_t>(std::max<std::int64_t>(0, integer_in(event, "peak_memory_bytes"))));
+  });
+  return events;
+}
+
+void move_aside(const fs::path& directory) {
+  fs::path to;
+  for (int copy = 1; to.empty() || fs::exists(to); ++copy)
+    to = fmt::format("{}-old{}", directory.string(), copy == 1 ? "" : fmt::format("-{}", copy));
+  fs::rename(directory, to);
+}
+
+class ArmRun {
+ public:
+  ArmRun(const Plan& plan, const Arm& arm, std::int64_t seed, const train::StopRequest& stop)
+      : plan_(plan),
+        arm_(arm),
+        seed_(seed),
+        stop_(stop),
+        directory_(plan.run_directory(arm, seed)),
+        arguments_(plan.arguments(arm, seed)) {}
+
+  // Whether something has to be trained or evaluated still.
+  bool done() const { return same_configuration() && read_json(directory_ / kResultFile).is_object(); }
+
+  SeedResult result() {
+    const Json found = done() ? read_json(directory_ / kResultFile) : run();
+    const Events events = events_of(directory_);
+    SeedResult result;
+    result.seed = seed_;
+    result.diverged = boolean_in(found, "diverged");
+    result.failure = text_in(found, "failure");
+    result.value = value_in(found, "metrics");
+    result.own = value_in(found, "metrics_in_precision");
+    result.steps = events.steps;
+    result.applied = events.applied;
+    result.skipped = events.skipped;
+    result.train_s = events.wall_s;
+    result.peak_memory_bytes = events.peak;
+    return result;
+  }
+
+ private:
+  bool same_configuration() const {
+    const Json saved = read_json(directory_ / "config.json");
+    return saved.is_object() && saved == config::resolved(config::load(plan_.config, arguments_).config);
+  }
+
+  std::optional<double> value_in(const Json& found, const char* field) const {
+    const auto metrics = found.find(field);
+    if (metrics == found.end() || !metrics->is_object()) return {};
+    const double value = number_in(*metrics, plan_.metric.c_str());
+    if (std::isnan(value)) return {};
+    return (plan_.percent ? 100.0 : 1.0) * value;
+  }
+
+  Json run() {
+    if (fs::exists(directory_) && !same_configuration()) move_aside(directory_);
+    if (events_of(directory_).status != "completed") {
+      const Exit exit = train();
+      if (exit.code != 0) return save(divergence(exit));
+    }
+    Json result{{"diverged", !events_of(directory_).finite}, {"metrics", evaluate({"precision=fp32"})}};
+    result["metrics_in_precision"] =
+        arm_.precision == "fp32" ? result["metrics"] : evaluate({"--in-precision"});
+    return save(result);
+  }
+
+  Exit train() {
+    std::vector<std::string> words{"train"};
+    if (fs::exists(directory_ / "config.json")) {
+      words.push_back(directory_.string());
+    } else {
+      if (fs::exists(directory_)) move_aside(directory_);
+      words.push_back(plan_.config);
+      words.insert(words.end(), arguments_.begin(), arguments_.end());
+    }
+    words.emplace_back("--quiet");
+    return checked(run_program(words, stop_));
+  }
+
+  // Evaluates the last weights.
+  Json evaluate(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"eval",  directory_.string(), "--weights", "last", "--split", "test",
+                                   "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Exit exit = checked(run_program(words, stop_));
+    const Json result = Json::parse(exit.out, nullptr, false);
+    if (exit.code != 0 || !result.is_object()) fail(exit);
+    return result["metrics"];
+  }
+
+  // What a comparison cannot go on after is thrown.
+  Exit checked(Exit exit) const {
+    if (exit.code != 0 && stop_.asked()) throw Interrupted();
+    std::string words = exit.last_words();
+    if (words.starts_with("tandem: ")) words = words.substr(8);
+    require(exit.code != kExitUsage, "", "{}", words);
+    return exit;
+  }
+
+  // A run that stopped itself says where its directory is; any other failure is not the arm's.
+  Json divergence(const Exit& exit) const {
+    const std::size_t end = exit.err.find("\nRun directory: ");
+    if (exit.code != 1 || end == std::string::npos || events_of(directory_).status != "failed") fail(exit);
+    std::string what = exit.err.substr(0, end);
+    if (const std::size_t line = what.rfind('\n'); line != std::string::npos) what = what.substr(line + 1);
+    if (what.starts_with("tandem: ")) what = what.substr(8);
+    return {{"diverged", true}, {"failure", what}};
+  }
+
+  [[noreturn]] void fail(const Exit& exit) const {
+    throw VendorError("", fmt::format("{} with seed {} ended with code {}: {} (see {})", arm_.name, seed_,
+                                      exit.code, exit.last_words(), (directory_ / "log.txt").string()));
+  }
+
+  Json save(const Json& result) const {
+    files::write_atomically(directory_ / kResultFile, files::json_text(result, 2) + "\n");
+    return result;
+  }
+
+  const Plan& plan_;
+  const Arm& arm_;
+  std::int64_t seed_;
+  const train::StopRequest& stop_;
+  fs::path directory_;
+  std::vector<std::string> arguments_;
+};
+
+std::string summary(const Plan& plan, const SeedResult& result) {
+  const std::string value = result.value ? fmt::format("{} {:.{}f}{}", plan.metric, *result.value,
+                                                       plan.percent ? 2 : 4, plan.percent ? " %" : "")
+                                         : "";
+  if (!result.diverged) return value;
+  return "diverged" + (value.empty() ? "" : ", " + value) +
+         (result.failure.empty() ? "" : ": " + result.failure);
+}
+
+}  // namespace
+
+std::vector<std::vector<SeedResult>> run_arms(const Plan& plan, const train::StopRequest& stop,
+                                              const RunnerOptions& options) {
+  std::vector<std::vector<SeedResult>> results(plan.arms.size());
+  const std::size_t total = plan.arms.size() * plan.seeds.size();
+  std::size_t number = 0, kept = 0;
+  for (const std::int64_t seed : plan.seeds) {
+    for (std::size_t i = 0; i < plan.arms.size(); ++i) {
+      if (stop.asked()) throw Interrupted();
+      ArmRun run(plan, plan.arms[i], seed, stop);
+      const bool done = run.done();
+      const auto started = std::chrono::steady_clock::now();
+      results[i].push_back(run.result());
+      ++number;
+      kept += done ? 1 : 0;
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+      if (!done)
+        options.say(fmt::format("[{}/{}] {} seed {}: {}, {}", number, total, plan.arms[i].name, seed,
+                                summary(plan, results[i].back()), duration_text(seconds)));
+    }
+  }
+  if (kept > 0) options.say(fmt::format("{} of {} runs were there already", kept, total));
+  return results;
+}
+
+}  // namespace tandem::compare

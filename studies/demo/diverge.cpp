@@ -1,0 +1,204 @@
+// diverge: a language model whose loss is a mean over 8,192 tokens. The gradient of a logit is about
+// (probability)/8192, far below 2^-25, where FP16 ends; only the gradients of the words that came remain, and
+// the model never learns what is improbable. A loss scale of 1,024 brings the rest back.
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "amp/autocast.h"
+#include "amp/gradient_histogram.h"
+#include "autograd/engine.h"
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/shape.h"
+#include "core/build_info.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "data/text.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/step.h"
+#include "report/plot/svg.h"
+#include "report/table.h"
+#include "studies/demo/demo.h"
+
+namespace tandem::demo {
+
+namespace {
+
+struct Sizes {
+  Index vocabulary, embedding, hidden, batch, steps, validation;
+  double lr;
+};
+
+// Two words in, scores of the next one out.
+class Trigram final : public nn::Module {
+ public:
+  explicit Trigram(const Sizes& sizes)
+      : embedding_(
+            add_child("embedding", std::make_shared<nn::Embedding>(sizes.vocabulary, sizes.embedding))),
+        hidden_(add_child("hidden", std::make_shared<nn::Linear>(2 * sizes.embedding, sizes.hidden))),
+        output_(add_child("output", std::make_shared<nn::Linear>(sizes.hidden, sizes.vocabulary))) {}
+
+  // [N,2] → [N,vocabulary]
+  Tensor forward(const Tensor& words) override {
+    const Tensor both = (*embedding_)(words);
+    return (*output_)(tanh(((*hidden_)(reshape(both, {words.size(0), both.size(1) * both.size(2)})))));
+  }
+  std::string describe() const override { return "Trigram perceptron"; }
+
+ private:
+  std::shared_ptr<nn::Embedding> embedding_;
+  std::shared_ptr<nn::Linear> hidden_, output_;
+};
+
+struct Tokens {
+  Tensor words, next;  // [N,2], [N]
+};
+
+// Trigrams `first` to `first` + `count` of an order that spreads neighbours over the whole text, in which
+// descriptions of similar packages stand together.
+Tokens trigrams(const std::vector<std::int32_t>& text, Index first, Index count) {
+  constexpr Index kStride = 1'000'003;  // a prime: the order visits every place
+  const Index places = static_cast<Index>(text.size()) - 2;
+  std::vector<std::int64_t> words, next;
+  for (Index i = first; i < first + count; ++i) {
+    const auto at = static_cast<std::size_t>(i * kStride % places);
+    words.push_back(text[at]);
+    words.push_back(text[at + 1]);
+    next.push_back(text[at + 2]);
+  }
+  return {Tensor::from(words, {count, 2}), Tensor::from(next, {count})};
+}
+
+double perplexity(Trigram& model, const std::vector<std::int32_t>& text, const Sizes& sizes) {
+  const NoGrad no_grad;
+  constexpr Index kPiece = 2048;
+  const Index count =
+      std::min<Index>(sizes.validation, static_cast<Index>(text.size()) - 2) / kPiece * kPiece;
+  double sum = 0.0;
+  for (Index first = 0; first < count; first += kPiece) {
+    const Tokens tokens = trigrams(text, first, kPiece);
+    sum += cross_entropy(model(tokens.words), tokens.next).item() * kPiece;
+  }
+  return std::exp(sum / static_cast<double>(count));
+}
+
+struct Arm {
+  std::string name;
+  amp::Precision precision;
+};
+
+struct Result {
+  double perplexity = 0.0;
+  std::int64_t skipped = 0;
+  plot::Line course;
+};
+
+Result train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes& sizes, Session& session) {
+  const RandomScope random(1, 0, 0);
+  Trigram model(sizes);
+  optim::Adam adam(model.parameters(), {.lr = sizes.lr});
+  optim::Step step(model, {&adam}, amp::step_options(arm.precision));
+  const amp::Plan plan(arm.precision);
+  Result result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  for (Index i = 0; i < sizes.steps; ++i) {
+    const Tokens tokens = trigrams(corpus.train, i * sizes.batch, sizes.batch);
+    Tensor loss;
+    {
+      const amp::Autocast autocast(plan);
+      loss = cross_entropy(model(tokens.words), tokens.next);
+    }
+    step.backward(loss);
+    step.apply();
+    if (i % 5 != 4) continue;
+    result.course.x.push_back(static_cast<double>(i + 1));
+    result.course.y.push_back(std::exp(std::min(loss.item(), 20.0)));
+    if (i % 50 == 49)
+      session.progress(
+          fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, sizes.steps, loss.item()));
+  }
+  result.skipped = step.synchronize().skipped;
+  result.perplexity = perplexity(model, corpus.validation, sizes);
+  return result;
+}
+
+// Of the gradients of the logits at the start of training.
+amp::ExponentHistogram logit_gradients(const datasets::TextCorpus& corpus, const Sizes& sizes, Index batch) {
+  const RandomScope random(1, 0, 0);
+  Trigram model(sizes);
+  amp::GradientCollector collector(model);
+  const Tokens tokens = trigrams(corpus.train, 0, batch);
+  backward(cross_entropy(model(tokens.words), tokens.next));
+  for (const auto& layer : collector.layers())
+    if (layer.name == "loss") return layer.activations;
+  return {};
+}
+
+double flushed_share(const amp::ExponentHistogram& histogram, int log2_scale) {
+  return static_cast<double>(histogram.flushed(log2_scale)) /
+         static_cast<double>(std::max<std::int64_t>(1, histogram.total() - histogram.zeros()));
+}
+
+std::string corpus_path(const Options& options) {
+  return options.text.empty() ? std::string(source_directory()) + "/.deps/data/package-descriptions.txt"
+                              : options.text;
+}
+
+}  // namespace
+
+void run_diverge(Session& session) {
+  const Sizes sizes = session.small() ? Sizes{1000, 8, 16, 65536, 10, 4096, 0.1}
+                                      : Sizes{8000, 64, 128, 8192, 300, 65536, 0.003};
+  const std::string path = corpus_path(session.options());
+  require(std::filesystem::exists(path), "",
+          "demo diverge: {} is missing; `./run data` fetches it, or give another text with --text", path);
+  const auto corpus = datasets::read_package_descriptions(path, sizes.vocabulary);
+  const auto few = logit_gradients(corpus, sizes, 512), many = logit_gradients(corpus, sizes, sizes.batch);
+  session.say(
+      fmt::format("A trigram perceptron with {} words learns {} steps of {} tokens. Of the gradients of its "
+                  "logits FP16 rounds to\n"
+                  "zero: {:.1f} % when the loss is a mean over 512 tokens, {:.1f} % over {}; {:.1f} % with a "
+                  "loss scale of 1,024.\n",
+                  corpus.vocabulary.size(), sizes.steps, sizes.batch, 100.0 * flushed_share(few, 0),
+                  100.0 * flushed_share(many, 0), sizes.batch, 100.0 * flushed_share(many, 10)));
+
+  amp::Precision unscaled = amp::Precision::amp_fp16(), fixed = unscaled;
+  unscaled.scaler = optim::ScalerOptions::none();
+  fixed.scaler = optim::ScalerOptions::fixed(1024.0);
+  const Arm arms[] = {{"FP32", amp::Precision::fp32()},
+                      {"FP16, no loss scale", unscaled},
+                      {"FP16, scale 1024", fixed},
+                      {"FP16, dynamic scale", amp::Precision::amp_fp16()}};
+  report::Table table({"arm", "validation perplexity", "skipped steps"});
+  std::vector<Result> results;
+  plot::LineChart chart{.title = "A language model with and without a loss scale",
+                        .x = {.title = "step"},
+                        .y = {.title = "training perplexity", .log2 = true},
+                        .lines = {}};
+  Json rows = Json::array();
+  for (const Arm& arm : arms) {
+    results.push_back(train(arm, corpus, sizes, session));
+    const Result& result = results.back();
+    table.add({arm.name, fmt::format("{:.1f}", result.perplexity), fmt::format("{}", result.skipped)});
+    rows.push_back({{"arm", arm.name}, {"perplexity", result.perplexity}, {"skipped", result.skipped}});
+    chart.lines.push_back(result.course);
+  }
+  table.print();
+  session.chart("perplexity", plot::to_svg(chart));
+  session.values = {{"flushed_512", flushed_share(few, 0)},
+                    {"flushed", flushed_share(many, 0)},
+                    {"flushed_scale_1024", flushed_share(many, 10)},
+                    {"arms", rows}};
+  const double wide = results[0].perplexity, lost = results[1].perplexity, kept = results[2].perplexity;
+  const bool shown =
+      lost > 1.1 * wide && std::abs(kept / wide - 1.0) < 0.05 && results[3].perplexity < 1.1 * wide;
+  session.verdict(
+      shown,
+      fmt::format("Without a loss scale FP16 ends at a perplexity of {:.0f}, {:.1f} times FP32's {:.1f}; "
+                  "with a scale of 1,024 at {:.1f}.",
+                  lost, lost / wide, wide, kept));
+}
+
+}  // namespace tandem::demo

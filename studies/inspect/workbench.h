@@ -1,0 +1,61 @@
+// Workbench: the model, data, loss and optimizer of a configuration or a run, for single steps outside of a
+// run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "amp/autocast.h"
+#include "data/loader.h"
+#include "runs/metrics.h"
+#include "tasks/task.h"
+#include "train/setup.h"
+
+namespace tandem::train {
+
+class Workbench {
+ public:
+  // `weights` is a safetensors file, or "" for those the configuration starts from. Where the data cannot be
+  // opened, batches are noise in the shape that the weights' file describes; without such a file the error of
+  // the data is thrown. `batch_size` 0: the configuration's.
+  Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size = 0);
+  ~Workbench();
+
+  const config::Config& config() const { return config_; }
+  nn::Module& model() { return *model_; }
+  Shape sample_shape() const { return sample_; }
+  DType sample_dtype() const { return dtype_; }
+  // What the user should know: that the data is missing, which weights were loaded.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // The next training batch; begins anew when the epoch is over.
+  datasets::Batch next_batch();
+  // Forward and loss of a batch under `plan`, with the random numbers of step `step`.
+  Tensor loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step = 0);
+  // The metrics of the weights as they are on the held-out split, in FP32. Throws UserError without data.
+  runs::Metrics evaluate();
+  // A training step of the given precision over the workbench's model: one at a time.
+  std::unique_ptr<optim::Step> make_step(const amp::Precision& precision,
+                                         std::optional<optim::Schedule> schedule = {});
+
+ private:
+  void open_loader(Index batch_size);
+
+  const config::Config& config_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<datasets::Loader> loader_, held_out_;  // absent: noise
+  Shape sample_;
+  DType dtype_ = DType::f32;  // of a batch
+  Index batch_size_ = 1, classes_ = 1;
+  std::uint32_t served_ = 0;
+  nn::ModulePtr model_;
+  std::unique_ptr<tasks::Task> task_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+};
+
+// A batch of normal noise, or of indices that are all 0, and random labels.
+datasets::Batch noise_batch(const Shape& sample, DType dtype, Index size, Index classes, std::uint64_t seed);
+
+}  // namespace tandem::train

@@ -1,0 +1,99 @@
+#include "studies/profile/limits.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tandem::profile {
+
+namespace {
+
+// Larger than the caches of a GPU, and than a core's share of those of a CPU.
+constexpr Index kCopyBytes = Index{256} << 20;
+constexpr int kRepeats = 5;
+constexpr Index kSmallProduct = 256, kFairProduct = 1024, kLargestProduct = 8192;
+// Sizes grow until a fair one takes so long, or any one too long to be repeated.
+constexpr double kProductSeconds = 5e-3, kLongSeconds = 0.2;
+
+template <class Work>
+double seconds_of(Backend& backend, const Work& work) {
+  const std::uint64_t first = backend.time_mark();
+  work();
+  const double seconds = backend.seconds_between(first, backend.time_mark());
+  backend.clear_time_marks();
+  return seconds;
+}
+
+template <class Work>
+double best_of(Backend& backend, int repeats, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeats; ++i) best = std::min(best, seconds_of(backend, work));
+  return best;
+}
+
+Tensor noise(Backend& backend, Index n, DType dtype, std::uint64_t seed) {
+  const Tensor tensor = Tensor::empty({n, n}, {dtype, backend.device(), MemoryKind::workspace});
+  backend.random_normal({.seed = seed}, tensor, 0.0, 1.0);
+  return tensor;
+}
+
+}  // namespace
+
+double Limits::flops(DType operands) const {
+  const auto measured = [&](DType dtype) {
+    const auto found = std::ranges::find(products, dtype, &std::pair<DType, double>::first);
+    return found == products.end() ? 0.0 : found->second;
+  };
+  const double own = measured(operands);
+  return own > 0.0 ? own : measured(DType::f32);
+}
+
+double Limits::bound(std::int64_t bytes, std::int64_t flop, DType operands) const {
+  const double moving = static_cast<double>(bytes) / bytes_per_second;
+  return flop == 0 ? moving : std::max(moving, static_cast<double>(flop) / flops(operands));
+}
+
+CopyLoad::CopyLoad(Backend& backend) : backend_(backend) {
+  const TensorOptions options{DType::u8, backend.device(), MemoryKind::workspace};
+  from_ = Tensor::empty({kCopyBytes}, options);
+  to_ = Tensor::empty({kCopyBytes}, options);
+  // The first touch of memory is slow on a CPU, and unwritten pages are one page of zeros.
+  backend.copy_bytes(from_, to_);
+  backend.copy_bytes(to_, from_);
+}
+
+double CopyLoad::seconds() {
+  constexpr int kCopies = 3;  // in a row, so that the first one's start does not count for much
+  return best_of(backend_, kRepeats, [&] { enqueue(kCopies); }) / kCopies;
+}
+
+void CopyLoad::enqueue(std::int64_t copies) {
+  for (std::int64_t i = 0; i < copies; ++i) backend_.copy_bytes(from_, to_);
+}
+
+double CopyLoad::empty_interval() {
+  enqueue(1);
+  std::vector<std::uint64_t> marks(16);
+  for (std::uint64_t& mark : marks) mark = backend_.time_mark();
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < marks.size(); ++i)
+    least = std::min(least, backend_.seconds_between(marks[i - 1], marks[i]));
+  backend_.clear_time_marks();
+  return least;
+}
+
+double product_rate(Backend& backend, DType operands) {
+  double best = 0.0;
+  for (Index n = kSmallProduct; n <= kLargestProduct; n *= 2) {
+    const Tensor a = noise(backend, n, operands, 1), b = noise(backend, n, operands, 2);
+    const Tensor c = Tensor::empty({n, n}, {operands, backend.device(), MemoryKind::workspace});
+    const auto product = [&] { backend.matmul(a, b, {}, c, {}); };
+    double seconds = seconds_of(backend, product);
+    if (seconds < kLongSeconds) seconds = best_of(backend, kRepeats, product);
+    const auto size = static_cast<double>(n);
+    best = std::max(best, 2.0 * size * size * size / seconds);
+    if (seconds > kLongSeconds || (n >= kFairProduct && seconds > kProductSeconds)) break;
+  }
+  return best;
+}
+
+}  // namespace tandem::profile

@@ -1,0 +1,204 @@
+#include "studies/profile/recorder.h"
+
+#include <algorithm>
+
+#include "autograd/node.h"
+#include "models/summary.h"
+
+namespace tandem::profile {
+
+Recorder::Piece Recorder::piece_of(const Tensor& tensor) {
+  return {tensor.raw(), static_cast<std::int64_t>(tensor.bytes())};
+}
+
+// False where the tensor is absent or there already.
+bool Recorder::add(std::vector<Piece>& pieces, const Tensor& tensor) {
+  if (!tensor.defined() || contains(pieces, tensor)) return false;
+  pieces.push_back(piece_of(tensor));
+  return true;
+}
+
+bool Recorder::contains(const std::vector<Piece>& pieces, const Tensor& tensor) {
+  return std::ranges::find(pieces, piece_of(tensor)) != pieces.end();
+}
+
+void Recorder::begin_step() {
+  calls_.clear();
+  frames_.clear();
+  phases_.clear();
+  shapes_of_.clear();
+  step_first_ = backend_.time_mark();
+}
+
+void Recorder::end_step() {
+  const std::uint64_t last = backend_.time_mark();
+  step_seconds_ = backend_.seconds_between(step_first_, last);
+  phase_seconds_ = {};
+  for (const Span& span : phases_) {
+    if (!span.open)
+      phase_seconds_[static_cast<std::size_t>(span.phase)] += backend_.seconds_between(span.first, span.last);
+  }
+  for (Call& call : calls_) call.seconds = backend_.seconds_between(call.first, call.last);
+  for (const Call& call : calls_) {
+    if (call.inserted_for >= 0) calls_[static_cast<std::size_t>(call.inserted_for)].seconds -= call.seconds;
+  }
+  backend_.clear_time_marks();
+}
+
+void Recorder::open(Call call) {
+  frames_.push_back({.call = static_cast<std::int32_t>(calls_.size()), .direction = call.direction});
+  calls_.push_back(call);
+  calls_.back().first = backend_.time_mark();
+}
+
+// The frame's FLOPs are its own and those of the ops within, which the frame around it takes over.
+Recorder::Frame Recorder::close() {
+  const Frame frame = frames_.back();
+  frames_.pop_back();
+  if (frame.call >= 0) {
+    Call& call = calls_[static_cast<std::size_t>(frame.call)];
+    call.flop = frame.flop;
+    call.operands = frame.operands;
+  }
+  if (!frames_.empty() && frame.flop > 0) {
+    frames_.back().flop += frame.flop;
+    frames_.back().operands = frame.operands;
+  }
+  return frame;
+}
+
+void Recorder::before_forward(const OpInfo& op, std::span<const Tensor>) {
+  const Family family = traits_of(op).family;
+  if (frames_.empty()) {
+    open({.op = &op});
+    return;
+  }
+  const Frame outer = frames_.back();
+  const bool within_a_call = frames_.size() == 1 && outer.call >= 0;
+  if (within_a_call && outer.direction == Direction::forward && family == Family::cast) {
+    open({.op = &op, .inserted_for = outer.call});
+  } else if (within_a_call && outer.direction == Direction::backward && is_product(family)) {
+    open({.op = &op, .direction = Direction::backward, .part_of = outer.call});
+  } else {
+    frames_.push_back({});
+  }
+}
+
+void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
+                             std::span<const Tensor> outputs) {
+  const std::int32_t index = frames_.back().call;
+  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.time_mark();
+  if (is_product(traits_of(op).family)) {
+    if (const std::int64_t flop = 2 * models::multiply_adds(op, inputs, outputs); flop > 0) {
+      frames_.back().flop = flop;
+      frames_.back().operands = inputs[0].dtype();
+    }
+  }
+  close();
+  if (index < 0) return;
+  Call& call = calls_[static_cast<std::size_t>(index)];
+  call.bytes = forward_bytes(op, inputs, outputs);
+  call.shapes = text_of(inputs, outputs);
+  for (const Tensor& output : outputs) {
+    if (output.defined() && output.requires_grad()) shapes_of_[node_of(output)] = call.shapes;
+  }
+}
+
+// What was saved besides inputs and outputs is written too: a mask, statistics, positions.
+std::int64_t Recorder::forward_bytes(const OpInfo& op, std::span<const Tensor> inputs,
+                                     std::span<const Tensor> outputs) {
+  const bool selects = traits_of(op).selects;
+  read_.clear();
+  written_.clear();
+  std::int64_t written = 0, read = 0;
+  const auto is_view = [&](const Tensor& tensor) {
+    return std::ranges::any_of(inputs, [&](const Tensor& input) { return input.shares_storage(tensor); });
+  };
+  const auto write = [&](const Tensor& tensor) {
+    if (tensor.defined() && !is_view(tensor) && add(written_, tensor)) written += written_.back().bytes;
+  };
+  for (const Tensor& output : outputs) write(output);
+  const auto recorded = std::ranges::find_if(outputs, [&](const Tensor& output) {
+    return output.defined() && output.requires_grad() && &node_of(output)->info() == &op;
+  });
+  if (recorded != outputs.end()) {
+    for (const Tensor& saved : node_of(*recorded)->saved()) write(saved);
+  }
+  if (written == 0) return 0;
+  for (const Tensor& input : inputs) {
+    if (add(read_, input)) read += selects ? std::min(read_.back().bytes, written) : read_.back().bytes;
+  }
+  return read + written;
+}
+
+void Recorder::before_backward(const Node& node, std::span<const Tensor> dy) {
+  if (!frames_.empty()) {
+    frames_.push_back({});
+    return;
+  }
+  gradients_.clear();
+  for (const Tensor& gradient : dy) add(gradients_, gradient);
+  read_.clear();
+  saved_bytes_ = 0;
+  for (const Tensor& saved : node.saved()) {
+    if (saved.defined() && !contains(gradients_, saved) && add(read_, saved))
+      saved_bytes_ += read_.back().bytes;
+  }
+  const auto shapes = shapes_of_.find(&node);
+  open({.op = &node.info(),
+        .direction = Direction::backward,
+        .shapes = shapes == shapes_of_.end() ? 0 : shapes->second});
+}
+
+void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
+  const std::int32_t index = frames_.back().call;
+  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.time_mark();
+  close();
+  if (index < 0) return;
+  const bool hands_on = traits_of(node.info()).hands_on;
+  std::int64_t moved = 0;
+  written_.clear();
+  for (const Tensor& gradient : dx) {
+    if (!gradient.defined() || (hands_on && contains(gradients_, gradient))) continue;
+    if (add(written_, gradient)) moved += written_.back().bytes;
+  }
+  if (moved > 0) {
+    moved += saved_bytes_;
+    for (const Piece& gradient : gradients_) moved += gradient.bytes;
+  }
+  calls_[static_cast<std::size_t>(index)].bytes = moved;
+}
+
+void Recorder::begin(train::Phase phase) {
+  if (phase == train::Phase::update && frames_.empty())
+    open({.direction = Direction::update, .bytes = update_bytes_});
+  phases_.push_back({.phase = phase, .first = backend_.time_mark()});
+}
+
+void Recorder::end(train::Phase phase) {
+  if (phases_.empty() || !phases_.back().open || phases_.back().phase != phase) return;
+  phases_.back().last = backend_.time_mark();
+  phases_.back().open = false;
+  if (phase != train::Phase::update || frames_.size() != 1) return;
+  calls_[static_cast<std::size_t>(frames_.back().call)].last = phases_.back().last;
+  close();
+}
+
+std::size_t Recorder::text_of(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  std::string text;
+  const auto append = [&](std::span<const Tensor> tensors) {
+    for (const Tensor& tensor : tensors) {
+      if (!tensor.defined()) continue;
+      if (!text.empty()) text += ' ';
+      text += to_string(tensor);
+    }
+  };
+  append(inputs);
+  text += " →";
+  append(outputs);
+  const auto [found, added] = text_index_.try_emplace(text, texts_.size());
+  if (added) texts_.push_back(text);
+  return found->second;
+}
+
+}  // namespace tandem::profile

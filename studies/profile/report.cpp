@@ -1,0 +1,164 @@
+// A Profile as JSON and as tables.
+#include <fmt/core.h>
+
+#include "files/output.h"
+#include "report/table.h"
+#include "studies/profile/profile.h"
+
+namespace tandem::profile {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kSlowest = 10;
+
+const char* name_of(Direction direction) {
+  static constexpr const char* kNames[] = {"forward", "backward", "update"};
+  return kNames[static_cast<int>(direction)];
+}
+
+double share(const Cost& cost, const Profile& profile) {
+  return profile.step_seconds > 0.0 ? cost.seconds / profile.step_seconds : 0.0;
+}
+
+void add_cost(Json& json, const Cost& cost, const Profile& profile) {
+  json["calls"] = cost.calls;
+  json["ms"] = 1e3 * cost.seconds;
+  json["share_of_step"] = share(cost, profile);
+  json["gb_per_s"] = 1e-9 * cost.bytes_per_second();
+  json["tflop_per_s"] = 1e-12 * cost.flops();
+  json["share_of_roofline"] = cost.roofline();
+}
+
+Json op_json(const OpCost& op, const Profile& profile) {
+  Json json{{"op", op.op}, {"direction", name_of(op.direction)}, {"shapes", op.shapes}};
+  add_cost(json, op.cost, profile);
+  if (op.parts.empty()) return json;
+  json["parts"] = Json::array();
+  for (const OpCost& part : op.parts) json["parts"].push_back(op_json(part, profile));
+  return json;
+}
+
+Json limits_json(const Limits& limits) {
+  Json products = Json::object();
+  for (const auto& [dtype, flops] : limits.products)
+    products[std::string(tandem::name_of(dtype))] = 1e-12 * flops;
+  return {{"copy_gb_per_s", 1e-9 * limits.bytes_per_second},
+          {"product_tflop_per_s", products},
+          {"empty_us", 1e6 * limits.empty_seconds}};
+}
+
+// Three digits; "" for nothing.
+std::string number(double value) { return value > 0.0 ? fmt::format("{:.3g}", value) : ""; }
+std::string percent(double share) { return fmt::format("{:.1f}", 100.0 * share); }
+
+std::vector<std::string> figures(const Cost& cost, const Profile& profile) {
+  return {fmt::format("{:g}", cost.calls), fmt::format("{:.3f}", 1e3 * cost.seconds),
+          percent(share(cost, profile)),   number(1e-9 * cost.bytes_per_second()),
+          number(1e-12 * cost.flops()),    cost.bound > 0.0 ? percent(cost.roofline()) : ""};
+}
+
+std::vector<std::string> line(std::vector<std::string> labels, const Cost& cost, const Profile& profile) {
+  for (std::string& figure : figures(cost, profile)) labels.push_back(std::move(figure));
+  return labels;
+}
+
+const std::vector<std::string> kFigures = {"calls", "ms", "% of step", "GB/s", "TFLOP/s", "% of roofline"};
+
+report::Table table(std::vector<std::string> header) {
+  const std::size_t labels = header.size();
+  header.insert(header.end(), kFigures.begin(), kFigures.end());
+  report::Table result(std::move(header));
+  result.right_from(labels);
+  return result;
+}
+
+void print_families(const Profile& profile) {
+  report::Table families = table({"family", "pass"});
+  for (const FamilyCost& family : profile.families) {
+    const bool update = family.direction == Direction::update;
+    families.add(line({std::string(name_of(family.family)), update ? "" : name_of(family.direction)},
+                      family.cost, profile));
+  }
+  families.add({"between", "", "", fmt::format("{:.3f}", 1e3 * profile.rest_seconds()),
+                percent(profile.rest_seconds() / profile.step_seconds)});
+  families.print();
+}
+
+// The shapes stand behind the figures, where they may be long.
+void print_slowest(const Profile& profile) {
+  std::vector<std::vector<std::string>> rows{{"op", "pass"}};
+  rows[0].insert(rows[0].end(), kFigures.begin(), kFigures.end());
+  std::vector<std::string> shapes{"shapes"};
+  const auto add = [&](const OpCost& op, const std::string& label) {
+    const bool update = op.direction == Direction::update;
+    rows.push_back(line({label, update ? "" : name_of(op.direction)}, op.cost, profile));
+    shapes.push_back(op.shapes);
+  };
+  for (std::size_t i = 0; i < std::min(kSlowest, profile.slowest.size()); ++i) {
+    const OpCost& op = profile.slowest[i];
+    add(op, op.op);
+    for (const OpCost& part : op.parts) add(part, "  " + part.op);
+  }
+  std::size_t width = 0;
+  for (const std::string& text : shapes) width = std::max(width, report::text_width(text));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + report::padded(shapes[i], width);
+  report::Table table(rows[0]);
+  table.right_from(2);
+  for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);
+  table.print();
+}
+
+void print_limits(const Limits& limits) {
+  std::string rates;
+  for (const auto& [dtype, flops] : limits.products)
+    rates += fmt::format("{}{:.3g} TFLOP/s in {}", rates.empty() ? "" : ", ", 1e-12 * flops,
+                         tandem::name_of(dtype));
+  output::print("limits, measured here: a large copy moves {:.3g} GB/s, square products do {}\n",
+                1e-9 * limits.bytes_per_second, rates);
+  output::print(
+      "% of roofline: the time that an op's bytes or FLOPs need at these rates, the longer, over its own; "
+      "above "
+      "100 % where\na cache held the data, or the algorithm does with fewer FLOPs. An empty measurement "
+      "takes "
+      "{:.2f} us.\n",
+      1e6 * limits.empty_seconds);
+}
+
+}  // namespace
+
+Json to_json(const Profile& profile) {
+  Json phases = Json::object();
+  for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p) {
+    if (profile.phase_seconds[p] > 0.0) phases[train::kPhaseNames[p]] = 1e3 * profile.phase_seconds[p];
+  }
+  Json families = Json::array(), slowest = Json::array();
+  for (const FamilyCost& family : profile.families) {
+    Json json{{"family", name_of(family.family)}, {"direction", name_of(family.direction)}};
+    add_cost(json, family.cost, profile);
+    families.push_back(std::move(json));
+  }
+  for (std::size_t i = 0; i < std::min(kSlowest, profile.slowest.size()); ++i)
+    slowest.push_back(op_json(profile.slowest[i], profile));
+  return {{"steps", profile.steps},
+          {"step_ms", 1e3 * profile.step_seconds},
+          {"ops_ms", 1e3 * profile.ops.seconds},
+          {"between_ms", 1e3 * profile.rest_seconds()},
+          {"phases_ms", phases},
+          {"families", families},
+          {"slowest", slowest},
+          {"limits", limits_json(profile.limits)}};
+}
+
+void print(const Profile& profile) {
+  output::print("\nprofile of {} ordinary steps, {:.2f} ms each\n", profile.steps,
+                1e3 * profile.step_seconds);
+  print_families(profile);
+  output::print("\n");
+  print_slowest(profile);
+  output::print("\n");
+  print_limits(profile.limits);
+}
+
+}  // namespace tandem::profile
