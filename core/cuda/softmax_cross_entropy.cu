@@ -51,8 +51,7 @@ Targets targets_of(const Tensor& targets, const CrossEntropyOptions& options, Fa
   const DType dtype = targets.dtype();
   ensure(dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8, "cross_entropy", "targets are {}",
          name_of(dtype));
-  return {targets.raw(), dtype, options.ignore_index.has_value(),
-          options.ignore_index.value_or(0), fault};
+  return {targets.raw(), dtype, options.ignore_index.has_value(), options.ignore_index.value_or(0), fault};
 }
 
 // Class weights; all one where there are none.
