@@ -164,6 +164,7 @@ Schema model_schema() {
   schema.keys.push_back(std::move(output));
   Key outputs = plain_key("outputs", Type::Kind::list, "instead of output: the names of several");
   outputs.type.item = text_type();
+  outputs.type.nullable = true;
   outputs.only_for = {""};
   schema.keys.push_back(std::move(outputs));
   OptionInfo shape;
