@@ -25,29 +25,6 @@ struct Weights {
   C operator[](Index c) const { return each.empty() ? C(1) : each[static_cast<std::size_t>(c)]; }
 };
 
-// The targets as i64, whichever integer type they have.
-class Targets {
- public:
-  explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {
-    ensure(dtype_ == DType::i64 || dtype_ == DType::i32 || dtype_ == DType::u8, "cross_entropy",
-           "targets are {}", name_of(dtype_));
-  }
-  Index operator[](Index row) const {
-    switch (dtype_) {
-      case DType::u8:
-        return static_cast<const std::uint8_t*>(data_)[row];
-      case DType::i32:
-        return static_cast<const std::int32_t*>(data_)[row];
-      default:
-        return static_cast<const std::int64_t*>(data_)[row];
-    }
-  }
-
- private:
-  DType dtype_;
-  const void* data_;
-};
-
 template <class C>
 void forward_rows(const Tensor& logits, const Targets& targets, const Weights<C>& weights,
                   const CrossEntropyOptions& options, C* loss, C* row_weight, C* lse) {

@@ -1,4 +1,4 @@
-// Row kernels that softmax and cross entropy share. Sums run in kSumLanes interleaved partial sums that are
+// What softmax and the losses on it share. Sums run in kSumLanes interleaved partial sums that are
 // folded in halves: one order for a given length, whatever the address and the thread.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cpu/blocks.h"
+#include "core/error.h"
 #include "core/kernels/math.h"
 #include "core/tensor.h"
 
@@ -99,6 +100,29 @@ class RowWriter {
   DType dtype_;
   Index width_;
   std::vector<C> held_;
+};
+
+// The targets as i64, whichever integer type they have.
+class Targets {
+ public:
+  explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {
+    ensure(dtype_ == DType::i64 || dtype_ == DType::i32 || dtype_ == DType::u8, "softmax", "targets are {}",
+           name_of(dtype_));
+  }
+  Index operator[](Index row) const {
+    switch (dtype_) {
+      case DType::u8:
+        return static_cast<const std::uint8_t*>(data_)[row];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data_)[row];
+      default:
+        return static_cast<const std::int64_t*>(data_)[row];
+    }
+  }
+
+ private:
+  DType dtype_;
+  const void* data_;
 };
 
 }  // namespace tandem::cpu
