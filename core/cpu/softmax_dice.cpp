@@ -14,41 +14,36 @@ namespace {
 constexpr Index kRows = 1024;      // of a partial sum
 constexpr Index kMostParts = 512;  // partial sums are kept for so many runs of rows
 
-// The probabilities of kLanes rows: row r of class k at k·kLanes + r.
+// The probabilities of kLanes rows.
 template <class C>
 class Probabilities {
  public:
   Probabilities(const Tensor& logits, const Targets& targets, const DiceOptions& options)
-      : p(static_cast<std::size_t>(logits.shape()[1] * kLanes)),
+      : p(logits.shape()[1]),
         logits_(logits),
         targets_(targets),
         options_(options),
-        classes_(logits.shape()[1]),
-        flat_(p.size()) {}
+        classes_(logits.shape()[1]) {}
 
-  std::vector<C> p;  // 0 in rows that are ignored or not there, NaN in those of a bad target
+  RowBlock<C> p;  // 0 in rows that are ignored or not there, NaN in those of a bad target
   std::array<Index, kLanes> target{};  // -1 where there is none to count
 
   void compute(Index first, Index rows) {
-    load_block(logits_.raw(), logits_.dtype(), first * classes_, flat_.data(), rows * classes_);
-    for (Index r = rows; r < kLanes; ++r) std::fill_n(flat_.data() + r * classes_, classes_, C(0));
-    for (Index r = 0; r < kLanes; ++r) {
-      for (Index k = 0; k < classes_; ++k)
-        p[static_cast<std::size_t>(k * kLanes + r)] = flat_[static_cast<std::size_t>(r * classes_ + k)];
-    }
+    p.load(logits_, first, rows);
     C factor[kLanes];
     classes_ == 1 ? sigmoid(factor) : softmax(factor);
     look_up(first, rows, factor);
     for (Index k = 0; k < classes_; ++k) {
-      C* of = p.data() + k * kLanes;
+      C* of = p.column(k);
       for (int r = 0; r < kLanes; ++r) of[r] = factor[r] == C(0) ? C(0) : of[r] * factor[r];
     }
   }
 
  private:
   void sigmoid(C* factor) {
+    C* of = p.column(0);
     for (int r = 0; r < kLanes; ++r) {
-      p[static_cast<std::size_t>(r)] = math::sigmoid(p[static_cast<std::size_t>(r)]);
+      of[r] = math::sigmoid(of[r]);
       factor[r] = C(1);
     }
   }
@@ -56,13 +51,13 @@ class Probabilities {
   // Leaves exponentials, and what they are to be multiplied by.
   void softmax(C* factor) {
     C top[kLanes], sum[kLanes] = {};
-    std::copy_n(p.data(), kLanes, top);
+    std::copy_n(p.column(0), kLanes, top);
     for (Index k = 1; k < classes_; ++k) {
-      const C* of = p.data() + k * kLanes;
+      const C* of = p.column(k);
       for (int r = 0; r < kLanes; ++r) top[r] = of[r] > top[r] ? of[r] : top[r];
     }
     for (Index k = 0; k < classes_; ++k) {
-      C* of = p.data() + k * kLanes;
+      C* of = p.column(k);
       for (int r = 0; r < kLanes; ++r) {
         of[r] = math::exp(of[r] - top[r]);
         sum[r] += of[r];
@@ -90,7 +85,6 @@ class Probabilities {
   const Targets& targets_;
   const DiceOptions& options_;
   const Index classes_;
-  std::vector<C> flat_;
 };
 
 // Which sum the target of a row adds to; of one class the mask says whether.
@@ -106,14 +100,13 @@ void add_sums(Probabilities<C>& rows, const DiceOptions& options, Index classes,
   std::vector<C> lanes(static_cast<std::size_t>(classes * kLanes), C(0));
   for (Index row = first; row < last; row += kLanes) {
     rows.compute(row, std::min<Index>(kLanes, last - row));
-    for (Index i = 0; i < classes * kLanes; ++i) {
-      const C p = rows.p[static_cast<std::size_t>(i)];
-      lanes[static_cast<std::size_t>(i)] += options.squared ? p * p : p;
-    }
+    const C* all = rows.p.column(0);
+    for (Index i = 0; i < classes * kLanes; ++i)
+      lanes[static_cast<std::size_t>(i)] += options.squared ? all[i] * all[i] : all[i];
     for (Index r = 0; r < kLanes; ++r) {
       const Index k = counted_class(rows.target[static_cast<std::size_t>(r)], classes);
       if (k < 0) continue;
-      sums[k] += static_cast<double>(rows.p[static_cast<std::size_t>(k * kLanes + r)]);
+      sums[k] += static_cast<double>(rows.p.column(k)[r]);
       sums[2 * classes + k] += 1.0;
     }
   }
@@ -148,14 +141,13 @@ void sum_rows(const Tensor& logits, const Targets& targets, const DiceOptions& o
 
 // With dp = ∂/∂p: of the softmax p·(dp - Σ p·dp), of the sigmoid p·(1-p)·dp.
 template <class C>
-void gradient_of_rows(Probabilities<C>& rows, const DiceOptions& options, Index classes, const C* slopes,
-                      C* dx) {
+void gradient_of_rows(const Probabilities<C>& rows, const DiceOptions& options, Index classes,
+                      const C* slopes, RowBlock<C>& dx) {
   C dot[kLanes] = {};
   const C* on_all = slopes + classes;
   for (Index k = 0; k < classes; ++k) {
-    const C* p = rows.p.data() + k * kLanes;
-    C* to = dx + k * kLanes;
-    const C slope = on_all[k];
+    const C *p = rows.p.column(k), slope = on_all[k];
+    C* to = dx.column(k);
     for (int r = 0; r < kLanes; ++r) {
       to[r] = options.squared ? C(2) * slope * p[r] : slope;
       dot[r] += p[r] * to[r];
@@ -164,12 +156,12 @@ void gradient_of_rows(Probabilities<C>& rows, const DiceOptions& options, Index 
   for (Index r = 0; r < kLanes; ++r) {
     const Index k = counted_class(rows.target[static_cast<std::size_t>(r)], classes);
     if (k < 0) continue;
-    dot[r] += slopes[k] * rows.p[static_cast<std::size_t>(k * kLanes + r)];
-    dx[k * kLanes + r] += slopes[k];
+    dot[r] += slopes[k] * rows.p.column(k)[r];
+    dx.column(k)[r] += slopes[k];
   }
   for (Index k = 0; k < classes; ++k) {
-    const C* p = rows.p.data() + k * kLanes;
-    C* to = dx + k * kLanes;
+    const C* p = rows.p.column(k);
+    C* to = dx.column(k);
     if (classes == 1) {
       for (int r = 0; r < kLanes; ++r) to[r] = p[r] * (C(1) - p[r]) * to[r];
     } else {
@@ -185,17 +177,13 @@ void backward_rows(const Tensor& logits, const Targets& targets, const DiceOptio
 #pragma omp parallel if (rows * classes >= kParallelElements / 4)
   {
     Probabilities<C> block(logits, targets, options);
-    std::vector<C> dx(block.p.size()), flat(block.p.size());
+    RowBlock<C> dx(classes);
 #pragma omp for schedule(static)
     for (Index run = 0; run < (rows + kLanes - 1) / kLanes; ++run) {
       const Index first = run * kLanes, count = std::min<Index>(kLanes, rows - first);
       block.compute(first, count);
-      gradient_of_rows(block, options, classes, slopes, dx.data());
-      for (Index r = 0; r < count; ++r) {
-        for (Index k = 0; k < classes; ++k)
-          flat[static_cast<std::size_t>(r * classes + k)] = dx[static_cast<std::size_t>(k * kLanes + r)];
-      }
-      store_block(flat.data(), dlogits.raw(), dlogits.dtype(), first * classes, count * classes);
+      gradient_of_rows(block, options, classes, slopes, dx);
+      dx.store(dlogits, first, count);
     }
   }
 }

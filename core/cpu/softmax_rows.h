@@ -102,6 +102,36 @@ class RowWriter {
   std::vector<C> held_;
 };
 
+// kLanes rows of few columns each, turned to lie side by side: column k of row r at k·kLanes + r, as the
+// compute type. Rows that are not there are 0.
+template <class C>
+class RowBlock {
+ public:
+  explicit RowBlock(Index width)
+      : width_(width), flat_(static_cast<std::size_t>(width * kLanes)), x_(flat_.size()) {}
+
+  C* column(Index k) { return x_.data() + k * kLanes; }
+  const C* column(Index k) const { return x_.data() + k * kLanes; }
+
+  void load(const Tensor& from, Index first, Index rows) {
+    load_block(from.raw(), from.dtype(), first * width_, flat_.data(), rows * width_);
+    std::fill(flat_.begin() + rows * width_, flat_.end(), C(0));
+    for (Index r = 0; r < kLanes; ++r) {
+      for (Index k = 0; k < width_; ++k) column(k)[r] = flat_[static_cast<std::size_t>(r * width_ + k)];
+    }
+  }
+  void store(const Tensor& to, Index first, Index rows) {
+    for (Index r = 0; r < rows; ++r) {
+      for (Index k = 0; k < width_; ++k) flat_[static_cast<std::size_t>(r * width_ + k)] = column(k)[r];
+    }
+    store_block(flat_.data(), to.raw(), to.dtype(), first * width_, rows * width_);
+  }
+
+ private:
+  Index width_;
+  std::vector<C> flat_, x_;
+};
+
 // The targets as i64, whichever integer type they have.
 class Targets {
  public:
