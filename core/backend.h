@@ -126,12 +126,19 @@ struct BatchNormBackward {
        accumulate_dbeta = false;
 };
 
-// ---- softmax and cross entropy
+// ---- softmax, cross entropy and Dice
 
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;
   std::optional<Index> ignore_index;
 };
+
+struct DiceOptions {
+  bool squared = false;  // sums of p² instead of p
+  std::optional<Index> ignore_index;
+};
+
+inline constexpr Index kMostDiceClasses = 256;
 
 // ---- The interface
 
@@ -317,6 +324,16 @@ class Backend {
   virtual void cross_entropy_backward(const Tensor& logits, const Tensor& targets,
                                       const Tensor& class_weights, const CrossEntropyOptions& options,
                                       const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) = 0;
+  // logits [N,K], K at most kMostDiceClasses; targets i64, i32 or u8 [N]. With p the softmax of a row (of one
+  // column: its sigmoid, and the targets are 0 and 1) and g its target as 0 and 1, sums [3,K] f32 (f64 for f64
+  // logits) become Σ p·g, Σ p or Σ p², and Σ g over the rows that are not ignored. A target outside [0,K) makes
+  // sums NaN; who finds it is as in cross_entropy.
+  virtual void dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                         const Tensor& sums) = 0;
+  // dlogits, of the dtype of the logits, is the gradient of Σ_k slopes[0,k]·sums[0,k] + slopes[1,k]·sums[1,k];
+  // slopes [2,K] as sums.
+  virtual void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                             const Tensor& slopes, const Tensor& dlogits) = 0;
 
   // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device
   // can tell without waiting, and otherwise raises the device's error at the next synchronisation.

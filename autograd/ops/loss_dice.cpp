@@ -40,10 +40,8 @@ struct Dice {
   Tensor numerator, denominator;
 };
 
-Dice dice_of(const DiceLoss& op, const Parts& parts) {
-  const Tensor of_p = op.options.squared ? parts.p * parts.p : parts.p;  // g is its own square
-  const Dice dice{sum(parts.p * parts.g, {0}) * 2.0 + op.options.epsilon,
-                  sum(of_p, {0}) + sum(parts.g, {0}) + op.options.epsilon};
+Dice dice_of(const DiceLoss& op, const Tensor& of_pg, const Tensor& of_p, const Tensor& of_g) {
+  const Dice dice{of_pg * 2.0 + op.options.epsilon, of_p + of_g + op.options.epsilon};
   if (op.options.epsilon > 0.0) return dice;
   const TensorOptions options = dice.denominator.options();
   const Tensor one = Tensor::scalar(1.0, options);
@@ -51,25 +49,63 @@ Dice dice_of(const DiceLoss& op, const Parts& parts) {
   return {where(empty, one, dice.numerator), where(empty, one, dice.denominator)};
 }
 
+Dice composed_dice(const DiceLoss& op, const Parts& parts) {
+  // g is its own square.
+  return dice_of(op, sum(parts.p * parts.g, {0}), sum(op.options.squared ? parts.p * parts.p : parts.p, {0}),
+                 sum(parts.g, {0}));
+}
+
+bool is_fused(const Tensor& logits) { return logits.size(1) <= kMostDiceClasses; }
+
+DiceOptions options_of(const DiceLoss& op) { return {op.options.squared, op.options.ignore_index}; }
+
+Dice fused_dice(const DiceLoss& op, Backend& backend, const Tensor& logits, const Tensor& target) {
+  const Index classes = logits.size(1);
+  const Tensor sums = Tensor::empty({3, classes}, {wide_of(logits.dtype()), logits.device()});
+  backend.dice_sums(logits, target, options_of(op), sums);
+  const auto row = [&](Index i) { return sums.rows(i, 1).viewed({classes}); };
+  return dice_of(op, row(0), row(1), row(2));
+}
+
+// What the loss changes by with each sum: -1/K times the derivatives of Dice.
+struct Slopes {
+  Tensor of_pg, of_p;  // [K]
+};
+
+Slopes slopes_of(const Dice& dice, const Tensor& dloss) {
+  const auto classes = static_cast<double>(dice.numerator.numel());
+  const Tensor each = dloss * (-1.0 / classes) / dice.denominator;
+  return {each * 2.0, neg(each * dice.numerator / dice.denominator)};
+}
+
+Tensor composed_gradient(const DiceLoss& op, const DiceLoss::Saved& saved, const Tensor& dloss) {
+  const Parts parts = parts_of(op, saved.logits, saved.target);
+  const Slopes slopes = slopes_of(composed_dice(op, parts), dloss);
+  const Tensor& p = parts.p;
+  const Tensor dp = parts.g * slopes.of_pg + (op.options.squared ? p * (slopes.of_p * 2.0) : slopes.of_p);
+  if (saved.logits.size(1) == 1) return dp * p * (1.0 - p);
+  return p * (dp - sum(p * dp, {1}, /*keep_axes=*/true));
+}
+
 }  // namespace
 
-DiceLoss::Out DiceLoss::forward(Context&, Saved& saved, const In& in) const {
+DiceLoss::Out DiceLoss::forward(Context& context, Saved& saved, const In& in) const {
   const Inside inside;
-  const Dice dice = dice_of(*this, parts_of(*this, in.logits, in.target));
+  const Dice dice = is_fused(in.logits) ? fused_dice(*this, context.backend, in.logits, in.target)
+                                        : composed_dice(*this, parts_of(*this, in.logits, in.target));
   saved = {in.logits, in.target, dice.numerator, dice.denominator};
   return {1.0 - mean(dice.numerator / dice.denominator)};
 }
 
 DiceLoss::In DiceLoss::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
-  const Parts parts = parts_of(*this, saved.logits, saved.target);
-  const Dice dice = needs.create_graph() ? dice_of(*this, parts) : Dice{saved.numerator, saved.denominator};
-  const auto columns = static_cast<double>(saved.logits.size(1));
-  const Tensor slope = dloss.loss * (-1.0 / columns) / dice.denominator;
-  const Tensor against = slope * dice.numerator / dice.denominator;
-  const Tensor& p = parts.p;
-  const Tensor dp = parts.g * (slope * 2.0) - (options.squared ? p * (against * 2.0) : against);
-  if (columns == 1.0) return {dp * p * (1.0 - p), {}};
-  return {p * (dp - sum(p * dp, {1}, /*keep_axes=*/true)), {}};
+  if (needs.create_graph() || !is_fused(saved.logits))
+    return {composed_gradient(*this, saved, dloss.loss), {}};
+  const Slopes slopes = slopes_of({saved.numerator, saved.denominator}, dloss.loss);
+  const Tensor dlogits = Tensor::empty(saved.logits.shape(), saved.logits.options());
+  backend_for(dlogits.device())
+      .dice_backward(saved.logits, saved.target, options_of(*this), stack({slopes.of_pg, slopes.of_p}, 0),
+                     dlogits);
+  return {dlogits, {}};
 }
 
 }  // namespace ops

@@ -27,7 +27,9 @@ template <class T>
 using Kernel = void (*)(const formulas::Constants<T>&, const T* const* operands, T* y, Index count);
 
 template <class F, class T>
-void run(const formulas::Constants<T>& c, const T* const* x, T* y, Index count) {
+void run(const formulas::Constants<T>& constants, const T* const* x, T* y, Index count) {
+  // A copy, which no store to y can change: else a formula that reads one under a condition stays scalar.
+  const formulas::Constants<T> c = constants;
   // The output may be one of the operands, element for element; the pragma promises that there is no other
   // overlap.
   if constexpr (F::arity == 1) {

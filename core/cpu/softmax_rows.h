@@ -1,4 +1,4 @@
-// Row kernels that softmax and cross entropy share. Sums run in kSumLanes interleaved partial sums that are
+// What softmax and the losses on it share. Sums run in kSumLanes interleaved partial sums that are
 // folded in halves: one order for a given length, whatever the address and the thread.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cpu/blocks.h"
+#include "core/error.h"
 #include "core/kernels/math.h"
 #include "core/tensor.h"
 
@@ -99,6 +100,59 @@ class RowWriter {
   DType dtype_;
   Index width_;
   std::vector<C> held_;
+};
+
+// kLanes rows of few columns each, turned to lie side by side: column k of row r at k·kLanes + r, as the
+// compute type. Rows that are not there are 0.
+template <class C>
+class RowBlock {
+ public:
+  explicit RowBlock(Index width)
+      : width_(width), flat_(static_cast<std::size_t>(width * kLanes)), x_(flat_.size()) {}
+
+  C* column(Index k) { return x_.data() + k * kLanes; }
+  const C* column(Index k) const { return x_.data() + k * kLanes; }
+
+  void load(const Tensor& from, Index first, Index rows) {
+    load_block(from.raw(), from.dtype(), first * width_, flat_.data(), rows * width_);
+    std::fill(flat_.begin() + rows * width_, flat_.end(), C(0));
+    for (Index r = 0; r < kLanes; ++r) {
+      for (Index k = 0; k < width_; ++k) column(k)[r] = flat_[static_cast<std::size_t>(r * width_ + k)];
+    }
+  }
+  void store(const Tensor& to, Index first, Index rows) {
+    for (Index r = 0; r < rows; ++r) {
+      for (Index k = 0; k < width_; ++k) flat_[static_cast<std::size_t>(r * width_ + k)] = column(k)[r];
+    }
+    store_block(flat_.data(), to.raw(), to.dtype(), first * width_, rows * width_);
+  }
+
+ private:
+  Index width_;
+  std::vector<C> flat_, x_;
+};
+
+// The targets as i64, whichever integer type they have.
+class Targets {
+ public:
+  explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {
+    ensure(dtype_ == DType::i64 || dtype_ == DType::i32 || dtype_ == DType::u8, "softmax", "targets are {}",
+           name_of(dtype_));
+  }
+  Index operator[](Index row) const {
+    switch (dtype_) {
+      case DType::u8:
+        return static_cast<const std::uint8_t*>(data_)[row];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data_)[row];
+      default:
+        return static_cast<const std::int64_t*>(data_)[row];
+    }
+  }
+
+ private:
+  DType dtype_;
+  const void* data_;
 };
 
 }  // namespace tandem::cpu

@@ -128,6 +128,10 @@ class CudaBackend final : public Backend {
   void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                               const CrossEntropyOptions& options, const Tensor& lse, const Tensor& dloss,
                               const Tensor& dlogits) override;
+  void dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                 const Tensor& sums) override;
+  void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                     const Tensor& slopes, const Tensor& dlogits) override;
   // ---- index
   void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
   void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;

@@ -16,6 +16,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
+#include "core/cuda/targets.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
 
@@ -25,34 +26,6 @@ namespace {
 
 constexpr int kNeverFlush = 1 << 30;
 constexpr int kMostThreads = 512;
-
-// The targets as i64, whichever integer type they have.
-struct Targets {
-  const void* data;
-  DType dtype;
-  bool has_ignored;
-  Index ignored;
-  Fault* fault;  // told of targets outside [0, classes)
-
-  __device__ __forceinline__ Index operator[](Index row) const {
-    switch (dtype) {
-      case DType::u8:
-        return static_cast<const std::uint8_t*>(data)[row];
-      case DType::i32:
-        return static_cast<const std::int32_t*>(data)[row];
-      default:
-        return static_cast<const std::int64_t*>(data)[row];
-    }
-  }
-  __device__ __forceinline__ bool ignores(Index target) const { return has_ignored && target == ignored; }
-};
-
-Targets targets_of(const Tensor& targets, const CrossEntropyOptions& options, Fault* fault) {
-  const DType dtype = targets.dtype();
-  ensure(dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8, "cross_entropy", "targets are {}",
-         name_of(dtype));
-  return {targets.raw(), dtype, options.ignore_index.has_value(), options.ignore_index.value_or(0), fault};
-}
 
 // Class weights; all one where there are none.
 template <class C>
@@ -232,7 +205,7 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);
     launch("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           static_cast<unsigned>(threads), 0, stream_, x, targets_of(targets, options, fault_),
+           static_cast<unsigned>(threads), 0, stream_, x, targets_of(targets, options.ignore_index, fault_),
            weights_of<C>(class_weights), options.label_smoothing, loss.data<C>(), row_weight.data<C>(),
            lse.data<C>(), rows, classes, group);
   });
@@ -258,7 +231,7 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
     launch("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           kThreads, 0, stream_, x, targets_of(targets, options, fault_), weights,
+           kThreads, 0, stream_, x, targets_of(targets, options.ignore_index, fault_), weights,
            weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing, lse.data<C>(),
            dloss.data<C>(), dx, rows, classes, piece, pieces, group);
   });

@@ -207,3 +207,35 @@ TEST_CASE("resizing and its adjoint agree with the definition", "[shape]") {
     }
   }
 }
+
+TEST_CASE("16-bit images are resized as in f32, and rounded once", "[shape]") {
+  Backend& cpu = backend_for({});
+  const auto widened = [&](const Tensor& x) {
+    const Tensor wide = Tensor::empty(x.shape());
+    cpu.cast(x, wide);
+    return wide;
+  };
+  const auto rounded = [&](const Tensor& x, DType dtype) {
+    const Tensor narrow = Tensor::empty(x.shape(), {.dtype = dtype});
+    cpu.cast(x, narrow);
+    return narrow.to_vector<double>();
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const ResizeOptions& o :
+         {ResizeOptions{ResizeMode::nearest}, {ResizeMode::bilinear}, {ResizeMode::bilinear, true}}) {
+      for (const auto& [height, width] : {std::pair<Index, Index>{14, 18}, {4, 5}, {9, 7}}) {
+        const Tensor x = random_tensor({3, 7, 9, 19}, dtype, 1),
+                     dy = random_tensor({3, height, width, 19}, dtype, 2);
+        const Tensor y = Tensor::empty(dy.shape(), {.dtype = dtype}),
+                     dx = Tensor::empty(x.shape(), {.dtype = dtype});
+        const Tensor wide_y = Tensor::empty(dy.shape()), wide_dx = Tensor::empty(x.shape());
+        cpu.resize2d(x, y, o);
+        cpu.resize2d(widened(x), wide_y, o);
+        CHECK(y.to_vector<double>() == rounded(wide_y, dtype));
+        cpu.resize2d_backward(dy, dx, o);
+        cpu.resize2d_backward(widened(dy), wide_dx, o);
+        CHECK(dx.to_vector<double>() == rounded(wide_dx, dtype));
+      }
+    }
+  }
+}

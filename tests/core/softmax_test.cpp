@@ -171,7 +171,8 @@ Expected cross_entropy_of(const std::vector<double>& x, const std::vector<Index>
 }  // namespace
 
 TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]") {
-  for (const Shape& shape : {Shape{5, 3}, Shape{64, 10}, Shape{30, 1000}, Shape{1, 2}, Shape{0, 4}}) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{64, 10}, Shape{30, 1000}, Shape{1, 2}, Shape{0, 4},
+                             Shape{1003, 21}, Shape{35, 32}, Shape{19, 33}}) {
     for (const DType type : kFloatingTypes) {
       for (const bool weighted : {false, true}) {
         for (const CrossEntropyOptions& o :
