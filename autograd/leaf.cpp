@@ -180,6 +180,19 @@ void mark_working_copy_current(const Parameter& parameter, DType dtype) {
   if (copy.filled) copy.version = parameter.value().version();
 }
 
+bool has_working_copy(const Tensor& master, DType dtype) {
+  WorkingCopies* const copies = master.dtype() == DType::f32 ? working_copies_of(master) : nullptr;
+  return copies && copies->of(dtype).filled;
+}
+
+void expire_working_copies(const Tensor& master) {
+  master.storage()->for_each_attachment([](std::uint64_t key, StorageAttachment& attachment) {
+    if ((key & kWorkingCopyLayout) != kWorkingCopyLayout) return;
+    auto& copies = static_cast<WorkingCopies&>(attachment);
+    copies.f16.filled = copies.bf16.filled = false;
+  });
+}
+
 Parameter::Parameter(const Tensor& initial, ParameterLayout layout) : state_(make_ref<State>(initial)) {
   state_->value = initial.detach();
   announce_master(state_->value);

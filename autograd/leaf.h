@@ -120,5 +120,9 @@ Tensor working_copy(const Tensor& tensor, DType dtype);
 // and says so with mark_working_copy_current.
 void set_working_copy(const Parameter& parameter, const Tensor& buffer);
 void mark_working_copy_current(const Parameter& parameter, DType dtype);
+// Whether a copy is kept that has been used.
+bool has_working_copy(const Tensor& master, DType dtype);
+// Every copy of the masters on this storage is renewed before its next use, whatever was said of it.
+void expire_working_copies(const Tensor& master);
 
 }  // namespace tandem

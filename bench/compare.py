@@ -6,6 +6,9 @@ of neighbouring blocks gives one ratio. The order within a pair alternates. Bloc
 the cores are thrown away, and nothing is measured before the cores are quiet. On cores that are never quiet, --clock cpu
 compares the CPU seconds that the two processes used, with threads that sleep while they wait; foreign processes then
 count only by what they do to the caches. The table gives the median of the paired ratios with its quartiles.
+
+In the workload resnet20_shared two busy loops run on the same cores all the while, and no thread is bound to one of
+them: it shows what it costs to wait for a thread that is not running.
 """
 
 import argparse
@@ -18,14 +21,25 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
-# name: (description, steps a block, warm-up steps)
+
+
+class Workload(typing.NamedTuple):
+    description: str
+    network: str  # as the workers know it
+    steps: int  # a block
+    warmup: int  # steps
+    loops: int = 0  # foreign processes that are busy on the same cores
+
+
 WORKLOADS = {
-    "resnet20": ("ResNet-20, 28×28×1, batch 128", 8, 10),
-    "resnet50": ("ResNet-50, 224×224×3, batch 16", 1, 3),
+    "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
+    "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
+    "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
 # What Tandem in a precision is compared with: the same precision of PyTorch, or its own FP32.
@@ -54,11 +68,22 @@ def process_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+class BusyLoop:
+    def __init__(self, cores):
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", "while True: pass"])
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Worker:
-    def __init__(self, label, command, cores, threads, clock):
+    def __init__(self, label, command, cores, threads, clock, bound):
         self.label = label
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND="close", OMP_PLACES="cores",
-                           MKL_NUM_THREADS=str(threads))
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+        if bound:
+            environment.update(OMP_PROC_BIND="close", OMP_PLACES="cores")
         if clock == "cpu":
             environment["OMP_WAIT_POLICY"] = "passive"
         self.clock = clock
@@ -97,11 +122,11 @@ class Worker:
 
 
 class Cores:
-    def __init__(self, cores, workers, limit):
-        self.cores, self.workers, self.limit = cores, workers, limit
+    def __init__(self, cores, own, limit):
+        self.cores, self.own, self.limit = cores, own, limit
 
     def own_ticks(self):
-        return sum(process_ticks(w.process.pid) for w in self.workers) + process_ticks(os.getpid())
+        return sum(process_ticks(each.process.pid) for each in self.own) + process_ticks(os.getpid())
 
     def foreign_share(self, call):
         """Runs call() and returns its value with the share of the cores that others used meanwhile."""
@@ -122,20 +147,41 @@ class Cores:
 
 
 def measure(workload, precision, opponent, options, cores):
-    description, steps, warmup = WORKLOADS[workload]
+    description, network, steps, warmup, loops = WORKLOADS[workload]
     threads = len(cores)
     worker = str(options.worker)
-    tandem = Worker("Tandem", [worker, workload, precision, str(threads)], cores, threads, options.clock)
+    tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0)
     if opponent == "pytorch":
-        command = [options.peer_python, "bench/pytorch_worker.py", workload, precision, str(threads)]
+        command = [options.peer_python, "bench/pytorch_worker.py", network, precision, str(threads)]
     else:
-        command = [worker, workload, opponent, str(threads)]
-    other = Worker(opponent, command, cores, threads, options.clock)
-    guard = Cores(cores, [tandem, other], options.foreign_limit if options.clock == "wall" else float("inf"))
+        command = [worker, network, opponent, str(threads)]
+    other = Worker(opponent, command, cores, threads, options.clock, loops == 0)
     for each in (tandem, other):
         each.ask(f"run {warmup}")
+    own = [tandem, other] + [BusyLoop(cores) for _ in range(loops)]
+    try:
+        ratios, rates, dropped = take_turns(tandem, other, own, steps, options, cores,
+                                            f"{description} {NAMES[precision]} against {opponent}")
+        result = {
+            "workload": workload, "description": description, "precision": precision, "opponent": opponent,
+            "opponent_name": f"PyTorch {'autocast bf16' if precision == 'amp_bf16' else 'FP32'}"
+                             if opponent == "pytorch" else f"own {NAMES[opponent]}",
+            "ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4)[::2],
+            "range": [min(ratios), max(ratios)], "pairs": len(ratios), "dropped": dropped,
+            "tandem_rate": statistics.median(rates[tandem]), "other_rate": statistics.median(rates[other]),
+            "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
+            "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
+        }
+    finally:
+        for each in own:
+            each.close()
+    return result
+
+
+def take_turns(tandem, other, own, steps, options, cores, title):
+    """The ratios of neighbouring blocks, items a second of each worker's blocks, and how many pairs were disturbed."""
+    guard = Cores(cores, own, options.foreign_limit if options.clock == "wall" else float("inf"))
     ratios, rates, dropped = [], {tandem: [], other: []}, 0
-    items = tandem.hello["items"]
     while len(ratios) < options.pairs:
         if options.clock == "wall":
             guard.wait_until_quiet(options.patience)
@@ -147,24 +193,12 @@ def measure(workload, precision, opponent, options, cores):
                 sys.exit(f"bench: foreign processes disturbed {dropped} pairs; nothing written")
             continue
         for each in order:
-            rates[each].append(items * steps / seconds[each])
+            rates[each].append(tandem.hello["items"] * steps / seconds[each])
         ratios.append(seconds[other] / seconds[tandem])
-        print(f"\r{description} {NAMES[precision]} against {opponent}: pair {len(ratios)}/{options.pairs}, ratio "
-              f"{ratios[-1]:.3f}", end="", file=sys.stderr, flush=True)
+        print(f"\r{title}: pair {len(ratios)}/{options.pairs}, ratio {ratios[-1]:.3f}", end="", file=sys.stderr,
+              flush=True)
     print(file=sys.stderr)
-    result = {
-        "workload": workload, "description": description, "precision": precision, "opponent": opponent,
-        "opponent_name": f"PyTorch {'autocast bf16' if precision == 'amp_bf16' else 'FP32'}"
-                         if opponent == "pytorch" else f"own {NAMES[opponent]}",
-        "ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4)[::2],
-        "range": [min(ratios), max(ratios)], "pairs": len(ratios), "dropped": dropped,
-        "tandem_rate": statistics.median(rates[tandem]), "other_rate": statistics.median(rates[other]),
-        "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
-        "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
-    }
-    tandem.close()
-    other.close()
-    return result
+    return ratios, rates, dropped
 
 
 def cpu_name():
@@ -175,6 +209,19 @@ def cpu_name():
     return platform.processor()
 
 
+def cpu_level():
+    """What its instructions allow: the level of the x86-64 ABI, and what multiplies BF16."""
+    if platform.machine() != "x86_64":
+        return platform.machine()
+    with open("/proc/cpuinfo") as f:
+        flags = set(next((line for line in f if line.startswith("flags")), "flags:").split(":", 1)[1].split())
+    levels = {"x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+              "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}, "x86-64-v2": {"sse4_2", "popcnt"}}
+    level = next((name for name, needed in levels.items() if needed <= flags), "x86-64")
+    products = [name for name, flag in {"AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}.items() if flag in flags]
+    return f"{level} with {' and '.join(products)}" if products else level
+
+
 def table(results, cores, clock):
     version = next((r["version"] for r in results if r["version"]), None)
     peer = f", PyTorch {version} eager, channels_last, fused SGD" if version else ""
@@ -183,9 +230,10 @@ def table(results, cores, clock):
     lines = [
         "# Training steps compared",
         "",
-        f"`./run bench` on {datetime.date.today()}, {cpu_name()}, {len(cores)} pinned threads{peer}. A step is forward, "
-        f"loss, backward and update. Both processes take turns; the ratio is the median over pairs of neighbouring "
-        f"blocks (quartiles; range) of the {ratio}, above 1 means that Tandem in the precision of the second column is "
+        f"`./run bench` on {datetime.date.today()}, {cpu_name()} ({cpu_level()}), {len(cores)} threads, pinned but "
+        f"beside busy loops{peer}. A step is forward, loss, backward and update. Both processes take turns; the ratio "
+        f"is the median over pairs of neighbouring blocks (quartiles; range) of the {ratio}, above 1 means that Tandem "
+        "in the precision of the second column is "
         "faster. Memory is the peak of resident bytes above the process before the model was built.",
         "",
         f"| workload | Tandem | against | ratio | quartiles | range | pairs | Tandem, {unit} | other, {unit} | "
@@ -198,15 +246,21 @@ def table(results, cores, clock):
             f"{r['quartiles'][0]:.2f}–{r['quartiles'][1]:.2f} | {r['range'][0]:.2f}–{r['range'][1]:.2f} | "
             f"{r['pairs']} | {r['tandem_rate']:.1f} | {r['other_rate']:.1f} | {r['tandem_memory'] / 1e6:.0f} / "
             f"{r['other_memory'] / 1e6:.0f} ({r['tandem_memory'] / r['other_memory']:.2f}) |")
-    if clock == "cpu":
-        return "\n".join(lines) + "\n"  # phases are wall time, which foreign processes stretched
+    # Phases are wall time, which foreign processes stretch.
+    phases = {(r["description"], r["precision"]): r["phases_ms"] for r in results if not WORKLOADS[r["workload"]].loops}
+    if clock == "cpu" or not phases:
+        return "\n".join(lines) + "\n"
     lines += ["", "Where Tandem's step goes, ms:", "", "| workload | precision | forward | loss | backward | update |",
               "| --- | --- | ---: | ---: | ---: | ---: |"]
-    phases = {(r["description"], r["precision"]): r["phases_ms"] for r in results}
     for (description, precision), p in phases.items():
         lines.append(f"| {description} | {NAMES[precision]} | {p['forward']:.2f} | {p['loss']:.2f} | "
                      f"{p['backward']:.2f} | {p['update']:.2f} |")
     return "\n".join(lines) + "\n"
+
+
+def shows(workload, precision, clock):
+    """Beside busy loops one precision says it all, and CPU seconds say nothing about waiting."""
+    return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
 
 
 def report(result):
@@ -242,9 +296,10 @@ def main():
     if len(cores) < options.threads:
         sys.exit(f"bench: {options.threads} threads asked for, {len(cores)} cores available")
     contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
-                for o in OPPONENTS[p] if o in (options.against or [o])]
+                for o in OPPONENTS[p] if o in (options.against or [o]) and shows(w, p, options.clock)]
     if not contests:
-        parser.error("nothing to compare: fp32 is compared with pytorch, amp_bf16 with both, amp_fp16 with fp32")
+        parser.error("nothing to compare: fp32 is compared with pytorch, amp_bf16 with both, amp_fp16 with fp32; "
+                     "beside busy loops only fp32 is, by the wall clock")
     results = [measure(*contest, options, cores) for contest in contests]
     options.output.write_text(table(results, cores, options.clock))
     print(f"written to {options.output}")

@@ -117,7 +117,7 @@ int casts(const InspectArguments& arguments) {
     return 0;
   }
   print_notes(bench);
-  output::print("one batch of {}, {}\n\n", batch.size(), label);
+  output::print("one batch of {}, {}\n\n", batch.samples, label);
   report::Table table(
       {"layer", "op", "decided by", "inputs", "output", "calls", "casts", "cast bytes", "output bytes"});
   table.right_from(5);
@@ -136,9 +136,10 @@ int casts(const InspectArguments& arguments) {
                 percent(report.lowered_output_bytes, report.output_bytes));
   print_memory(memory);
   output::print("\n");
-  const auto summary = models::summarise(bench.model(), bench.sample_shape(), bench.sample_dtype(),
-                                         std::min<Index>(batch.size(), 16));
-  print_advice(summary, batch.size(), models::product_share(summary, [&](const models::OpTime& time) {
+  const tasks::Signature called = bench.task().signatures().front();
+  const auto summary =
+      models::summarise(*called.module, called.sample, called.dtype, std::min<Index>(batch.samples, 16));
+  print_advice(summary, batch.samples, models::product_share(summary, [&](const models::OpTime& time) {
                  return inspect::ran_in_16_bits(report, time.layer, time.op->name);
                }));
   return 0;

@@ -22,6 +22,7 @@ endif()
 set_target_properties(tandem_program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../lib/tandem/onednn/lib")
 
 install(TARGETS ${targets} tandem_all EXPORT tandem-targets ARCHIVE DESTINATION lib LIBRARY DESTINATION lib)
+install(TARGETS tandem_short_spin EXPORT tandem-targets OBJECTS DESTINATION lib/tandem)
 if(TARGET tandem_cuda)
   install(TARGETS tandem_cuda LIBRARY DESTINATION lib)
 endif()

@@ -32,6 +32,8 @@
 
 namespace tandem {
 
+class UpdateRule;  // core/kernels/update.h
+
 // ---- elementwise
 
 // Names a formula of core/kernels/formulas.h by its position in the list of formulas there.
@@ -304,7 +306,7 @@ class Backend {
   // ---- softmax
   virtual void softmax(const Tensor& x, int axis, bool log, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) = 0;
-  // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss
+  // Per-row loss of logits [N,C] against targets i64, i32 or u8 [N]; class_weights [C] or absent. Writes loss
   // [N], row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum
   // of exponentials), all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to
   // NaN; the op's caller checks where it can without waiting, elsewhere the next synchronisation throws.
@@ -343,7 +345,8 @@ class Backend {
   // ---- update: flat f32 buffers, one StepState and one ScaleState in device memory; see core/step_state.h
   // Adds this loss (one f32 or f64 element), times `weight`, to the state, and tells the scale whether it is
   // finite.
-  virtual void note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) = 0;
+  virtual void accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                               const Tensor& scale) = 0;
   // Adds to the state the sum of squares (f64) of the unscaled gradient over all ranges, and how many of its
   // elements are not finite. f32 (or f64, for loops without flat buffers). `scale` may be absent where the
   // gradient is unscaled.
@@ -360,8 +363,8 @@ class Backend {
   // One thread: sets skip, learning rate, clip factor and counters for this step, and tells the scale what
   // was found. lr_table is f64 [1+n]: the count of applied steps its first entry is for, then learning rates;
   // the last one holds beyond the end.
-  virtual void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                      const Tensor& scale) = 0;
+  virtual void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                           const Tensor& scale) = 0;
   // One thread: the transition of the scale (core/kernels/loss_scale.h).
   virtual void update_scale(const ScaleRules& rules, const Tensor& scale) = 0;
   // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip.
@@ -369,7 +372,7 @@ class Backend {
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
                       const UpdateBuffers& buffers, const Tensor& state) = 0;
   // Equal dtype and size: source → target when the step was applied, target → source when it was skipped.
-  virtual void commit(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
+  virtual void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
   // average ← decay·average + (1-decay)·value (both f32) when the step was applied.
   virtual void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
                               const Tensor& state) = 0;

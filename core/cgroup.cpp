@@ -66,17 +66,21 @@ CgroupLimits cgroup_limits(const fs::path& root) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {  // version 2
-      for (const fs::path& group : groups_of(mounts, path)) {
-        read_cpu_max(group / "cpu.max", limits);
-        read_memory(group / "memory.max", limits);
-      }
+    if (controllers.empty()) {  // version 2, alone or beside version 1
+      for (const fs::path& mount : {mounts, mounts / "unified"})
+        for (const fs::path& group : groups_of(mount, path)) {
+          read_cpu_max(group / "cpu.max", limits);
+          read_memory(group / "memory.max", limits);
+        }
     }
-    if (has(controllers, "cpu"))
-      for (const fs::path& group : groups_of(mounts / "cpu", path)) read_cfs_quota(group, limits);
-    if (has(controllers, "memory"))
-      for (const fs::path& group : groups_of(mounts / "memory", path))
-        read_memory(group / "memory.limit_in_bytes", limits);
+    // Version 1: a hierarchy is mounted under the names of all of its controllers, and linked under each.
+    const auto version_1 = [&](const char* controller, auto read) {
+      if (!has(controllers, controller)) return;
+      for (const fs::path& mount : {mounts / controllers, mounts / controller})
+        for (const fs::path& group : groups_of(mount, path)) read(group);
+    };
+    version_1("cpu", [&](const fs::path& group) { read_cfs_quota(group, limits); });
+    version_1("memory", [&](const fs::path& group) { read_memory(group / "memory.limit_in_bytes", limits); });
   }
   return limits;
 }

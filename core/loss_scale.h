@@ -66,8 +66,7 @@ struct ScaleState {
   double mean = 0.0, slow_mean = 0.0, square = 0.0;  // sums of logmax, not yet corrected for their start
   std::int64_t estimates = 0;
   // Gathered during a step, cleared by the transition.
-  std::int32_t found =
-      0;  // gradients that overflowed: a sum over optimizers and ranks, any value above 0 counts
+  std::int32_t found_inf = 0;  // overflows: a sum over optimizers and ranks, any value above 0 counts
   std::int32_t forward_non_finite = 0;  // a loss was not finite
   double amax = 0.0;                    // greatest finite magnitude of an unscaled gradient
 };

@@ -100,17 +100,17 @@ class ShapesBackend final : public Backend {
   void random_normal(const RandomKey&, const Tensor&, double, double) override {}
   void dropout(const Tensor&, const RandomKey&, double, const Tensor&) override {}
   // ---- update
-  void note_loss(const Tensor&, double, const Tensor&, const Tensor&) override {}
+  void accumulate_loss(const Tensor&, double, const Tensor&, const Tensor&) override {}
   void check_gradients(const Tensor&, std::span<const UpdateRange>, const GradientCheck&, const Tensor&,
                        const Tensor&) override {}
   void unscale(const Tensor&, std::span<const UpdateRange>, const UnscaleOptions&, const Tensor&,
                const Tensor&, const Tensor&) override {}
   void sanitize(const Tensor&, std::span<const UpdateRange>, float, const Tensor&) override {}
-  void decide(const StepRules&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void decide_step(const StepRules&, const Tensor&, const Tensor&, const Tensor&) override {}
   void update_scale(const ScaleRules&, const Tensor&) override {}
   void update(const UpdateRule&, std::span<const UpdateRange>, const UpdateBuffers&, const Tensor&) override {
   }
-  void commit(const Tensor&, const Tensor&, const Tensor&) override {}
+  void commit_or_restore(const Tensor&, const Tensor&, const Tensor&) override {}
   void update_average(const Tensor&, const Tensor&, const AverageRule&, const Tensor&) override {}
   void round_to(const Tensor&, DType) override {}
   void scale_and_limit(const Tensor&, double, double) override {}

@@ -1,8 +1,8 @@
-// What a training step keeps in device memory, and the description of an update. Plain data, shared by host
-// and device code.
+// What a training step keeps in device memory, and what an update works on. Plain data, shared by host and
+// device code.
 //
-// The order of a step on the device: note_loss, check_gradients → decide → update_scale, update → commit,
-// update_average. The host reads the state one step late; nothing in a step waits for it.
+// The order of a step on the device: accumulate_loss, check_gradients → decide_step → update_scale, update →
+// commit_or_restore, update_average. The host reads the state one step late; nothing in a step waits for it.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +21,31 @@ struct StepState {
   std::int64_t applied = 0;
   std::int64_t skipped = 0;
   std::int64_t consecutive_skips = 0;
-  // Gathered by note_loss and check_gradients, cleared by decide.
+  // Gathered by accumulate_loss and check_gradients, cleared by decide_step.
   double loss_sum = 0.0;        // of the losses, each times its weight
   double sum_of_squares = 0.0;  // of the unscaled gradients, over all ranks
   double amax = 0.0;            // greatest finite magnitude of an unscaled gradient, where it was asked for
   std::int32_t non_finite = 0;  // count of non-finite values seen, saturating
-  // Written by decide.
+  std::int32_t forward_non_finite = 0;  // losses that were not finite: this step's part of the scale's count
+  // Written by decide_step.
   std::int32_t skip = 0;         // this step is skipped
   float used_scale = 1.0f;       // the scale of this step
   float gradient_factor = 1.0f;  // clip factor / (scale · divisor): a rule sees gradient · gradient_factor
   float clip_factor = 1.0f;
   double learning_rate = 0.0;  // of this step, before group factors
   double loss = 0.0;           // mean over the step's samples; of several losses their sum
-  double gradient_norm =
-      0.0;  // before clipping, of the unscaled gradients; NaN when not finite or not measured
+  // Before clipping, of the unscaled gradients; NaN when not finite or not checked.
+  double gradient_norm = 0.0;
 };
 static_assert(std::is_trivially_copyable_v<StepState>);
 
-// What `decide` does with what was gathered.
+// What `decide_step` does with what was gathered.
 struct StepRules {
   bool skip_non_finite = true;  // a non-finite gradient skips the step
-  bool measured = true;         // check_gradients ran; without it nothing is skipped or clipped by norm
+  bool checked = true;          // check_gradients ran; without it nothing is skipped or clipped by norm
   double divisor = 1.0;         // the gradients are a sum of so many means (micro-batches × ranks, weighted)
-  double loss_weight =
-      1.0;  // sum of the weights that note_loss was given (of one loss where there are several)
+  // Sum of the weights that accumulate_loss was given (of one loss where there are several).
+  double loss_weight = 1.0;
   double clip_norm = std::numeric_limits<double>::infinity();
   bool unscaled = false;    // the gradients carry no scale any more
   bool attributed = false;  // `unscale` has told the scales what was found already
@@ -69,23 +70,7 @@ struct UpdateRange {
   Index slot = 0;              // the parameter's position in UpdateBuffers::counts
   float lr_factor = 1.0f;      // of the parameter's group
   float weight_decay = 0.0f;
-  bool adapt = true;  // LARS and LAMB: scale by the trust ratio
-};
-
-enum class UpdateKind : std::uint8_t { sgd, adam, adamw, rmsprop, adagrad, lars, lamb };
-
-struct UpdateRule {
-  UpdateKind kind = UpdateKind::sgd;
-  double momentum = 0.0, dampening = 0.0;
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  bool amsgrad = false;              // Adam and AdamW
-  double alpha = 0.99;               // RMSprop smoothing
-  bool centered = false;             // RMSprop
-  double lr_decay = 0.0;             // Adagrad
-  double trust_coefficient = 0.001;  // LARS
-  // Bound of every element of gradient · gradient_factor.
-  double clip_value = std::numeric_limits<double>::infinity();
+  bool adapt = true;  // rules with a trust ratio: whether it applies
 };
 
 // How what an update stores is rounded: to f32 (not at all), or to the grid of a 16-bit type, as if the
@@ -98,12 +83,8 @@ struct StorageRounding {
   std::uint64_t seed = 0;
 };
 
-// Flat f32 buffers of equal length; moments that the rule does not use are absent. Their meaning:
-//   sgd, lars        1: momentum
-//   adam, adamw      1: mean of gradients, 2: mean of squares, 3: running maximum of 2 (amsgrad)
-//   lamb             1: mean of gradients, 2: mean of squares
-//   rmsprop          1: mean of squares, 2: mean of gradients (centered), 3: momentum
-//   adagrad          1: sum of squares
+// Flat f32 buffers of equal length; moments that the rule does not use are absent. What they mean is said at
+// the rules (core/kernels/update.h).
 struct UpdateBuffers {
   Tensor master{}, gradient{};
   Tensor working{};  // 16-bit copy of the master written in the same pass, or absent

@@ -2,54 +2,16 @@
 
 #include <algorithm>
 
-#include "core/backend.h"
 #include "core/error.h"
 
 namespace tandem::datasets {
 
-namespace {
-
-Shape padded(const Shape& shape, Index multiple) {
-  if (shape.rank() != 3) return shape;
-  return shape.with(2, (shape[2] + multiple - 1) / multiple * multiple);
+bool BatchSender::needed(const Source& source) {
+  return source.device().type != DeviceType::cpu || source.arrival() != nullptr;
 }
 
-Tensor first_rows(const Tensor& tensor, Index count) {
-  return tensor.shape()[0] == count ? tensor : tensor.rows(0, count);
-}
-
-// x [.., C] → y [.., C'] of one dtype; the channels beyond C stay as they are.
-void copy_channels(Backend& backend, const Tensor& x, const Tensor& y) {
-  const Index channels = x.size(-1);
-  StridedView from, to;
-  from.strides = {channels, 1};
-  to.strides = {y.size(-1), 1};
-  backend.strided_copy(x, from, y, to, {x.numel() / channels, channels});
-}
-
-}  // namespace
-
-bool BatchSender::needed(const Pipeline& pipeline, const Target& target) {
-  const Shape& shape = pipeline.output_shape();
-  return target.device.type != DeviceType::cpu || target.dtype != pipeline.output_dtype() ||
-         padded(shape, target.channel_multiple) != shape;
-}
-
-BatchSender::BatchSender(const Pipeline& pipeline, const BatchLayout& layout, const Target& target,
-                         BufferPool& pool)
-    : pipeline_(pipeline),
-      layout_(layout),
-      target_(target),
-      pool_(pool),
-      backend_(backend_for(target.device)),
-      shape_(padded(pipeline.output_shape(), target.channel_multiple)),
-      in_place_(!layout.has_records() && target.dtype == pipeline.output_dtype() &&
-                shape_ == pipeline.output_shape()) {
-  if (!layout.has_records()) return;
-  const Affine& affine = pipeline.affine();
-  affine_ = {Tensor::from(affine.scale, {affine.channels()}, target.device),
-             Tensor::from(affine.offset, {affine.channels()}, target.device)};
-}
+BatchSender::BatchSender(const Source& source, BufferPool& pool)
+    : source_(source), pool_(pool), backend_(backend_for(source.device())), arrival_(source.arrival()) {}
 
 BatchSender::~BatchSender() {
   try {
@@ -71,7 +33,8 @@ void BatchSender::settle() {
 }
 
 bool BatchSender::Slot::is_shared() const {
-  return block.storage()->use_count() > 1 || (images.defined() && images.storage()->use_count() > 1);
+  const auto shared = [](const Tensor& tensor) { return tensor.storage()->use_count() > 1; };
+  return shared(block) || std::ranges::any_of(arrived, shared);
 }
 
 void BatchSender::reserve(std::size_t count) {
@@ -80,21 +43,9 @@ void BatchSender::reserve(std::size_t count) {
 
 BatchSender::Slot& BatchSender::add_slot() {
   auto slot = std::make_unique<Slot>();
-  const auto memory = [&](const Shape& shape, DType dtype) {
-    return Tensor::empty(shape, {.dtype = dtype, .device = target_.device, .kind = MemoryKind::data});
-  };
-  slot->block = memory({layout_.bytes()}, DType::u8);
-  if (!in_place_) {
-    const Index batch_size = layout_.batch_size();
-    slot->images = memory(shape_.inserted(0, batch_size), target_.dtype);
-    const bool pads = shape_ != pipeline_.output_shape();
-    if (pads && !layout_.has_records()) {
-      backend_.fill(slot->images, 0.0);  // what lies beyond the channels is never written again
-      if (target_.dtype != DType::f32) {
-        slot->narrow = memory(pipeline_.output_shape().inserted(0, batch_size), target_.dtype);
-      }
-    }
-  }
+  slot->block = Tensor::empty({source_.layout().bytes()},
+                              {.dtype = DType::u8, .device = source_.device(), .kind = MemoryKind::data});
+  if (arrival_) slot->arrived = arrival_->memory();
   // The allocator may have handed out memory that the device still uses.
   slot->free_since = backend_.mark();
   slots_.push_back(std::move(slot));
@@ -111,29 +62,8 @@ BatchSender::Slot& BatchSender::take_slot() {
   Slot& slot = oldest ? *oldest : add_slot();
   // Whoever keeps something derived from the old contents must notice.
   slot.block.storage()->bump_version();
-  if (slot.images.defined()) slot.images.storage()->bump_version();
+  for (const Tensor& tensor : slot.arrived) tensor.storage()->bump_version();
   return slot;
-}
-
-Batch BatchSender::finish(const Slot& slot, Index count) const {
-  const BatchParts parts = layout_.parts(slot.block, count);
-  if (in_place_) return parts.batch;
-  Batch batch = parts.batch;
-  batch.images = first_rows(slot.images, count);
-  if (layout_.has_records()) {
-    const Shape& window = pipeline_.window_shape();
-    const Shape shape{count, window[0], window[1], batch.images.numel() / (count * window[0] * window[1])};
-    backend_.render_images(parts.records, parts.windows, affine_, batch.images.viewed(shape));
-  } else if (shape_ == pipeline_.output_shape()) {
-    backend_.cast(parts.batch.images, batch.images);
-  } else if (!slot.narrow.defined()) {
-    copy_channels(backend_, parts.batch.images, batch.images);
-  } else {
-    const Tensor narrow = first_rows(slot.narrow, count);
-    backend_.cast(parts.batch.images, narrow);
-    copy_channels(backend_, narrow, batch.images);
-  }
-  return batch;
 }
 
 Batch BatchSender::send(BatchBuffer& buffer) {
@@ -142,9 +72,10 @@ Batch BatchSender::send(BatchBuffer& buffer) {
     if (!slot->free_since && !slot->is_shared()) freed.push_back(slot.get());
   }
   Slot& slot = take_slot();
-  backend_.upload(buffer.block, slot.block, *slot.free_since);
+  backend_.upload(buffer.block(), slot.block, *slot.free_since);
   slot.free_since.reset();
-  Batch batch = finish(slot, buffer.count);
+  Batch batch = buffer.in(slot.block);
+  if (arrival_) batch = arrival_->finish(std::move(batch), slot.arrived);
   const std::uint64_t mark = backend_.mark();
   for (Slot* free : freed) free->free_since = mark;
   uploads_.push_back({&buffer, mark});

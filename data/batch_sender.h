@@ -12,23 +12,18 @@
 #include <vector>
 
 #include "core/backend.h"
-#include "data/batch_buffer.h"
+#include "data/batch_memory.h"
+#include "data/source.h"
 
 namespace tandem::datasets {
 
 class BatchSender {
  public:
-  struct Target {
-    Device device;
-    DType dtype = DType::f32;    // of the images
-    Index channel_multiple = 1;  // to which images [H,W,C] are padded with channels of zeros
-  };
-
   // Whether batches need a sender to be what is asked for, rather than being used where they were built.
-  static bool needed(const Pipeline& pipeline, const Target& target);
+  static bool needed(const Source& source);
 
-  // `layout` is that of the buffers of `pool`. Throws UserError when there is no such device.
-  BatchSender(const Pipeline& pipeline, const BatchLayout& layout, const Target& target, BufferPool& pool);
+  // The buffers to be sent are of `pool`. Throws UserError when there is no such device.
+  BatchSender(const Source& source, BufferPool& pool);
   // Waits for the copies under way: the host memory they read goes to others.
   ~BatchSender();
   BatchSender(const BatchSender&) = delete;
@@ -51,9 +46,8 @@ class BatchSender {
 
  private:
   struct Slot {
-    Tensor block;   // as the buffer's
-    Tensor images;  // where those of the block are not what is asked for
-    Tensor narrow;  // f32 values cast, before their channels are padded
+    Tensor block;                 // as the buffer's
+    std::vector<Tensor> arrived;  // what the arrival makes of it
     // Set when the slot is free: everything asked for before its contents were dropped is done once this
     // mark is reached.
     std::optional<std::uint64_t> free_since;
@@ -67,16 +61,11 @@ class BatchSender {
 
   Slot& take_slot();
   Slot& add_slot();
-  Batch finish(const Slot& slot, Index count) const;
 
-  const Pipeline& pipeline_;
-  const BatchLayout& layout_;
-  Target target_;
+  const Source& source_;
   BufferPool& pool_;
   Backend& backend_;
-  ImageAffine affine_;
-  Shape shape_;            // of an image on the device
-  bool in_place_ = false;  // the block's images are what is asked for
+  const std::unique_ptr<Arrival> arrival_;  // absent: the block's fields are what is asked for
   std::vector<std::unique_ptr<Slot>> slots_;
   std::deque<Upload> uploads_;  // the oldest first
 };

@@ -1,52 +1,40 @@
-// Loader: batches of a data set, shuffled, augmented and normalised.
+// Loader: the batches of a source, in order, ahead of use, where they are wanted.
 //
-// Order and augmentation are pure functions of (seed, epoch, sample): every number of worker threads gives
-// the same batches, bit for bit, and `seek` continues anywhere.
+// A batch is a pure function of (seed, epoch, its number), so every number of worker threads gives the same
+// batches, bit for bit, and `seek` continues anywhere.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 
-#include "data/dataset.h"
-#include "data/transforms/pipeline.h"
+#include "data/sample_source.h"
+#include "data/source.h"
 
 namespace tandem::datasets {
 
-// Tasks add the fields they need; a field that a task lacks is an absent tensor.
-struct Batch {
-  Tensor images;        // [N,H,W,C], or [N,…] features; normalised, or i64 indices
-  Tensor labels;        // i64 [N]
-  Tensor soft_targets;  // f32 [N,classes] where the pipeline mixes samples
-  Tensor indices;       // i64 [N], the samples' numbers in the data set
-  double weight = 0.0;  // what it counts in a mean over several batches, see LoaderOptions::weigh
-
-  Index size() const { return labels.defined() ? labels.shape()[0] : 0; }
-  // A copy in other memory; the identity when nothing differs.
-  Batch to(Device device) const;
-};
-
-// Batch::weight from the labels of a batch, on the host. Called from several threads at once.
-using BatchWeight = std::function<double(std::span<const std::int64_t> labels)>;
-
-struct LoaderOptions {
-  Index batch_size = 32;
-  bool shuffle = false;
-  bool drop_last = false;  // leave out a last batch that is not full
-  // 0: `next` decodes and augments on the OpenMP team of the calling thread, between steps.
+// How batches are made ahead. Where they go to a device, the loader is used by the thread that drives it and
+// its threads keep to host memory; a batch that is ready early is copied beside what the device computes.
+struct Ahead {
+  // 0: `next` fills batches on the OpenMP team of the calling thread, between steps.
   // n: n threads of their own keep up to n + prefetch batches ahead.
   int threads = 0;
   int prefetch = 2;
+};
+
+// SampleOptions and Ahead in one.
+struct LoaderOptions {
+  Index batch_size = 32;
+  bool shuffle = false;
+  bool drop_last = false;
+  int threads = 0;
+  int prefetch = 2;
   std::uint64_t seed = 0;
-  // Where batches arrive. The loader is then used by the thread that drives the device, and its threads keep
-  // to host memory; a batch that is ready early is copied beside what the device computes.
   Device device = {};
-  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once; indices stay i64
-  Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
-  BatchWeight weigh{};         // absent, and where the pipeline mixes samples: their number
+  DType dtype = DType::f32;
+  Index channel_multiple = 1;
+  BatchWeight weigh{};
 };
 
 struct LoaderState {
@@ -58,7 +46,9 @@ struct LoaderState {
 
 class Loader {
  public:
-  // Throws UserError on a batch size below 1, more than 256 threads, nothing to serve, or no such device.
+  // Throws UserError on more than 256 threads, nothing to serve, or no such device.
+  explicit Loader(SourcePtr source, Ahead ahead = {});
+  // Of a data set's samples. Throws UserError as SampleSource does, too.
   Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(Loader&&) noexcept;
@@ -70,14 +60,16 @@ class Loader {
   std::optional<Batch> next();
 
   LoaderState state() const;
-  // Continues from `state`. Throws UserError when the position lies beyond the data set.
+  // Batches of the epoch that were served.
+  Index batches_served() const;
+  // Continues from `state`, with the first batch that begins there or later. Throws UserError when the
+  // position lies beyond the epoch's samples.
   void seek(const LoaderState& state);
 
+  // Of the epoch that is under way.
   Index batches_per_epoch() const;
   Index samples_per_epoch() const;
-  const Dataset& dataset() const;
-  const Pipeline& pipeline() const;
-  const LoaderOptions& options() const;
+  const Source& source() const;
 
   // for (const Batch& batch : loader): the rest of the epoch.
   class Iterator {

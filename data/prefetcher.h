@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/batch_buffer.h"
+#include "data/batch_memory.h"
 
 namespace tandem::datasets {
 

@@ -5,11 +5,11 @@
 namespace tandem::optim {
 
 namespace {
-UpdateRule rule_of(const AdagradOptions& options) {
+update_rules::Adagrad rule_of(const AdagradOptions& options) {
   check_at_least("adagrad", "lr_decay", options.lr_decay);
   check_at_least("adagrad", "initial_accumulator", options.initial_accumulator);
   check_at_least("adagrad", "eps", options.eps);
-  return {.kind = UpdateKind::adagrad, .eps = options.eps, .lr_decay = options.lr_decay};
+  return {.lr_decay = options.lr_decay, .eps = options.eps};
 }
 }  // namespace
 

@@ -11,6 +11,6 @@ Adam::Adam(std::vector<Parameter> parameters, const AdamOptions& options)
                  .default_lr = 1e-3,
                  .weight_decay = options.weight_decay,
                  .groups = &options.groups},
-                adam_rule("adam", UpdateKind::adam, options), adam_moments(options)) {}
+                adam_rule<update_rules::Adam>("adam", options), adam_moments(options)) {}
 
 }  // namespace tandem::optim

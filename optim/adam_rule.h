@@ -6,16 +6,17 @@
 namespace tandem::optim {
 
 // Throws UserError for betas outside [0, 1) and a negative eps.
-template <class Options>
-UpdateRule adam_rule(const char* name, UpdateKind kind, const Options& options) {
+template <class Rule, class Options>
+Rule adam_rule(const char* name, const Options& options) {
   check_option(name, "beta1", options.beta1, {});
   check_option(name, "beta2", options.beta2, {});
   check_at_least(name, "eps", options.eps);
-  return {.kind = kind,
-          .beta1 = options.beta1,
-          .beta2 = options.beta2,
-          .eps = options.eps,
-          .amsgrad = options.amsgrad};
+  Rule rule;
+  rule.beta1 = options.beta1;
+  rule.beta2 = options.beta2;
+  rule.eps = options.eps;
+  rule.amsgrad = options.amsgrad;
+  return rule;
 }
 
 template <class Options>

@@ -11,6 +11,6 @@ AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
                  .default_lr = 1e-3,
                  .weight_decay = options.weight_decay,
                  .groups = &options.groups},
-                adam_rule("adamw", UpdateKind::adamw, options), adam_moments(options)) {}
+                adam_rule<update_rules::AdamW>("adamw", options), adam_moments(options)) {}
 
 }  // namespace tandem::optim

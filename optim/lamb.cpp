@@ -5,11 +5,11 @@
 namespace tandem::optim {
 
 namespace {
-UpdateRule rule_of(const LambOptions& options) {
+update_rules::Lamb rule_of(const LambOptions& options) {
   check_option("lamb", "beta1", options.beta1, {});
   check_option("lamb", "beta2", options.beta2, {});
   check_at_least("lamb", "eps", options.eps);
-  return {.kind = UpdateKind::lamb, .beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps};
+  return {{.beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps}};
 }
 }  // namespace
 

@@ -5,14 +5,11 @@
 namespace tandem::optim {
 
 namespace {
-UpdateRule rule_of(const LarsOptions& options) {
+update_rules::Lars rule_of(const LarsOptions& options) {
   check_option("lars", "momentum", options.momentum, {});
   check_at_least("lars", "trust_coefficient", options.trust_coefficient);
   check_at_least("lars", "eps", options.eps);
-  return {.kind = UpdateKind::lars,
-          .momentum = options.momentum,
-          .eps = options.eps,
-          .trust_coefficient = options.trust_coefficient};
+  return {.momentum = options.momentum, .trust_coefficient = options.trust_coefficient, .eps = options.eps};
 }
 }  // namespace
 

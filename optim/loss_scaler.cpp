@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <unordered_map>
 
 #include "core/backend.h"
 #include "core/error.h"
@@ -28,8 +29,38 @@ void write(const ScaleState& state, const Tensor& target) {
   backend_for(target.device()).synchronize();
 }
 
-std::string name_of_scale(const char* what, int index) {
-  return index == 0 ? fmt::format("scaler.{}", what) : fmt::format("scaler.{}.{}", what, index);
+std::string name_of_scale(std::string_view prefix, const char* what, int index) {
+  return index == 0 ? fmt::format("{}scaler.{}", prefix, what)
+                    : fmt::format("{}scaler.{}.{}", prefix, what, index);
+}
+
+// From the tensors of a saved scale, of the right types and sizes. Throws UserError for values that no scaler
+// comes to.
+ScaleState scale_state(const Tensor& counters, const Tensor& values, int index) {
+  const std::vector<std::int64_t> n = counters.to_vector<std::int64_t>();
+  const std::vector<double> v = values.to_vector<double>();
+  const bool counts = std::ranges::all_of(n, [](std::int64_t count) { return count >= 0; }) &&
+                      std::max({n[1], n[2], n[6], n[7]}) <= INT32_MAX;
+  const auto is_scale = [](double scale) { return std::isfinite(static_cast<float>(scale)) && scale > 0.0; };
+  require(counts && is_scale(v[0]) && is_scale(v[1]), "scaler",
+          "the state of scale {} is damaged: a scale of {}, next {}, or a count that cannot be", index, v[0],
+          v[1]);
+  ScaleState s;
+  s.clean = n[0];
+  s.hysteresis_left = static_cast<std::int32_t>(n[1]);
+  s.exhausted = static_cast<std::int32_t>(n[2]);
+  s.since_change = n[3];
+  s.overflows = n[4];
+  s.estimates = n[5];
+  s.found_inf = static_cast<std::int32_t>(n[6]);
+  s.forward_non_finite = static_cast<std::int32_t>(n[7]);
+  s.value = static_cast<float>(v[0]);
+  s.staged = static_cast<float>(v[1]);
+  s.mean = v[2];
+  s.slow_mean = v[3];
+  s.square = v[4];
+  s.amax = v[5];
+  return s;
 }
 
 }  // namespace
@@ -76,6 +107,11 @@ ScaleState LossScaler::state_of(int index) const {
   return state;
 }
 
+void LossScaler::repair(const Tensor& gradients, std::span<const UpdateRange> ranges, int index) const {
+  if (options_.floor_action != FloorAction::sanitize) return;
+  backend_for(device_).sanitize(gradients, ranges, static_cast<float>(options_.floor), device_state(index));
+}
+
 void LossScaler::set(double scale, int index) {
   require(index >= 0 && index < count(), "scaler", "there are {} scales, asked for number {}", count(),
           index);
@@ -106,17 +142,33 @@ void LossScaler::update() {
   end_iteration();
 }
 
-std::vector<NamedTensor> LossScaler::state() const {
+void LossScaler::forget_gathered() {
+  for (int i = 0; i < count(); ++i) {
+    ScaleState state = state_of(i);
+    state.found_inf = state.forward_non_finite = 0;
+    state.amax = 0.0;
+    write(state, device_state(i));
+  }
+}
+
+void LossScaler::forget_losses(int count, int index) {
+  if (count == 0) return;
+  ScaleState state = state_of(index);
+  state.forward_non_finite -= count;
+  write(state, device_state(index));
+}
+
+std::vector<NamedTensor> LossScaler::state(std::string_view prefix) const {
   std::vector<NamedTensor> named;
   for (int i = 0; i < count(); ++i) {
     const ScaleState s = state_of(i);
     named.emplace_back(
-        name_of_scale("counters", i),
+        name_of_scale(prefix, "counters", i),
         Tensor::from(std::vector<std::int64_t>{s.clean, s.hysteresis_left, s.exhausted, s.since_change,
-                                               s.overflows, s.estimates, s.found, s.forward_non_finite},
+                                               s.overflows, s.estimates, s.found_inf, s.forward_non_finite},
                      {kCounters}));
     named.emplace_back(
-        name_of_scale("values", i),
+        name_of_scale(prefix, "values", i),
         Tensor::from(std::vector<double>{static_cast<double>(s.value), static_cast<double>(s.staged), s.mean,
                                          s.slow_mean, s.square, s.amax},
                      {kValues}));
@@ -124,47 +176,27 @@ std::vector<NamedTensor> LossScaler::state() const {
   return named;
 }
 
-void LossScaler::load_state(const std::vector<NamedTensor>& state) {
-  require(state.size() == 2 * states_.size(), "scaler",
-          "the state holds {} tensors, expected {} for {} scales", state.size(), 2 * states_.size(), count());
-  std::vector<ScaleState> loaded(states_.size());
-  const auto take = [&](const std::string& name, DType dtype, Index size) -> const Tensor& {
-    for (const auto& [given, tensor] : state) {
-      if (given != name) continue;
-      require(tensor.defined() && tensor.dtype() == dtype && tensor.numel() == size, "scaler",
-              "{} is {}, expected {} elements of {}", name, to_string(tensor), size, tandem::name_of(dtype));
-      return tensor;
-    }
-    throw UserError("scaler", fmt::format("the state lacks {}", name));
-  };
-  for (int i = 0; i < count(); ++i) {
-    const auto n = take(name_of_scale("counters", i), DType::i64, kCounters).to_vector<std::int64_t>();
-    const auto v = take(name_of_scale("values", i), DType::f64, kValues).to_vector<double>();
-    const bool counts = std::ranges::all_of(n, [](std::int64_t count) { return count >= 0; }) &&
-                        std::max({n[1], n[2], n[6], n[7]}) <= INT32_MAX;
-    const auto is_scale = [](double scale) {
-      return std::isfinite(static_cast<float>(scale)) && scale > 0.0;
-    };
-    require(counts && is_scale(v[0]) && is_scale(v[1]), "scaler",
-            "the state of scale {} is damaged: a scale of {}, next {}, or a count that cannot be", i, v[0],
-            v[1]);
-    ScaleState& s = loaded[static_cast<std::size_t>(i)];
-    s.clean = n[0];
-    s.hysteresis_left = static_cast<std::int32_t>(n[1]);
-    s.exhausted = static_cast<std::int32_t>(n[2]);
-    s.since_change = n[3];
-    s.overflows = n[4];
-    s.estimates = n[5];
-    s.found = static_cast<std::int32_t>(n[6]);
-    s.forward_non_finite = static_cast<std::int32_t>(n[7]);
-    s.value = static_cast<float>(v[0]);
-    s.staged = static_cast<float>(v[1]);
-    s.mean = v[2];
-    s.slow_mean = v[3];
-    s.square = v[4];
-    s.amax = v[5];
+void LossScaler::load_state(const std::vector<NamedTensor>& state, std::string_view prefix) {
+  std::unordered_map<std::string_view, Tensor> given;
+  for (const auto& [name, tensor] : state) {
+    if (name.starts_with(name_of_scale(prefix, "", 0))) given.emplace(name, tensor);
   }
+  require(given.size() == 2 * states_.size(), "scaler",
+          "the state holds {} tensors, expected {} for {} scales", given.size(), 2 * states_.size(), count());
+  const auto take = [&](const std::string& name, DType dtype, Index size) -> const Tensor& {
+    const auto found = given.find(name);
+    require(found != given.end(), "scaler", "the state lacks {}", name);
+    const Tensor& tensor = found->second;
+    require(tensor.defined() && tensor.dtype() == dtype && tensor.numel() == size, "scaler",
+            "{} is {}, expected {} elements of {}", name, to_string(tensor), size, tandem::name_of(dtype));
+    return tensor;
+  };
+  std::vector<ScaleState> loaded;
+  for (int i = 0; i < count(); ++i)
+    loaded.push_back(scale_state(take(name_of_scale(prefix, "counters", i), DType::i64, kCounters),
+                                 take(name_of_scale(prefix, "values", i), DType::f64, kValues), i));
   for (std::size_t i = 0; i < loaded.size(); ++i) write(loaded[i], states_[i]);
+  end_iteration();
 }
 
 }  // namespace tandem::optim

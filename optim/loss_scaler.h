@@ -13,10 +13,13 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/step_state.h"
 #include "core/tensor.h"
 #include "optim/scaler.h"
 
@@ -41,6 +44,10 @@ class LossScaler {
   // Its value, and everything about it; these wait for the device.
   double value(int index = 0) const { return static_cast<double>(state_of(index).value); }
   ScaleState state_of(int index = 0) const;
+  // The ScaleState where it lives.
+  const Tensor& device_state(int index = 0) const { return states_[static_cast<std::size_t>(index)]; }
+  // Repairs gradients that carry a scale, where the options say so (FloorAction::sanitize).
+  void repair(const Tensor& gradients, std::span<const UpdateRange> ranges, int index = 0) const;
   // Sets a scale, a power of two, and starts its counters anew.
   void set(double scale, int index = 0);
 
@@ -48,18 +55,20 @@ class LossScaler {
   // step was applied since.
   void update();
 
-  // Everything that an interrupted run needs to go on with the same scales. load_state throws UserError,
-  // with nothing changed, when names or sizes differ or a value is one that no scaler comes to.
-  std::vector<NamedTensor> state() const;
-  void load_state(const std::vector<NamedTensor>& state);
+  // Everything that an interrupted run needs to go on with the same scales, under names that begin with
+  // `prefix` and "scaler.". load_state looks at those alone, and begins an iteration; it throws UserError,
+  // with nothing changed, when they or sizes differ or a value is one that no scaler comes to.
+  std::vector<NamedTensor> state(std::string_view prefix = {}) const;
+  void load_state(const std::vector<NamedTensor>& state, std::string_view prefix = {});
 
  private:
   friend class Step;
-  int attach();          // a step: the index of its scale
-  void detach();         // the step that was attached last, which could not be made
-  void move_scales();    // the device's part of update()
-  void end_iteration();  // the host's
-  Tensor device_state(int index) const { return states_[static_cast<std::size_t>(index)]; }
+  int attach();                              // a step: the index of its scale
+  void detach();                             // the step that was attached last, which could not be made
+  void move_scales();                        // the device's part of update()
+  void end_iteration();                      // the host's
+  void forget_gathered();                    // what was told since the last update
+  void forget_losses(int count, int index);  // of those that were not finite
   void add_scale();
 
   ScalerOptions options_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "autograd/leaf.h"
-#include "core/step_state.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 

@@ -3,100 +3,169 @@
 // same bits.
 #include "optim/recorded_step.h"
 
+#include <algorithm>
+#include <set>
+
 #include "core/error.h"
 #include "optim/step.h"
 
 namespace tandem::optim {
 
+namespace {
+
+// What the host notes beside the device's work while a forward runs: counts, and working copies that are
+// current. Replays do not pass here, so a recording repeats it; one that fails takes it back.
+class HostNotes : public nn::ModuleObserver {
+ public:
+  // For a step over `module`, which renews the copies of its masters, on `own`, itself.
+  HostNotes(nn::Module& module, const Tensor& own) : own_(own) { enter(module); }
+
+  void enter(nn::Module& root) override {
+    if (seen_.contains(&root)) return;
+    root.visit([&](const std::string&, nn::Module& module) {
+      if (!seen_.insert(&module).second) return;
+      for (const auto& [name, parameter] : module.own_parameters())
+        if (!parameter.value().shares_storage(own_)) others_.push_back(parameter);
+    });
+    for (const nn::Counter& counter : root.counters()) {
+      const bool known =
+          std::ranges::any_of(counts_, [&](const auto& count) { return count.first.live == counter.live; });
+      if (!known) counts_.emplace_back(counter, *counter.next);
+    }
+  }
+
+  void take_back() const {
+    for (const auto& [counter, before] : counts_) *counter.next = before;
+    for (const Parameter& parameter : others_) expire_working_copies(parameter.value());
+  }
+
+  // What was added to each counter.
+  std::vector<std::pair<nn::Counter, std::int64_t>> counts() const {
+    std::vector<std::pair<nn::Counter, std::int64_t>> added;
+    for (const auto& [counter, before] : counts_) {
+      if (*counter.next != before) added.emplace_back(counter, *counter.next - before);
+    }
+    return added;
+  }
+
+  // Of other weights, one for each storage and type: renewing it renews all.
+  std::vector<std::pair<Parameter, DType>> copies() const {
+    std::vector<std::pair<Parameter, DType>> kept;
+    std::set<std::pair<const Storage*, DType>> known;
+    for (const Parameter& parameter : others_) {
+      for (const DType dtype : {DType::f16, DType::bf16}) {
+        const Tensor& value = parameter.value();
+        if (has_working_copy(value, dtype) && known.emplace(value.storage().get(), dtype).second)
+          kept.emplace_back(parameter, dtype);
+      }
+    }
+    return kept;
+  }
+
+ private:
+  const Tensor& own_;
+  std::set<const nn::Module*> seen_;
+  std::vector<Parameter> others_;
+  std::vector<std::pair<nn::Counter, std::int64_t>> counts_;  // with their values before
+};
+
+}  // namespace
+
+bool Step::recordable() const { return backend().records() && !options_.reduce; }
+
 void Step::check_recordable() const {
-  require(backend_for(buffers_.device()).records(), "step", "{} does not record work",
-          to_string(buffers_.device()));
-  require(own_scaler_ != nullptr && !per_loss(), "step",
-          "steps with a shared scaler or a scale for each loss are not recorded");
+  require(backend().records(), "step", "{} does not record work", to_string(buffers().device()));
   require(!options_.reduce, "step", "steps that reduce gradients over ranks are not recorded");
   require(!unscaled_, "step", "unscaled gradients are not recorded");
 }
 
-// Copies that another writer of the masters has left behind, such as an Ema::Scope, are renewed by the op
-// that reads them next; recorded work reads them without asking. One of them renews all.
-void Step::refresh_working_copies() const {
-  if (working_.defined()) working_copy(buffers_.slots().front().parameter.value(), working_.dtype());
+// By slot, whether there is a gradient.
+std::vector<char> Step::slots_with_gradient() const {
+  std::vector<char> slots(buffers().slots().size());
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = has_gradient_so_far(i) ? 1 : 0;
+  return slots;
+}
+
+void Step::set_slots_with_gradient(const std::vector<char>& slots) {
+  if (per_loss()) return loss_gradients_->resume(slots);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Leaf& leaf = buffers().slots()[i].parameter.leaf();
+    slots[i] ? leaf.mark_written() : leaf.clear_gradient();
+  }
 }
 
 std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tensor()>& forward,
-                                                        double samples) {
+                                                        double samples, int loss_index) {
   check_recordable();
-  begin_micro_batch(samples, 0);
-  refresh_working_copies();
-  const double weight = samples / reference_;
-  const auto& slots = buffers_.slots();
   auto recorded = std::make_unique<RecordedBackward>();
-  recorded->micro_batch_ = micro_batches_;
+  recorded->weight_ = begin_micro_batch(samples, loss_index);
+  recorded->micro_batch_ = micro_batches_.count();
+  recorded->loss_index_ = loss_index;
   recorded->samples_ = samples;
-  recorded->weight_ = weight;
-  std::vector<std::int64_t> counts;
-  for (const nn::Counter& counter : counters_) counts.push_back(*counter.next);
-  std::vector<char> had_gradient;
-  for (const FlatBuffers::Slot& slot : slots)
-    had_gradient.push_back(slot.parameter.gradient().defined() ? 1 : 0);
+  recorded->had_gradient_ = slots_with_gradient();
+  trained_.refresh_working_copies();
+  gradients_so_far();  // made before, not in the recording's memory
+  HostNotes notes(module_, buffers().masters());
   try {
-    recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_backward(forward(), weight, 0); });
+    recorded->work_ = backend().record([&] {
+      const nn::ModuleObserverScope scope(notes);
+      enqueue_backward(forward(), recorded->weight_, loss_index);
+    });
     recorded->work_->replay();
-  } catch (...) {  // the device has done nothing: what the host noted meanwhile is taken back
-    for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next = counts[i];
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (!had_gradient[i]) slots[i].parameter.leaf().clear_gradient();
-    }
+  } catch (...) {  // the device has done nothing
+    notes.take_back();
+    trained_.drop_gradients();
+    set_slots_with_gradient(recorded->had_gradient_);
     throw;
   }
-  for (std::size_t i = 0; i < counters_.size(); ++i)
-    recorded->counter_steps_.push_back(*counters_[i].next - counts[i]);
-  for (const FlatBuffers::Slot& slot : slots)
-    recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
-  end_micro_batch(weight, 0);
+  recorded->has_gradient_ = slots_with_gradient();
+  recorded->counts_ = notes.counts();
+  recorded->copies_ = notes.copies();
+  micro_batches_.add(recorded->weight_, loss_index);
   return recorded;
 }
 
 void Step::backward(RecordedBackward& recorded) {
-  begin_micro_batch(recorded.samples_, 0);
-  require(recorded.micro_batch_ == micro_batches_, "step",
-          "micro-batch number {} was recorded, number {} is due", recorded.micro_batch_, micro_batches_);
-  require(recorded.weight_ == recorded.samples_ / reference_, "step",
+  const double weight = begin_micro_batch(recorded.samples_, recorded.loss_index_);
+  require(recorded.micro_batch_ == micro_batches_.count(), "step",
+          "micro-batch number {} was recorded, number {} is due", recorded.micro_batch_,
+          micro_batches_.count());
+  require(recorded.weight_ == weight, "step",
           "{} samples were recorded as {} times those of the first micro-batch, which has {} now",
-          recorded.samples_, recorded.weight_, reference_);
-  refresh_working_copies();
+          recorded.samples_, recorded.weight_, micro_batches_.reference());
+  require(recorded.had_gradient_ == slots_with_gradient(), "step",
+          "the micro-batches before left gradients on other parameters than when this one was recorded");
+  trained_.refresh_working_copies();
+  for (const auto& [parameter, dtype] : recorded.copies_) working_copy(parameter.value(), dtype);
   recorded.work_->replay();
-  for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next += recorded.counter_steps_[i];
-  const auto& slots = buffers_.slots();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (recorded.has_gradient_[i]) slots[i].parameter.leaf().mark_written();
-  }
-  end_micro_batch(recorded.weight_, 0);
+  for (const auto& [counter, added] : recorded.counts_) *counter.next += added;
+  set_slots_with_gradient(recorded.has_gradient_);
+  micro_batches_.add(weight, recorded.loss_index_);
 }
 
 std::unique_ptr<RecordedApply> Step::record_apply() {
   check_recordable();
   check_apply();
-  fill_table();
+  fill_rates();
   auto recorded = std::make_unique<RecordedApply>();
-  recorded->micro_batches_ = micro_batches_;
-  recorded->weight_ = weight();
-  for (const FlatBuffers::Slot& slot : buffers_.slots())
-    recorded->has_gradient_.push_back(slot.parameter.gradient().defined() ? 1 : 0);
-  // Where this throws, the device has done nothing, and the host has noted nothing that lasts.
-  recorded->work_ = backend_for(buffers_.device()).record([&] { enqueue_apply(); });
-  recorded->work_->replay();
-  record();
+  recorded->micro_batches_ = micro_batches_.count();
+  recorded->weight_ = micro_batches_.weight();
+  recorded->has_gradient_ = slots_with_gradient();
+  try {
+    recorded->work_ = backend().record([&] { enqueue_apply(); });
+    recorded->work_->replay();
+  } catch (...) {  // the device has done nothing
+    trained_.drop_gradients();
+    set_slots_with_gradient(recorded->has_gradient_);
+    throw;
+  }
+  finish_step();
   return recorded;
 }
 
 bool Step::fits(const RecordedApply& recorded) const {
-  if (recorded.micro_batches_ != micro_batches_ || recorded.weight_ != weight() || unscaled_) return false;
-  const auto& slots = buffers_.slots();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].parameter.gradient().defined() != (recorded.has_gradient_[i] != 0)) return false;
-  }
-  return true;
+  return recorded.micro_batches_ == micro_batches_.count() && recorded.weight_ == micro_batches_.weight() &&
+         !unscaled_ && recorded.has_gradient_ == slots_with_gradient();
 }
 
 void Step::apply(RecordedApply& recorded) {
@@ -104,9 +173,9 @@ void Step::apply(RecordedApply& recorded) {
   require(fits(recorded), "step",
           "the recorded end of a step was for {} micro-batches of other sizes or other gradients",
           recorded.micro_batches_);
-  fill_table();
+  fill_rates();
   recorded.work_->replay();
-  record();
+  finish_step();
 }
 
 }  // namespace tandem::optim

@@ -3,21 +3,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "autograd/leaf.h"
 #include "core/backend.h"
+#include "nn/module.h"
 
 namespace tandem::optim {
 
+// Reads the parameters of every module that its forward ran, those of other steps too, which must live as
+// long.
 class RecordedBackward {
  private:
   friend class Step;
   std::unique_ptr<Recording> work_;
   int micro_batch_ = 0;  // its number in the step
+  int loss_index_ = 0;
   double samples_ = 1.0;
-  double weight_ = 1.0;                      // in units of the first micro-batch's samples
-  std::vector<char> has_gradient_;           // by slot of the flat buffers
-  std::vector<std::int64_t> counter_steps_;  // what its forward adds to each counter of the module
+  double weight_ = 1.0;                            // in units of the first micro-batch's samples
+  std::vector<char> had_gradient_, has_gradient_;  // by slot of the flat buffers, before and after
+  // What its forward adds to counters, and the working copies it reads of weights that are not this step's.
+  std::vector<std::pair<nn::Counter, std::int64_t>> counts_;
+  std::vector<std::pair<Parameter, DType>> copies_;
 };
 
 class RecordedApply {

@@ -5,15 +5,12 @@
 namespace tandem::optim {
 
 namespace {
-UpdateRule rule_of(const RmspropOptions& options) {
+update_rules::Rmsprop rule_of(const RmspropOptions& options) {
   check_option("rmsprop", "alpha", options.alpha, {.closed = true});
   check_option("rmsprop", "momentum", options.momentum, {});
   check_at_least("rmsprop", "eps", options.eps);
-  return {.kind = UpdateKind::rmsprop,
-          .momentum = options.momentum,
-          .eps = options.eps,
-          .alpha = options.alpha,
-          .centered = options.centered};
+  return {
+      .alpha = options.alpha, .eps = options.eps, .momentum = options.momentum, .centered = options.centered};
 }
 }  // namespace
 

@@ -5,16 +5,13 @@
 namespace tandem::optim {
 
 namespace {
-UpdateRule rule_of(const SgdOptions& options) {
+update_rules::Sgd rule_of(const SgdOptions& options) {
   check_option("sgd", "momentum", options.momentum, {});
   check_option("sgd", "dampening", options.dampening, {.closed = true});
   require(!options.nesterov || (options.momentum > 0.0 && options.dampening == 0.0), "sgd",
           "nesterov needs momentum and no dampening; momentum is {}, dampening {}", options.momentum,
           options.dampening);
-  return {.kind = UpdateKind::sgd,
-          .momentum = options.momentum,
-          .dampening = options.dampening,
-          .nesterov = options.nesterov};
+  return {.momentum = options.momentum, .dampening = options.dampening, .nesterov = options.nesterov};
 }
 }  // namespace
 

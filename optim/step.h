@@ -12,69 +12,33 @@
 // a step can be done from recordings of its micro-batches and of its end, see optim/recorded_step.cpp.
 #pragma once
 
-#include <array>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "nn/module.h"
-#include "optim/ema.h"
-#include "optim/flat_buffers.h"
 #include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
-#include "optim/schedules.h"
+#include "optim/step/counters.h"
+#include "optim/step/loss_gradients.h"
+#include "optim/step/micro_batches.h"
+#include "optim/step/options.h"
+#include "optim/step/rate_table.h"
+#include "optim/step/report.h"
+#include "optim/step/trained_state.h"
+
+namespace tandem {
+class Backend;
+}
 
 namespace tandem::optim {
-
-struct StepOptions {
-  ScalerOptions scaler{};
-  LossScaler* shared_scaler = nullptr;  // instead of a scaler of its own; must outlive the step
-  // The learning rate; without one it is the optimizer's. With one, the first optimizer's lr is either not
-  // given or the schedule's peak; further optimizers keep their ratio to the first.
-  std::optional<Schedule> schedule{};
-  std::optional<double> clip_norm{};   // of the mean gradient, all parameters together
-  std::optional<double> clip_value{};  // of every element, after clip_norm
-  int accumulate = 1;                  // micro-batches a step has at most
-  std::optional<EmaOptions> ema{};
-  // The type of the copies that the forward pass of a mixed-precision run reads instead of the masters; the
-  // update writes them in its one pass. Absent: no copies.
-  std::optional<DType> working{};
-  // No masters: what the update stores is rounded as if the buffers had a 16-bit type. The values of the
-  // parameters at the start are rounded too.
-  StorageRounding rounding{};
-  // Running statistics are held on the grid of this 16-bit type. Absent: f32.
-  std::optional<DType> round_statistics{};
-  bool skip_non_finite = true;  // off: a non-finite gradient is applied like any other
-  // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
-  // and no norm is reported. clip_norm needs it.
-  bool measure = true;
-  double divisor =
-      1.0;  // the gradients are divided by this too: the number of ranks where `reduce` adds them up
-  // Called with the flat gradients before they are checked; parameters without a gradient then take part with
-  // zeros.
-  std::function<void(const Tensor& gradients)> reduce{};
-};
-
-struct StepReport {
-  std::int64_t attempted = 0, applied = 0, skipped = 0;  // counts, this step included
-  std::int64_t consecutive_skips = 0;
-  bool skip = false;             // this step was skipped
-  double learning_rate = 0.0;    // of this step, before group factors
-  double loss = 0.0;             // mean over the step's samples; of several losses their sum
-  double gradient_norm = 0.0;    // before clipping; NaN when not finite or not measured
-  double clip_factor = 1.0;      // by norm
-  double loss_scale = 1.0;       // that this step used
-  double next_loss_scale = 1.0;  // of the next one
-  bool exhausted = false;        // the scale cannot fall further and gradients overflow still
-};
 
 // Work of a step that a device has recorded; made and used by one Step, which it must not outlive.
 class RecordedBackward;
 class RecordedApply;
+class GivenState;
 
 class Step {
  public:
@@ -103,20 +67,25 @@ class Step {
   // without a backward, when called twice, and after an apply() that waits for LossScaler::update().
   void unscale();
   // All micro-batches are there.
-  bool ready() const { return micro_batches_ == options_.accumulate * losses(); }
+  bool ready() const { return micro_batches_.ready(); }
   // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
   // A parameter without a gradient keeps its value, moments and update count.
   void apply();
-  // Forgets the micro-batches since the last apply: gradients and running statistics.
+  // Forgets the micro-batches since the last apply: gradients and running statistics, and what a loss that
+  // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
   void clear();
 
-  // Records and does `forward`, which returns the loss, and backward(loss, samples), for the micro-batch of
-  // the number that is due. Whatever `forward` reads must lie where it will lie at every later use; random
-  // numbers come from a counter (random_counter). Run some steps the usual way first. Throws UserError where
-  // the device does not record, with a shared scaler or several losses, and with StepOptions::reduce; and
+  // Whether steps are recorded: where the device does, and without StepOptions::reduce.
+  bool recordable() const;
+  // Records and does `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
+  // micro-batch of the number that is due. Whatever `forward` reads must lie where it will lie at every later
+  // use; random numbers come from a counter (random_counter). It may run modules of other steps, too; these
+  // must outlive the recording. Run some steps the usual way first. Throws UserError unless recordable(), and
   // what forward and the device throw. The step is as before then, and can go on the usual way.
-  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples);
-  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number.
+  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples,
+                                                    int loss_index = 0);
+  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number,
+  // or when those before it left gradients elsewhere.
   void backward(RecordedBackward& recorded);
   // The same for apply(): for steps of as many micro-batches, with samples in the same proportion.
   std::unique_ptr<RecordedApply> record_apply();
@@ -138,125 +107,88 @@ class Step {
   // The report of one of the last two steps, by its number; waits for it.
   StepReport report_of(std::int64_t attempted);
 
-  std::int64_t attempted() const { return attempted_; }  // known without waiting
-  int micro_batches() const { return micro_batches_; }   // calls of backward since the last apply
+  std::int64_t attempted() const { return attempted_; }         // known without waiting
+  int micro_batches() const { return micro_batches_.count(); }  // calls of backward since the last apply
   const StepOptions& options() const { return options_; }
   // Bytes that an applied step must move at least after its backwards: gradients read, masters, moments and
   // averages read and written, working copies written, statistics copied; each once.
-  std::int64_t update_bytes() const;
+  std::int64_t update_bytes() const { return trained_.update_bytes(); }
   // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
   // (gradient penalties) with.
   LossScaler& scaler() { return *scaler_; }
   Tensor loss_scale(int loss_index = 0) const { return scaler_->scale(scale_index(loss_index)); }
-  const FlatBuffers& buffers() const { return buffers_; }
-  Ema* ema() { return ema_.get(); }  // nullptr without StepOptions::ema
+  const FlatBuffers& buffers() const { return trained_.buffers(); }
+  Ema* ema() { return trained_.ema(); }  // nullptr without StepOptions::ema
 
   // Everything a run needs to go on bit for bit, by name: masters, statistics, moments, counts, averages,
   // counters and scale, and inside an accumulation the gradients so far. The tensors share the step's memory
   // and change with it. Waits for the device.
-  std::vector<NamedTensor> state();
-  // Takes what state() gave on a step over the same model with the same optimizers. Throws UserError, before
-  // anything is changed, that lists missing and unexpected names or the first tensor of another shape or
-  // dtype.
-  void load_state(const std::vector<NamedTensor>& state);
+  // `prefix` stands before every name ("discriminator.", with its dot), so that the states of several steps
+  // go into one file. A shared scaler is nobody's: LossScaler::state() saves it, once.
+  std::vector<NamedTensor> state(std::string_view prefix = {});
+  // Takes what state(prefix) gave on a step over the same model with the same optimizers; what has another
+  // prefix is left to others. A shared scaler is loaded before its steps. Throws UserError, before anything
+  // is changed, that lists missing and unexpected names or the first tensor of another shape or dtype.
+  void load_state(const std::vector<NamedTensor>& state, std::string_view prefix = {});
   // A state of a step over the same model that ran in another precision, as load_state takes it: masters,
   // moments and averages are cast to this step's types, the loss scale is this step's own as it is now.
-  std::vector<NamedTensor> converted(std::vector<NamedTensor> state);
+  std::vector<NamedTensor> converted(std::vector<NamedTensor> state, std::string_view prefix = {});
 
  private:
-  struct Group {  // one optimizer
-    Optimizer optimizer;
-    std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
-    std::vector<UpdateRange> active;  // those with a gradient in this step
-  };
-
   // ready → unscale() → unscaled → apply() → stepped → (the scaler's update) → ready
   enum class Phase : std::uint8_t { ready, unscaled, stepped };
 
-  void check_options() const;
-  void check_backward(int loss_index) const;
-  void begin_micro_batch(double samples, int loss_index);
-  void enqueue_backward(const Tensor& loss, double weight, int loss_index);
-  void end_micro_batch(double weight, int loss_index);
-  void check_apply() const;
-  void enqueue_apply();
-  void check_recordable() const;
-  void refresh_working_copies() const;
+  Backend& backend() const;
   Phase phase() const;
-  bool per_loss() const { return scaler_->options().scope == ScalerScope::loss; }
-  int losses() const { return scaler_->options().losses; }
+  bool per_loss() const { return loss_gradients_ != nullptr; }
   int scale_index(int loss_index) const { return per_loss() ? loss_index : scale_index_; }
-  void unscale_loss(int loss_index);
-  void sanitize(const std::vector<UpdateRange>& ranges, int scale_index);
-  void take_accumulated();
-  double heaviest() const;
-  double weight() const;
-  StepState gathered_state() const;
-  void reset_gathered();
   void take_over();
-  void round_initial();
-  void check_and_decide();
-  void update_groups();
-  void assign_parameters(const nn::Module& module, const std::vector<Optimizer*>& optimizers);
-  void resolve_schedule();
-  void allocate_moments();
-  void allocate_derived();
-  void allocate_state();
+
+  void check_backward(int loss_index) const;
+  double begin_micro_batch(double samples, int loss_index);
+  void enqueue_backward(const Tensor& loss, double weight, int loss_index);
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
-  void collect_ranges();
-  void fill_table();
-  void count_batches();
+  void check_apply() const;
+  void fill_rates();
+  void enqueue_apply();
+  void give_back_gradients();
+  void check_and_decide();
+  void finish_step();
+  void forget_micro_batches();
+  void forget_gathered();
+  void check_recordable() const;
+
   void settle_counters();
-  void record();
-  StepReport report(std::size_t slot) const;
-  StepState host_state();
-  const Tensor& gradients_so_far() const;
-  bool has_gradient_so_far(std::size_t slot) const;
+  LateCounters::Outcome outcomes() const;
+  StepState gathered_state() const;
+  void write_state(const StepState& state);
   Tensor accumulation_state() const;
-  std::vector<NamedTensor> persistent_state();
+  const Tensor& gradients_so_far();
+  bool has_gradient_so_far(std::size_t slot) const;
+  std::vector<char> slots_with_gradient() const;
+  void set_slots_with_gradient(const std::vector<char>& slots);
+  struct Incoming;
+  Incoming expected(const GivenState& given);
+  void resume(const Incoming& incoming, const StepState& loaded);
 
   StepOptions options_;
   nn::Module& module_;
-  FlatBuffers buffers_;
-  nn::StatisticBuffers statistics_;
-  // The host learns a step's outcome late, so what its forward added to each counter waits here, of even and
-  // odd steps: next = live + what waits + what the current step has added.
-  std::vector<nn::Counter> counters_;
-  std::array<std::vector<std::int64_t>, 2> waiting_;
-  std::int64_t settled_ = 0;  // attempted steps whose outcome the counters have
-  std::vector<Group> groups_;
-  std::optional<Schedule> schedule_;
-  std::array<Tensor, 3> moments_;
-  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
-  Tensor counts_;
-  std::unique_ptr<Ema> ema_;
-  StepRules rules_;
+  TrainedState trained_;
+  LateCounters counters_;
 
   std::unique_ptr<LossScaler> own_scaler_;
   LossScaler* scaler_ = nullptr;
   int scale_index_ = 0;
-  bool unscaled_ = false;
-  std::int64_t applied_in_ = -1;  // iteration of the scaler in which apply() was called last
-  // With a scale for each loss: the sum of the unscaled gradients so far, and which slots have one.
-  Tensor accumulated_;
-  std::vector<char> has_accumulated_;
-  std::vector<UpdateRange> fresh_, further_;
+  std::int64_t applied_in_ = -1;                   // iteration of the scaler in which apply() was called last
+  std::unique_ptr<LossGradients> loss_gradients_;  // with a scale for each loss, else absent
 
-  Tensor state_;  // StepState in device memory
-  Tensor table_;  // learning rates, see Backend::decide
-  Tensor table_host_;
-  std::int64_t table_end_ = 0;       // applied counts the table serves lie below
-  std::vector<UpdateRange> active_;  // of all optimizers
-  std::array<Tensor, 2> reports_;    // host copies of the state and its scale, of even and odd steps
-  std::array<std::uint64_t, 2> marks_{};
+  MicroBatches micro_batches_;  // since the last apply
+  bool unscaled_ = false;
   std::int64_t attempted_ = 0;
-  struct Calls {  // of backward for one loss since the last apply
-    int count = 0;
-    double weight = 0.0;  // their samples, in units of reference_
-  };
-  std::vector<Calls> calls_;  // one for each loss
-  int micro_batches_ = 0;
-  double reference_ = 1.0;  // samples of the first call that had any
+  StepRules rules_;
+  Tensor state_;  // StepState in device memory
+  RateTable rates_;
+  ReportMailbox mailbox_;
 };
 
 }  // namespace tandem::optim

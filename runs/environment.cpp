@@ -14,6 +14,7 @@
 
 #include "core/build_info.h"
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/waiting.h"
 #include "core/device_library.h"
 #include "core/units.h"
 
@@ -70,6 +71,7 @@ nlohmann::ordered_json environment() {
             {"fast_bf16", features.fast_bf16()}}},
           {"amx", std::string(cpu::name_of(cpu::request_amx()))},
           {"threads", cpu::threads()},
+          {"waiting", cpu::waiting()},
           {"memory_bytes", pages * page},
           {"devices", devices()},
           {"cuda", cuda_devices().count > 0 ? Json(nullptr) : Json(cuda_devices().why_none)}};
@@ -103,6 +105,7 @@ std::string environment_text(const nlohmann::ordered_json& environment) {
   add("AMX", environment["amx"].get<std::string>());
   add("BF16", fast ? "multiplied in hardware" : "widened to FP32 first: correct, but no faster than FP32");
   add("threads", environment["threads"].dump());
+  add("waiting", environment["waiting"]);
   add("memory", bytes_text(environment["memory_bytes"].get<double>()));
   for (const auto& device : environment["devices"]) add("device", device);
   if (environment["cuda"].is_string()) add("CUDA", "no GPU: " + environment["cuda"].get<std::string>());

@@ -6,8 +6,8 @@
 
 namespace tandem::runs {
 
-// One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads",
-// "memory_bytes", "devices", and "cuda": why there is no CUDA device, or null.
+// One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads", "waiting" (how they
+// wait for each other), "memory_bytes", "devices", and "cuda": why there is no CUDA device, or null.
 nlohmann::ordered_json environment();
 
 // The same for people, one fact a line.

@@ -9,9 +9,8 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "core/units.h"
-#include "models/builder.h"
 #include "nn/device.h"
-#include "tasks/task.h"
+#include "train/setup.h"
 
 namespace tandem::train {
 
@@ -44,16 +43,6 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
   }
 }
 
-datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
-  datasets::Batch batch;
-  batch.images = Tensor::empty(pipeline.output_shape().inserted(0, size),
-                               {pipeline.output_dtype(), kShapes, MemoryKind::data});
-  batch.labels = Tensor::empty({size}, {DType::i64, kShapes, MemoryKind::data});
-  if (pipeline.mix().any())
-    batch.soft_targets = Tensor::empty({size, pipeline.classes()}, {DType::f32, kShapes, MemoryKind::data});
-  return batch;
-}
-
 std::string text(std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 std::string model_text(const Footprint& footprint) {
@@ -67,31 +56,29 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescription& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
   const config::Config& config = loaded.config;
-  const auto pipeline = datasets::training_pipeline(without_samples(data), augmentations(config));
   Backend& shapes = shapes_backend();
   shapes.reset_peak_memory();
   const MemoryFigures before = shapes.memory();
 
   Footprint footprint;
   const nn::BuildDevice building(kShapes);
-  const nn::ModulePtr model = make_model(loaded, data, pipeline.output_shape());
-  freeze_parameters(config, *model);
-  describe_parameters(*model, footprint);
-  const auto precision = make_plan(loaded, *model);
-  const auto task = tasks::make_task(
-      config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
-  const auto optimizer = make_optimizer(config, *model);
-  optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
+  const auto task = tasks::make_task(loaded, data);
+  nn::Module& model = task->model();
+  freeze_parameters(config, model);
+  describe_parameters(model, footprint);
+  const auto precision = make_plan(loaded, model);
+  const auto optimizer = make_optimizer(config, model);
+  optim::Step step(model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;
-  if (data.training_samples > 0) footprint.batch = std::min(footprint.batch, data.training_samples);
-  const datasets::Batch batch = batch_of(pipeline, footprint.batch);
+  if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
+  const datasets::Batch batch = task->made_up(footprint.batch, 0, kShapes);
   const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss((*model)(batch.images), batch), static_cast<double>(footprint.batch));
+  step.backward(task->loss(0, batch), static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

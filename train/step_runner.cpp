@@ -1,7 +1,5 @@
 #include "train/step_runner.h"
 
-#include <array>
-
 #include "core/backend.h"
 #include "core/random.h"
 
@@ -14,26 +12,17 @@ constexpr int kWarmUp = 3;
 // A recording for each micro-batch costs memory for its launches; longer accumulations gain little.
 constexpr int kMostRecordings = 16;
 
-std::array<Tensor, 4> fields(const datasets::Batch& batch) {
-  return {batch.images, batch.labels, batch.soft_targets, batch.indices};
-}
-
-bool alike(const Tensor& a, const Tensor& b) {
-  return a.defined() == b.defined() &&
-         (!a.defined() || (a.shape() == b.shape() && a.dtype() == b.dtype() && a.device() == b.device()));
-}
-
 }  // namespace
 
-StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const tasks::Task& task,
-                       optim::Step& step, PhaseTimer& phases, StepRunnerOptions options)
-    : model_(model), precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
+StepRunner::StepRunner(tasks::Task& task, const amp::Plan& precision, optim::Step& step, PhaseTimer& phases,
+                       StepRunnerOptions options)
+    : precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
   const Device device = step.buffers().device();
   const bool possible = backend_for(device).records() && step.options().accumulate <= kMostRecordings;
   require(options_.graphs != GraphUse::on || possible, "",
           "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
           kMostRecordings, to_string(device), step.options().accumulate);
-  const bool weighs = options_.by_weight && step.options().accumulate > 1;
+  const bool weighs = task_.by_weight() && step.options().accumulate > 1;
   require(
       options_.graphs != GraphUse::on || !weighs, "",
       "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
@@ -48,10 +37,10 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
                            step_.random_counter(options_.number_by_applied));
   const amp::Autocast autocast(precision_);
   phases_.begin(Phase::forward);
-  const Tensor output = model_(batch.images);
-  phases_.finish(Phase::forward);
-  phases_.begin(Phase::loss);
-  const Tensor loss = task_.loss(output, batch);
+  const Tensor loss = task_.loss(0, batch, [&] {
+    phases_.finish(Phase::forward);
+    phases_.begin(Phase::loss);
+  });
   phases_.finish(Phase::loss);
   return loss;
 }
@@ -59,37 +48,31 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
 Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step) {
   const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
   const amp::Autocast autocast(precision_);
-  return task_.loss(model_(batch.images), batch);
+  return task_.loss(0, batch);
 }
 
 // What the batch counts among those of its step. The one batch of a step counts what it likes.
 double StepRunner::samples_of(const datasets::Batch& batch) const {
-  const bool by_weight = options_.by_weight && step_.options().accumulate > 1;
-  return by_weight ? batch.weight : static_cast<double>(batch.size());
+  const bool by_weight = task_.by_weight() && step_.options().accumulate > 1;
+  return by_weight ? batch.weight : static_cast<double>(batch.samples);
 }
 
 bool StepRunner::may_record(const datasets::Batch& batch) const {
-  if (!records_ || warm_steps_ < kWarmUp || batch.size() != options_.batch_size) return false;
-  if (!inputs_.images.defined()) return true;
-  const auto now = fields(batch), fixed = fields(inputs_);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (!alike(now[i], fixed[i])) return false;
-  }
-  return true;
+  if (!records_ || warm_steps_ < kWarmUp || batch.samples != options_.batch_size) return false;
+  return inputs_.empty() || inputs_.like(batch);
 }
 
 // Puts the batch where recordings read it.
 void StepRunner::set_up_inputs(const datasets::Batch& batch) {
-  if (!inputs_.images.defined()) {
-    const auto copy = [](const Tensor& tensor) {
-      return tensor.defined() ? tensor.clone(MemoryKind::data) : Tensor{};
-    };
-    inputs_ = {copy(batch.images), copy(batch.labels), copy(batch.soft_targets), copy(batch.indices)};
+  if (inputs_.empty()) {
+    inputs_ = batch;
+    for (const datasets::Field& field : batch.fields())
+      inputs_.set(field.name, field.value.clone(MemoryKind::data));
     return;
   }
-  const auto now = fields(batch), fixed = fields(inputs_);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i].defined()) backend_for(now[i].device()).copy_bytes(now[i], fixed[i]);
+  for (std::size_t i = 0; i < batch.fields().size(); ++i) {
+    const Tensor& now = batch.fields()[i].value;
+    backend_for(now.device()).copy_bytes(now, inputs_.fields()[i].value);
   }
 }
 

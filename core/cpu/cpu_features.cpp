@@ -1,8 +1,6 @@
 #include "core/cpu/cpu_features.h"
 
 #include <omp.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "core/cgroup.h"
 #include "core/error.h"
@@ -18,6 +17,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #include <xmmintrin.h>
 #endif
 
@@ -234,15 +234,21 @@ const std::string& cpu_model() {
 }
 
 int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  // OpenMP asks the affinity mask, but for places that its variables give, to which it binds this thread too.
+  const int places = omp_get_num_places();
+  if (places == 0) return omp_get_num_procs();
+  std::set<int> cpus;
+  for (int place = 0; place < places; ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    cpus.insert(ids.begin(), ids.end());
+  }
+  return static_cast<int>(cpus.size());
 }
 
-int usable_cpus() {
+int usable_cpus(const std::string& root) {
   const int available = available_cpus();
-  const double granted = std::ceil(cgroup_limits().cpus.value_or(available));
+  const double granted = std::ceil(cgroup_limits(root).cpus.value_or(available));
   return std::max(1, granted < available ? static_cast<int>(granted) : available);
 }
 

@@ -46,11 +46,12 @@ AmxPermission request_amx();
 
 // "AMD EPYC 9B45", as the CPU names itself.
 const std::string& cpu_model();
-// Logical CPUs this process may run on.
+// Logical CPUs this process may run on: its affinity mask's, or those of OpenMP's places (OMP_PLACES).
 int available_cpus();
 
-// Those it may keep busy: available_cpus(), or the CPU time its container grants, rounded up.
-int usable_cpus();
+// Those it may keep busy: available_cpus(), or the CPU time its container grants, rounded up. `root` is where
+// /proc and /sys are.
+int usable_cpus(const std::string& root = "/");
 
 // Threads of the one OpenMP team. `set_threads` throws UserError unless 1 <= count <= 1024.
 int threads();

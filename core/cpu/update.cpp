@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/kernels/loss_scale.h"
 #include "core/kernels/rounding.h"
+#include "core/kernels/step.h"
 #include "core/random.h"
 
 namespace tandem::cpu {
@@ -195,10 +196,10 @@ void round_stored(const Pointers& p, Index first, Index n) {
   }
 }
 
-template <class Element>
+template <class Formula>
 void update_block(const UpdateConstants& constants, const Pointers& p, Index first, Index n) {
-  constexpr bool k1 = (Element::kMoments & 1u) != 0, k2 = (Element::kMoments & 2u) != 0,
-                 k3 = (Element::kMoments & 4u) != 0;
+  constexpr bool k1 = (Formula::kMoments & 1u) != 0, k2 = (Formula::kMoments & 2u) != 0,
+                 k3 = (Formula::kMoments & 4u) != 0;
   const UpdateConstants k = constants;
   const float* __restrict g = p.gradient + first;
   float* __restrict w = p.master + first;
@@ -211,7 +212,7 @@ void update_block(const UpdateConstants& constants, const Pointers& p, Index fir
     if constexpr (k1) a = m1[i];
     if constexpr (k2) b = m2[i];
     if constexpr (k3) c = m3[i];
-    Element::step(k, g[i], weight, a, b, c);
+    Formula::step(k, g[i], weight, a, b, c);
     w[i] = weight;
     if constexpr (k1) m1[i] = a;
     if constexpr (k2) m2[i] = b;
@@ -226,61 +227,48 @@ void update_block(const UpdateConstants& constants, const Pointers& p, Index fir
   }
 }
 
-template <class Element>
+template <class Formula>
 void update_blocks(const Pointers& p, const Scratch& s, Index total) {
-  ensure((!(Element::kMoments & 1u) || p.moment1) && (!(Element::kMoments & 2u) || p.moment2) &&
-             (!(Element::kMoments & 4u) || p.moment3),
-         "update", "the rule needs a moment buffer that is absent");
   const UpdateConstants* const constants = s.constants.data();
   for_blocks(s.blocks, total, [&](Index, const Block& block) {
-    update_block<Element>(constants[block.range], p, block.first, block.count);
+    update_block<Formula>(constants[block.range], p, block.first, block.count);
   });
 }
 
-double squared_norms_lamb(const UpdateConstants& constants, const Pointers& p, const Block& block) {
+// Σ of the squares that are set against those of the parameter.
+template <class Formula>
+double compared_squares(const UpdateConstants& constants, const Pointers& p, const Block& block) {
+  constexpr bool kStores = Formula::kComparedStores;
   const UpdateConstants k = constants;
   const float* __restrict g = p.gradient + block.first;
   const float* __restrict w = p.master + block.first;
-  float* __restrict m1 = p.moment1 + block.first;
-  float* __restrict m2 = p.moment2 + block.first;
+  float* __restrict m1 = kStores ? p.moment1 + block.first : nullptr;
+  float* __restrict m2 = kStores ? p.moment2 + block.first : nullptr;
   double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
   for (Index i = 0; i < block.count; ++i) {
-    float a = m1[i], b = m2[i];
-    kernels::LambElement::moments(k, g[i], a, b);
-    m1[i] = a;
-    m2[i] = b;
-    const double u = kernels::LambElement::direction(k, w[i], a, b);
-    sum += u * u;
-  }
-  return sum;
-}
-
-double squared_norms_lars(const UpdateConstants& constants, const Pointers& p, const Block& block) {
-  const UpdateConstants k = constants;
-  const float* __restrict g = p.gradient + block.first;
-  double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-  for (Index i = 0; i < block.count; ++i) {
-    const double value = kernels::unscaled(k, g[i]);
+    float a = 0.0f, b = 0.0f;
+    if constexpr (kStores) a = m1[i];
+    if constexpr (kStores) b = m2[i];
+    const double value = Formula::compared(k, g[i], w[i], a, b);
+    if constexpr (kStores) m1[i] = a;
+    if constexpr (kStores) m2[i] = b;
     sum += value * value;
   }
   return sum;
 }
 
-// First pass of LARS and LAMB: puts each range's trust ratio into its learning rate.
+// First pass of rules with a trust ratio, which it puts into each range's learning rate.
+template <class Formula>
 void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, const Pointers& p, Scratch& s,
                  Index total) {
-  const bool lamb = rule.kind == UpdateKind::lamb;
-  ensure(p.moment1 && (!lamb || p.moment2), "update", "the rule needs a moment buffer that is absent");
   s.weight_squares.resize(s.blocks.size());
   s.squares.resize(s.blocks.size());
   double *const weight_squares = s.weight_squares.data(), *const squares = s.squares.data();
   const UpdateConstants* const constants = s.constants.data();
   for_blocks(s.blocks, total, [&](Index b, const Block& block) {
     weight_squares[b] = sum_of_squares(p.master + block.first, 1.0f, block.count);
-    squares[b] = lamb ? squared_norms_lamb(constants[block.range], p, block)
-                      : squared_norms_lars(constants[block.range], p, block);
+    squares[b] = compared_squares<Formula>(constants[block.range], p, block);
   });
   for (std::size_t b = 0; b < s.blocks.size();) {
     const Index r = s.blocks[b].range;
@@ -293,25 +281,6 @@ void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, co
     k.lr = static_cast<float>(static_cast<double>(k.lr) *
                               kernels::trust_ratio(rule, ranges[static_cast<std::size_t>(r)], weight, other));
   }
-}
-
-void update_sgd(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
-  using kernels::MomentumForm;
-  if (rule.momentum == 0.0) return update_blocks<kernels::SgdElement<MomentumForm::none>>(p, s, total);
-  if (rule.nesterov) return update_blocks<kernels::SgdElement<MomentumForm::nesterov>>(p, s, total);
-  update_blocks<kernels::SgdElement<MomentumForm::classical>>(p, s, total);
-}
-
-template <bool kDecoupled>
-void update_adam(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
-  if (rule.amsgrad) return update_blocks<kernels::AdamElement<kDecoupled, true>>(p, s, total);
-  update_blocks<kernels::AdamElement<kDecoupled, false>>(p, s, total);
-}
-
-template <bool kCentered>
-void update_rmsprop(const UpdateRule& rule, const Pointers& p, const Scratch& s, Index total) {
-  if (rule.momentum != 0.0) return update_blocks<kernels::RmspropElement<kCentered, true>>(p, s, total);
-  update_blocks<kernels::RmspropElement<kCentered, false>>(p, s, total);
 }
 
 float* buffer(const Tensor& tensor, Index length) {
@@ -341,10 +310,14 @@ Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
 
 }  // namespace
 
-void CpuBackend::note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) {
+void CpuBackend::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                                 const Tensor& scale) {
   const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
-  state_of(state).loss_sum += value * weight;
-  if (!std::isfinite(value)) ++scale_of(scale).forward_non_finite;
+  StepState& step = state_of(state);
+  step.loss_sum += value * weight;
+  if (std::isfinite(value)) return;
+  ++step.forward_non_finite;
+  ++scale_of(scale).forward_non_finite;
 }
 
 void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
@@ -385,7 +358,7 @@ void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
   double found = 0.0;
   for (std::size_t b = 0; b < s.blocks.size(); ++b) found += bad[b];
   step.non_finite = saturating_sum(step.non_finite, static_cast<Index>(found));
-  if (options.attribute && found > 0.0) ++from.found;
+  if (options.attribute && found > 0.0) ++from.found_inf;
 }
 
 void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
@@ -407,9 +380,9 @@ void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> r
   });
 }
 
-void CpuBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                        const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
+void CpuBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                             const Tensor& scale) {
+  ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
          to_string(lr_table));
   kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
                        scale_of(scale));
@@ -431,36 +404,18 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
   for (const UpdateRange& range : ranges)
     s.constants.push_back(kernels::constants_of(rule, range, counts[range.slot]++, step));
 
-  switch (rule.kind) {
-    case UpdateKind::sgd:
-      update_sgd(rule, p, s, total);
-      break;
-    case UpdateKind::adam:
-      update_adam<false>(rule, p, s, total);
-      break;
-    case UpdateKind::adamw:
-      update_adam<true>(rule, p, s, total);
-      break;
-    case UpdateKind::rmsprop:
-      rule.centered ? update_rmsprop<true>(rule, p, s, total) : update_rmsprop<false>(rule, p, s, total);
-      break;
-    case UpdateKind::adagrad:
-      update_blocks<kernels::AdagradElement>(p, s, total);
-      break;
-    case UpdateKind::lars:
-      adapt_rates(rule, ranges, p, s, total);
-      update_blocks<kernels::LarsElement>(p, s, total);
-      break;
-    case UpdateKind::lamb:
-      adapt_rates(rule, ranges, p, s, total);
-      update_blocks<kernels::LambElement>(p, s, total);
-      break;
-  }
+  rule.with_element([&]<class Formula>(TypeTag<Formula>) {
+    ensure((!(Formula::kMoments & 1u) || p.moment1) && (!(Formula::kMoments & 2u) || p.moment2) &&
+               (!(Formula::kMoments & 4u) || p.moment3),
+           "update", "the rule needs a moment buffer that is absent");
+    if constexpr (Formula::kAdapts) adapt_rates<Formula>(rule, ranges, p, s, total);
+    update_blocks<Formula>(p, s, total);
+  });
 }
 
-void CpuBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
-         to_string(source), to_string(target));
+void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
+  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit_or_restore",
+         "{} beside {}", to_string(source), to_string(target));
   const bool skip = state_of(state).skip != 0;
   if (source.bytes() != 0)
     std::memcpy((skip ? source : target).raw(), (skip ? target : source).raw(), source.bytes());

@@ -142,19 +142,19 @@ class CudaBackend final : public Backend {
   void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
   void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
   // ---- update
-  void note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
+  void accumulate_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
   void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
                        const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
   void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
                const Tensor& target, const Tensor& state, const Tensor& scale) override;
   void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
                 const Tensor& scale) override;
-  void decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-              const Tensor& scale) override;
+  void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                   const Tensor& scale) override;
   void update_scale(const ScaleRules& rules, const Tensor& scale) override;
   void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
               const Tensor& state) override;
-  void commit(const Tensor& source, const Tensor& target, const Tensor& state) override;
+  void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) override;
   void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
                       const Tensor& state) override;
   void round_to(const Tensor& x, DType dtype) override;

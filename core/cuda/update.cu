@@ -144,15 +144,15 @@ __device__ __forceinline__ void put_narrow(void* working, Index i, const Pack<fl
 
 // A block for each piece. kRounds: weights or moments are rounded to 16 bits; a kernel of its own, since the
 // usual one needs fewer registers.
-template <class Element, bool kRounds>
+template <class Formula, bool kRounds>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
                   const UpdateConstants* constants, const StepState* state) {
   if (state->skip != 0) return;
-  constexpr bool k1 = (Element::kMoments & 1u) != 0, k2 = (Element::kMoments & 2u) != 0,
-                 k3 = (Element::kMoments & 4u) != 0;
-  // The first pass of LAMB has stored the moments already, though not rounded.
-  constexpr bool kStores = !std::is_same_v<Element, kernels::LambElement> || kRounds;
+  constexpr bool k1 = (Formula::kMoments & 1u) != 0, k2 = (Formula::kMoments & 2u) != 0,
+                 k3 = (Formula::kMoments & 4u) != 0;
+  // A first pass may have stored the moments already, though not rounded.
+  constexpr bool kStores = !Formula::kComparedStores || kRounds;
   const std::uint32_t step = static_cast<std::uint32_t>(state->attempted);
   const Piece piece = piece_of(chunk, static_cast<int>(blockIdx.x));
   const UpdateConstants k = constants[piece.range];
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (k3) c = fetch<kWidth>(static_cast<const float*>(p.moment3) + i);
 #pragma unroll
     for (int l = 0; l < kWidth; ++l)
-      Element::step(k, g.value[l], w.value[l], a.value[l], b.value[l], c.value[l]);
+      Formula::step(k, g.value[l], w.value[l], a.value[l], b.value[l], c.value[l]);
     if constexpr (kRounds) {
       if (p.rounding.moments != DType::f32) {
         if constexpr (k1) round_moment(a, p.rounding.moments);
@@ -188,10 +188,10 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// ---- LARS and LAMB: the first pass
+// ---- Rules with a trust ratio: the first pass
 
 struct Squares {
-  double weight, other;  // of the parameter; of its gradient (LARS) or direction (LAMB)
+  double weight, other;  // of the parameter; of what its rule compares with it
 };
 
 // In the backend's room for updates.
@@ -203,7 +203,7 @@ struct Room {
 static_assert(sizeof(Room) <= CudaBackend::kUpdateRoom);
 
 // A block for each piece.
-template <bool kLamb>
+template <class Formula>
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
                    const UpdateConstants* constants, const StepState* state, Squares* squares) {
@@ -220,23 +220,19 @@ __global__ void __launch_bounds__(kThreads)
     using Values = Pack<float, kWidth>;
     const Values g = fetch<kWidth>(p.gradient + i);
     const Values w = fetch<kWidth>(static_cast<const float*>(p.master) + i);
-    if constexpr (kLamb) {
-      Values a = fetch<kWidth>(static_cast<const float*>(p.moment1) + i);
-      Values b = fetch<kWidth>(static_cast<const float*>(p.moment2) + i);
+    Values a{}, b{};
+    if constexpr (Formula::kComparedStores) {
+      a = fetch<kWidth>(static_cast<const float*>(p.moment1) + i);
+      b = fetch<kWidth>(static_cast<const float*>(p.moment2) + i);
+    }
 #pragma unroll
-      for (int l = 0; l < kWidth; ++l) {
-        kernels::LambElement::moments(k, g.value[l], a.value[l], b.value[l]);
-        add(weight, w.value[l]);
-        add(other, kernels::LambElement::direction(k, w.value[l], a.value[l], b.value[l]));
-      }
+    for (int l = 0; l < kWidth; ++l) {
+      add(weight, w.value[l]);
+      add(other, Formula::compared(k, g.value[l], w.value[l], a.value[l], b.value[l]));
+    }
+    if constexpr (Formula::kComparedStores) {
       put<kWidth>(p.moment1 + i, a);
       put<kWidth>(p.moment2 + i, b);
-    } else {
-#pragma unroll
-      for (int l = 0; l < kWidth; ++l) {
-        add(weight, w.value[l]);
-        add(other, kernels::unscaled(k, g.value[l]));
-      }
     }
   });
   weight = block_reduce(weight, 0.0, shared, Sum{});
@@ -267,48 +263,20 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Which kernel updates
 
 struct Pass {
-  void (*kernel)(Chunk, Buffers, const UpdateConstants*, const StepState*);
-  unsigned moments;
+  void (*kernel)(Chunk, Buffers, const UpdateConstants*, const StepState*) = nullptr;
+  // Of rules with a trust ratio; else absent.
+  void (*squares)(Chunk, Buffers, const UpdateConstants*, const StepState*, Squares*) = nullptr;
+  unsigned moments = 0;
 };
 
-template <class Element>
-Pass pass_of(bool rounds) {
-  return {rounds ? update_kernel<Element, true> : update_kernel<Element, false>, Element::kMoments};
-}
-
-template <bool kDecoupled>
-Pass adam_pass(const UpdateRule& rule, bool rounds) {
-  return rule.amsgrad ? pass_of<kernels::AdamElement<kDecoupled, true>>(rounds)
-                      : pass_of<kernels::AdamElement<kDecoupled, false>>(rounds);
-}
-
-template <bool kCentered>
-Pass rmsprop_pass(const UpdateRule& rule, bool rounds) {
-  return rule.momentum != 0.0 ? pass_of<kernels::RmspropElement<kCentered, true>>(rounds)
-                              : pass_of<kernels::RmspropElement<kCentered, false>>(rounds);
-}
-
 Pass pass_of(const UpdateRule& rule, bool rounds) {
-  using kernels::MomentumForm;
-  switch (rule.kind) {
-    case UpdateKind::sgd:
-      if (rule.momentum == 0.0) return pass_of<kernels::SgdElement<MomentumForm::none>>(rounds);
-      return rule.nesterov ? pass_of<kernels::SgdElement<MomentumForm::nesterov>>(rounds)
-                           : pass_of<kernels::SgdElement<MomentumForm::classical>>(rounds);
-    case UpdateKind::adam:
-      return adam_pass<false>(rule, rounds);
-    case UpdateKind::adamw:
-      return adam_pass<true>(rule, rounds);
-    case UpdateKind::rmsprop:
-      return rule.centered ? rmsprop_pass<true>(rule, rounds) : rmsprop_pass<false>(rule, rounds);
-    case UpdateKind::adagrad:
-      return pass_of<kernels::AdagradElement>(rounds);
-    case UpdateKind::lars:
-      return pass_of<kernels::LarsElement>(rounds);
-    case UpdateKind::lamb:
-      break;
-  }
-  return pass_of<kernels::LambElement>(rounds);
+  Pass pass;
+  rule.with_element([&]<class Formula>(TypeTag<Formula>) {
+    pass.kernel = rounds ? update_kernel<Formula, true> : update_kernel<Formula, false>;
+    if constexpr (Formula::kAdapts) pass.squares = squares_kernel<Formula>;
+    pass.moments = Formula::kMoments;
+  });
+  return pass;
 }
 
 float* buffer(const Tensor& tensor, Index length) {
@@ -349,7 +317,6 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
   ensure((!(pass.moments & 1u) || p.moment1) && (!(pass.moments & 2u) || p.moment2) &&
              (!(pass.moments & 4u) || p.moment3),
          "update", "the rule needs a moment buffer that is absent");
-  const bool lamb = rule.kind == UpdateKind::lamb, adapts = lamb || rule.kind == UpdateKind::lars;
 
   for_chunks(ranges, buffers.master.numel(), [&](const Chunk& chunk, std::span<const UpdateRange> part) {
     Room* const room = static_cast<Room*>(update_room(sizeof(Room)));
@@ -359,14 +326,13 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
            constants);
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
-    if (adapts) {
+    if (pass.squares) {
       // The norms of 400 million elements have room; those of more are not refused where memory is left.
       const bool fits = chunk.pieces <= Room::kPieces;
       const Tensor more =
           workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
       Squares* const squares = fits ? room->squares : static_cast<Squares*>(more.raw());
-      launch("update", lamb ? squares_kernel<true> : squares_kernel<false>, blocks, kThreads, 0, stream_,
-             chunk, p, constants, step, squares);
+      launch("update", pass.squares, blocks, kThreads, 0, stream_, chunk, p, constants, step, squares);
       launch("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, stream_, settings,
              rule, squares, step, constants);
     }

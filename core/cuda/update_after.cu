@@ -10,7 +10,7 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/update_ranges.h"
 #include "core/error.h"
-#include "core/kernels/update.h"
+#include "core/kernels/step.h"
 
 namespace tandem::cuda {
 
@@ -20,8 +20,8 @@ namespace {
 
 using Bytes = Pack<std::uint8_t>;
 
-__global__ void commit_kernel(std::uint8_t* source, std::uint8_t* target, Index packs, Index count,
-                              const StepState* state) {
+__global__ void commit_or_restore_kernel(std::uint8_t* source, std::uint8_t* target, Index packs, Index count,
+                                         const StepState* state) {
   const bool skip = state->skip != 0;
   const std::uint8_t* const from = skip ? target : source;
   std::uint8_t* const to = skip ? source : target;
@@ -87,15 +87,15 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
 
 }  // namespace
 
-void CudaBackend::commit(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit", "{} beside {}",
-         to_string(source), to_string(target));
+void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
+  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit_or_restore",
+         "{} beside {}", to_string(source), to_string(target));
   const Index count = static_cast<Index>(source.bytes());
   if (count == 0) return;
   const Index packs = is_aligned(source.raw()) && is_aligned(target.raw()) ? count / Bytes::kSize : 0;
-  launch("commit", commit_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-         static_cast<std::uint8_t*>(source.raw()), static_cast<std::uint8_t*>(target.raw()), packs, count,
-         state_of(state));
+  launch("commit_or_restore", commit_or_restore_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0,
+         stream_, static_cast<std::uint8_t*>(source.raw()), static_cast<std::uint8_t*>(target.raw()), packs,
+         count, state_of(state));
 }
 
 void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,

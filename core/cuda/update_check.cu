@@ -16,7 +16,7 @@
 #include "core/cuda/update_ranges.h"
 #include "core/error.h"
 #include "core/kernels/loss_scale.h"
-#include "core/kernels/update.h"
+#include "core/kernels/step.h"
 
 namespace tandem::cuda {
 
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   state->sum_of_squares += squares;
   state->amax = Greater{}(state->amax, greatest);
   state->non_finite = saturating_sum(state->non_finite, bad);
-  if (attributed != nullptr && bad != 0) ++attributed->found;
+  if (attributed != nullptr && bad != 0) ++attributed->found_inf;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -158,13 +158,15 @@ __global__ void __launch_bounds__(kThreads)
 // ---- One thread
 
 template <class T>
-__global__ void note_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {
+__global__ void accumulate_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {
   state->loss_sum += static_cast<double>(*loss) * weight;
-  if (!std::isfinite(*loss)) ++scale->forward_non_finite;
+  if (std::isfinite(*loss)) return;
+  ++state->forward_non_finite;
+  ++scale->forward_non_finite;
 }
 
-__global__ void decide_kernel(StepRules rules, const double* table, std::int64_t entries, StepState* state,
-                              ScaleState* scale) {
+__global__ void decide_step_kernel(StepRules rules, const double* table, std::int64_t entries,
+                                   StepState* state, ScaleState* scale) {
   kernels::decide_step(rules, table, entries, *state, *scale);
 }
 
@@ -174,13 +176,14 @@ __global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
 
 }  // namespace
 
-void CudaBackend::note_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) {
+void CudaBackend::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                                  const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
   if (loss.dtype() == DType::f64) {
-    launch("note_loss", note_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), weight,
+    launch("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), weight,
            state_of(state), to);
   } else {
-    launch("note_loss", note_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), weight,
+    launch("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), weight,
            state_of(state), to);
   }
 }
@@ -233,12 +236,12 @@ void CudaBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> 
   });
 }
 
-void CudaBackend::decide(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                         const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide", "a table of learning rates has a base and an entry, got {}",
+void CudaBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                              const Tensor& scale) {
+  ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
          to_string(lr_table));
-  launch("decide", decide_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(), lr_table.numel() - 1,
-         state_of(state), scale_of(scale));
+  launch("decide_step", decide_step_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(),
+         lr_table.numel() - 1, state_of(state), scale_of(scale));
 }
 
 void CudaBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {

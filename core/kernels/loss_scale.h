@@ -81,8 +81,8 @@ TANDEM_HD float scale_from_logmax(const ScaleRules& rules, bool overflow, ScaleS
 
 // What was gathered since the last transition decides the scale of the next backward.
 TANDEM_HD void update_scale(const ScaleRules& rules, ScaleState& state) {
-  const bool overflow = state.found != 0 && !(rules.spare_forward && state.forward_non_finite != 0);
-  const bool spared = state.found != 0 && !overflow;
+  const bool overflow = state.found_inf != 0 && !(rules.spare_forward && state.forward_non_finite != 0);
+  const bool spared = state.found_inf != 0 && !overflow;
   if (rules.delayed) state.value = state.staged;
   if (!spared) {
     ++state.since_change;
@@ -101,7 +101,7 @@ TANDEM_HD void update_scale(const ScaleRules& rules, ScaleState& state) {
     state.staged = next;
     if (!rules.delayed) state.value = next;
   }
-  state.found = state.forward_non_finite = 0;
+  state.found_inf = state.forward_non_finite = 0;
   state.amax = 0.0;
 }
 

@@ -1,217 +1,398 @@
-// The arithmetic of a training step for host and device: the decision, the constants of a rule for one
-// parameter, and the update of one element.
+// Update rules for host and device: the options of each, the numbers it works with for one parameter of a
+// model, and what it does to one element.
 //
-// All of it is f32 except the decision and the constants, which are f64 and rounded once. A rule sees the
-// unscaled, clipped gradient; it never sees a scale. References stand beside the rules in optim/.
+// A rule is a struct of its options (f64; plain data; their defaults are those of optim/) with
+//   prepare(k, u)          its part of the constants of one parameter: f64, rounded once
+//   with_element(visit)    calls visit(TypeTag<E>{}) with the element formula that its options ask for (host)
+//   trust_ratio(u, w, x)   where E::kAdapts: the factor on the learning rate from two norms
+// An element formula E has
+//   kMoments               which moments it uses, a bit each, in the order of UpdateBuffers
+//   step(k, g, w, a, b, c) the update of one element: w is the master, a, b, c the moments
+//   compared(k, g, w, a, b)  where E::kAdapts: the value whose norm is set against the parameter's in a first
+//                          pass; kComparedStores says that it has updated the moments, and `step` has not to
+// All of it is f32 but for the constants. A rule sees the unscaled, clipped gradient; it never sees a scale.
+// References stand beside the rules in optim/. `UpdateRules` at the end lists them: backends, and the
+// optimizers by name (optim/registry.h), follow that list.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
+#include "core/dtype.h"
 #include "core/kernels/math.h"
 #include "core/step_state.h"
 
-namespace tandem::kernels {
+namespace tandem::update_rules {
 
-// The factor that makes a gradient unscaled: 1 / (scale · divisor).
-TANDEM_HD double unscale_factor(const ScaleState& scale, double divisor, bool unscaled) {
-  return 1.0 / ((unscaled ? 1.0 : static_cast<double>(scale.value)) * divisor);
-}
-
-// What a step does with what check_gradients gathered, and what the scale is told of it. `table` as in
-// Backend::decide, with `entries` learning rates.
-TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
-                           StepState& state, ScaleState& scale) {
-  const bool finite = state.non_finite == 0;
-  state.skip = rules.measured && rules.skip_non_finite && !finite;
-  state.gradient_norm = rules.measured && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
-  const double clip = rules.clip_norm / (state.gradient_norm + 1e-6);
-  state.clip_factor = clip < 1.0 ? static_cast<float>(clip) : 1.0f;  // 1 when the norm is NaN
-  state.used_scale = scale.value;
-  state.gradient_factor =
-      static_cast<float>((clip < 1.0 ? clip : 1.0) * unscale_factor(scale, rules.divisor, rules.unscaled));
-  std::int64_t entry = state.applied - static_cast<std::int64_t>(table[0]);
-  entry = entry < 0 ? 0 : entry >= entries ? entries - 1 : entry;
-  state.learning_rate = table[1 + entry];
-
-  if (!rules.attributed && !finite) ++scale.found;
-  if (state.amax > scale.amax) scale.amax = state.amax;
-  ++state.attempted;
-  if (state.skip) {
-    ++state.skipped;
-    ++state.consecutive_skips;
-  } else {
-    ++state.applied;
-    state.consecutive_skips = 0;
-  }
-  state.loss = state.loss_sum / rules.loss_weight;
-  state.loss_sum = state.sum_of_squares = state.amax = 0.0;
-  state.non_finite = 0;
-}
-
-// The decay of an average at the step that was just applied.
-TANDEM_HD double average_decay(const AverageRule& rule, const StepState& state) {
-  const double t = static_cast<double>(state.applied);
-  const double early = (1.0 + t) / (10.0 + t);
-  return rule.warm_up && early < rule.decay ? early : rule.decay;
-}
-
+// What rules make of their options for one parameter in one step; each fills what it uses.
 struct UpdateConstants {
   float gradient_factor = 1.0f, clip_value = 0.0f;
   float lr = 0.0f;  // with the group's factor, and the trust ratio where there is one
   float weight_decay = 0.0f;
-  float shrink = 1.0f;                                       // 1 - lr·weight_decay: decoupled decay
-  float momentum = 0.0f, fresh = 1.0f;                       // momentum ← momentum·old + fresh·gradient
-  float beta1_rest = 0.0f, beta2 = 0.0f, beta2_rest = 0.0f;  // rest: 1 - beta, from f64
-  float step_size = 0.0f;                                    // lr / (1 - beta1^t)
-  float correction1 = 1.0f, root_correction2 = 1.0f;         // 1/(1 - beta1^t), 1/√(1 - beta2^t)
+  float shrink = 1.0f;                  // 1 - lr·weight_decay: decoupled decay
+  float momentum = 0.0f, fresh = 1.0f;  // momentum ← momentum·old + fresh·gradient
+  float one_minus_beta1 = 0.0f, beta2 = 0.0f, one_minus_beta2 = 0.0f;  // from f64
+  float step_size = 0.0f;                                              // lr / (1 - beta1^t)
+  float correction1 = 1.0f, root_correction2 = 1.0f;                   // 1/(1 - beta1^t), 1/√(1 - beta2^t)
   float eps = 0.0f;
 };
+
+// One parameter in one step, as its rule sees it.
+struct ParameterUpdate {
+  double lr = 0.0;  // with the group's factor
+  double weight_decay = 0.0;
+  double number = 1.0;  // of this update of the parameter, from 1
+};
+
+// The gradient a rule sees. NaN stays NaN.
+TANDEM_HD float unscaled(const UpdateConstants& k, float gradient) {
+  const float g = gradient * k.gradient_factor;
+  const float low = g < -k.clip_value ? -k.clip_value : g;
+  return low > k.clip_value ? k.clip_value : low;
+}
+
+// What an element formula is unless it says otherwise.
+template <unsigned Moments>
+struct Element {
+  static constexpr unsigned kMoments = Moments;
+  static constexpr bool kAdapts = false, kComparedStores = false;
+};
+
+// ---- SGD
+
+// Moment 1: momentum.
+struct Sgd {
+  double momentum = 0.0, dampening = 0.0;
+  bool nesterov = false;
+
+  enum class Form : std::uint8_t { plain, momentum, nesterov };
+
+  template <Form kForm>
+  struct Formula : Element<kForm == Form::plain ? 0u : 1u> {
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
+      const float g = unscaled(k, gradient) + k.weight_decay * w;
+      if constexpr (kForm == Form::plain) {
+        w -= k.lr * g;
+      } else {
+        a = k.momentum * a + k.fresh * g;
+        w -= k.lr * (kForm == Form::nesterov ? g + k.momentum * a : a);
+      }
+    }
+  };
+
+  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
+    k.momentum = static_cast<float>(momentum);
+    k.fresh = u.number == 1.0 ? 1.0f : static_cast<float>(1.0 - dampening);
+  }
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    if (momentum == 0.0) return visit(TypeTag<Formula<Form::plain>>{});
+    if (nesterov) return visit(TypeTag<Formula<Form::nesterov>>{});
+    visit(TypeTag<Formula<Form::momentum>>{});
+  }
+};
+
+// ---- Adam, AdamW, LAMB
+
+// Moments 1: mean of gradients, 2: mean of squares, both corrected for their start.
+struct AdamMoments {
+  double beta1 = 0.0, beta2 = 0.0, eps = 0.0;
+
+  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
+    const double correction1 = 1.0 / (1.0 - std::pow(beta1, u.number));
+    k.one_minus_beta1 = static_cast<float>(1.0 - beta1);
+    k.beta2 = static_cast<float>(beta2);
+    k.one_minus_beta2 = static_cast<float>(1.0 - beta2);
+    k.correction1 = static_cast<float>(correction1);
+    k.step_size = static_cast<float>(u.lr * correction1);
+    k.root_correction2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, u.number)));
+    k.shrink = static_cast<float>(1.0 - u.lr * u.weight_decay);
+    k.eps = static_cast<float>(eps);
+  }
+};
+
+// Moment 3, with amsgrad: running maximum of 2.
+template <bool kDecoupled>
+struct AdamRule : AdamMoments {
+  bool amsgrad = false;
+
+  template <bool kAmsgrad>
+  struct Formula : Element<kAmsgrad ? 7u : 3u> {
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
+                               float& c) {
+      float g = unscaled(k, gradient);
+      if constexpr (kDecoupled) {
+        w *= k.shrink;
+      } else {
+        g += k.weight_decay * w;
+      }
+      a += k.one_minus_beta1 * (g - a);
+      b = k.beta2 * b + k.one_minus_beta2 * (g * g);
+      float square = b;
+      if constexpr (kAmsgrad) {
+        c = c > b ? c : b;
+        square = c;
+      }
+      w -= k.step_size * a / (std::sqrt(square) * k.root_correction2 + k.eps);
+    }
+  };
+
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    if (amsgrad) return visit(TypeTag<Formula<true>>{});
+    visit(TypeTag<Formula<false>>{});
+  }
+};
+
+struct Adam : AdamRule<false> {};
+struct AdamW : AdamRule<true> {};
+
+// ---- RMSprop
+
+// Moments 1: mean of squares, 2: mean of gradients (centered), 3: momentum.
+struct Rmsprop {
+  double alpha = 0.0, eps = 0.0, momentum = 0.0;
+  bool centered = false;
+
+  template <bool kCentered, bool kMomentum>
+  struct Formula : Element<1u | (kCentered ? 2u : 0u) | (kMomentum ? 4u : 0u)> {
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
+                               float& c) {
+      const float g = unscaled(k, gradient) + k.weight_decay * w;
+      a = k.beta2 * a + k.one_minus_beta2 * (g * g);
+      float variance = a;
+      if constexpr (kCentered) {
+        b += k.one_minus_beta2 * (g - b);
+        variance = a - b * b;
+        variance = variance < 0.0f ? 0.0f : variance;  // rounding may leave it just below zero
+      }
+      const float direction = g / (std::sqrt(variance) + k.eps);
+      if constexpr (kMomentum) {
+        c = k.momentum * c + direction;
+        w -= k.lr * c;
+      } else {
+        w -= k.lr * direction;
+      }
+    }
+  };
+
+  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate&) const {
+    k.beta2 = static_cast<float>(alpha);
+    k.one_minus_beta2 = static_cast<float>(1.0 - alpha);
+    k.momentum = static_cast<float>(momentum);
+    k.eps = static_cast<float>(eps);
+  }
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    centered ? with_momentum<true>(visit) : with_momentum<false>(visit);
+  }
+
+ private:
+  template <bool kCentered, class Visit>
+  void with_momentum(Visit&& visit) const {
+    if (momentum != 0.0) return visit(TypeTag<Formula<kCentered, true>>{});
+    visit(TypeTag<Formula<kCentered, false>>{});
+  }
+};
+
+// ---- Adagrad
+
+// Moment 1: sum of squares.
+struct Adagrad {
+  double lr_decay = 0.0, eps = 0.0;
+
+  struct Formula : Element<1u> {
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
+      const float g = unscaled(k, gradient) + k.weight_decay * w;
+      a += g * g;
+      w -= k.lr * g / (std::sqrt(a) + k.eps);
+    }
+  };
+
+  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
+    k.lr = static_cast<float>(u.lr / (1.0 + (u.number - 1.0) * lr_decay));
+    k.eps = static_cast<float>(eps);
+  }
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    visit(TypeTag<Formula>{});
+  }
+};
+
+// ---- LARS and LAMB: the learning rate of a parameter depends on norms
+
+// Moment 1: momentum.
+struct Lars {
+  double momentum = 0.0, trust_coefficient = 0.0, eps = 0.0;
+
+  struct Formula : Element<1u> {
+    static constexpr bool kAdapts = true;
+    TANDEM_HD static float compared(const UpdateConstants& k, float gradient, float, float&, float&) {
+      return unscaled(k, gradient);
+    }
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
+      a = k.momentum * a + k.lr * (unscaled(k, gradient) + k.weight_decay * w);
+      w -= a;
+    }
+  };
+
+  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate&) const {
+    k.momentum = static_cast<float>(momentum);
+  }
+  TANDEM_HD double trust_ratio(const ParameterUpdate& u, double weight, double gradient) const {
+    return trust_coefficient * weight / (gradient + u.weight_decay * weight + eps);
+  }
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    visit(TypeTag<Formula>{});
+  }
+};
+
+struct Lamb : AdamMoments {
+  struct Formula : Element<3u> {
+    static constexpr bool kAdapts = true, kComparedStores = true;
+    TANDEM_HD static float direction(const UpdateConstants& k, float w, float a, float b) {
+      return a * k.correction1 / (std::sqrt(b) * k.root_correction2 + k.eps) + k.weight_decay * w;
+    }
+    TANDEM_HD static float compared(const UpdateConstants& k, float gradient, float w, float& a, float& b) {
+      const float g = unscaled(k, gradient);
+      a += k.one_minus_beta1 * (g - a);
+      b = k.beta2 * b + k.one_minus_beta2 * (g * g);
+      return direction(k, w, a, b);
+    }
+    TANDEM_HD static void step(const UpdateConstants& k, float, float& w, float& a, float& b, float&) {
+      w -= k.lr * direction(k, w, a, b);
+    }
+  };
+
+  TANDEM_HD double trust_ratio(const ParameterUpdate&, double weight, double direction) const {
+    return weight / direction;
+  }
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    visit(TypeTag<Formula>{});
+  }
+};
+
+template <class... Rules>
+struct RuleList {};
+
+}  // namespace tandem::update_rules
+
+namespace tandem {
+
+using UpdateRules =
+    update_rules::RuleList<update_rules::Sgd, update_rules::Adam, update_rules::AdamW, update_rules::Rmsprop,
+                           update_rules::Adagrad, update_rules::Lars, update_rules::Lamb>;
+
+// Any of UpdateRules, as plain data that a kernel takes by value.
+class UpdateRule {
+ public:
+  UpdateRule() : UpdateRule(update_rules::Sgd{}) {}
+  template <class Rule>
+  requires(!std::is_same_v<Rule, UpdateRule>) UpdateRule(const Rule& rule)
+      : index_(position<Rule>(UpdateRules{})) {
+    static_assert(position<Rule>(UpdateRules{}) >= 0, "the rule is missing in `UpdateRules`");
+    static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) <= sizeof(options_));
+    std::memcpy(options_, &rule, sizeof(rule));
+  }
+
+  // Bound of every element of the gradient, once unscaled.
+  double clip_value = std::numeric_limits<double>::infinity();
+
+  // Calls visit with the rule it is.
+  template <class Visit>
+  void visit(Visit&& visit) const {
+    visit_one(UpdateRules{}, visit);
+  }
+  // Its element formula (host).
+  template <class Visit>
+  void with_element(Visit&& visitor) const {
+    visit([&](const auto& rule) { rule.with_element(visitor); });
+  }
+  TANDEM_HD void prepare(update_rules::UpdateConstants& k, const update_rules::ParameterUpdate& u) const {
+    prepare_one(UpdateRules{}, k, u);
+  }
+  // From two norms that are not 0: of the parameter, and of what Element::compared gave.
+  TANDEM_HD double trust_ratio(const update_rules::ParameterUpdate& u, double weight, double other) const {
+    double ratio = 1.0;
+    trust_ratio_of_one(UpdateRules{}, u, weight, other, ratio);
+    return ratio;
+  }
+
+ private:
+  template <class Rule, class... Rules>
+  static constexpr int position(update_rules::RuleList<Rules...>) {
+    int at = -1, i = 0;
+    ((at = std::is_same_v<Rule, Rules> ? i : at, ++i), ...);
+    return at;
+  }
+  template <class Rule>
+  TANDEM_HD Rule as() const {
+    Rule rule;
+    __builtin_memcpy(&rule, options_, sizeof(rule));
+    return rule;
+  }
+  template <class... Rules, class Visit>
+  void visit_one(update_rules::RuleList<Rules...>, Visit& visit) const {
+    int i = 0;
+    ((index_ == i++ ? visit(as<Rules>()) : void()), ...);
+  }
+  template <class... Rules>
+  TANDEM_HD void prepare_one(update_rules::RuleList<Rules...>, update_rules::UpdateConstants& k,
+                             const update_rules::ParameterUpdate& u) const {
+    int i = 0;
+    ((index_ == i++ ? as<Rules>().prepare(k, u) : void()), ...);
+  }
+  template <class Rule>
+  TANDEM_HD void take_trust_ratio(const update_rules::ParameterUpdate& u, double weight, double other,
+                                  double& ratio) const {
+    if constexpr (requires { as<Rule>().trust_ratio(u, weight, other); })
+      ratio = as<Rule>().trust_ratio(u, weight, other);
+  }
+  template <class... Rules>
+  TANDEM_HD void trust_ratio_of_one(update_rules::RuleList<Rules...>, const update_rules::ParameterUpdate& u,
+                                    double weight, double other, double& ratio) const {
+    int i = 0;
+    ((index_ == i++ ? take_trust_ratio<Rules>(u, weight, other, ratio) : void()), ...);
+  }
+
+  std::int32_t index_;
+  unsigned char options_[48] = {};
+};
+static_assert(std::is_trivially_copyable_v<UpdateRule>);
+
+namespace kernels {
+
+using update_rules::UpdateConstants;
 
 // `updates`: how many the parameter has had before this one.
 TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange& range, std::int64_t updates,
                                        const StepState& state) {
-  UpdateConstants c;
-  const double t = static_cast<double>(updates + 1);
-  double lr = state.learning_rate * static_cast<double>(range.lr_factor);
-  if (rule.kind == UpdateKind::adagrad) lr /= 1.0 + (t - 1.0) * rule.lr_decay;
-  c.gradient_factor = state.gradient_factor;
-  c.clip_value = static_cast<float>(rule.clip_value);
-  c.lr = static_cast<float>(lr);
-  c.weight_decay = range.weight_decay;
-  c.shrink = static_cast<float>(1.0 - lr * static_cast<double>(range.weight_decay));
-  c.momentum = static_cast<float>(rule.momentum);
-  c.fresh = updates == 0 ? 1.0f : static_cast<float>(1.0 - rule.dampening);
-  c.eps = static_cast<float>(rule.eps);
-  if (rule.kind == UpdateKind::rmsprop) {
-    c.beta2 = static_cast<float>(rule.alpha);
-    c.beta2_rest = static_cast<float>(1.0 - rule.alpha);
-  } else {
-    c.beta1_rest = static_cast<float>(1.0 - rule.beta1);
-    c.beta2 = static_cast<float>(rule.beta2);
-    c.beta2_rest = static_cast<float>(1.0 - rule.beta2);
-    const double correction1 = 1.0 / (1.0 - std::pow(rule.beta1, t));
-    c.correction1 = static_cast<float>(correction1);
-    c.step_size = static_cast<float>(lr * correction1);
-    c.root_correction2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(rule.beta2, t)));
-  }
-  return c;
+  const update_rules::ParameterUpdate u{.lr = state.learning_rate * static_cast<double>(range.lr_factor),
+                                        .weight_decay = static_cast<double>(range.weight_decay),
+                                        .number = static_cast<double>(updates + 1)};
+  UpdateConstants k;
+  k.gradient_factor = state.gradient_factor;
+  k.clip_value = static_cast<float>(rule.clip_value);
+  k.lr = static_cast<float>(u.lr);
+  k.weight_decay = range.weight_decay;
+  rule.prepare(k, u);
+  return k;
 }
 
-// The gradient a rule sees. NaN stays NaN.
-TANDEM_HD float unscaled(const UpdateConstants& c, float gradient) {
-  const float g = gradient * c.gradient_factor;
-  const float low = g < -c.clip_value ? -c.clip_value : g;
-  return low > c.clip_value ? c.clip_value : low;
-}
-
-// ---- One element: `w` is the master, a, b, c the moments in the order of UpdateBuffers; kMoments says which
-// are used, a bit each.
-
-enum class MomentumForm : std::uint8_t { none, classical, nesterov };
-
-template <MomentumForm kForm>
-struct SgdElement {
-  static constexpr unsigned kMoments = kForm == MomentumForm::none ? 0u : 1u;
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-    const float g = unscaled(k, gradient) + k.weight_decay * w;
-    if constexpr (kForm == MomentumForm::none) {
-      w -= k.lr * g;
-    } else {
-      a = k.momentum * a + k.fresh * g;
-      w -= k.lr * (kForm == MomentumForm::nesterov ? g + k.momentum * a : a);
-    }
-  }
-};
-
-template <bool kDecoupled, bool kAmsgrad>
-struct AdamElement {
-  static constexpr unsigned kMoments = kAmsgrad ? 7u : 3u;
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
-                             float& c) {
-    float g = unscaled(k, gradient);
-    if constexpr (kDecoupled) {
-      w *= k.shrink;
-    } else {
-      g += k.weight_decay * w;
-    }
-    a += k.beta1_rest * (g - a);
-    b = k.beta2 * b + k.beta2_rest * (g * g);
-    float square = b;
-    if constexpr (kAmsgrad) {
-      c = c > b ? c : b;
-      square = c;
-    }
-    w -= k.step_size * a / (std::sqrt(square) * k.root_correction2 + k.eps);
-  }
-};
-
-template <bool kCentered, bool kMomentum>
-struct RmspropElement {
-  static constexpr unsigned kMoments = 1u | (kCentered ? 2u : 0u) | (kMomentum ? 4u : 0u);
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
-                             float& c) {
-    const float g = unscaled(k, gradient) + k.weight_decay * w;
-    a = k.beta2 * a + k.beta2_rest * (g * g);
-    float variance = a;
-    if constexpr (kCentered) {
-      b += k.beta2_rest * (g - b);
-      variance = a - b * b;
-      variance = variance < 0.0f ? 0.0f : variance;  // rounding may leave it just below zero
-    }
-    const float direction = g / (std::sqrt(variance) + k.eps);
-    if constexpr (kMomentum) {
-      c = k.momentum * c + direction;
-      w -= k.lr * c;
-    } else {
-      w -= k.lr * direction;
-    }
-  }
-};
-
-struct AdagradElement {
-  static constexpr unsigned kMoments = 1u;
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-    const float g = unscaled(k, gradient) + k.weight_decay * w;
-    a += g * g;
-    w -= k.lr * g / (std::sqrt(a) + k.eps);
-  }
-};
-
-// lr contains the trust ratio.
-struct LarsElement {
-  static constexpr unsigned kMoments = 1u;
-  TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-    a = k.momentum * a + k.lr * (unscaled(k, gradient) + k.weight_decay * w);
-    w -= a;
-  }
-};
-
-// LAMB in two passes: the moments and the direction whose norm gives the trust ratio, then the step along it.
-struct LambElement {
-  static constexpr unsigned kMoments = 3u;
-  TANDEM_HD static float direction(const UpdateConstants& k, float w, float a, float b) {
-    return a * k.correction1 / (std::sqrt(b) * k.root_correction2 + k.eps) + k.weight_decay * w;
-  }
-  TANDEM_HD static void moments(const UpdateConstants& k, float gradient, float& a, float& b) {
-    const float g = unscaled(k, gradient);
-    a += k.beta1_rest * (g - a);
-    b = k.beta2 * b + k.beta2_rest * (g * g);
-  }
-  TANDEM_HD static void step(const UpdateConstants& k, float, float& w, float& a, float& b, float&) {
-    w -= k.lr * direction(k, w, a, b);
-  }
-};
-
-// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of its
-// gradient (LARS) or direction (LAMB). 1 where either norm is zero.
+// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of what its
+// rule compares with it. 1 where either norm is zero.
 TANDEM_HD double trust_ratio(const UpdateRule& rule, const UpdateRange& range, double weight_squares,
                              double squares) {
   if (!range.adapt || !(weight_squares > 0.0) || !(squares > 0.0)) return 1.0;
-  const double weight = std::sqrt(weight_squares), other = std::sqrt(squares);
-  if (rule.kind == UpdateKind::lamb) return weight / other;
-  return rule.trust_coefficient * weight /
-         (other + static_cast<double>(range.weight_decay) * weight + rule.eps);
+  return rule.trust_ratio({.weight_decay = static_cast<double>(range.weight_decay)},
+                          std::sqrt(weight_squares), std::sqrt(squares));
 }
 
-}  // namespace tandem::kernels
+}  // namespace kernels
+
+}  // namespace tandem

@@ -1,5 +1,5 @@
 # Installs the build into a scratch prefix, builds the consumer against it, and runs it.
-# Arguments: -DBUILD=<build folder> -DSOURCE=<consumer folder> -DWORK=<scratch> -DGENERATOR=… -DFLAGS=… -DPREFIXES=…
+# Arguments: -DBUILD=<build folder> -DSOURCE=<consumer folder> -DWORK=<scratch> -DGENERATOR=… -DFLAGS=… -DCOMPILER=…
 file(REMOVE_RECURSE ${WORK})
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -16,6 +16,12 @@ step(${WORK}/build/consumer)
 message("${output}")
 if(NOT output MATCHES "loss fell from [0-9.]+ to [0-9.]+")
   message(FATAL_ERROR "the consumer printed: ${output}")
+endif()
+# libgomp shows what it took; its own is 300000.
+step(${CMAKE_COMMAND} -E env --unset=OMP_WAIT_POLICY --unset=GOMP_SPINCOUNT OMP_DISPLAY_ENV=verbose
+     ${WORK}/build/consumer)
+if(COMPILER STREQUAL "GNU" AND NOT output MATCHES "GOMP_SPINCOUNT = '[0-9][0-9][0-9][0-9]?[0-9]?'")
+  message(FATAL_ERROR "the consumer's threads do not spin briefly: ${output}")
 endif()
 step(${WORK}/prefix/bin/tandem ls models)
 if(NOT output MATCHES "resnet20")

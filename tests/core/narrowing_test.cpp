@@ -5,7 +5,7 @@
 
 #include "core/backend.h"
 #include "core/convert.h"
-#include "core/step_state.h"
+#include "core/kernels/update.h"
 #include "tests/core/narrowing_cases.h"
 
 namespace tandem::test {
@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("the working copy of an update rounds at every half-way point
     const StepState state;
     const Tensor device = Tensor::zeros({sizeof(StepState)}, {.dtype = DType::u8});
     std::memcpy(device.raw(), &state, sizeof(state));
-    backend_for({}).update({}, ranges, buffers, device);
+    backend_for({}).update(update_rules::Sgd{}, ranges, buffers, device);
 
     std::vector<TestType> written;
     std::size_t changed = 0, touched = 0;

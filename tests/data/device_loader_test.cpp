@@ -69,19 +69,19 @@ void append(std::string& bytes, const T& value) {
 std::string bytes_of(const Batch& batch, const LoaderOptions& options) {
   std::string bytes;
   const Batch host = batch.to(Device{});
-  backend_for(batch.labels.device()).synchronize();
-  const Index channels = host.images.size(-1);
-  const Index padding = host.images.rank() == 4 ? -channels & (options.channel_multiple - 1) : 0;
+  backend_for(batch["label"].device()).synchronize();
+  const Index channels = host["image"].size(-1);
+  const Index padding = host["image"].rank() == 4 ? -channels & (options.channel_multiple - 1) : 0;
   visit_floating(options.dtype, [&]<class To>(TypeTag<To>) {
-    visit_floating(host.images.dtype(), [&]<class From>(TypeTag<From>) {
-      const From* values = host.images.data<From>();
-      for (Index i = 0; i < host.images.numel(); ++i) {
+    visit_floating(host["image"].dtype(), [&]<class From>(TypeTag<From>) {
+      const From* values = host["image"].data<From>();
+      for (Index i = 0; i < host["image"].numel(); ++i) {
         append(bytes, convert<To>(values[i]));
         if ((i + 1) % channels == 0) bytes.append(static_cast<std::size_t>(padding) * sizeof(To), '\0');
       }
     });
   });
-  for (const Tensor& tensor : {host.labels, host.indices, host.soft_targets}) {
+  for (const Tensor& tensor : {host["label"], host.find("index"), host.find("soft_label")}) {
     if (tensor.defined()) bytes.append(static_cast<const char*>(tensor.raw()), tensor.bytes());
   }
   return bytes;
@@ -91,8 +91,9 @@ std::string bytes_of(const Batch& batch, const LoaderOptions& options) {
 std::vector<std::string> epoch_of(Loader& loader, const LoaderOptions& options) {
   std::vector<std::string> batches;
   while (const auto batch = loader.next()) {
-    REQUIRE(batch->images.device() == loader.options().device);
-    REQUIRE(batch->images.dtype() == loader.options().dtype);
+    const SampleOptions& asked = dynamic_cast<const SampleSource&>(loader.source()).options();
+    REQUIRE((*batch)["image"].device() == asked.device);
+    REQUIRE((*batch)["image"].dtype() == asked.dtype);
     batches.push_back(bytes_of(*batch, options));
   }
   return batches;
@@ -187,9 +188,8 @@ TEST_CASE("memory is used again only when the device is done with it", "[device_
     // The device falls behind: nothing here waits for it before the epoch has been served.
     std::vector<Batch> copies;
     while (const auto batch = loader.next()) {
-      const auto copy = [](const Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
-      copies.push_back(
-          {copy(batch->images), copy(batch->labels), copy(batch->soft_targets), copy(batch->indices)});
+      copies.push_back(*batch);
+      for (const Field& field : batch->fields()) copies.back().set(field.name, field.value.clone());
     }
     CHECK(copies.size() == 11);
     for (const Batch& copy : copies) CHECK((bytes_of(copy, options) == bytes_of(*host.next(), options)));
@@ -295,21 +295,22 @@ TEST_CASE("batches on a device use their memory again once nobody holds it", "[d
   loader.seek({0, 0});
   const auto held = loader.next();
   const std::string contents = bytes_of(*held, options);
-  const std::uint64_t version = held->images.version();
+  const std::uint64_t version = (*held)["image"].version();
   run();
   CHECK((bytes_of(*held, options) == contents));
-  CHECK(held->images.version() == version);
+  CHECK((*held)["image"].version() == version);
 }
 
 TEST_CASE("a batch made by hand goes to a device and back", "[device_loader]") {
   const Device device = test::test_device();
-  const Batch batch{.images = test::random_tensor({3, 2, 2, 1}),
-                    .labels = Tensor::from<std::int64_t>({2, 0, 1}, {3})};
+  const Batch batch(
+      {{"image", test::random_tensor({3, 2, 2, 1})}, {"label", Tensor::from<std::int64_t>({2, 0, 1}, {3})}},
+      3);
   const Batch there = batch.to(device);
-  CHECK(there.images.device() == device);
-  CHECK(there.labels.device() == device);
-  CHECK_FALSE(there.indices.defined());
-  CHECK(there.size() == 3);
+  CHECK(there["image"].device() == device);
+  CHECK(there["label"].device() == device);
+  CHECK_FALSE(there.find("index").defined());
+  CHECK(there.samples == 3);
   CHECK((bytes_of(there, {}) == bytes_of(batch, {})));
 }
 

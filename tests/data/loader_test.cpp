@@ -29,7 +29,7 @@ DatasetPtr patterns(Index count = 103) {
 // Everything a batch says, as bytes.
 std::string bytes_of(const Batch& batch) {
   std::string result;
-  for (const Tensor& tensor : {batch.images, batch.labels, batch.indices}) {
+  for (const Tensor& tensor : {batch["image"], batch["label"], batch["index"]}) {
     result.append(static_cast<const char*>(tensor.raw()), tensor.bytes());
   }
   return result;
@@ -103,9 +103,9 @@ TEST_CASE("drop_last leaves out a batch that is not full, and no other", "[loade
       Index batches = 0;
       while (const auto batch = loader.next()) {
         ++batches;
-        CHECK(batch->size() == 16);
-        samples.merge(std::set<std::int64_t>(batch->indices.data<std::int64_t>(),
-                                             batch->indices.data<std::int64_t>() + batch->size()));
+        CHECK(batch->samples == 16);
+        samples.merge(std::set<std::int64_t>((*batch)["index"].data<std::int64_t>(),
+                                             (*batch)["index"].data<std::int64_t>() + batch->samples));
       }
       CHECK(batches == count / 16);
       CHECK(static_cast<Index>(samples.size()) == count / 16 * 16);
@@ -126,10 +126,10 @@ TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   Loader loader(set, Pipeline(set->info()), {.batch_size = 8, .shuffle = true, .seed = 2});
   std::vector<std::int64_t> seen;
   for (const Batch& batch : loader) {
-    const auto indices = batch.indices.to_vector<std::int64_t>(),
-               labels = batch.labels.to_vector<std::int64_t>();
-    const auto images = batch.images.to_vector<float>();
-    REQUIRE(batch.images.shape() == Shape{batch.size(), 4, 5, 2});
+    const auto indices = batch["index"].to_vector<std::int64_t>(),
+               labels = batch["label"].to_vector<std::int64_t>();
+    const auto images = batch["image"].to_vector<float>();
+    REQUIRE(batch["image"].shape() == Shape{batch.samples, 4, 5, 2});
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const Sample sample = set->get(indices[i]);
       CHECK(labels[i] == sample.label);
@@ -148,8 +148,8 @@ TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   Loader drawn(set, Pipeline(set->info(), kAugment), {.batch_size = 8, .shuffle = true, .seed = 2});
   for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
     for (const Batch& batch : drawn) {
-      const auto indices = batch.indices.to_vector<std::int64_t>();
-      const auto images = batch.images.to_vector<float>();
+      const auto indices = batch["index"].to_vector<std::int64_t>();
+      const auto images = batch["image"].to_vector<float>();
       for (std::size_t i = 0; i < indices.size(); ++i) {
         std::vector<float> alone(40);
         const auto sample = static_cast<std::uint32_t>(indices[i]);
@@ -163,7 +163,7 @@ TEST_CASE("a batch holds the samples it names, normalised", "[loader]") {
   Loader ordered(set, Pipeline(set->info()), {.batch_size = 6});
   std::vector<std::int64_t> order;
   for (const Batch& batch : ordered) {
-    const auto indices = batch.indices.to_vector<std::int64_t>();
+    const auto indices = batch["index"].to_vector<std::int64_t>();
     order.insert(order.end(), indices.begin(), indices.end());
   }
   CHECK(order == all);
@@ -273,10 +273,10 @@ TEST_CASE("batches use their memory again once nobody holds it", "[loader]") {
   loader.seek({0, 0});
   const auto held = loader.next();
   const std::string contents = bytes_of(*held);
-  const std::uint64_t version = held->images.version();
+  const std::uint64_t version = (*held)["image"].version();
   epoch_of(loader);
   CHECK(bytes_of(*held) == contents);
-  CHECK(held->images.version() == version);
+  CHECK((*held)["image"].version() == version);
 }
 
 TEST_CASE("an impossible loader is refused", "[loader]") {
@@ -287,7 +287,7 @@ TEST_CASE("an impossible loader is refused", "[loader]") {
   CHECK_THROWS_WITH(make({.prefetch = -1}), Contains("prefetch is -1"));
   CHECK_THROWS_WITH(make({.batch_size = 6, .drop_last = true}),
                     Contains("5 samples") && Contains("drop_last"));
-  CHECK(make({.batch_size = 6}).next()->size() == 5);
+  CHECK(make({.batch_size = 6}).next()->samples == 5);
 }
 
 TEST_CASE("permutations are permutations, different for each seed and epoch", "[loader]") {

@@ -134,8 +134,8 @@ TEST_CASE("the loader mixes reproducibly and gives soft targets", "[mix][loader]
                   {.batch_size = 16, .shuffle = true, .threads = threads, .seed = 4});
     std::vector<float> all;
     for (const Batch& batch : loader) {
-      REQUIRE(batch.soft_targets.shape() == Shape{batch.size(), 4});
-      for (const Tensor& tensor : {batch.images, batch.soft_targets}) {
+      REQUIRE(batch.find("soft_label").shape() == Shape{batch.samples, 4});
+      for (const Tensor& tensor : {batch["image"], batch.find("soft_label")}) {
         const auto values = tensor.to_vector<float>();
         all.insert(all.end(), values.begin(), values.end());
       }
@@ -144,5 +144,5 @@ TEST_CASE("the loader mixes reproducibly and gives soft targets", "[mix][loader]
   }
   CHECK(runs[0] == runs[1]);
   Loader plain(set, Pipeline(set->info()), {.batch_size = 16});
-  CHECK_FALSE(plain.next()->soft_targets.defined());
+  CHECK_FALSE(plain.next()->find("soft_label").defined());
 }

@@ -225,10 +225,10 @@ TEST_CASE("integers of more than 8 bits are indices, which stay as they are", "[
   Loader loader(splits.train, Pipeline(splits.train->info()), {.batch_size = 2});
   const auto batch = loader.next();
   REQUIRE(batch);
-  CHECK(batch->images.dtype() == DType::i64);
-  CHECK(batch->images.shape() == Shape{2, 2, 2});
-  CHECK(batch->images.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2, 3, -1, 256, 6, 7, 8});
-  CHECK(batch->labels.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
+  CHECK((*batch)["image"].dtype() == DType::i64);
+  CHECK((*batch)["image"].shape() == Shape{2, 2, 2});
+  CHECK((*batch)["image"].to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2, 3, -1, 256, 6, 7, 8});
+  CHECK((*batch)["label"].to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
   const auto pipeline_with = [&](const char* transform) {
     const TransformSpec spec{transform, {}};
     return Pipeline(splits.train->info(), std::span(&spec, 1));

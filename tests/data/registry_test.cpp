@@ -99,7 +99,7 @@ TEST_CASE("Fashion-MNIST from its package", "[fashion_mnist]") {
   // Normalised as promised: mean 0, deviation 1.
   Loader loader(sets.train, Pipeline(sets.train->info()), {.batch_size = 10000, .shuffle = true});
   double sum = 0, squares = 0;
-  const Tensor images = loader.next()->images;
+  const Tensor images = (*loader.next())["image"];
   for (const float value : images.to_vector<float>()) sum += value, squares += value * value;
   CHECK(sum / static_cast<double>(images.numel()) == Approx(0).margin(0.02));
   CHECK(squares / static_cast<double>(images.numel()) == Approx(1).margin(0.02));

@@ -28,7 +28,7 @@ struct Machine {
     state.hysteresis_left = options.hysteresis;
   }
   float step(bool overflow, double amax = 0.0) {
-    state.found = overflow;
+    state.found_inf = overflow;
     state.amax = amax;
     kernels::update_scale(rules, state);
     return state.value;

@@ -1,4 +1,10 @@
 // What the machine can do: models that do not fit it, and more threads than it has CPUs for.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
 #include "core/cpu/cpu_features.h"
 #include "tests/program/support.h"
 
@@ -15,6 +21,31 @@ Outcome with_threads(const TemporaryDirectory& directory, const std::string& cou
   return launch({.arguments = std::move(arguments),
                  .directory = directory.path().string(),
                  .environment = {{"OMP_NUM_THREADS", count}}});
+}
+
+// A variable that the test's environment lacks for a while.
+class Unset {
+ public:
+  explicit Unset(const char* name) : name_(name) {
+    if (const char* value = std::getenv(name)) given_ = value;
+    ::unsetenv(name);
+  }
+  ~Unset() {
+    if (given_) ::setenv(name_, given_->c_str(), 1);
+  }
+  Unset(const Unset&) = delete;
+  Unset& operator=(const Unset&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> given_;
+};
+
+// What libgomp says it took: "  GOMP_SPINCOUNT = '2000'".
+long spins_of(const Outcome& outcome) {
+  const std::string name = "GOMP_SPINCOUNT = '";
+  const std::size_t at = outcome.err.find(name);
+  return at == std::string::npos ? -1 : std::stol(outcome.err.substr(at + name.size()));
 }
 
 std::string computed_with(int usable) {
@@ -73,4 +104,70 @@ TEST_CASE("no more threads compute than there are CPUs to use", "[program]") {
   const Outcome trained = tandem_in(directory, configured);
   CHECK(trained.exit_code == 0);
   CHECK_THAT(trained.err, Contains("threads=1024: " + computed_with(usable)));
+}
+
+TEST_CASE("threads that wait spin briefly, or as the user says", "[program]") {
+#if defined(__GLIBC__) && !defined(__clang__)
+  const TemporaryDirectory directory;
+  const Unset policy("OMP_WAIT_POLICY"), count("GOMP_SPINCOUNT");
+  const auto environment = [&](const std::map<std::string, std::string>& given) {
+    auto variables = given;
+    variables["OMP_DISPLAY_ENV"] = "verbose";
+    return launch(
+        {.arguments = {"env"}, .directory = directory.path().string(), .environment = std::move(variables)});
+  };
+  const Outcome usual = environment({});
+  INFO(usual.out << usual.err);
+  CHECK_THAT(usual.out, Contains("\nwaiting       spin 50 us, then sleep\n"));
+  CHECK(spins_of(usual) >= 100);
+  CHECK(spins_of(usual) < 300000);  // libgomp's own
+
+  const Outcome counted = environment({{"GOMP_SPINCOUNT", "777"}, {"OMP_WAIT_POLICY", "active"}});
+  CHECK_THAT(counted.out, Contains("\nwaiting       GOMP_SPINCOUNT=777\n"));
+  CHECK(spins_of(counted) == 777);
+  const Outcome passive = environment({{"OMP_WAIT_POLICY", "passive"}});
+  CHECK_THAT(passive.out, Contains("\nwaiting       OMP_WAIT_POLICY=passive\n"));
+  CHECK(spins_of(passive) == 0);
+
+  // A run records it, and what a comparison starts is not told by its environment.
+  const Outcome compared =
+      tandem_in(directory, {"compare", "digits_mlp", R"(compare={"arms":["fp32","fp32_null"],"margin":2})",
+                            "--no-speed", "--out", "out", "epochs=1"});
+  INFO(compared.err);
+  REQUIRE(compared.exit_code == 0);
+  const auto run =
+      nlohmann::json::parse(read_text(directory.path() / "out/arms/fp32/seed-1/environment.json"));
+  CHECK(run["waiting"] == "spin 50 us, then sleep");
+#endif
+}
+
+TEST_CASE("the CPUs of the affinity mask compute, however OpenMP binds its threads", "[program]") {
+  const TemporaryDirectory directory;
+  const auto found = [&](std::map<std::string, std::string> variables) {
+    variables["OMP_NUM_THREADS"] = "1000";
+    const Outcome outcome = launch({.arguments = {"env", "--json"},
+                                    .directory = directory.path().string(),
+                                    .environment = std::move(variables)});
+    const auto environment = nlohmann::json::parse(outcome.out);
+    const int cpus = environment["cpu"]["logical_cpus"];
+    CHECK(environment["threads"] == std::min(cpus, cpu::usable_cpus()));
+    return cpus;
+  };
+  const int available = cpu::available_cpus();
+  CHECK(found({}) == available);
+  CHECK(found({{"OMP_PROC_BIND", "close"}}) == available);
+  CHECK(found({{"OMP_PLACES", "cores"}}) == available);
+
+  cpu_set_t all, first;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  int number = 0;
+  while (!CPU_ISSET(number, &all)) ++number;
+  CHECK(found({{"OMP_PLACES", "{" + std::to_string(number) + "}"}}) == 1);
+  CPU_ZERO(&first);
+  CPU_SET(number, &first);
+  REQUIRE(::sched_setaffinity(0, sizeof first, &first) == 0);
+  const int alone = found({}), bound = found({{"OMP_PROC_BIND", "true"}});
+  REQUIRE(::sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(alone == 1);
+  CHECK(bound == 1);
 }

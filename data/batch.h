@@ -1,0 +1,48 @@
+// Batch: tensors by name, of some samples. Which fields there are is the affair of the source that fills them
+// and of the task that reads them; everything between carries whatever there is.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace tandem::datasets {
+
+struct Field {
+  std::string name;
+  Tensor value;
+};
+
+class Batch {
+ public:
+  Batch() = default;
+  // It counts as much as it has samples.
+  Batch(std::vector<Field> fields, Index samples);
+
+  // The field of that name. Throws UserError that names the fields there are when there is none.
+  const Tensor& operator[](std::string_view name) const;
+  // An absent tensor when there is none.
+  Tensor find(std::string_view name) const;
+  // Replaces the field of that name, or adds it.
+  void set(std::string_view name, Tensor value);
+
+  std::span<const Field> fields() const { return fields_; }
+  bool empty() const { return fields_.empty(); }
+
+  Index samples = 0;
+  double weight = 0.0;  // what it counts in a mean over several batches: its samples, tokens, pixels
+
+  // A copy in other memory; the identity when nothing differs.
+  Batch to(Device device) const;
+  // Whether the fields are the same in name, shape, dtype and device: work that was recorded for one can be
+  // done for the other.
+  bool like(const Batch& other) const;
+
+ private:
+  std::vector<Field> fields_;
+};
+
+}  // namespace tandem::datasets

@@ -1,0 +1,190 @@
+#include "data/sample_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "core/error.h"
+#include "data/decorators.h"
+#include "data/image_arrival.h"
+#include "data/limits.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+// The error of the lowest position, so that threads do not decide which one is reported.
+class FirstError {
+ public:
+  void note(Index position) {
+    const std::lock_guard lock(mutex_);
+    if (error_ && position_ < position) return;
+    position_ = position;
+    error_ = std::current_exception();
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Index position_ = 0;
+  std::exception_ptr error_;
+};
+
+// Writes image `i` of a batch, as pixels or as a record and its window.
+class ImageWriter {
+ public:
+  ImageWriter(const Pipeline& pipeline, bool records, DrawKey key, const BatchBuffer& buffer)
+      : pipeline_(pipeline), key_(key) {
+    if (records) {
+      records_ = buffer.field(kRecords).data<std::uint8_t>();
+      windows_ = static_cast<ImageWindow*>(buffer.field(kWindows).raw());
+    } else {
+      images_ = static_cast<std::byte*>(buffer.field("image").raw());
+    }
+  }
+
+  void write(Index i, const Tensor& image, std::uint32_t sample) const {
+    DrawKey key = key_;
+    key.sample = sample;
+    if (images_) {
+      const Index elements = pipeline_.output_shape().numel();
+      pipeline_.apply(image, key,
+                      images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype()));
+    } else {
+      windows_[i] = pipeline_.window(image, key);
+      std::memcpy(records_ + static_cast<std::size_t>(i) * image.bytes(), image.raw(), image.bytes());
+    }
+  }
+
+ private:
+  const Pipeline& pipeline_;
+  DrawKey key_;
+  std::byte* images_ = nullptr;
+  std::uint8_t* records_ = nullptr;
+  ImageWindow* windows_ = nullptr;
+};
+
+SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipeline& pipeline) {
+  require(options.batch_size >= 1, "loader", "a batch size of {} is not positive", options.batch_size);
+  require(is_floating(options.dtype), "loader", "images of {}, expected a floating type",
+          name_of(options.dtype));
+  require(options.channel_multiple >= 1 && options.channel_multiple <= 4096, "loader",
+          "channels to a multiple of {}, expected 1 to 4096", options.channel_multiple);
+  require(options.channel_multiple == 1 || pipeline.output_shape().rank() == 3, "loader",
+          "channels to a multiple of {} are for images [H,W,C]; the samples of {} are {}",
+          options.channel_multiple, dataset.info().name, to_string(pipeline.output_shape()));
+  const Index size = dataset.size();
+  require(size > 0 && size <= kMaxSamples, "loader", "{} has {} samples", dataset.info().name, size);
+  require(!options.drop_last || size >= options.batch_size, "loader",
+          "{} has {} samples, less than one batch of {}; drop_last leaves nothing", dataset.info().name, size,
+          options.batch_size);
+  // A full batch never holds more than the data set does.
+  options.batch_size = std::min(options.batch_size, size);
+  if (pipeline.output_dtype() == DType::i64) options.dtype = DType::i64;
+  return options;
+}
+
+}  // namespace
+
+SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options)
+    : dataset_(std::move(dataset)),
+      pipeline_(std::move(pipeline)),
+      options_(checked(std::move(options), *dataset_, pipeline_)),
+      layout_(options_.batch_size) {
+  if (keeps_records()) {
+    layout_.add(std::string(kRecords), pipeline_.record_shape(), DType::u8);
+    layout_.add(std::string(kWindows), {static_cast<Index>(sizeof(ImageWindow))}, DType::u8);
+  } else {
+    layout_.add("image", pipeline_.output_shape(), pipeline_.output_dtype());
+  }
+  layout_.add("label", {}, DType::i64);
+  layout_.add("index", {}, DType::i64);
+  if (pipeline_.mix().any()) layout_.add("soft_label", {pipeline_.classes()}, DType::f32);
+}
+
+bool SampleSource::keeps_records() const {
+  return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, ImageForm::of(options_));
+}
+
+std::unique_ptr<Arrival> SampleSource::arrival() const {
+  const ImageForm form = ImageForm::of(options_);
+  if (!keeps_records() && form.is_output_of(pipeline_)) return nullptr;
+  return std::make_unique<ImageArrival>(pipeline_, options_.batch_size, form, keeps_records());
+}
+
+Index SampleSource::batches(std::uint32_t) const {
+  const Index size = dataset_->size(), batch = options_.batch_size;
+  return options_.drop_last ? size / batch : (size + batch - 1) / batch;
+}
+
+Index SampleSource::samples_before(const BatchKey& key) const {
+  return std::min(key.number * options_.batch_size, dataset_->size());
+}
+
+SampleSource::Order SampleSource::order(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (order_ && (order_epoch_ == epoch || !options_.shuffle)) return order_;
+  std::vector<std::uint32_t> order;
+  if (options_.shuffle) {
+    order = permutation(dataset_->size(), options_.seed, epoch);
+  } else {
+    order.resize(static_cast<std::size_t>(dataset_->size()));
+    std::iota(order.begin(), order.end(), 0U);
+  }
+  order_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(order));
+  order_epoch_ = epoch;
+  return order_;
+}
+
+void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const {
+  const Order order = this->order(key.epoch);
+  const Index first = samples_before(key), count = samples_before({key.epoch, key.number + 1}) - first;
+  const std::span<const std::uint32_t> samples =
+      std::span(*order).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  buffer.begin(count);
+  const ImageWriter images(pipeline_, keeps_records(), {options_.seed, key.epoch, 0}, buffer);
+  std::int64_t* labels = buffer.field("label").data<std::int64_t>();
+  std::int64_t* indices = buffer.field("index").data<std::int64_t>();
+  FirstError error;
+  const auto work = [&](Index i) {
+    try {
+      const std::uint32_t index = samples[static_cast<std::size_t>(i)];
+      const Sample sample = dataset_->get(index);
+      images.write(i, sample.image, index);
+      labels[i] = sample.label;
+      indices[i] = index;
+    } catch (...) {
+      error.note(i);
+    }
+  };
+  if (!parallel) {
+    for (Index i = 0; i < count; ++i) work(i);
+  } else if (dataset_->decodes()) {
+#pragma omp parallel for schedule(dynamic)
+    for (Index i = 0; i < count; ++i) work(i);
+  } else {
+#pragma omp parallel for schedule(static)
+    for (Index i = 0; i < count; ++i) work(i);
+  }
+  error.rethrow();
+  const std::span<const std::int64_t> all_labels(labels, samples.size());
+  const bool mixes = pipeline_.mix().any();
+  if (options_.weigh && !mixes) buffer.set_weight(options_.weigh(all_labels));
+  if (!mixes) return;
+  const Shape& shape = pipeline_.output_shape();
+  mix_batch({.options = pipeline_.mix(),
+             .seed = options_.seed,
+             .epoch = key.epoch,
+             .samples = samples,
+             .labels = all_labels,
+             .extents = {shape[0], shape[1]},
+             .channels = shape[2],
+             .classes = pipeline_.classes(),
+             .parallel = parallel},
+            buffer.field("image").data<float>(), buffer.field("soft_label").data<float>());
+}
+
+}  // namespace tandem::datasets

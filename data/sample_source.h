@@ -1,0 +1,63 @@
+// Batches of a data set's numbered samples: shuffled, augmented and normalised.
+//
+// Fields: "image", [N,H,W,C] or [N,…] features, normalised, or i64 indices; "label" i64 [N]; "index" i64 [N],
+// the samples' numbers in the data set; and where the pipeline mixes samples "soft_label", f32 [N,classes].
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/source.h"
+#include "data/transforms/pipeline.h"
+
+namespace tandem::datasets {
+
+// Batch::weight from the labels of a batch, on the host. Called from several threads at once.
+using BatchWeight = std::function<double(std::span<const std::int64_t> labels)>;
+
+struct SampleOptions {
+  Index batch_size = 32;
+  bool shuffle = false;
+  bool drop_last = false;  // leave out a last batch that is not full
+  std::uint64_t seed = 0;
+  Device device = {};          // where batches are wanted
+  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once; indices stay i64
+  Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
+  BatchWeight weigh{};         // absent, and where the pipeline mixes samples: their number
+};
+
+class SampleSource final : public Source {
+ public:
+  // Throws UserError on a batch size below 1, nothing to serve, or a form that the samples cannot have.
+  SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options);
+
+  const BatchLayout& layout() const override { return layout_; }
+  Index batches(std::uint32_t epoch) const override;
+  Index samples_before(const BatchKey& key) const override;
+  void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
+  Device device() const override { return options_.device; }
+  std::unique_ptr<Arrival> arrival() const override;
+
+  const Dataset& dataset() const { return *dataset_; }
+  const Pipeline& pipeline() const { return pipeline_; }
+  const SampleOptions& options() const { return options_; }
+
+ private:
+  using Order = std::shared_ptr<const std::vector<std::uint32_t>>;
+  // The samples of an epoch in their order. The last one asked for is kept.
+  Order order(std::uint32_t epoch) const;
+  bool keeps_records() const;
+
+  DatasetPtr dataset_;
+  Pipeline pipeline_;
+  SampleOptions options_;
+  BatchLayout layout_;
+  mutable std::mutex mutex_;
+  mutable std::uint32_t order_epoch_ = 0;
+  mutable Order order_;
+};
+
+}  // namespace tandem::datasets

@@ -1,0 +1,41 @@
+#include "optim/step/counters.h"
+
+#include "core/error.h"
+
+namespace tandem::optim {
+
+void LateCounters::watch(std::vector<nn::Counter> counters) {
+  counters_ = std::move(counters);
+  for (auto& waiting : waiting_) waiting.assign(counters_.size(), 0);
+}
+
+void LateCounters::close_step(std::int64_t attempted, const Outcome& outcome) {
+  if (settled_ < attempted - 2) settle(attempted - 1, outcome);
+  ensure(settled_ >= attempted - 2, "step", "step {} ends before the outcome of step {} is known", attempted,
+         settled_ + 1);
+  const std::size_t slot = static_cast<std::size_t>(attempted % 2);
+  const bool earlier = settled_ < attempted - 1;
+  for (std::size_t i = 0; i < counters_.size(); ++i)
+    waiting_[slot][i] = *counters_[i].next - *counters_[i].live - (earlier ? waiting_[1 - slot][i] : 0);
+}
+
+void LateCounters::settle(std::int64_t last, const Outcome& outcome) {
+  for (; settled_ < last; ++settled_) {
+    const std::optional<bool> skipped = outcome(settled_ + 1);
+    if (!skipped) return;
+    const auto& waiting = waiting_[static_cast<std::size_t>((settled_ + 1) % 2)];
+    for (std::size_t i = 0; i < counters_.size(); ++i) {
+      if (*skipped) {
+        *counters_[i].next -= waiting[i];
+      } else {
+        *counters_[i].live += waiting[i];
+      }
+    }
+  }
+}
+
+void LateCounters::drop() {
+  for (const nn::Counter& counter : counters_) *counter.next = *counter.live;
+}
+
+}  // namespace tandem::optim

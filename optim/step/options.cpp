@@ -1,0 +1,43 @@
+#include "optim/step/options.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace tandem::optim {
+
+namespace {
+
+void check_positive(const char* key, double value) {
+  require(std::isfinite(value) && value > 0.0, "step", "{} must be positive, is {}", key, value);
+}
+
+void check_storage(const char* key, DType dtype) {
+  require(is_16bit(dtype) || dtype == DType::f32, "step", "{} is {}, expected f32, f16 or bf16", key,
+          name_of(dtype));
+}
+
+}  // namespace
+
+void check(const StepOptions& options, const LossScaler& scaler, Device device) {
+  require(options.accumulate >= 1, "step", "accumulate must be at least 1, is {}", options.accumulate);
+  if (options.clip_norm) check_positive("clip_norm", *options.clip_norm);
+  if (options.clip_value) check_positive("clip_value", *options.clip_value);
+  check_positive("divisor", options.divisor);
+  const ScalerOptions& s = scaler.options();
+  require(scaler.device() == device, "step", "the scaler is on {}, the parameters on {}",
+          to_string(scaler.device()), to_string(device));
+  require(options.check_gradients || (!options.clip_norm && !s.moves()), "step",
+          "clip_norm and a dynamic loss scale need the gradients checked; check_gradients is off");
+  require(options.skip_non_finite || s.backoff == 1.0, "step",
+          "a dynamic loss scale needs skip_non_finite, which is off");
+  check_storage("rounding.weights", options.rounding.weights);
+  check_storage("rounding.moments", options.rounding.moments);
+  require(!options.rounding.stochastic || options.rounding.weights != DType::f32, "step",
+          "stochastic rounding needs weights of a 16-bit type: f32 masters are not rounded");
+  if (const auto rounded = options.round_statistics) {
+    require(is_16bit(*rounded), "step", "statistics are rounded to f16 or bf16, not {}", name_of(*rounded));
+  }
+}
+
+}  // namespace tandem::optim

@@ -1,0 +1,255 @@
+#include "optim/step/trained_state.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "optim/names.h"
+
+namespace tandem::optim {
+
+TrainedState::TrainedState(nn::Module& module, const std::vector<Optimizer*>& optimizers,
+                           const StepOptions& options)
+    : module_(module),
+      clip_value_(options.clip_value.value_or(std::numeric_limits<double>::infinity())),
+      rounding_(options.rounding),
+      round_statistics_(options.round_statistics),
+      buffers_(module.parameters()) {
+  assign_parameters(optimizers);
+  allocate_moments();
+  if (const auto dtype = options.working) {
+    require(is_16bit(*dtype), "step", "working copies are f16 or bf16, not {}", name_of(*dtype));
+    working_ = Tensor::zeros({buffers_.length()}, {*dtype, buffers_.device(), MemoryKind::weights});
+  }
+  if (!options.ema) return;
+  Index statistics = 0;
+  for (const nn::Statistic& statistic : module_.statistics()) statistics += statistic.live.numel();
+  ema_ = std::make_unique<Ema>(buffers_, statistics, *options.ema);
+}
+
+void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) {
+  require(!optimizers.empty(), "step", "there is no optimizer");
+  const std::vector<Parameter> all = module_.parameters();
+  const auto& slots = buffers_.slots();
+  std::vector<const Optimizer*> owners(slots.size());
+  std::vector<const Optimizer::Entry*> entries(slots.size());
+  for (const Optimizer* optimizer : optimizers) {
+    require(optimizer != nullptr, "step", "an optimizer is null");
+    for (const Optimizer::Entry& entry : optimizer->entries()) {
+      require(std::ranges::find(all, entry.parameter) != all.end(), "step",
+              "parameter {} of {} does not belong to the module", entry.parameter.name(), optimizer->name());
+      for (std::size_t s = 0; s < slots.size(); ++s) {
+        if (!(slots[s].parameter == entry.parameter)) continue;
+        require(!owners[s], "step", "parameter {} belongs to two optimizers", entry.parameter.name());
+        owners[s] = optimizer;
+        entries[s] = &entry;
+      }
+    }
+  }
+  std::vector<std::string> orphans;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    if (!owners[s]) orphans.push_back(slots[s].parameter.name());
+  }
+  require(orphans.empty(), "step", "no optimizer has {}; give them to one, or freeze them", listed(orphans));
+
+  for (const Optimizer* optimizer : optimizers) {
+    Group& group = groups_.emplace_back(Group{*optimizer, {}, {}});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (owners[s] != optimizer) continue;
+      group.ranges.push_back({.first = slots[s].first,
+                              .count = slots[s].count,
+                              .slot = static_cast<Index>(s),
+                              .lr_factor = static_cast<float>(entries[s]->lr_factor),
+                              .weight_decay = static_cast<float>(entries[s]->weight_decay),
+                              .adapt = entries[s]->adapt});
+    }
+    group.active.reserve(group.ranges.size());
+  }
+  active_.reserve(slots.size());
+}
+
+Schedule TrainedState::resolve_rates(const std::optional<Schedule>& schedule) {
+  const Optimizer& first = groups_[0].optimizer;
+  const double base = schedule ? schedule->peak() : first.lr().value_or(first.default_lr());
+  require(!schedule || !first.lr() || *first.lr() == base, "step",
+          "{} has the learning rate {}, the schedule {}: give one of the two", first.name(),
+          first.lr().value_or(0.0), base);
+  for (Group& group : groups_) {
+    const double lr = group.optimizer.lr().value_or(schedule ? base : group.optimizer.default_lr());
+    if (lr == base) continue;
+    require(base > 0.0, "step",
+            "{} has the learning rate {} beside {} with 0, and further rates are ratios to the first",
+            group.optimizer.name(), lr, first.name());
+    for (UpdateRange& range : group.ranges)
+      range.lr_factor = static_cast<float>(static_cast<double>(range.lr_factor) * (lr / base));
+  }
+  return schedule ? *schedule : constant(base);
+}
+
+void TrainedState::allocate_moments() {
+  Backend& backend = backend_for(buffers_.device());
+  for (const Group& group : groups_) {
+    for (std::size_t m = 0; m < moments_.size(); ++m) {
+      const Moment& moment = group.optimizer.moments()[m];
+      if (moment.name.empty()) continue;
+      if (!moments_[m].defined()) moments_[m] = buffers_.make(MemoryKind::optimizer);
+      if (moment.initial == 0.0) continue;
+      for (const UpdateRange& range : group.ranges)
+        backend.fill(moments_[m].rows(range.first, range.count), moment.initial);
+    }
+  }
+  counts_ = Tensor::zeros({static_cast<Index>(buffers_.slots().size())},
+                          {DType::i64, buffers_.device(), MemoryKind::optimizer});
+}
+
+void TrainedState::attach() {
+  statistics_ = module_.flatten_statistics(buffers_.device());
+  buffers_.attach();
+  round_initial();
+  if (working_.defined()) {
+    for (const FlatBuffers::Slot& slot : buffers_.slots())
+      set_working_copy(slot.parameter, buffers_.range(working_, slot));
+  }
+  if (ema_) ema_->start(statistics_.live);
+}
+
+// The parameters start on the grid of the type that holds them, and so do the statistics.
+void TrainedState::round_initial() {
+  Backend& backend = backend_for(buffers_.device());
+  if (rounding_.weights != DType::f32) {
+    backend.round_to(buffers_.masters(), rounding_.weights);
+    buffers_.masters().storage()->bump_version();
+  }
+  if (!round_statistics_ || !statistics_.live.defined()) return;
+  for (const Tensor& statistics : {statistics_.live, statistics_.next}) {
+    backend.round_to(statistics, *round_statistics_);
+    statistics.storage()->bump_version();
+  }
+}
+
+void TrainedState::collect(bool zeros) {
+  Backend& backend = backend_for(buffers_.device());
+  const auto& slots = buffers_.slots();
+  active_.clear();
+  for (Group& group : groups_) {
+    group.active.clear();
+    for (const UpdateRange& range : group.ranges) {
+      const bool has_gradient = slots[static_cast<std::size_t>(range.slot)].parameter.gradient().defined();
+      if (!has_gradient && !zeros) continue;
+      if (!has_gradient) backend.fill(buffers_.gradients().rows(range.first, range.count), 0.0);
+      group.active.push_back(range);
+      active_.push_back(range);
+    }
+  }
+  require(!active_.empty(), "step",
+          "no trainable parameter has a gradient: the loss depends on none of them");
+}
+
+void TrainedState::update_groups(const Tensor& state) {
+  Backend& backend = backend_for(buffers_.device());
+  for (const Group& group : groups_) {
+    if (group.active.empty()) continue;
+    UpdateRule rule = group.optimizer.rule();
+    rule.clip_value = clip_value_;
+    backend.update(rule, group.active,
+                   {.master = buffers_.masters(),
+                    .gradient = buffers_.gradients(),
+                    .working = working_,
+                    .moment1 = moments_[0],
+                    .moment2 = moments_[1],
+                    .moment3 = moments_[2],
+                    .counts = counts_,
+                    .rounding = rounding_},
+                   state);
+  }
+}
+
+void TrainedState::update(const Tensor& state) {
+  update_groups(state);
+  if (statistics_.live.defined()) {
+    Backend& backend = backend_for(buffers_.device());
+    if (round_statistics_) backend.round_to(statistics_.next, *round_statistics_);
+    backend.commit_or_restore(statistics_.next, statistics_.live, state);
+  }
+  if (ema_) ema_->update(state);
+}
+
+void TrainedState::mark_updated() {
+  buffers_.masters().storage()->bump_version();
+  if (working_.defined()) {
+    working_.storage()->bump_version();
+    for (const FlatBuffers::Slot& slot : buffers_.slots())
+      mark_working_copy_current(slot.parameter, working_.dtype());
+  }
+  if (statistics_.live.defined()) {
+    statistics_.live.storage()->bump_version();
+    statistics_.next.storage()->bump_version();
+  }
+}
+
+void TrainedState::drop_gradients() {
+  for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
+}
+
+void TrainedState::drop_statistics() {
+  if (!statistics_.live.defined()) return;
+  backend_for(buffers_.device()).copy_bytes(statistics_.live, statistics_.next);
+  statistics_.next.storage()->bump_version();
+}
+
+// One of them renews all.
+void TrainedState::refresh_working_copies() const {
+  if (working_.defined()) working_copy(buffers_.slots().front().parameter.value(), working_.dtype());
+}
+
+std::int64_t TrainedState::update_bytes() const {
+  constexpr std::int64_t kValue = sizeof(float), kBoth = 2 * kValue;  // f32 read; read and written
+  std::int64_t bytes = 0;
+  for (const Group& group : groups_) {
+    std::int64_t each = kValue + kBoth + (ema_ ? kBoth : 0);
+    for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
+    if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
+    for (const UpdateRange& range : group.ranges) bytes += each * range.count;
+  }
+  if (statistics_.live.defined()) bytes += 2 * static_cast<std::int64_t>(statistics_.live.bytes());
+  return bytes;
+}
+
+std::vector<NamedTensor> TrainedState::named() const {
+  std::vector<NamedTensor> state;
+  const auto& slots = buffers_.slots();
+  for (const Group& group : groups_) {
+    for (const UpdateRange& range : group.ranges) {
+      const FlatBuffers::Slot& slot = slots[static_cast<std::size_t>(range.slot)];
+      const std::string& name = slot.parameter.name();
+      state.emplace_back("master." + name, buffers_.range(buffers_.masters(), slot));
+      for (std::size_t m = 0; m < moments_.size(); ++m) {
+        const Moment& moment = group.optimizer.moments()[m];
+        if (!moment.name.empty())
+          state.emplace_back("moment." + moment.name + "." + name, buffers_.range(moments_[m], slot));
+      }
+      state.emplace_back("updates." + name, counts_.rows(range.slot, 1));
+      if (ema_) state.emplace_back("average." + name, buffers_.range(ema_->average(), slot));
+    }
+  }
+  Index first = 0;
+  for (const nn::Statistic& statistic : module_.statistics()) {
+    const Index count = statistic.live.numel();
+    state.emplace_back("statistic." + statistic.name, statistic.live.detach());
+    if (ema_)
+      state.emplace_back("average_statistic." + statistic.name,
+                         ema_->average_statistics().rows(first, count).viewed(statistic.live.shape()));
+    first += count;
+  }
+  return state;
+}
+
+std::vector<NamedTensor> TrainedState::next_statistics() const {
+  std::vector<NamedTensor> state;
+  for (const nn::Statistic& statistic : module_.statistics())
+    state.emplace_back("next_statistic." + statistic.name, statistic.next.detach());
+  return state;
+}
+
+}  // namespace tandem::optim

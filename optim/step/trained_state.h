@@ -1,0 +1,90 @@
+// TrainedState: all that an applied step changes and a skipped one leaves as it was: masters, moments and
+// update counts, running statistics, averages, and the working copies that follow the masters.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+#include "optim/ema.h"
+#include "optim/flat_buffers.h"
+#include "optim/optimizer.h"
+#include "optim/step/options.h"
+
+namespace tandem::optim {
+
+class TrainedState {
+ public:
+  // Memory for the trainable parameters of `module`, which the optimizers divide among them. Nothing moves
+  // before attach(). Throws UserError when a parameter belongs to no optimizer or to two, when an optimizer
+  // has one that is not the module's, and as FlatBuffers and Ema do.
+  TrainedState(nn::Module& module, const std::vector<Optimizer*>& optimizers, const StepOptions& options);
+
+  // The learning rate of the first optimizer over the run, of which further ones keep their ratio. Throws
+  // UserError when the rates contradict each other. To be called once.
+  Schedule resolve_rates(const std::optional<Schedule>& schedule);
+  // Moves the parameters and the statistics of the module in. What allocates comes first: where that throws,
+  // nothing has moved.
+  void attach();
+
+  FlatBuffers& buffers() { return buffers_; }
+  const FlatBuffers& buffers() const { return buffers_; }
+  Ema* ema() const { return ema_.get(); }  // nullptr without StepOptions::ema
+  // Of the parameters that have a gradient in the step under way, as collect() found.
+  std::span<const UpdateRange> active() const { return active_; }
+
+  // Which parameters have a gradient. With `zeros` the others take part with a gradient of zero. Throws
+  // UserError when none has one.
+  void collect(bool zeros);
+  // One pass for each optimizer over its active ranges, then what commits the rest: by what `state` (a
+  // StepState in device memory) says, this changes everything or nothing.
+  void update(const Tensor& state);
+  // The host's part of it: whoever saved a tensor of before, or derived something from one, can tell.
+  void mark_updated();
+  void drop_gradients();
+  // The statistics of the step under way are those that live.
+  void drop_statistics();
+  // Copies that another writer of the masters has left behind, such as an Ema::Scope, are renewed by the op
+  // that reads them next; this renews them now.
+  void refresh_working_copies() const;
+
+  // Bytes that an applied step must move at least, each once: gradients read, masters, moments and averages
+  // read and written, working copies written, statistics copied.
+  std::int64_t update_bytes() const;
+  // Views by name. A step's forward writes the next statistics; they are live from its commit on.
+  std::vector<NamedTensor> named() const;
+  std::vector<NamedTensor> next_statistics() const;
+
+ private:
+  struct Group {  // one optimizer
+    Optimizer optimizer;
+    std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
+    std::vector<UpdateRange> active;
+  };
+
+  void assign_parameters(const std::vector<Optimizer*>& optimizers);
+  void allocate_moments();
+  void round_initial();
+  void update_groups(const Tensor& state);
+
+  nn::Module& module_;
+  // Of the step's options.
+  const double clip_value_;
+  const StorageRounding rounding_;
+  const std::optional<DType> round_statistics_;
+
+  FlatBuffers buffers_;
+  std::vector<Group> groups_;
+  std::vector<UpdateRange> active_;  // of all optimizers
+  std::array<Tensor, 3> moments_;
+  Tensor counts_;   // i64, updates of each slot
+  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
+  nn::StatisticBuffers statistics_;
+  std::unique_ptr<Ema> ema_;
+};
+
+}  // namespace tandem::optim

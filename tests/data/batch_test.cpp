@@ -1,0 +1,131 @@
+// Batches of named fields, the memory they are made in, and a source that is not one of samples.
+#include "data/batch.h"
+
+#include <catch2/catch.hpp>
+
+#include "core/error.h"
+#include "data/loader.h"
+
+using namespace tandem;
+using namespace tandem::datasets;
+using Catch::Contains;
+
+namespace {
+
+// Sequences of tokens in buckets of one length: batch k has 2 + k % 2 samples of 3 + k steps, [steps,
+// samples], and counts its tokens.
+class Buckets final : public Source {
+ public:
+  static constexpr Index kBatches = 5;
+
+  Buckets() : layout_(3) {
+    layout_.add_whole("tokens", {3 + kBatches - 1, 3}, DType::i64);
+    layout_.add("length", {}, DType::i64);
+  }
+  const BatchLayout& layout() const override { return layout_; }
+  Index batches(std::uint32_t epoch) const override { return kBatches - static_cast<Index>(epoch % 2); }
+  Index samples_before(const BatchKey& key) const override {
+    Index samples = 0;
+    for (Index k = 0; k < key.number; ++k) samples += size(k);
+    return samples;
+  }
+  void fill(const BatchKey& key, bool, BatchBuffer& buffer) const override {
+    const Index steps = 3 + key.number, samples = size(key.number);
+    buffer.begin(samples);
+    const Tensor tokens = buffer.field("tokens", {steps, samples});
+    for (Index i = 0; i < tokens.numel(); ++i)
+      tokens.data<std::int64_t>()[i] = 1000 * key.epoch + 100 * key.number + i;
+    for (Index i = 0; i < samples; ++i) buffer.field("length").data<std::int64_t>()[i] = steps - i;
+    buffer.set_weight(static_cast<double>(steps * samples));
+  }
+
+ private:
+  static Index size(Index number) { return 2 + number % 2; }
+  BatchLayout layout_;
+};
+
+std::vector<std::vector<std::int64_t>> epoch_of(Loader& loader) {
+  std::vector<std::vector<std::int64_t>> batches;
+  while (const auto batch = loader.next()) {
+    batches.push_back((*batch)["tokens"].to_vector<std::int64_t>());
+    const auto lengths = (*batch)["length"].to_vector<std::int64_t>();
+    batches.back().insert(batches.back().end(), lengths.begin(), lengths.end());
+    batches.back().push_back(static_cast<std::int64_t>(batch->weight));
+  }
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("fields are found by name, and a missing one is told with those there are", "[batch]") {
+  Batch batch({{"image", Tensor::zeros({2, 3})}, {"mask", Tensor::zeros({2}, {.dtype = DType::u8})}}, 2);
+  CHECK(batch["image"].shape() == Shape{2, 3});
+  CHECK(batch.weight == 2.0);
+  CHECK_THROWS_WITH(batch["label"], Contains("no field \"label\"") && Contains("image, mask"));
+  CHECK_THROWS_AS(batch["label"], UserError);
+  CHECK_FALSE(batch.find("label").defined());
+  batch.set("mask", Tensor::zeros({4}));
+  batch.set("label", Tensor::zeros({2}));
+  CHECK(batch.fields().size() == 3);
+  CHECK(batch["mask"].numel() == 4);
+}
+
+TEST_CASE("batches are alike when every field is", "[batch]") {
+  const auto of = [](const char* name, const Shape& shape, DType dtype) {
+    return Batch({{"label", Tensor::zeros({2})}, {name, Tensor::zeros(shape, {.dtype = dtype})}}, 2);
+  };
+  const Batch batch = of("image", {2, 3}, DType::f32);
+  CHECK(batch.like(of("image", {2, 3}, DType::f32)));
+  CHECK_FALSE(batch.like(of("photo", {2, 3}, DType::f32)));
+  CHECK_FALSE(batch.like(of("image", {2, 4}, DType::f32)));
+  CHECK_FALSE(batch.like(of("image", {2, 3}, DType::f16)));
+  CHECK_FALSE(batch.like(Batch({{"label", Tensor::zeros({2})}}, 2)));
+}
+
+TEST_CASE("fields of a buffer lie apart, aligned, and no further than their room", "[batch]") {
+  BatchLayout layout(4);
+  layout.add("image", {3, 5}, DType::f32);
+  layout.add("label", {}, DType::i64);
+  layout.add_whole("tokens", {7, 4}, DType::i64);
+  BatchBuffer buffer(layout, Tensor::zeros({layout.bytes()}, {.dtype = DType::u8}));
+  buffer.begin(3);
+  CHECK(buffer.field("image").shape() == Shape{3, 3, 5});
+  CHECK(buffer.field("tokens").shape() == Shape{7, 4});
+  CHECK(buffer.field("tokens", {9, 3}).shape() == Shape{9, 3});
+  CHECK_THROWS_AS(buffer.field("tokens", {29}), InternalError);
+  CHECK_THROWS_AS(buffer.field("mask"), InternalError);
+  CHECK_THROWS_AS(buffer.begin(5), InternalError);
+  for (const BatchLayout::Part& part : layout.parts())
+    CHECK(part.offset % static_cast<Index>(CachingAllocator::kAlignment) == 0);
+  const Batch batch = buffer.in(buffer.block());
+  CHECK(batch.samples == 3);
+  CHECK(batch["tokens"].shape() == Shape{9, 3});
+  buffer.begin(4);
+  CHECK(buffer.field("tokens").shape() == Shape{7, 4});
+}
+
+TEST_CASE(
+    "a loader serves any source: shapes and weights of each batch, position, epochs of their own length",
+    "[batch][loader]") {
+  const auto source = std::make_shared<Buckets>();
+  Loader reference(source);
+  const auto first = epoch_of(reference), second = epoch_of(reference);
+  CHECK(first.size() == 5);
+  CHECK(second.size() == 4);
+  CHECK(first[1].size() == 3 * 4 + 3 + 1);
+  CHECK(first[1].back() == 12);
+  for (const int threads : {1, 3}) {
+    Loader loader(source, {.threads = threads});
+    CHECK(epoch_of(loader) == first);
+    CHECK(epoch_of(loader) == second);
+    loader.seek({0, 5});
+    CHECK(loader.batches_served() == 2);
+    CHECK(loader.samples_per_epoch() == 12);
+    CHECK((*loader.next())["tokens"].size(0) == 5);
+    CHECK(loader.state() == LoaderState{0, 7});
+    loader.seek({1, 9});  // between two batches of the second epoch: with the one that begins later
+    CHECK(loader.state() == LoaderState{1, 10});
+    CHECK_FALSE(loader.next());
+    CHECK_THROWS_WITH(loader.seek({1, 11}), Contains("position 11") && Contains("10 samples"));
+  }
+}
