@@ -44,7 +44,7 @@ endif()
 # What computes is optimised as far as the compiler goes; what only steers, less: it compiles in two thirds of the time,
 # and no step takes longer for it. -fexpensive-optimizations keeps products and sums contracting as they do elsewhere.
 set(TANDEM_COMPUTING_LAYERS core data)
-set(TANDEM_STEERING_LAYERS config runs report export studies cli)
+set(TANDEM_STEERING_LAYERS files models config runs report export studies cli)
 set(TANDEM_STEERING_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Release>:-fexpensive-optimizations>)
 
 # The layers that read outside bytes, whose branches steer a fuzzer (tests/fuzz).
