@@ -106,6 +106,11 @@ class Parameter {
   Ref<State> state_;
 };
 
+// Its tensor; absent where there is no such parameter, as in a layer without bias.
+inline Tensor tensor_if_defined(const Parameter& parameter) {
+  return parameter.defined() ? parameter.tensor() : Tensor{};
+}
+
 // The 16-bit copy of the parameter whose master `tensor` names, with the same gradient edge: the gradient of
 // the copy is the master's. It is made at the first use and renewed when the master's storage has been
 // written since. Absent when `tensor` is not a whole parameter. Used by the one thread that drives the

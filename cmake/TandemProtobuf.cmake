@@ -12,9 +12,13 @@ function(tandem_protobuf target proto)
     COMMAND protobuf::protoc --cpp_out ${root} --proto_path ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${proto}
     DEPENDS ${PROJECT_SOURCE_DIR}/${proto} protobuf::protoc
     COMMENT "Compiling ${proto}" VERBATIM)
-  target_sources(${target} PRIVATE ${stem}.cc ${stem}.h)
-  # What a generator writes is not held to the warnings of this project.
-  set_source_files_properties(${stem}.cc PROPERTIES COMPILE_OPTIONS -w)
+  # A target of its own waits for no layer below. What a generator writes is not held to the warnings of this project.
+  add_library(${target}_messages OBJECT ${stem}.cc ${stem}.h)
+  target_include_directories(${target}_messages PRIVATE ${root})
+  target_compile_options(${target}_messages PRIVATE ${TANDEM_FLAGS} ${TANDEM_STEERING_FLAGS} -w)
+  target_link_libraries(${target}_messages PRIVATE protobuf::libprotobuf)
+  add_dependencies(${target} ${target}_messages)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_messages>)
   target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${root}>)
   target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
 endfunction()

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 
 template <class T>
-void lower(std::optional<T>& limit, T value) {
+void tighten(std::optional<T>& limit, T value) {
   limit = limit ? std::min(*limit, value) : value;
 }
 
@@ -28,7 +28,7 @@ std::vector<fs::path> groups_of(const fs::path& hierarchy, const std::string& pa
 void read_cpu_max(const fs::path& file, CgroupLimits& limits) {
   std::ifstream text(file);
   double quota = 0.0, period = 0.0;
-  if (text >> quota >> period && quota > 0.0 && period > 0.0) lower(limits.cpus, quota / period);
+  if (text >> quota >> period && quota > 0.0 && period > 0.0) tighten(limits.cpus, quota / period);
 }
 
 // -1: no limit.
@@ -36,14 +36,14 @@ void read_cfs_quota(const fs::path& group, CgroupLimits& limits) {
   std::ifstream quota_text(group / "cpu.cfs_quota_us"), period_text(group / "cpu.cfs_period_us");
   double quota = 0.0, period = 0.0;
   if (quota_text >> quota && period_text >> period && quota > 0.0 && period > 0.0)
-    lower(limits.cpus, quota / period);
+    tighten(limits.cpus, quota / period);
 }
 
 // "max", or bytes; version 1 writes a number near 2^63 for none, which limits nothing.
 void read_memory(const fs::path& file, CgroupLimits& limits) {
   std::ifstream text(file);
   std::size_t bytes = 0;
-  if (text >> bytes && bytes > 0) lower(limits.memory, bytes);
+  if (text >> bytes && bytes > 0) tighten(limits.memory, bytes);
 }
 
 bool has(std::string_view controllers, std::string_view name) {

@@ -19,7 +19,7 @@ namespace tandem::datasets {
 
 namespace {
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
@@ -27,16 +27,16 @@ struct Decoder {
   char message[JMSG_LENGTH_MAX] = {};
   bool created = false;
 
-  Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() {
+  JpegDecoder() = default;
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+  ~JpegDecoder() {
     if (created) jpeg_destroy_decompress(&info);
   }
 };
 
 [[noreturn]] void escape_with(j_common_ptr info, const char* text) {
-  auto* decoder = static_cast<Decoder*>(info->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(info->client_data);
   std::snprintf(decoder->message, sizeof decoder->message, "%s", text);
   std::longjmp(decoder->escape, 1);
 }
@@ -60,7 +60,7 @@ void on_progress(j_common_ptr info) {
   if (decompress->input_scan_number > kMaxProgressiveScans) escape_with(info, "too many progressive scans");
 }
 
-bool read_header(Decoder& decoder, std::span<const std::byte> bytes, int channels) {
+bool read_header(JpegDecoder& decoder, std::span<const std::byte> bytes, int channels) {
   jpeg_decompress_struct& info = decoder.info;
   info.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = on_error;
@@ -85,7 +85,7 @@ bool read_header(Decoder& decoder, std::span<const std::byte> bytes, int channel
 
 // Decodes into rows of `stride` bytes; `line` holds one row of libjpeg's output where that is not the image's
 // own.
-bool read_rows(Decoder& decoder, unsigned char* pixels, std::size_t stride, unsigned char* line,
+bool read_rows(JpegDecoder& decoder, unsigned char* pixels, std::size_t stride, unsigned char* line,
                void (*convert)(const unsigned char* from, unsigned char* to, unsigned pixels,
                                bool inverted)) {
   if (setjmp(decoder.escape)) return false;
@@ -137,7 +137,7 @@ std::size_t coefficient_bytes(jpeg_decompress_struct& info) {
 
 Tensor decode_jpeg(const ImageSource& source, int channels) {
   const std::string& name = source.name;
-  Decoder decoder;
+  JpegDecoder decoder;
   require(read_header(decoder, source.bytes, channels), name, "cannot be decoded as JPEG: {}",
           decoder.message);
   jpeg_decompress_struct& info = decoder.info;

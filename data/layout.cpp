@@ -10,7 +10,7 @@ namespace tandem::datasets {
 namespace {
 
 constexpr Index kColours = 4;    // at most: red, green, blue, transparency
-constexpr Index kSide = 8;       // at least, of an image that is not square
+constexpr Index kLeastSide = 8;  // at least, of an image that is not square
 constexpr Index kElongated = 4;  // at most, its longer side over the shorter
 
 Tensor transposed(const Tensor& images) {
@@ -39,7 +39,7 @@ bool looks_channels_first(const Shape& shape) {
   const Index channels = shape[1];
   const auto [shorter, longer] = std::minmax({shape[2], shape[3]});
   if (channels < 1 || channels > kColours || shape[3] <= kColours || shorter <= channels) return false;
-  return shorter == longer || (shorter >= kSide && longer <= kElongated * shorter);
+  return shorter == longer || (shorter >= kLeastSide && longer <= kElongated * shorter);
 }
 
 Tensor channels_last(const Tensor& images, Layout layout, const std::string& source) {

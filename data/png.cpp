@@ -15,21 +15,21 @@ namespace tandem::datasets {
 
 namespace {
 
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   const std::byte* next = nullptr;
   std::size_t left = 0;
   char message[256] = {};
 
-  Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngDecoder() = default;
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp text) {
-  auto* decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder->message, sizeof decoder->message, "%s", text);
   png_longjmp(png, 1);
 }
@@ -37,14 +37,14 @@ struct Decoder {
 void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep to, std::size_t bytes) {
-  auto* decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (bytes > decoder->left) png_error(png, "truncated");
   std::memcpy(to, decoder->next, bytes);
   decoder->next += bytes;
   decoder->left -= bytes;
 }
 
-bool read_header(Decoder& decoder, int channels) {
+bool read_header(PngDecoder& decoder, int channels) {
   png_structp png = decoder.png;
   if (setjmp(png_jmpbuf(png))) return false;
   png_set_read_fn(png, &decoder, on_read);
@@ -91,7 +91,8 @@ struct RowConversion {
 };
 
 // Row by row; `line` holds one where it is to be converted.
-bool read_rows(Decoder& decoder, const RowConversion& convert, unsigned char* pixels, unsigned char* line) {
+bool read_rows(PngDecoder& decoder, const RowConversion& convert, unsigned char* pixels,
+               unsigned char* line) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   const png_uint_32 height = png_get_image_height(decoder.png, decoder.info);
   for (png_uint_32 y = 0; y < height; ++y) {
@@ -103,7 +104,7 @@ bool read_rows(Decoder& decoder, const RowConversion& convert, unsigned char* pi
   return true;
 }
 
-bool read_interlaced(Decoder& decoder, png_bytepp rows) {
+bool read_interlaced(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   png_read_image(decoder.png, rows);
   png_read_end(decoder.png, nullptr);
@@ -114,7 +115,7 @@ bool read_interlaced(Decoder& decoder, png_bytepp rows) {
 
 Tensor decode_png(const ImageSource& source, int channels) {
   const std::string& name = source.name;
-  Decoder decoder;
+  PngDecoder decoder;
   decoder.next = source.bytes.data();
   decoder.left = source.bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);

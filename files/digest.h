@@ -1,11 +1,14 @@
 // SHA-256 (FIPS 180-4), as sha256sum prints it; computed by OpenSSL's libcrypto.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace tandem::files {
+
+inline constexpr std::size_t kDigestLength = 64;  // hexadecimal digits
 
 class Sha256 {
  public:
@@ -16,7 +19,7 @@ class Sha256 {
 
   void add(std::string_view bytes);
   std::string hex_so_far() const;  // of what was added until now; more may follow
-  std::string hex();               // 64 digits; once, after the last `add`
+  std::string hex();               // once, after the last `add`
 
  private:
   struct State;

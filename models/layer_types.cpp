@@ -13,8 +13,6 @@ using Inputs = std::span<const Shape>;
 using Type = OptionType;
 using nn::ModulePtr;
 
-constexpr double kMaxExtent = 1 << 24;  // keeps a mistyped size from asking for absurd memory
-
 OptionInfo size_option(std::string name, std::string help, bool required = true) {
   return {.name = std::move(name),
           .type = Type::integer,
@@ -54,15 +52,6 @@ OptionInfo real(std::string name, std::string help, double fallback, double low,
           .required = false,
           .low = low,
           .high = high};
-}
-
-OptionInfo choice(std::string name, std::string help, std::string fallback,
-                  std::vector<std::string> choices) {
-  return {.name = std::move(name),
-          .type = Type::text,
-          .help = std::move(help),
-          .fallback = std::move(fallback),
-          .choices = std::move(choices)};
 }
 
 OptionInfo axis_option() {

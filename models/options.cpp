@@ -74,6 +74,15 @@ std::optional<OptionValue> fitted(const OptionInfo& info, const OptionValue& giv
 
 }  // namespace
 
+OptionInfo choice(std::string name, std::string help, std::optional<OptionValue> fallback,
+                  std::vector<std::string> choices) {
+  return {.name = std::move(name),
+          .type = OptionType::text,
+          .help = std::move(help),
+          .fallback = std::move(fallback),
+          .choices = std::move(choices)};
+}
+
 const char* name_of(OptionType type) {
   constexpr const char* names[] = {
       "an integer",        "a number", "true or false", "a text", "an integer or [height, width]",

@@ -47,6 +47,12 @@ struct OptionInfo {
   std::string word = {};                  // a text that is accepted besides the type, such as "same"
 };
 
+inline constexpr double kMaxExtent = 1 << 24;  // keeps a mistyped size from asking for absurd memory
+
+// A text that is one of `choices`.
+OptionInfo choice(std::string name, std::string help, std::optional<OptionValue> fallback,
+                  std::vector<std::string> choices);
+
 // A wrong key or value at a place of the configuration, such as model.layers[3].kernel.
 class OptionError : public UserError {
  public:

@@ -13,8 +13,6 @@ namespace {
 
 using Type = OptionType;
 
-constexpr double kMaxExtent = 1 << 24;
-
 OptionInfo count_option(std::string name, std::string help, std::optional<OptionValue> fallback = {}) {
   return {.name = std::move(name),
           .type = Type::integer,
@@ -27,15 +25,6 @@ OptionInfo count_option(std::string name, std::string help, std::optional<Option
 
 OptionInfo flag(std::string name, std::string help) {
   return {.name = std::move(name), .type = Type::boolean, .help = std::move(help), .fallback = false};
-}
-
-OptionInfo choice(std::string name, std::string help, std::optional<OptionValue> fallback,
-                  std::vector<std::string> choices) {
-  return {.name = std::move(name),
-          .type = Type::text,
-          .help = std::move(help),
-          .fallback = std::move(fallback),
-          .choices = std::move(choices)};
 }
 
 OptionInfo in_channels_option() {

@@ -162,7 +162,7 @@ const std::vector<ScheduleInfo>& schedules() {
 
 namespace {
 
-const ScheduleInfo& info_of(std::string_view name) {
+const ScheduleInfo& schedule_info(std::string_view name) {
   std::vector<std::string> known;
   for (const ScheduleInfo& info : schedules()) {
     if (info.name == name) return info;
@@ -198,7 +198,7 @@ void check_options(const ScheduleInfo& info, const ScheduleOptions& o) {
 }  // namespace
 
 Schedule make_schedule(std::string_view name, const ScheduleOptions& o) {
-  const ScheduleInfo& info = info_of(name);
+  const ScheduleInfo& info = schedule_info(name);
   check_options(info, o);
   const Warmup warmup{o.warmup_steps.value_or(0), o.warmup_start};
   const double lr = *o.lr;

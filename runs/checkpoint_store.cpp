@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kDigests = "SHA256SUMS";
-constexpr std::size_t kDigestLength = 64;
 constexpr std::uint64_t kMostDigestBytes = 4096;
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int reason) {
@@ -63,11 +62,11 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
   std::map<std::string, std::string> digests;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos || end < kDigestLength + 3) return {};
-    const std::string_view line = text.substr(0, end), name = line.substr(kDigestLength + 2);
+    if (end == std::string_view::npos || end < files::kDigestLength + 3) return {};
+    const std::string_view line = text.substr(0, end), name = line.substr(files::kDigestLength + 2);
     const bool known = name == "weights.safetensors" || name == "state.safetensors" || name == "metrics.json";
-    if (!known || line.substr(kDigestLength, 2) != "  ") return {};
-    if (!digests.emplace(name, line.substr(0, kDigestLength)).second) return {};
+    if (!known || line.substr(files::kDigestLength, 2) != "  ") return {};
+    if (!digests.emplace(name, line.substr(0, files::kDigestLength)).second) return {};
     text.remove_prefix(end + 1);
   }
   const bool whole = digests.contains("weights.safetensors") && digests.contains("state.safetensors");

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Text = std::optional<std::string>;
 
-constexpr std::size_t kDigestLength = 64;
 constexpr std::size_t kMostUnwritten = 1 << 20;  // bytes in a checkpoint, which must not fail for them
 constexpr int kNewerLines = 4;  // than the digest: those of a process that was killed, or is writing now
 
@@ -101,7 +100,8 @@ std::optional<MetricsMark> MetricsMark::from_json(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   MetricsMark mark{
       .bytes = 0, .sha256 = files::text_in(json, "sha256"), .unwritten = files::text_in(json, "unwritten")};
-  if (mark.sha256.size() != kDigestLength || !json.contains("bytes") || !json["bytes"].is_number_unsigned())
+  if (mark.sha256.size() != files::kDigestLength || !json.contains("bytes") ||
+      !json["bytes"].is_number_unsigned())
     return {};
   mark.bytes = json["bytes"].get<std::int64_t>();
   return mark.bytes < 0 ? std::optional<MetricsMark>() : mark;
@@ -135,8 +135,9 @@ MetricsMark MetricsRecord::mark() const {
 
 std::string running_digest(const std::string& path) {
   const std::string text = files::read_text_if_there(path).value_or("");
-  return text.size() > kDigestLength && text[kDigestLength] == ' ' ? text.substr(0, kDigestLength)
-                                                                   : std::string();
+  return text.size() > files::kDigestLength && text[files::kDigestLength] == ' '
+             ? text.substr(0, files::kDigestLength)
+             : std::string();
 }
 
 bool has_running_digest(std::string_view text, std::string_view digest) {

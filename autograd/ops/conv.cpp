@@ -13,7 +13,7 @@ namespace ops {
 
 namespace {
 
-void check_image(const OpInfo& info, const char* name, const Tensor& x) {
+void check_four_axes(const OpInfo& info, const char* name, const Tensor& x) {
   require(x.defined(), info.name, "{} must be given", name);
   require(is_floating(x.dtype()), info.name, "{} must be floating, got {}", name, to_string(x));
   require(x.rank() == 4, info.name, "{} must have 4 axes, got {}", name, to_string(x));
@@ -31,7 +31,7 @@ void check_options(const OpInfo& info, const Conv2dOptions& o) {
 
 // A filter [O,KH,KW,I/groups]; `outer` names its first axis.
 void check_filter(const OpInfo& info, const Tensor& filter, const Conv2dOptions& o) {
-  check_image(info, "filter", filter);
+  check_four_axes(info, "filter", filter);
   require(filter.size(1) >= 1 && filter.size(2) >= 1, info.name, "filter {} has an empty kernel",
           to_string(filter.shape()));
   require(filter.size(0) % o.groups == 0, info.name,
@@ -66,7 +66,7 @@ Shape conv_shape(const OpInfo& info, const Tensor& x, const Tensor& filter, cons
                  Index zero_channels) {
   check_options(info, o);
   check_zero_channels(info, zero_channels, o);
-  check_image(info, "x", x);
+  check_four_axes(info, "x", x);
   check_filter(info, filter, o);
   require(filter.size(3) * o.groups + zero_channels == x.size(3), info.name,
           "filter {} expects {} input channels{}{}, input is {}", to_string(filter.shape()),
@@ -166,7 +166,7 @@ Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& need
 
 Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);
-  check_image(info, "dy", in.dy);
+  check_four_axes(info, "dy", in.dy);
   check_filter(info, in.filter, options);
   require(in.dy.size(3) == in.filter.size(0), info.name, "filter {} has {} output channels, dy is {}",
           to_string(in.filter.shape()), in.filter.size(0), to_string(in.dy.shape()));
@@ -193,8 +193,8 @@ Conv2dInputGradient::In Conv2dInputGradient::backward(const Saved& saved, const 
 Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);
   check_zero_channels(info, zero_channels, options);
-  check_image(info, "x", in.x);
-  check_image(info, "dy", in.dy);
+  check_four_axes(info, "x", in.x);
+  check_four_axes(info, "dy", in.dy);
   require(in.x.size(0) == in.dy.size(0), info.name, "x {} and dy {} differ in batch", to_string(in.x.shape()),
           to_string(in.dy.shape()));
   require(in.x.size(3) % options.groups == 0 && in.dy.size(3) % options.groups == 0, info.name,
@@ -234,7 +234,7 @@ Conv2dFilterGradient::In Conv2dFilterGradient::backward(const Saved& saved, cons
 
 ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);
-  check_image(info, "x", in.x);
+  check_four_axes(info, "x", in.x);
   check_filter(info, in.filter, options);
   require(in.filter.size(0) == in.x.size(3), info.name, "filter {} expects {} input channels, input is {}",
           to_string(in.filter.shape()), in.filter.size(0), to_string(in.x.shape()));

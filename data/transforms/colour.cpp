@@ -98,11 +98,6 @@ class Cutout final : public Transform {
   double probability_;
 };
 
-template <class T>
-std::unique_ptr<Transform> make(const Parameters& parameters) {
-  return std::make_unique<T>(parameters);
-}
-
 ParameterInfo strength(std::string name) {
   return {std::move(name), {0.4}, 0, 10, 1, "the factor is drawn from 1 - value to 1 + value"};
 }
@@ -116,7 +111,7 @@ std::vector<TransformInfo> colour_transforms() {
        {strength("brightness"), strength("contrast"), strength("saturation")},
        TransformStage::sample,
        true,
-       make<ColourJitter>},
+       make_transform<ColourJitter>},
       {"cutout",
        "show the mean in squares around random centres",
        {{"size", {8}, 1, 65536, 1, "side of a square in pixels"},
@@ -124,7 +119,7 @@ std::vector<TransformInfo> colour_transforms() {
         {"probability", {1}, 0, 1, 1, "of cutting at all"}},
        TransformStage::sample,
        true,
-       make<Cutout>},
+       make_transform<Cutout>},
   };
 }
 

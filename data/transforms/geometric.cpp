@@ -203,11 +203,6 @@ class RandomResizedCrop final : public Transform {
   std::vector<double> scale_, ratio_;
 };
 
-template <class T>
-std::unique_ptr<Transform> make(const Parameters& parameters) {
-  return std::make_unique<T>(parameters);
-}
-
 }  // namespace
 
 std::vector<TransformInfo> geometric_transforms() {
@@ -220,7 +215,7 @@ std::vector<TransformInfo> geometric_transforms() {
        {size_parameter("of the crop, side or [height, width]; the image's own by default"), padding, fill},
        TransformStage::sample,
        true,
-       make<RandomCrop>},
+       make_transform<RandomCrop>},
       {"random_resized_crop",
        "cut out a random part of random aspect and resize it",
        {size_parameter("of the result, side or [height, width]; the image's own by default"),
@@ -228,33 +223,33 @@ std::vector<TransformInfo> geometric_transforms() {
         {"ratio", {0.75, 4.0 / 3.0}, 1e-2, 1e2, 2, "range of its width / height"}},
        TransformStage::sample,
        true,
-       make<RandomResizedCrop>},
+       make_transform<RandomResizedCrop>},
       {"horizontal_flip",
        "mirror left to right, at random",
        {probability},
        TransformStage::sample,
        true,
-       make<HorizontalFlip>},
+       make_transform<HorizontalFlip>},
       {"vertical_flip",
        "turn upside down, at random",
        {probability},
        TransformStage::sample,
        true,
-       make<VerticalFlip>},
+       make_transform<VerticalFlip>},
       {"resize",
        "bilinear with antialiasing, to a size or to a length of the shorter side",
        {size_parameter("of the result, side or [height, width]"),
         {"shorter", {0}, 0, kMaxExtent, 1, "length of the shorter side; the proportion stays"}},
        TransformStage::sample,
        false,
-       make<Resize>},
+       make_transform<Resize>},
       {"center_crop",
        "cut out the middle; smaller images are padded with black",
        {size_parameter("of the crop, side or [height, width]")},
        TransformStage::sample,
        false,
-       make<CenterCrop>},
-      {"pad", "add pixels on each side", {padding, fill}, TransformStage::sample, false, make<Pad>},
+       make_transform<CenterCrop>},
+      {"pad", "add pixels on each side", {padding, fill}, TransformStage::sample, false, make_transform<Pad>},
   };
 }
 

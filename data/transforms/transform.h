@@ -72,6 +72,11 @@ class Parameters {
   std::map<std::string, std::vector<double>> values_;
 };
 
+template <class T>
+std::unique_ptr<Transform> make_transform(const Parameters& parameters) {
+  return std::make_unique<T>(parameters);
+}
+
 enum class TransformStage {
   sample,  // a Transform
   batch,   // mixup, cutmix: read by MixOptions

@@ -35,8 +35,8 @@ BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
 }
 
 Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, const Tensor& sums) {
-  const Tensor gamma = gamma_.defined() ? gamma_.tensor() : Tensor{};
-  const Tensor beta = beta_.defined() ? beta_.tensor() : Tensor{};
+  const Tensor gamma = tensor_if_defined(gamma_);
+  const Tensor beta = tensor_if_defined(beta_);
   if (!training())
     return batch_norm_infer(x, gamma, beta, {mean_.live, var_.live, mean_.next, var_.next}, options_,
                             residual);

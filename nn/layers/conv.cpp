@@ -39,8 +39,6 @@ Tensor new_bias(Index channels, const Shape& weight, WeightInit init) {
   return bias;
 }
 
-Tensor optional(const Parameter& parameter) { return parameter.defined() ? parameter.tensor() : Tensor{}; }
-
 std::string pair_text(std::array<Index, 2> pair) {
   return pair[0] == pair[1] ? fmt::format("{}", pair[0]) : fmt::format("{}×{}", pair[0], pair[1]);
 }
@@ -71,7 +69,7 @@ Conv2d::Conv2d(Index in_channels, Index out_channels, std::array<Index, 2> kerne
 
 Tensor Conv2d::convolve(const Tensor& x, Tensor* sums) {
   const bool padded = padded_channels_ > 0 && x.defined() && x.rank() == 4 && x.size(3) == padded_channels_;
-  return conv2d(x, weight_.tensor(), optional(bias_), options_,
+  return conv2d(x, weight_.tensor(), tensor_if_defined(bias_), options_,
                 padded ? padded_channels_ - weight_.value().size(3) : 0, sums);
 }
 
@@ -105,7 +103,9 @@ Conv1d::Conv1d(Index in_channels, Index out_channels, Index kernel, const Conv1d
     bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
 }
 
-Tensor Conv1d::forward(const Tensor& x) { return conv1d(x, weight_.tensor(), optional(bias_), options_); }
+Tensor Conv1d::forward(const Tensor& x) {
+  return conv1d(x, weight_.tensor(), tensor_if_defined(bias_), options_);
+}
 
 std::string Conv1d::describe() const {
   const Shape& filter = weight_.value().shape();
@@ -131,7 +131,7 @@ ConvTranspose2d::ConvTranspose2d(Index in_channels, Index out_channels, std::arr
 }
 
 Tensor ConvTranspose2d::forward(const Tensor& x) {
-  return conv_transpose2d(x, weight_.tensor(), optional(bias_), options_, output_padding_);
+  return conv_transpose2d(x, weight_.tensor(), tensor_if_defined(bias_), options_, output_padding_);
 }
 
 std::string ConvTranspose2d::describe() const {

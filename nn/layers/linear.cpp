@@ -31,9 +31,7 @@ Linear::Linear(Parameter weight, Parameter bias) {
   if (bias.defined()) bias_ = add_parameter("bias", std::move(bias));
 }
 
-Tensor Linear::forward(const Tensor& x) {
-  return linear(x, weight_.tensor(), bias_.defined() ? bias_.tensor() : Tensor{});
-}
+Tensor Linear::forward(const Tensor& x) { return linear(x, weight_.tensor(), tensor_if_defined(bias_)); }
 
 std::string Linear::describe() const {
   return fmt::format("Linear({} → {}{})", weight_.value().size(1), weight_.value().size(0),

@@ -13,7 +13,6 @@ Parameter filled(const Shape& shape, double value) {
   return Parameter(memory);
 }
 
-Tensor optional(const Parameter& parameter) { return parameter.defined() ? parameter.tensor() : Tensor{}; }
 }  // namespace
 
 LayerNorm::LayerNorm(const Shape& shape, const NormOptions& options) : shape_(shape), options_(options) {
@@ -28,7 +27,7 @@ Tensor LayerNorm::forward(const Tensor& x) {
   bool fits = x.rank() >= shape_.rank();
   for (int i = 1; fits && i <= shape_.rank(); ++i) fits = x.size(-i) == shape_.at(-i);
   require(fits, "layer_norm", "normalises over {}, input is {}", to_string(shape_), to_string(x.shape()));
-  return layer_norm(x, optional(gamma_), optional(beta_), shape_.rank(), options_.eps);
+  return layer_norm(x, tensor_if_defined(gamma_), tensor_if_defined(beta_), shape_.rank(), options_.eps);
 }
 
 std::string LayerNorm::describe() const {
@@ -47,7 +46,7 @@ GroupNorm::GroupNorm(Index groups, Index channels, const NormOptions& options)
 Tensor GroupNorm::forward(const Tensor& x) {
   require(x.rank() >= 2 && x.size(-1) == channels_, "group_norm", "expects [N,…,{}], input is {}", channels_,
           to_string(x.shape()));
-  return group_norm(x, optional(gamma_), optional(beta_), groups_, options_.eps);
+  return group_norm(x, tensor_if_defined(gamma_), tensor_if_defined(beta_), groups_, options_.eps);
 }
 
 std::string GroupNorm::describe() const {

@@ -85,24 +85,25 @@ double perplexity(Trigram& model, const std::vector<std::int32_t>& text, const S
   return std::exp(sum / static_cast<double>(count));
 }
 
-struct Arm {
+struct DivergeArm {
   std::string name;
   amp::Precision precision;
 };
 
-struct Result {
+struct DivergeResult {
   double perplexity = 0.0;
   std::int64_t skipped = 0;
   plot::Line course;
 };
 
-Result train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes& sizes, Session& session) {
+DivergeResult train(const DivergeArm& arm, const datasets::TextCorpus& corpus, const Sizes& sizes,
+                    Session& session) {
   const RandomScope random(1, 0, 0);
   Trigram model(sizes);
   optim::Adam adam(model.parameters(), {.lr = sizes.lr});
   optim::Step step(model, {&adam}, amp::step_options(arm.precision));
   const amp::Plan plan(arm.precision);
-  Result result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  DivergeResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (Index i = 0; i < sizes.steps; ++i) {
     const Tokens tokens = trigrams(corpus.train, i * sizes.batch, sizes.batch);
     Tensor loss;
@@ -167,20 +168,20 @@ void run_diverge(Session& session) {
   amp::Precision unscaled = amp::Precision::amp_fp16(), fixed = unscaled;
   unscaled.scaler = optim::ScalerOptions::none();
   fixed.scaler = optim::ScalerOptions::fixed(1024.0);
-  const Arm arms[] = {{"FP32", amp::Precision::fp32()},
-                      {"FP16, no loss scale", unscaled},
-                      {"FP16, scale 1024", fixed},
-                      {"FP16, dynamic scale", amp::Precision::amp_fp16()}};
+  const DivergeArm arms[] = {{"FP32", amp::Precision::fp32()},
+                             {"FP16, no loss scale", unscaled},
+                             {"FP16, scale 1024", fixed},
+                             {"FP16, dynamic scale", amp::Precision::amp_fp16()}};
   report::Table table({"arm", "validation perplexity", "skipped steps"});
-  std::vector<Result> results;
+  std::vector<DivergeResult> results;
   plot::LineChart chart{.title = "A language model with and without a loss scale",
                         .x = {.title = "step"},
                         .y = {.title = "training perplexity", .log2 = true},
                         .lines = {}};
   Json rows = Json::array();
-  for (const Arm& arm : arms) {
+  for (const DivergeArm& arm : arms) {
     results.push_back(train(arm, corpus, sizes, session));
-    const Result& result = results.back();
+    const DivergeResult& result = results.back();
     table.add({arm.name, fmt::format("{:.1f}", result.perplexity), fmt::format("{}", result.skipped)});
     rows.push_back({{"arm", arm.name}, {"perplexity", result.perplexity}, {"skipped", result.skipped}});
     chart.lines.push_back(result.course);

@@ -13,12 +13,12 @@ namespace tandem::demo {
 
 namespace {
 
-struct Arm {
+struct MastersArm {
   std::string name;
   amp::Precision precision;
 };
 
-struct Result {
+struct MastersResult {
   double accuracy = 0.0, first_lost = 0.0,
          last_lost = 0.0;  // shares of the updates of the first and last epoch
   plot::Line course;       // accuracy by epoch
@@ -43,12 +43,12 @@ void count_lost(const Tensor& before, const optim::Step& step, Lost& lost) {
   }
 }
 
-Result train(const config::Loaded& loaded, const Arm& arm, std::int64_t epochs, std::int64_t steps,
-             Session& session) {
+MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::int64_t epochs,
+                    std::int64_t steps, Session& session) {
   train::Workbench bench(loaded, "");
   const auto step = bench.make_step(arm.precision);
   const amp::Plan plan(arm.precision, bench.model());
-  Result result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  MastersResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t epoch = 1; epoch <= epochs; ++epoch) {
     Lost lost;
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -84,12 +84,12 @@ void run_masters(Session& session) {
     if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
     return precision;
   };
-  const Arm arms[] = {{"FP32", amp::Precision::fp32()},
-                      {"FP16 with masters", amp::Precision::o2(DType::f16)},
-                      {"BF16 with masters", amp::Precision::o2(DType::bf16)},
-                      {"FP16 without masters", without_masters(DType::f16, false)},
-                      {"BF16 without masters", without_masters(DType::bf16, false)},
-                      {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};
+  const MastersArm arms[] = {{"FP32", amp::Precision::fp32()},
+                             {"FP16 with masters", amp::Precision::o2(DType::f16)},
+                             {"BF16 with masters", amp::Precision::o2(DType::bf16)},
+                             {"FP16 without masters", without_masters(DType::f16, false)},
+                             {"BF16 without masters", without_masters(DType::bf16, false)},
+                             {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};
   session.say(
       fmt::format("A perceptron on {}, SGD with a learning rate of {}, {} epochs of {} steps. An update is "
                   "lost when the\n"
@@ -101,10 +101,10 @@ void run_masters(Session& session) {
                         .x = {.title = "epoch"},
                         .y = {.title = "test accuracy, %"},
                         .lines = {}};
-  std::vector<Result> results;
-  for (const Arm& arm : arms) {
+  std::vector<MastersResult> results;
+  for (const MastersArm& arm : arms) {
     results.push_back(train(loaded, arm, epochs, steps, session));
-    const Result& r = results.back();
+    const MastersResult& r = results.back();
     table.add({arm.name, fmt::format("{:.2f} %", 100.0 * r.accuracy),
                fmt::format("{:.1f} %", 100.0 * r.first_lost), fmt::format("{:.1f} %", 100.0 * r.last_lost)});
     rows.push_back({{"arm", arm.name},

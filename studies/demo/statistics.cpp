@@ -66,7 +66,7 @@ class Trained {
   std::unique_ptr<optim::Step> step_;
 };
 
-struct Result {
+struct StatisticsResult {
   double momentum = 0.0;
   double wide = 0.0, half = 0.0;  // distance from the average batch at the end, in %
   double wide_accuracy = 0.0, half_accuracy = 0.0;
@@ -85,13 +85,14 @@ config::Loaded configuration(bool small, double momentum) {
        R"(optimizer={"name":"sgd","lr":0.05,"momentum":0.9})"});
 }
 
-Result compare(bool small, double momentum, const Lengths& lengths, Session& session) {
+StatisticsResult compare(bool small, double momentum, const Lengths& lengths, Session& session) {
   const config::Loaded loaded = configuration(small, momentum);
   train::prepare_machine(loaded);
   Trained wide(loaded, false, lengths), half(loaded, true, lengths);
-  Result result{.momentum = momentum,
-                .wide_course = {.name = fmt::format("FP32, momentum {:g}", momentum), .x = {}, .y = {}},
-                .half_course = {.name = fmt::format("FP16, momentum {:g}", momentum), .x = {}, .y = {}}};
+  StatisticsResult result{
+      .momentum = momentum,
+      .wide_course = {.name = fmt::format("FP32, momentum {:g}", momentum), .x = {}, .y = {}},
+      .half_course = {.name = fmt::format("FP16, momentum {:g}", momentum), .x = {}, .y = {}}};
   std::vector<std::pair<Values, Values>> looks;
   Values sum;
   for (std::int64_t i = 0; i < lengths.training + lengths.resting; ++i) {
@@ -148,7 +149,7 @@ void run_statistics(Session& session) {
                         .y = {.title = "distance from the average batch, %", .log2 = true},
                         .lines = {}};
   Json rows = Json::array();
-  Result last;
+  StatisticsResult last;
   for (const double momentum : momenta) {
     last = compare(small, momentum, lengths_of(momentum), session);
     table.add({fmt::format("{:g}", momentum), fmt::format("{:.2f} %", last.wide),
