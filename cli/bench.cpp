@@ -58,7 +58,7 @@ class Bench {
         tasks::image_format(*model_, *precision_, pipeline.output_shape(), device_, pipeline.output_dtype());
     model_->to(device_);
     optimizer_ = train::make_optimizer(config_, *model_);
-    optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
+    optim::StepOptions options = train::step_options(config_, optim::constant(optim::learning_rate(config_.optimizer)));
     step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);

@@ -84,7 +84,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescriptio
   const auto task = tasks::make_task(
       config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
   const auto optimizer = make_optimizer(config, *model);
-  optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
+  optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(optim::learning_rate(config.optimizer))));
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;

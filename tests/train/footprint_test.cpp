@@ -42,7 +42,7 @@ Measured measured(const config::Loaded& loaded) {
   const auto task = tasks::make_task(loaded.config, models::output_shape(*model, sample));
   const auto optimizer = train::make_optimizer(loaded.config, *model);
   optim::Step step(*model, {optimizer.get()},
-                   train::step_options(loaded.config, optim::constant(*loaded.config.optimizer.lr)));
+                   train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
   const Index size = loaded.config.data.batch_size;
   const datasets::Batch batch(
