@@ -27,6 +27,7 @@
 #include "models/registry.h"
 #include "models/resnet.h"
 #include "nn/layers.h"
+#include "nn/scopes.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
 #include "optim/adamw.h"

@@ -29,6 +29,12 @@ concept Fused = requires(const Op& op, const typename Op::In& in) {
   { Op::composed(op, in) } -> std::same_as<typename Op::Out>;
 };
 
+// An op without inputs says itself what it makes and where; it is never recorded.
+template <class Op>
+concept Source = std::is_empty_v<typename Op::In> && requires(const Op& op) {
+  { op.options } -> std::convertible_to<TensorOptions>;
+};
+
 template <class Op>
 class OpNode final : public Node {
  public:
@@ -127,16 +133,24 @@ typename Op::Out apply(const Op& op, typename Op::In in, const Destination* sink
   const bool observed = ObserverScope::innermost() != nullptr;
   if (observed) notify([&](OpObserver& o) { o.before_forward(Op::info, inputs); });
 
-  const DType dtype = detail::prepare_inputs(Op::info, inputs);  // precision
-  Context context(backend_for(detail::device_of(Op::info, inputs)), dtype, sink);
+  TensorOptions result;
+  if constexpr (detail::Source<Op>) {
+    result = op.options;
+  } else {
+    result.dtype = detail::prepare_inputs(Op::info, inputs);  // precision
+    result.device = detail::device_of(Op::info, inputs);
+  }
+  Context context(backend_for(result.device), result.dtype, sink);
   typename Op::Saved saved;
   typename Op::Out out = op.forward(context, saved, in);  // compute
   const std::span<Tensor> outputs = tensors_of(out);
-  if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
-    Ref<Node> node(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs));
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i].defined() && is_floating(outputs[i].dtype()))
-        outputs[i].set_edge({node, static_cast<std::uint32_t>(i)});
+  if constexpr (!detail::Source<Op>) {
+    if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
+      Ref<Node> node(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs));
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i].defined() && is_floating(outputs[i].dtype()))
+          outputs[i].set_edge({node, static_cast<std::uint32_t>(i)});
+      }
     }
   }
   if (observed) notify([&](OpObserver& o) { o.after_forward(Op::info, inputs, outputs); });

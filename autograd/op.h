@@ -12,7 +12,8 @@
 //
 // In, Saved and Out consist of Tensors only, or of a single TensorList. An absent input is an empty Tensor;
 // an absent gradient in `dy` means zero. A gradient that backward leaves absent is zero; it must have the
-// shape of its input, and the engine rounds it to the input's dtype.
+// shape of its input, and the engine rounds it to the input's dtype. An op whose In is empty has a member
+// `options` (TensorOptions) for its result, no backward, and is not recorded.
 //
 // `backward` runs without a tape normally and with one under create_graph, so rules written with public ops
 // can be differentiated again. A fused op whose backward calls the backend directly also gives `composed`,

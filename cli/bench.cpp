@@ -15,14 +15,12 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/output.h"
-#include "models/builder.h"
-#include "studies/inspect/workbench.h"
 #include "studies/profile/profile.h"
-#include "tasks/image_format.h"
+#include "tasks/registry.h"
+#include "tasks/skipped_samples.h"
 #include "train/phases.h"
 #include "train/ranges.h"
 #include "train/setup.h"
-#include "train/skipped_samples.h"
 
 namespace tandem::cli {
 
@@ -46,34 +44,23 @@ struct Measured {
 class Bench {
  public:
   explicit Bench(const config::Loaded& loaded)
-      : config_(loaded.config), device_(train::device_of(loaded.config)) {
-    const tasks::DataDescription data = train::describe_data(config_);
-    const auto pipeline =
-        datasets::training_pipeline(train::without_samples(data), train::augmentations(config_));
-    model_ = train::make_model(loaded, data, pipeline.output_shape());
-    precision_ = train::make_plan(loaded, *model_);
-    task_ = tasks::make_task(config_,
-                             models::output_shape(*model_, pipeline.output_shape(), pipeline.output_dtype()));
-    format_ =
-        tasks::image_format(*model_, *precision_, pipeline.output_shape(), device_, pipeline.output_dtype());
-    model_->to(device_);
-    optimizer_ = train::make_optimizer(config_, *model_);
-    optim::StepOptions options = train::step_options(config_, optim::constant(optim::learning_rate(config_.optimizer)));
-    step_ = std::make_unique<optim::Step>(*model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+      : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
+    task_ = tasks::make_task(loaded, tasks::describe_data(config_));
+    nn::Module& model = task_->model();
+    precision_ = train::make_plan(loaded, model);
+    task_->prepare(*precision_, device_);
+    model.to(device_);
+    optimizer_ = train::make_optimizer(config_, model);
+    optim::StepOptions options =
+        train::step_options(config_, optim::constant(optim::learning_rate(config_.optimizer)));
+    step_ = std::make_unique<optim::Step>(model, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = train::noise_batch(pipeline.output_shape(), pipeline.output_dtype(), config_.data.batch_size,
-                                data.info.classes, seed);
-    batch_.set("image", tasks::in_format(batch_["image"], format_));
-    const std::vector<std::int64_t> labels = batch_["label"].to_vector<std::int64_t>();
-    const datasets::BatchWeight weigh = task_->batch_weight();
-    batch_.weight = weigh ? weigh(labels) : static_cast<double>(labels.size());
-    batch_ = batch_.to(device_);
+    batch_ = task_->made_up(config_.data.batch_size, seed, device_);
     const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
       return std::make_unique<train::StepRunner>(
-          *model_, *precision_, *task_, *step_, phases,
-          train::StepRunnerOptions{
-              .batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs, .by_weight = weighs()});
+          *task_, *precision_, *step_, phases,
+          train::StepRunnerOptions{.batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs});
     };
     runner_ = runner(host_phases_, train::graph_use(config_));
     timed_runner_ = runner(phases_, train::GraphUse::off);
@@ -107,10 +94,9 @@ class Bench {
   profile::Profile profile(std::int64_t steps) {
     constexpr std::int64_t kMost = 10;
     train::PhaseTimer phases;
-    train::StepRunner runner(*model_, *precision_, *task_, *step_, phases,
-                             {.seed = static_cast<std::uint64_t>(config_.seed),
-                              .graphs = train::GraphUse::off,
-                              .by_weight = weighs()});
+    train::StepRunner runner(
+        *task_, *precision_, *step_, phases,
+        {.seed = static_cast<std::uint64_t>(config_.seed), .graphs = train::GraphUse::off});
     return profile::measure(backend_for(device_), *step_, phases, static_cast<int>(std::min(steps, kMost)),
                             [&] { step(runner, phases); });
   }
@@ -121,7 +107,7 @@ class Bench {
   // of the data set; otherwise there is one synthetic batch.
   Json block(bool from_loader, std::int64_t steps) {
     if (from_loader && !loader_) {
-      open_loader();
+      open_loader(loaded_);
       for (int i = 0; i < kLoaderWarmup; ++i) step(*runner_, host_phases_, true);
     }
     const optim::StepReport before = step_->synchronize();
@@ -138,24 +124,14 @@ class Bench {
   static constexpr int kLoaderWarmup = 2;
   static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
 
-  bool weighs() const { return config_.loss.by_class_weights(); }
-
-  void open_loader() {
-    const datasets::Splits splits =
-        train::open_data(config_, [](const std::string& reason) { train::warn_of_skipped(reason); });
-    const auto& data = config_.data;
+  // Of the data itself: what the steps so far ran on was only described.
+  void open_loader(const config::Loaded& loaded) {
+    const auto reader = tasks::make_task(
+        loaded, tasks::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }));
+    reader->prepare(*precision_, device_);
     loader_ = std::make_unique<datasets::Loader>(
-        splits.train, datasets::training_pipeline(splits, train::augmentations(config_)),
-        datasets::LoaderOptions{.batch_size = data.batch_size,
-                                .shuffle = data.shuffle,
-                                .drop_last = data.drop_last && splits.train->size() >= data.batch_size,
-                                .threads = static_cast<int>(data.workers),
-                                .prefetch = static_cast<int>(data.prefetch),
-                                .seed = static_cast<std::uint64_t>(config_.seed),
-                                .device = device_,
-                                .dtype = format_.dtype,
-                                .channel_multiple = format_.channel_multiple,
-                                .weigh = task_->batch_weight()});
+        reader->training_source(device_),
+        datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
   }
 
   double seconds_of(std::int64_t steps) {
@@ -184,14 +160,13 @@ class Bench {
     runner.apply();
   }
 
+  const config::Loaded& loaded_;
   const config::Config& config_;
   const Device device_;
-  nn::ModulePtr model_;
   std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
-  tasks::ImageFormat format_;
   datasets::Batch batch_;
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;

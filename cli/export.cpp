@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "files/output.h"
 #include "runs/checkpoints.h"
+#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -32,22 +33,20 @@ int export_weights(const ExportArguments& arguments) {
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const std::string weights = runs::weights_path(run, which);
-  const tasks::DataDescription data = tasks::data_description(runs::saved_data(weights));
-  const auto augment = train::augmentations(loaded.config);
-  const auto pipeline = datasets::evaluation_pipeline(train::without_samples(data), augment);
-  const auto model = train::make_model(loaded, data, pipeline.output_shape());
-  runs::load_run_weights(run, which, *model);
+  const auto task = tasks::make_task(loaded, tasks::recall_data(loaded.config, runs::saved_data(weights)));
+  runs::load_run_weights(run, which, task->model());
+  const tasks::Signature called = task->signatures().front();
   const exporting::ExportRequest request{
       .format = format,
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
-      .sample = pipeline.output_shape(),
-      .dtype = pipeline.output_dtype(),
-      .metadata = exporting::preprocessing(data, augment)};
-  exporting::write_export(*model, request);
+      .sample = called.sample,
+      .dtype = called.dtype,
+      .metadata = task->export_metadata()};
+  exporting::write_export(*called.module, request);
   std::error_code error;
   const auto bytes = fs::file_size(request.path, error);
-  output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, model->parameter_count(), weights,
-                static_cast<double>(error ? 0 : bytes) / 1e6);
+  output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, called.module->parameter_count(),
+                weights, static_cast<double>(error ? 0 : bytes) / 1e6);
   return 0;
 }
 

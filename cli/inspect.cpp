@@ -136,8 +136,9 @@ int casts(const InspectArguments& arguments) {
                 percent(report.lowered_output_bytes, report.output_bytes));
   print_memory(memory);
   output::print("\n");
-  const auto summary = models::summarise(bench.model(), bench.sample_shape(), bench.sample_dtype(),
-                                         std::min<Index>(batch.samples, 16));
+  const tasks::Signature called = bench.task().signatures().front();
+  const auto summary =
+      models::summarise(*called.module, called.sample, called.dtype, std::min<Index>(batch.samples, 16));
   print_advice(summary, batch.samples, models::product_share(summary, [&](const models::OpTime& time) {
                  return inspect::ran_in_16_bits(report, time.layer, time.op->name);
                }));

@@ -1,205 +1,23 @@
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <numeric>
-
 #include "autograd/modes.h"
-#include "autograd/ops/softmax.h"
 #include "cli/commands.h"
-#include "core/error.h"
-#include "data/image_file.h"
-#include "data/io/byte_reader.h"
-#include "data/npy.h"
-#include "data/preparation.h"
-#include "files/input.h"
-#include "files/json_text.h"
-#include "files/output.h"
 #include "runs/checkpoints.h"
+#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
 
-namespace {
-
-constexpr std::size_t kBatch = 64;
-
-struct Input {
-  std::string name;  // "shoe.png", "shoes.npy[3]"
-  Tensor image;      // as the data set's samples
-};
-
-// An array with its channels last, where the run's data has them first.
-Tensor in_layout(Tensor array, const Shape& sample, datasets::Layout layout) {
-  if (layout != datasets::Layout::nchw || sample.rank() != 3) return array;
-  if (array.shape() == Shape{sample[2], sample[0], sample[1]})
-    array = array.viewed(array.shape().inserted(0, 1));
-  return datasets::channels_last(array, layout, "");
-}
-
-// The samples of an array: one when it has the rank of a sample, else one for each of its rows.
-std::vector<Input> inputs_of_array(const std::string& path, const datasets::DatasetInfo& info,
-                                   datasets::Layout layout) {
-  const auto reader = datasets::open_file(path);
-  Tensor array = datasets::read_npy(*reader);
-  require(array.dtype() == info.dtype, "", "{}: holds {}, the model was trained on {}", path,
-          name_of(array.dtype()), name_of(info.dtype));
-  const Shape given = array.shape(), &sample = info.sample_shape;
-  if (info.dtype != DType::i64) array = in_layout(std::move(array), sample, layout);
-  const bool grey = sample.rank() == 3 && sample[2] == 1 && info.dtype != DType::i64;
-  if (grey && array.rank() >= 2 && array.size(-1) != 1)
-    array = array.viewed(array.shape().inserted(array.rank(), 1));
-  if (array.rank() == sample.rank()) array = array.viewed(array.shape().inserted(0, 1));
-  const bool fits = array.rank() == sample.rank() + 1 && (sample.rank() != 3 || array.size(-1) == sample[2]);
-  require(fits, "", "{}: has shape {}, samples are {}{}", path, to_string(given), to_string(sample),
-          datasets::looks_channels_first(given) ? "; bring its channels to the end" : "");
-  datasets::require_finite(array, path);
-  std::vector<Input> inputs;
-  const Index count = array.size(0);
-  for (Index i = 0; i < count; ++i) {
-    const Tensor row = array.rows(i, 1);
-    inputs.push_back(
-        {count == 1 ? path : fmt::format("{}[{}]", path, i), row.viewed(row.shape().without(0))});
-  }
-  return inputs;
-}
-
-// The files that are meant: a folder stands for the images in it and below.
-std::vector<std::string> files_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> found;
-  for (const std::string& path : paths) {
-    const files::Kind kind = files::kind_of(path);
-    require(kind != files::Kind::absent, "", "{}: there is no such file or folder", path);
-    if (kind != files::Kind::folder) {
-      found.push_back(path);
-      continue;
-    }
-    const auto below = datasets::image_files_below(path);
-    require(!below.empty(), "", "{}: has no .jpg, .jpeg or .png file in it", path);
-    for (const auto& file : below) found.push_back(file.string());
-  }
-  return found;
-}
-
-// How inputs are read.
-struct Reading {
-  datasets::Layout layout;
-  std::size_t image_memory;
-};
-
-std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info,
-                             const Reading& reading) {
-  if (std::filesystem::path(path).extension() == ".npy") return inputs_of_array(path, info, reading.layout);
-  require(datasets::is_image_file(path), "",
-          "{}: not an image; expected .jpg, .jpeg, .png, .npy, or a folder of images", path);
-  require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
-          "{}: the model was trained on {} of shape {}, not on images; give it .npy files", path,
-          name_of(info.dtype), to_string(info.sample_shape));
-  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), reading.image_memory)}};
-}
-
-// Brings samples to what the model takes; images may have any size.
-datasets::Pipeline pipeline_for(const tasks::DataDescription& data,
-                                const std::vector<datasets::TransformSpec>& augment) {
-  datasets::DatasetInfo any = data.info;
-  if (datasets::are_images(any)) any.sample_shape = {0, 0, any.sample_shape[2]};
-  return datasets::Pipeline(any, datasets::preparation(data.info, data.image_size, augment));
-}
-
-std::string class_name(const datasets::DatasetInfo& info, std::size_t index) {
-  return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
-}
-
-// `values` are probabilities, or logits where they are asked for. A value that is no number comes last, as
-// null in JSON.
-void print_prediction(const Input& input, const float* values, std::size_t classes,
-                      const datasets::DatasetInfo& info, const PredictArguments& arguments) {
-  std::vector<std::size_t> order(classes);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return values[a] > values[b] || (values[a] == values[a] && values[b] != values[b]);
-  });
-  order.resize(std::min(classes, static_cast<std::size_t>(arguments.top)));
-  if (arguments.json) {
-    auto predictions = nlohmann::ordered_json::array();
-    for (const std::size_t c : order)
-      predictions.push_back({{"class", c},
-                             {"name", class_name(info, c)},
-                             {arguments.logits ? "logit" : "probability", values[c]}});
-    const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
-    output::print("{}\n", files::json_text(line));
-    return;
-  }
-  std::string text = input.name;
-  for (const std::size_t c : order)
-    text += arguments.logits ? fmt::format("  {} {:.4f}", class_name(info, c), values[c])
-                             : fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * values[c]);
-  output::print("{}\n", text);
-}
-
-// Classifies inputs a batch at a time, and prints what they are.
-class Predictor {
- public:
-  Predictor(nn::Module& model, const datasets::Pipeline& pipeline, const datasets::DatasetInfo& info,
-            Device device, const PredictArguments& arguments)
-      : model_(model), pipeline_(pipeline), info_(info), device_(device), arguments_(arguments) {}
-
-  void add(std::vector<Input> inputs) {
-    for (Input& input : inputs) {
-      waiting_.push_back(std::move(input));
-      if (waiting_.size() == kBatch) finish();
-    }
-  }
-
-  void finish() {
-    if (waiting_.empty()) return;
-    const NoGrad no_grad;
-    const Shape& sample = pipeline_.output_shape();
-    const Tensor batch = Tensor::empty(sample.inserted(0, static_cast<Index>(waiting_.size())),
-                                       {.dtype = pipeline_.output_dtype()});
-    const std::size_t each = batch.bytes() / waiting_.size();
-    for (std::size_t i = 0; i < waiting_.size(); ++i)
-      pipeline_.apply(waiting_[i].image, {}, static_cast<std::byte*>(batch.raw()) + i * each);
-    const Tensor logits = model_(batch.to(device_));
-    const std::vector<float> values = (arguments_.logits ? logits : softmax(logits)).to_vector<float>();
-    const auto classes = static_cast<std::size_t>(logits.size(1));
-    for (std::size_t i = 0; i < waiting_.size(); ++i)
-      print_prediction(waiting_[i], values.data() + i * classes, classes, info_, arguments_);
-    waiting_.clear();
-  }
-
- private:
-  nn::Module& model_;
-  const datasets::Pipeline& pipeline_;
-  const datasets::DatasetInfo& info_;
-  const Device device_;
-  const PredictArguments& arguments_;
-  std::vector<Input> waiting_;
-};
-
-}  // namespace
-
 int predict(const PredictArguments& arguments) {
-  const std::vector<std::string> files = files_of(arguments.inputs);
   const auto run = runs::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
-  const tasks::DataDescription data =
-      tasks::data_description(runs::saved_data(runs::weights_path(run, which)));
-  const datasets::Pipeline pipeline = pipeline_for(data, train::augmentations(loaded.config));
-  const auto model = train::make_model(loaded, data, pipeline.output_shape());
-  runs::load_run_weights(run, which, *model);
+  const auto task = tasks::make_task(
+      loaded, tasks::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
+  runs::load_run_weights(run, which, task->model());
   const Device device = train::device_of(loaded.config);
-  model->to(device);
-  model->eval();
-  const Reading reading{datasets::layout_from_name(loaded.config.data.layout),
-                        static_cast<std::size_t>(loaded.config.data.max_image_mib) << 20};
-  Predictor predictor(*model, pipeline, data.info, device, arguments);
-  for (const std::string& file : files) predictor.add(inputs_of(file, data.info, reading));
-  predictor.finish();
+  task->model().to(device);
+  task->model().eval();
+  task->predict({arguments.inputs, arguments.top, arguments.logits, arguments.json}, device);
   return 0;
 }
 

@@ -47,15 +47,13 @@ void print_layers(const models::ModelSummary& summary) {
 int summary(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
-  const tasks::DataDescription data = train::describe_data(loaded.config);
-  const auto pipeline =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(loaded.config));
-  const Shape sample = pipeline.output_shape();
+  const tasks::DataPtr data = tasks::describe_data(loaded.config);
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
   const auto summarised = [&](Device device) {
     const nn::BuildDevice building(device);
-    return models::summarise(*train::make_model(loaded, data, sample), sample, pipeline.output_dtype(),
-                             timed);
+    const auto task = tasks::make_task(loaded, data);
+    const tasks::Signature called = task->signatures().front();
+    return models::summarise(*called.module, called.sample, called.dtype, timed);
   };
   const models::ModelSummary summary = summarised(kShapes);
   const train::Footprint footprint = train::footprint_of(loaded, data);

@@ -21,9 +21,9 @@ int validate(const ConfigArguments& arguments) {
   // The model says whether its own options and the rules for its layers fit; it takes its sizes from the
   // data.
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
-  tasks::DataDescription data;
+  tasks::DataPtr data;
   try {
-    data = train::describe_data(loaded.config);
+    data = tasks::describe_data(loaded.config);
   } catch (const std::exception& error) {
     output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;

@@ -100,6 +100,12 @@ Key plain_key(std::string name, Type::Kind kind, std::string help) {
   return key;
 }
 
+std::shared_ptr<const Type> text_type() {
+  Type text;
+  text.kind = Type::Kind::string;
+  return std::make_shared<const Type>(text);
+}
+
 Schema layer_schema() {
   Schema schema;
   schema.discriminator = "type";
@@ -108,10 +114,10 @@ Schema layer_schema() {
   schema.keys.push_back(
       plain_key("name", Type::Kind::string, "what other layers call it; its position by default"));
   Key inputs =
-      plain_key("inputs", Type::Kind::list, "names of layers, or \"input\"; by default the layer before");
-  Type text;
-  text.kind = Type::Kind::string;
-  inputs.type.item = std::make_shared<const Type>(text);
+      plain_key("inputs", Type::Kind::list,
+                "names of layers (\"halves.0\" where there are several outputs), of fields of the batch, or "
+                "\"input\"; by default the layer before");
+  inputs.type.item = text_type();
   schema.keys.push_back(std::move(inputs));
   Key nested = plain_key("layers", Type::Kind::any, "the layers of a sequential, as in model.layers");
   nested.only_for = {"sequential"};
@@ -149,6 +155,11 @@ Schema model_schema() {
   output.type.nullable = true;
   output.only_for = {""};
   schema.keys.push_back(std::move(output));
+  Key outputs = plain_key("outputs", Type::Kind::list, "instead of output: the names of several");
+  outputs.type.item = text_type();
+  outputs.type.nullable = true;
+  outputs.only_for = {""};
+  schema.keys.push_back(std::move(outputs));
   OptionInfo shape;
   shape.name = "input_shape";
   shape.type = OptionType::integers;

@@ -306,7 +306,7 @@ class Backend {
   // ---- softmax
   virtual void softmax(const Tensor& x, int axis, bool log, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) = 0;
-  // Per-row loss of logits [N,C] against targets i64 or i32 [N]; class_weights [C] or absent. Writes loss
+  // Per-row loss of logits [N,C] against targets i64, i32 or u8 [N]; class_weights [C] or absent. Writes loss
   // [N], row_weight [N] (the weight of the row's target class, 0 where ignored) and lse [N] (log of the sum
   // of exponentials), all f32 (f64 for f64 logits). A target outside [0,C) that is not ignored sets loss to
   // NaN; the op's caller checks where it can without waiting, elsewhere the next synchronisation throws.

@@ -83,8 +83,8 @@ struct StorageRounding {
   std::uint64_t seed = 0;
 };
 
-// Flat f32 buffers of equal length; moments that the rule does not use are absent. What they mean is said at the
-// rules (core/kernels/update.h).
+// Flat f32 buffers of equal length; moments that the rule does not use are absent. What they mean is said at
+// the rules (core/kernels/update.h).
 struct UpdateBuffers {
   Tensor master{}, gradient{};
   Tensor working{};  // 16-bit copy of the master written in the same pass, or absent

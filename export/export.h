@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/transforms/pipeline.h"
+#include "core/tensor.h"
 #include "nn/module.h"
-#include "train/setup.h"
 
 namespace tandem::exporting {
 
@@ -23,17 +22,6 @@ const char* name_of(Format format);
 std::vector<std::string> format_names();
 // Throws UserError with the nearest known name.
 Format format_from_name(const std::string& name);
-
-// What a program has to do to an image of any size before the network takes it, and what the logits mean;
-// goes into the metadata of ONNX files. docs/export.md describes the keys, with a program that follows them.
-//
-//   tandem.input          {"layout": "NCHW", "shape": [3,224,224], "channels": "RGB", "unit": 255, "steps":
-//   […]} tandem.mean, .std     [0.4914, …], per channel: x = (pixel / unit - mean) / std tandem.class_names
-//   ["airplane", …], in the order of the logits; [] where unknown
-//
-// Features have the layout "rows"; indices, integers that are taken as they are, have "indices".
-std::map<std::string, std::string> preprocessing(const tasks::DataDescription& data,
-                                                 const std::vector<datasets::TransformSpec>& augment);
 
 struct ExportRequest {
   Format format = Format::safetensors;

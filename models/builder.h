@@ -8,10 +8,21 @@
 // Without "inputs" a layer takes the output of the layer before it; "input" is the model's own input. The
 // result is the last layer, or the one that "output" names. Channels and features of inputs follow from
 // shapes: each layer runs once on an empty batch. {"type": "sequential", "layers": […]} nests.
+//
+// Where the data has named fields, layers name them among their inputs ("image", "noise"); "input" is the
+// first. A layer of several outputs is taken by number ("halves.0"), and "outputs" names several results:
+//
+//   {"layers": [{"type": "linear", "name": "up", "inputs": ["noise"], …},
+//               {"type": "split", "name": "halves", "parts": 2}, …], "outputs": ["halves.0", "score"]}
+//
+// A model that takes other fields than the first, or gives several results, is an nn::Graph over the fields
+// it names, in the order of the data, to be called by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "models/registry.h"
 
@@ -26,5 +37,7 @@ nn::ModulePtr build(const nlohmann::json& model, const DataInfo& data = {},
 
 // The shape of one sample's result, without the batch, by a run on an empty batch in evaluation mode.
 Shape output_shape(nn::Module& model, const Shape& sample, DType dtype = DType::f32);
+// Of every result, from the inputs in the order in which the model takes them.
+std::vector<Shape> output_shapes(nn::Module& model, std::span<const FieldInfo> inputs);
 
 }  // namespace tandem::models

@@ -310,11 +310,33 @@ ModulePtr make_upsample(const Options& o, Inputs) {
   return std::make_shared<nn::Upsample>(options);
 }
 
+// Configurations say fp16 where tensors say f16.
+DType dtype_of(const Options& o, const char* key) {
+  std::string name = o.text(key);
+  if (name.starts_with("fp")) name.erase(1, 1);
+  const std::optional<DType> dtype = dtype_from_name(name);
+  ensure(dtype.has_value(), "cast", "\"{}\" is no type", o.text(key));
+  return *dtype;
+}
+
+ModulePtr make_split(const Options& o, Inputs inputs) {
+  const int axis = sample_axis(o, inputs);
+  if (o.has("sizes") == o.has("parts")) o.fail("sizes", "give either \"sizes\" or \"parts\"");
+  if (o.has("sizes")) return std::make_shared<nn::Split>(o.integers("sizes"), axis);
+  const Index extent = inputs[0].at(axis), parts = o.integer("parts");
+  if (extent % parts != 0)
+    o.fail("parts", fmt::format("{} does not divide axis {} of {}", parts, axis, to_string(inputs[0])));
+  return std::make_shared<nn::Split>(std::vector<Index>(static_cast<std::size_t>(parts), extent / parts),
+                                     axis);
+}
+
 std::vector<LayerType> shape_layers() {
   OptionInfo scale =
       real("scale", "factor of height and width, which are rounded down; see recompute_scale_factor", 1.0,
            1e-3, 1e3);
   scale.fallback.reset();
+  OptionInfo parts = size_option("parts", "number of pieces of one extent, instead of sizes", false);
+  parts.high = 4096;
   return {
       {"flatten",
        "[N,…] → [N,rest]",
@@ -350,6 +372,17 @@ std::vector<LayerType> shape_layers() {
        "the input",
        {},
        [](const Options&, Inputs) -> ModulePtr { return std::make_shared<nn::Identity>(); }},
+      {"cast",
+       "the same values in another type; the gradient is cast back",
+       {{.name = "dtype",
+         .type = Type::text,
+         .help = "the type that values are rounded to, whatever the precision of the run",
+         .fallback = {},
+         .required = true,
+         .choices = {"fp16", "bf16", "fp32"}}},
+       [](const Options& o, Inputs) -> ModulePtr {
+         return std::make_shared<nn::Cast>(dtype_of(o, "dtype"));
+       }},
       {"add",
        "sum of several inputs",
        {flag("relu", "max(0, …) of the sum", false)},
@@ -364,6 +397,19 @@ std::vector<LayerType> shape_layers() {
        },
        2,
        64},
+      {"split",
+       "pieces along an axis; other layers take them as NAME.0, NAME.1, …",
+       {{.name = "sizes",
+         .type = Type::integers,
+         .help = "extents of the pieces, which add up",
+         .low = 1,
+         .high = kMaxExtent},
+        parts,
+        axis_option()},
+       make_split,
+       1,
+       1,
+       /*several_outputs=*/true},
   };
 }
 

@@ -18,6 +18,7 @@ struct LayerType {
   // `inputs` are the shapes of the layer's inputs, batch first; what can be told from them need not be given.
   std::function<nn::ModulePtr(const Options& options, std::span<const Shape> inputs)> make;
   int min_inputs = 1, max_inputs = 1;
+  bool several_outputs = false;  // which others take by number: "halves.0"
 };
 
 // Sorted as they are documented; names are unique.

@@ -11,12 +11,22 @@
 
 namespace tandem::models {
 
+// A named part of a batch.
+struct FieldInfo {
+  std::string name;  // "image"
+  Shape sample;      // without the batch: [H,W,C]
+  DType dtype = DType::f32;
+};
+
 // What is known of the data a model is made for; it fills in options that were not given, and contradicting
 // ones are errors.
 struct DataInfo {
   Shape sample;              // of one sample, without the batch: [H,W,C]; rank 0: unknown
   DType dtype = DType::f32;  // of the samples
   Index classes = 0;         // 0: unknown
+  // What a model may take, by name; the first is what it takes unless told otherwise, and `sample` and
+  // `dtype` are then not looked at. Empty: one part, which has no name.
+  std::vector<FieldInfo> fields{};
 };
 
 struct ModelInfo {

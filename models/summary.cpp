@@ -60,14 +60,8 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     const auto found = index_.find(&module);
     running_.push_back(found == index_.end() ? nullptr : &layers_[found->second]);
   }
-  void leave(nn::Module&, const Tensor& output) override {
-    if (LayerSummary* layer = running_.back()) {
-      layer->output = output.shape();
-      layer->output_bytes = static_cast<std::int64_t>(output.bytes());
-      ++layer->calls;
-    }
-    running_.pop_back();
-  }
+  void leave(nn::Module&, const Tensor& output) override { count({&output, 1}); }
+  void leave_several(nn::Module&, std::span<const Tensor> outputs) override { count(outputs); }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
     for (const Tensor& output : outputs) traffic_ += static_cast<std::int64_t>(output.bytes());
@@ -88,6 +82,19 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
   }
 
  private:
+  // Of several outputs the shape is that of the first.
+  void count(std::span<const Tensor> outputs) {
+    if (LayerSummary* layer = running_.back(); layer && !outputs.empty()) {
+      layer->output = outputs[0].shape();
+      layer->output_bytes = 0;
+      for (const Tensor& output : outputs) {
+        if (output.defined()) layer->output_bytes += static_cast<std::int64_t>(output.bytes());
+      }
+      ++layer->calls;
+    }
+    running_.pop_back();
+  }
+
   std::vector<LayerSummary>& layers_;
   std::unordered_map<const nn::Module*, std::size_t> index_;
   std::unordered_set<const Node*> parameters_;

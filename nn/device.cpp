@@ -15,8 +15,10 @@ Device BuildDevice::current() { return build_device; }
 Device device_of(const Module& module) {
   if (const auto parameters = module.parameter_paths(); !parameters.empty())
     return parameters.front().second.value().device();
-  const auto statistics = module.statistics();
-  return statistics.empty() ? Device{} : statistics.front().live.device();
+  if (const auto statistics = module.statistics(); !statistics.empty())
+    return statistics.front().live.device();
+  const auto constants = module.constants();
+  return constants.empty() ? Device{} : constants.front().value.device();
 }
 
 }  // namespace tandem::nn

@@ -1,4 +1,4 @@
-// Where the parameters and statistics of modules live.
+// Where the parameters, statistics and constants of modules live.
 #pragma once
 
 #include "core/device.h"
@@ -22,7 +22,7 @@ class BuildDevice {
   const Device outer_;
 };
 
-// The device of the module's parameters and statistics; the CPU when it has none.
+// The device of the module's parameters, statistics and constants; the CPU when it has none.
 Device device_of(const Module& module);
 
 }  // namespace tandem::nn

@@ -6,6 +6,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "nn/device.h"
 
 namespace tandem::nn {
 
@@ -38,6 +39,19 @@ void Module::notify_enter() {
 void Module::notify_leave(const Tensor& output) {
   for (const auto* scope = innermost_observer; scope; scope = scope->outer)
     scope->observer.leave(*this, output);
+}
+
+void Module::notify_leave(std::span<const Tensor> outputs) {
+  for (const auto* scope = innermost_observer; scope; scope = scope->outer)
+    scope->observer.leave_several(*this, outputs);
+}
+
+Tensor Module::forward(const Tensor&) {
+  throw UserError(describe(), "has no form of one input and one output; call it as its class says");
+}
+
+TensorList Module::forward_outputs(const TensorList& xs) {
+  return {xs.size() == 1 ? forward(xs[0]) : forward_all(xs)};
 }
 
 Tensor Module::forward_all(const TensorList& xs) {
@@ -98,6 +112,16 @@ std::vector<Counter> Module::counters() {
   return all;
 }
 
+std::vector<Constant> Module::constants() const {
+  std::vector<Constant> all;
+  std::set<const Module*> seen;
+  const_cast<Module*>(this)->visit([&](const std::string& path, Module& module) {
+    if (!seen.insert(&module).second) return;
+    for (const Constant& own : module.constants_) all.push_back({joined(path, own.name), own.value});
+  });
+  return all;
+}
+
 Index Module::parameter_count(bool trainable_only) const {
   Index count = 0;
   for (const Parameter& parameter : parameters()) {
@@ -132,6 +156,7 @@ void Module::to(Device device) {
       own.live = own.live.to(device);
       own.next = own.next.to(device);
     }
+    for (Constant& own : module.constants_) own.value = own.value.to(device);
   });
 }
 
@@ -178,7 +203,8 @@ void Module::check_new_name(const std::string& name) const {
   const auto same = [&](const auto& member) { return member.first == name; };
   const auto named = [&](const auto& member) { return member.name == name; };
   const bool taken = std::ranges::any_of(parameters_, same) || std::ranges::any_of(children_, same) ||
-                     std::ranges::any_of(counters_, named) || std::ranges::any_of(statistics_, named);
+                     std::ranges::any_of(counters_, named) || std::ranges::any_of(statistics_, named) ||
+                     std::ranges::any_of(constants_, named);
   ensure(!taken, "module", "\"{}\" is registered twice", name);
 }
 
@@ -198,6 +224,14 @@ const Statistic& Module::add_statistic(std::string name, Tensor live) {
 std::int64_t& Module::add_counter(std::string name) {
   check_new_name(name);
   return counters_.emplace_back(OwnCounter{std::move(name)}).next;
+}
+
+const Tensor& Module::add_constant(std::string name, const Tensor& value) {
+  check_new_name(name);
+  ensure(value.defined(), "module", "constant \"{}\" is absent", name);
+  Tensor own = value.detach().to(BuildDevice::current());
+  if (own.shares_storage(value)) own = own.clone(MemoryKind::weights);
+  return constants_.emplace_back(Constant{std::move(name), std::move(own)}).value;
 }
 
 void Module::register_child(const std::string& name, std::shared_ptr<Module> child) {

@@ -1,4 +1,4 @@
-// Module: a tree of layers with named parameters, statistics and children.
+// Module: a tree of layers with named parameters, statistics, constants and children.
 //
 // A module registers what it owns in its constructor; order of registration is the order everything is listed
 // in, and names are dotted paths from the root ("layer1.0.conv1.weight"), those of torchvision where it has
@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <regex>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,13 @@ struct Counter {
   std::int64_t *live, *next;  // valid as long as the module
 };
 
+// A tensor that a module computes with and nothing changes: positions, anchors, a fixed filter. It is made by
+// the module's constructor each time, so it is neither trained nor saved.
+struct Constant {
+  std::string name;  // "encoder.positions"
+  Tensor value;
+};
+
 // All statistics of a tree as two flat f32 buffers, so that one commit serves them all.
 struct StatisticBuffers {
   Tensor live, next;  // absent when there are no statistics
@@ -48,6 +57,10 @@ class ModuleObserver {
   virtual ~ModuleObserver() = default;
   virtual void enter(Module&) {}
   virtual void leave(Module&, const Tensor& /*output*/) {}  // not called when forward throws
+  // The same of a module with several outputs (or none); unless overridden it is told as one with the first.
+  virtual void leave_several(Module& module, std::span<const Tensor> outputs) {
+    leave(module, outputs.empty() ? Tensor{} : outputs.front());
+  }
 };
 
 // Adds `observer` for the life of the scope; several may be active.
@@ -69,15 +82,20 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // One input, one output. A module that takes several overrides forward_all and throws here.
-  virtual Tensor forward(const Tensor& x) = 0;
-  // Throws UserError for more than one input unless overridden.
+  // One input, one output: what Sequential composes. Throws UserError unless overridden.
+  virtual Tensor forward(const Tensor& x);
+  // Several inputs, one output. Throws UserError for more than one input unless overridden.
   virtual Tensor forward_all(const TensorList& xs);
+  // Several outputs, of one input or several. Unless overridden, the one output of the forms above.
+  virtual TensorList forward_outputs(const TensorList& xs);
   Tensor operator()(const Tensor& x) {
     return observed([&] { return forward(x); });
   }
   Tensor operator()(const TensorList& xs) {
     return observed([&] { return forward_all(xs); });
+  }
+  TensorList all_outputs(const TensorList& xs) {
+    return observed([&] { return forward_outputs(xs); });
   }
 
   // Every parameter of the tree, each once however often it is shared; also writes their names: the first
@@ -87,6 +105,7 @@ class Module {
   std::vector<std::pair<std::string, Parameter>> parameter_paths() const;
   std::vector<Statistic> statistics() const;
   std::vector<Counter> counters();
+  std::vector<Constant> constants() const;
   // Direct children with their names.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
   // Parameters of this module itself, without its children's.
@@ -104,6 +123,8 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  // Whether training leaves running statistics and counters as they are (KeepStatistics, nn/scopes.h).
+  bool keeps_statistics() const { return keeps_statistics_; }
 
   // Parameters whose whole name contains a match stop (or resume) collecting gradients; returns how many
   // matched.
@@ -111,7 +132,8 @@ class Module {
 
   void clear_gradients();
 
-  // Moves parameters and statistics to a device; before an optim::Step is made, which keeps their memory.
+  // Moves parameters, statistics and constants to a device; before an optim::Step is made, which keeps their
+  // memory.
   void to(Device device);
 
   // For loops without optim::Step: makes what training wrote live, counters included, or takes it back.
@@ -132,14 +154,26 @@ class Module {
  protected:
   Module() = default;
 
-  // Runs `forward` and tells the observers.
-  template <class Forward>
-  Tensor observed(Forward&& forward) {
+  // Runs `run` and tells the observers, to whom precision by layer belongs. A module whose inputs and outputs
+  // are more than a Tensor each offers an operator() of its own types, which goes through here; `run` gives a
+  // Tensor, a TensorList, or a struct of Tensors:
+  //
+  //   struct State { Tensor h, c; };
+  //   State operator()(const Tensor& x, const State& s) { return observed([&] { return advance(x, s); }); }
+  template <class Run>
+  std::invoke_result_t<Run&> observed(Run&& run) {
+    using Result = std::invoke_result_t<Run&>;
     if (!ModuleObserverScope::innermost()) [[likely]]
-      return forward();
+      return run();
     notify_enter();
-    Tensor y = forward();
-    notify_leave(y);
+    Result y = run();
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      notify_leave(y);
+    } else if constexpr (std::is_same_v<Result, TensorList>) {
+      notify_leave(std::span<const Tensor>(y));
+    } else {
+      notify_leave(tensors_of(std::as_const(y)));
+    }
     return y;
   }
 
@@ -150,6 +184,9 @@ class Module {
   const Statistic& add_statistic(std::string name, Tensor live);
   // Registers a counter that starts at 0, and gives what training advances: its `next`.
   std::int64_t& add_counter(std::string name);
+  // Registers a copy of `value`, of any dtype, on the device that modules are built on. The reference stays
+  // valid and follows to().
+  const Tensor& add_constant(std::string name, const Tensor& value);
   template <class M>
   std::shared_ptr<M> add_child(const std::string& name, std::shared_ptr<M> child) {
     register_child(name, child);
@@ -158,6 +195,7 @@ class Module {
 
  private:
   friend class ModeScope;
+  friend class KeepStatistics;
   struct OwnCounter {
     std::string name;
     std::int64_t live = 0, next = 0;
@@ -167,12 +205,15 @@ class Module {
   void check_new_name(const std::string& name) const;
   void notify_enter();
   void notify_leave(const Tensor& output);
+  void notify_leave(std::span<const Tensor> outputs);
 
   std::vector<std::pair<std::string, Parameter>> parameters_;
   std::deque<Statistic> statistics_;  // stable addresses
   std::deque<OwnCounter> counters_;
+  std::deque<Constant> constants_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
+  bool keeps_statistics_ = false;
 };
 
 using ModulePtr = std::shared_ptr<Module>;

@@ -1,51 +1,128 @@
-// Task: what is learnt from a batch, and how well. The Trainer knows nothing else about it.
+// Task: one family of models whole, from its data to its predictions. The loop, the studies and the commands
+// work through this interface and know of no family what its batches hold.
+//
+// Data is separate from the task that learns from it: it is opened before a model of its sizes can be made,
+// and models are looked at that have none (a description in a file of weights is enough).
 #pragma once
 
-#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "amp/autocast.h"
+#include "config/load.h"
 #include "core/tensor.h"
-#include "data/loader.h"
+#include "data/source.h"
+#include "nn/module.h"
 #include "runs/metrics.h"
 
 namespace tandem::tasks {
 
-// Counts of true class (row) against predicted class (column).
-struct ConfusionMatrix {
-  Index classes = 0;
-  std::vector<std::int64_t> counts;  // [classes, classes]
+using Json = nlohmann::ordered_json;
 
-  // Comma-separated values with a header of class names (numbers where there are none).
-  std::string csv(const std::vector<std::string>& class_names) const;
+// Told where the outputs are there and the loss begins, for those who time it; may be empty.
+using OutputsReady = std::function<void()>;
+
+// What a family knows of its data: opened, or described only.
+class Data {
+ public:
+  virtual ~Data() = default;
+  // What is saved with weights, from which the family recalls it.
+  virtual Json description() const = 0;
+  // Samples of the training split; 0: not known.
+  virtual Index training_samples() const = 0;
+  // Throws UserError naming `weights` when they were made for data that these cannot stand for.
+  virtual void require_like(const Json& saved, const std::string& weights) const = 0;
+};
+using DataPtr = std::shared_ptr<const Data>;
+
+// A file that an evaluation leaves beside the run's metrics.
+struct Artifact {
+  std::string file;  // within the run directory
+  std::string contents;
 };
 
-// Gathers figures over the batches of one evaluation; every sample weighs the same, whatever its batch.
+// Gathers figures over the batches of one pass; every sample weighs the same, whatever its batch.
 class Evaluation {
  public:
   virtual ~Evaluation() = default;
-  virtual void add(const Tensor& output, const datasets::Batch& batch) = 0;
+  // Runs the model on the batch, in the mode and the precision that are active.
+  virtual void add(const datasets::Batch& batch) = 0;
   virtual runs::Metrics metrics() const = 0;
-  // Absent unless asked for, and for tasks without classes.
-  virtual const ConfusionMatrix* confusion() const { return nullptr; }
+  // More than figures, where asked for: as members of an object, and as files.
+  virtual Json details() const;
+  virtual std::vector<Artifact> artifacts() const { return {}; }
+};
+
+// What a module takes and is called, for summaries and exports.
+struct Signature {
+  nn::Module* module = nullptr;
+  Shape sample;  // of its input, without the batch
+  DType dtype = DType::f32;
+};
+
+// Part of a step with optimizers of its own.
+struct Phase {
+  std::string name;
+  nn::Module* trained = nullptr;
+};
+
+// What `tandem predict` was asked for.
+struct PredictRequest {
+  std::vector<std::string> inputs;  // files and folders
+  std::int64_t top = 1;
+  bool logits = false;
+  bool json = false;
 };
 
 class Task {
  public:
   virtual ~Task() = default;
-  // An f32 scalar: the mean over the batch.
-  virtual Tensor loss(const Tensor& output, const datasets::Batch& batch) const = 0;
-  // What the loss of a batch counts in a mean over several, from the labels, on the host; absent: its
-  // samples.
-  virtual datasets::BatchWeight batch_weight() const { return {}; }
-  virtual std::unique_ptr<Evaluation> evaluation(bool confusion = false) const = 0;
+
+  // All that is trained and saved, below one root.
+  virtual nn::Module& model() = 0;
+  virtual DataPtr data() const = 0;
+  // In the order of a step. One, named "train", unless overridden.
+  virtual std::vector<Phase> phases() { return {{"train", &model()}}; }
+
+  // Called once before training, while the model lies on the CPU: batches and modules may take a form that
+  // training under `precision` on `device` is faster with.
+  virtual void prepare(const amp::Plan& precision, Device device);
+
+  // The loss of a micro-batch in a phase: an f32 scalar, the mean over the batch.
+  virtual Tensor loss(std::size_t phase, const datasets::Batch& batch, const OutputsReady& ready = {}) = 0;
+  // Whether micro-batches count by Batch::weight instead of their samples.
+  virtual bool by_weight() const { return false; }
+
+  // Batches to train on, shuffled and augmented as the configuration says, and those of a split ("train",
+  // "validation", "test") as evaluation takes them. Batches of training have `batch_size` samples where that
+  // is not 0, and no smaller ones come last then. Throws InternalError when the data is only described,
+  // UserError when there is no such split.
+  virtual datasets::SourcePtr training_source(Device device, Index batch_size = 0) const = 0;
+  virtual datasets::SourcePtr evaluation_source(const std::string& split, Device device) const = 0;
+  // The split that chooses the best epoch: "validation" where there is one, else "test"; "train" where a run
+  // is meant to overfit.
+  virtual std::string validation_split() const = 0;
+  // Fields as training gets them, of samples that were made up from a seed, or with `device` shapes of
+  // nothing.
+  virtual datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const = 0;
+
+  virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
   // Whether a greater value of the metric is the better one.
   virtual bool greater_is_better(const std::string& metric) const = 0;
-};
 
-// `output` is the shape of one sample's result. Throws UserError when the configuration does not fit it.
-std::unique_ptr<Task> make_task(const config::Config& config, const Shape& output);
+  // A line on the data and one on a batch, for `train --dry-run`.
+  virtual std::string text_of(const datasets::Batch& batch) const = 0;
+  virtual std::string text_of_data() const = 0;
+  // The modules that can be called on one input, the one that is exported first.
+  virtual std::vector<Signature> signatures() = 0;
+  // What a program must know that runs the exported module: keys and texts of its metadata.
+  virtual std::map<std::string, std::string> export_metadata() const { return {}; }
+  // Prints what the model says of the inputs. The model lies on `device`, in evaluation mode.
+  virtual void predict(const PredictRequest& request, Device device) = 0;
+};
 
 }  // namespace tandem::tasks

@@ -7,16 +7,16 @@
 
 namespace tandem::train {
 
-std::unique_ptr<tasks::Evaluation> evaluate(nn::Module& model, datasets::Loader& loader,
-                                            const tasks::Task& task, bool confusion,
+std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader& loader, bool details,
                                             const StopRequest* stop) {
+  nn::Module& model = task.model();
   const NoGrad no_grad;
   const bool was_training = model.training();
   model.eval();
-  auto evaluation = task.evaluation(confusion);
+  auto evaluation = task.evaluation(details);
   loader.seek({});
   while (auto batch = loader.next()) {
-    evaluation->add(model((*batch)["image"]), *batch);
+    evaluation->add(*batch);
     if (stop && stop->asked()) {
       evaluation.reset();
       break;

@@ -9,9 +9,8 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "core/units.h"
-#include "models/builder.h"
 #include "nn/device.h"
-#include "tasks/task.h"
+#include "train/setup.h"
 
 namespace tandem::train {
 
@@ -44,17 +43,6 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
   }
 }
 
-datasets::Batch batch_of(const datasets::Pipeline& pipeline, Index size) {
-  const auto empty = [](const Shape& shape, DType dtype) {
-    return Tensor::empty(shape, {dtype, kShapes, MemoryKind::data});
-  };
-  datasets::Batch batch({{"image", empty(pipeline.output_shape().inserted(0, size), pipeline.output_dtype())},
-                         {"label", empty({size}, DType::i64)}},
-                        size);
-  if (pipeline.mix().any()) batch.set("soft_label", empty({size, pipeline.classes()}, DType::f32));
-  return batch;
-}
-
 std::string text(std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 std::string model_text(const Footprint& footprint) {
@@ -68,31 +56,30 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescription& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
   const config::Config& config = loaded.config;
-  const auto pipeline = datasets::training_pipeline(without_samples(data), augmentations(config));
   Backend& shapes = shapes_backend();
   shapes.reset_peak_memory();
   const MemoryFigures before = shapes.memory();
 
   Footprint footprint;
   const nn::BuildDevice building(kShapes);
-  const nn::ModulePtr model = make_model(loaded, data, pipeline.output_shape());
-  freeze_parameters(config, *model);
-  describe_parameters(*model, footprint);
-  const auto precision = make_plan(loaded, *model);
-  const auto task = tasks::make_task(
-      config, models::output_shape(*model, pipeline.output_shape(), pipeline.output_dtype()));
-  const auto optimizer = make_optimizer(config, *model);
-  optim::Step step(*model, {optimizer.get()}, step_options(config, optim::constant(optim::learning_rate(config.optimizer))));
+  const auto task = tasks::make_task(loaded, data);
+  nn::Module& model = task->model();
+  freeze_parameters(config, model);
+  describe_parameters(model, footprint);
+  const auto precision = make_plan(loaded, model);
+  const auto optimizer = make_optimizer(config, model);
+  optim::Step step(model, {optimizer.get()},
+                   step_options(config, optim::constant(optim::learning_rate(config.optimizer))));
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;
-  if (data.training_samples > 0) footprint.batch = std::min(footprint.batch, data.training_samples);
-  const datasets::Batch batch = batch_of(pipeline, footprint.batch);
+  if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
+  const datasets::Batch batch = task->made_up(footprint.batch, 0, kShapes);
   const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(footprint.batch));
+  step.backward(task->loss(0, batch), static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

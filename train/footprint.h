@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/allocator.h"
-#include "train/setup.h"
+#include "tasks/registry.h"
 
 namespace tandem::train {
 
@@ -22,7 +22,7 @@ struct Footprint {
 };
 
 // In a few milliseconds. Throws UserError for a model, rule, loss or optimizer that does not fit the rest.
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataDescription& data);
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data);
 
 // "weights 0 B, masters 1.2 GiB, gradients …", and "…" of a step.
 std::string to_string(const Footprint& footprint);

@@ -1,4 +1,5 @@
-// From a checked configuration to the objects that train: data, model, task, optimizer, schedule.
+// From a checked configuration to the objects that train beside the task: device, weights, precision,
+// optimizer, schedule.
 #pragma once
 
 #include <memory>
@@ -6,14 +7,10 @@
 
 #include "amp/autocast.h"
 #include "config/load.h"
-#include "data/registry.h"
-#include "models/registry.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "optim/schedules.h"
 #include "optim/step.h"
-#include "tasks/data_description.h"
-#include "tasks/task.h"
 #include "train/step_runner.h"
 
 namespace tandem::train {
@@ -25,22 +22,6 @@ void prepare_machine(const config::Loaded& loaded);
 // asked for and there is none.
 Device device_of(const config::Config& config);
 GraphUse graph_use(const config::Config& config);
-
-// Opens the data set. `report` is told of samples that were skipped (train/skipped_samples.h).
-datasets::Splits open_data(const config::Config& config, std::function<void(const std::string&)> report);
-// The same description without reading the data, where that is possible; else by opening it.
-tasks::DataDescription describe_data(const config::Config& config);
-tasks::DataDescription describe_data(const datasets::Splits& splits);
-
-// Splits with the description's facts and no samples, for pipelines.
-datasets::Splits without_samples(const tasks::DataDescription& description);
-
-std::vector<datasets::TransformSpec> augmentations(const config::Config& config);
-
-// The model for samples of the given shape; weights are drawn from the seed. Errors name the line of the
-// configuration.
-nn::ModulePtr make_model(const config::Loaded& loaded, const tasks::DataDescription& data,
-                         const Shape& sample);
 
 // Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
 int freeze_parameters(const config::Config& config, nn::Module& model);

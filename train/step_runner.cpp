@@ -14,15 +14,15 @@ constexpr int kMostRecordings = 16;
 
 }  // namespace
 
-StepRunner::StepRunner(nn::Module& model, const amp::Plan& precision, const tasks::Task& task,
-                       optim::Step& step, PhaseTimer& phases, StepRunnerOptions options)
-    : model_(model), precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
+StepRunner::StepRunner(tasks::Task& task, const amp::Plan& precision, optim::Step& step, PhaseTimer& phases,
+                       StepRunnerOptions options)
+    : precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
   const Device device = step.buffers().device();
   const bool possible = backend_for(device).records() && step.options().accumulate <= kMostRecordings;
   require(options_.graphs != GraphUse::on || possible, "",
           "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
           kMostRecordings, to_string(device), step.options().accumulate);
-  const bool weighs = options_.by_weight && step.options().accumulate > 1;
+  const bool weighs = task_.by_weight() && step.options().accumulate > 1;
   require(
       options_.graphs != GraphUse::on || !weighs, "",
       "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
@@ -37,10 +37,10 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
                            step_.random_counter(options_.number_by_applied));
   const amp::Autocast autocast(precision_);
   phases_.begin(Phase::forward);
-  const Tensor output = model_(batch["image"]);
-  phases_.finish(Phase::forward);
-  phases_.begin(Phase::loss);
-  const Tensor loss = task_.loss(output, batch);
+  const Tensor loss = task_.loss(0, batch, [&] {
+    phases_.finish(Phase::forward);
+    phases_.begin(Phase::loss);
+  });
   phases_.finish(Phase::loss);
   return loss;
 }
@@ -48,12 +48,12 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
 Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step) {
   const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
   const amp::Autocast autocast(precision_);
-  return task_.loss(model_(batch["image"]), batch);
+  return task_.loss(0, batch);
 }
 
 // What the batch counts among those of its step. The one batch of a step counts what it likes.
 double StepRunner::samples_of(const datasets::Batch& batch) const {
-  const bool by_weight = options_.by_weight && step_.options().accumulate > 1;
+  const bool by_weight = task_.by_weight() && step_.options().accumulate > 1;
   return by_weight ? batch.weight : static_cast<double>(batch.samples);
 }
 

@@ -1,8 +1,9 @@
-// StepRunner: the training step of a model and a task on one device, micro-batch by micro-batch.
+// StepRunner: the training step of a task on one device, micro-batch by micro-batch.
 //
 // Where the device records work, micro-batches of the full size, and the updates of full steps, are recorded
 // after some ordinary steps and done from the recordings from then on; everything else is done the usual way,
-// with the same bits.
+// with the same bits. Micro-batches that count by their weight are not recorded where several make a step: a
+// recording holds the weight.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +35,13 @@ struct StepRunnerOptions {
   // draws the same ones.
   bool number_by_applied = false;
   GraphUse graphs = GraphUse::automatic;
-  // Micro-batches count by Batch::weight instead of their samples. Where several make a step, they are not
-  // recorded then: a recording holds the weight.
-  bool by_weight = false;
 };
 
 class StepRunner {
  public:
   // Everything is kept by reference. Throws UserError when graphs are on and cannot be had.
-  StepRunner(nn::Module& model, const amp::Plan& precision, const tasks::Task& task, optim::Step& step,
-             PhaseTimer& phases, StepRunnerOptions options);
+  StepRunner(tasks::Task& task, const amp::Plan& precision, optim::Step& step, PhaseTimer& phases,
+             StepRunnerOptions options);
 
   // Forward, loss and backward of the micro-batch that is due.
   void backward(const datasets::Batch& batch);
@@ -67,9 +65,8 @@ class StepRunner {
   bool record_apply();
   void stop_recording(const VendorError& error);
 
-  nn::Module& model_;
   const amp::Plan& precision_;
-  const tasks::Task& task_;
+  tasks::Task& task_;
   optim::Step& step_;
   PhaseTimer& phases_;
   const StepRunnerOptions options_;

@@ -2,10 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "amp/gradient_histogram.h"
@@ -15,10 +13,8 @@
 #include "core/guard.h"
 #include "core/random.h"
 #include "core/units.h"
-#include "data/decorators.h"
 #include "files/json_text.h"
 #include "files/write.h"
-#include "models/builder.h"
 #include "runs/environment.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
@@ -29,16 +25,6 @@
 
 namespace tandem::train {
 
-namespace {
-
-datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
-  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
-  std::iota(indices.begin(), indices.end(), 0U);
-  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
-}
-
-}  // namespace
-
 const char* name_of(TrainStatus status) {
   constexpr const char* names[] = {"completed", "interrupted", "failed"};
   return names[static_cast<int>(status)];
@@ -46,72 +32,40 @@ const char* name_of(TrainStatus status) {
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
-  splits_ = open_data(config_, skipped_.reporter());
-  data_ = describe_data(splits_);
-  const datasets::Pipeline pipeline = datasets::training_pipeline(splits_, transforms());
-  sample_ = pipeline.output_shape();
-  if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data_));
-  model_ = make_model(loaded_, data_, sample_);
-  notes_ = initialise_from(config_, *model_);
+  const tasks::DataPtr data = tasks::open_data(config_, skipped_.reporter());
+  if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data));
+  task_ = tasks::make_task(loaded_, data);
+  nn::Module& model = task_->model();
+  notes_ = initialise_from(config_, model);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
-  perturb(*model_, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
-  precision_ = make_plan(loaded_, *model_);
-  task_ = tasks::make_task(config_, models::output_shape(*model_, sample_, pipeline.output_dtype()));
-  make_loaders(tasks::image_format(*model_, *precision_, sample_, device_, pipeline.output_dtype()));
-  model_->to(device_);
-  optimizer_ = make_optimizer(config_, *model_);
+  perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
+  precision_ = make_plan(loaded_, model);
+  task_->prepare(*precision_, device_);
+  make_loaders();
+  model.to(device_);
+  optimizer_ = make_optimizer(config_, model);
   const std::int64_t per_epoch = steps_per_epoch();
   step_ = std::make_unique<optim::Step>(
-      *model_, std::vector<optim::Optimizer*>{optimizer_.get()},
+      model, std::vector<optim::Optimizer*>{optimizer_.get()},
       step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
   runner_ =
-      std::make_unique<StepRunner>(*model_, *precision_, *task_, *step_, phases_,
+      std::make_unique<StepRunner>(*task_, *precision_, *step_, phases_,
                                    StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
                                                      .seed = static_cast<std::uint64_t>(config_.seed),
                                                      .number_by_applied = retries(),
-                                                     .graphs = graph_use(config_),
-                                                     .by_weight = config_.loss.by_class_weights()});
+                                                     .graphs = graph_use(config_)});
 }
 
 Trainer::~Trainer() = default;
 
-// Of training images, in order.
-std::vector<datasets::TransformSpec> Trainer::transforms() const {
-  const auto augment = augmentations(config_);
-  return config_.data.overfit_batches > 0 ? datasets::evaluation_transforms(augment) : augment;
-}
-
-// `format` is that of training; evaluation is in FP32.
-void Trainer::make_loaders(const tasks::ImageFormat& format) {
-  const auto& data = config_.data;
-  const bool few = data.overfit_batches > 0;
-  const auto specs = transforms();
-  datasets::DatasetPtr training = splits_.train;
-  datasets::DatasetPtr held_out = splits_.validation ? splits_.validation : splits_.test;
-  eval_split_ = splits_.validation ? "validation" : "test";
-  if (few) {
-    training = held_out = first_samples(training, data.overfit_batches * data.batch_size);
-    eval_split_ = "train";
-  }
+void Trainer::make_loaders() {
   train_loader_ = std::make_unique<datasets::Loader>(
-      training, datasets::training_pipeline(splits_, specs),
-      datasets::LoaderOptions{.batch_size = data.batch_size,
-                              .shuffle = data.shuffle && !few,
-                              .drop_last = data.drop_last && training->size() >= data.batch_size,
-                              .threads = static_cast<int>(data.workers),
-                              .prefetch = static_cast<int>(data.prefetch),
-                              .seed = static_cast<std::uint64_t>(config_.seed),
-                              .device = device_,
-                              .dtype = format.dtype,
-                              .channel_multiple = format.channel_multiple,
-                              .weigh = task_->batch_weight()});
-  const auto evaluating = [&](const datasets::DatasetPtr& dataset) {
-    return std::make_unique<datasets::Loader>(
-        dataset, datasets::evaluation_pipeline(splits_, specs),
-        datasets::LoaderOptions{.batch_size = *data.eval_batch_size, .device = device_});
-  };
-  eval_loader_ = evaluating(held_out);
-  if (eval_split_ == "validation") test_loader_ = evaluating(splits_.test);
+      task_->training_source(device_),
+      datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
+  const std::string chooses = task_->validation_split();
+  eval_loader_ = std::make_unique<datasets::Loader>(task_->evaluation_source(chooses, device_));
+  if (chooses == "validation")
+    test_loader_ = std::make_unique<datasets::Loader>(task_->evaluation_source("test", device_));
 }
 
 std::int64_t Trainer::steps_per_epoch() const {
@@ -127,18 +81,15 @@ std::string Trainer::dry_run() {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
-  const double loss = task_->loss((*model_)((*batch)["image"]), *batch).item();
+  const double loss = task_->loss(0, *batch).item();
   step_->clear();
-  std::string text = fmt::format("{}: {} training, {} {} samples, {} classes\n", data_.info.name,
-                                 train_loader_->samples_per_epoch(), eval_loader_->samples_per_epoch(),
-                                 eval_split_, data_.info.classes);
-  text += fmt::format("model: {} parameters, {} trained\n", model_->parameter_count(),
-                      model_->parameter_count(true));
+  nn::Module& model = task_->model();
+  std::string text = task_->text_of_data() + "\n";
+  text +=
+      fmt::format("model: {} parameters, {} trained\n", model.parameter_count(), model.parameter_count(true));
   for (const std::string& note : notes_) text += note + "\n";
-  const Index zeros = (*batch)["image"].size(-1) - sample_.at(-1);
-  text += fmt::format("batch: {}{} → loss {:.4f}\n", to_string((*batch)["image"].shape()),
-                      zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "", loss);
-  if (skipped_.count() > 0) text += text_of_skipped(skipped_.count()) + "\n";
+  text += fmt::format("batch: {} → loss {:.4f}\n", task_->text_of(*batch), loss);
+  if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
                       config_.precision.label(), to_string(device_));
   return text;
@@ -151,7 +102,7 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   std::vector<std::string> notes = notes_, warnings;
   runs::RunState state;
   if (options_.resume) state = resume(directory, notes, warnings);
-  Session session(directory, stop, config_, data_);
+  Session session(directory, stop, config_, *task_->data());
   session.state = state;
   if (options_.resume && step_->attempted() > 0) session.resumed_at = step_->attempted();
   session.saved_step = session.read_step = step_->attempted();
@@ -170,7 +121,7 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   for (const std::string& warning : warnings) session.warn(warning);
   for (const std::string& note : notes) session.say(note);
   if (step_->attempted() == 0) warn_of_underflow(session);
-  session.metrics.write(runs::StartEvent{model_->parameter_count(), config_.precision.label(),
+  session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
                                          to_string(device_), step_->attempted()});
   try {
     if (!session.hindrance()) train(session);
@@ -232,11 +183,11 @@ void Trainer::end(Session& session) {
   TrainResult& result = session.result;
   result.steps = report.attempted;
   result.best = session.state.best;
-  result.chosen_on = eval_split_;
+  result.chosen_on = task_->validation_split();
   result.best_epoch = session.state.best_epoch;
   result.wall_s = since(session.started);
   tell_skipped(session);
-  if (skipped_.count() > 0) session.warn(text_of_skipped(skipped_.count()));
+  if (skipped_.count() > 0) session.warn(tasks::text_of_skipped(skipped_.count()));
   if (report.skipped > 0)
     session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
                             report.attempted));
@@ -257,13 +208,13 @@ void Trainer::warn_of_underflow(Session& session) {
   if (!batch) return;
   amp::ExponentHistogram gradients;
   {
-    const nn::ModulePtr model = make_model(loaded_, data_, sample_);
-    initialise_from(config_, *model);
-    model->take_padded_images((*batch)["image"].size(-1));  // where the run's model does, the batch is for it
-    model->to(device_);
+    const auto task = tasks::make_task(loaded_, task_->data());
+    initialise_from(config_, task->model());
+    task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
+    task->model().to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
-    amp::GradientCollector collector(*model);
-    backward(task_->loss((*model)((*batch)["image"]), *batch));
+    amp::GradientCollector collector(task->model());
+    backward(task->loss(0, *batch));
     gradients = collector.activations();
   }
   backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
@@ -306,7 +257,7 @@ TrainResult Trainer::train(Session& session) {
 bool Trainer::train_epoch(Session& session) {
   const auto started = Clock::now();
   session.own_samples = 0.0;
-  model_->train();
+  task_->model().train();
   const Index batches = train_loader_->batches_per_epoch();
   Index served = train_loader_->batches_served();
   auto step_started = Clock::now();
@@ -355,8 +306,8 @@ void Trainer::micro_batch(Session& session, const datasets::Batch& batch, Pendin
 
 // Returns false when a stop was asked for on the way.
 bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std::string& split,
-                           bool confusion) {
-  const auto evaluation = evaluate(*model_, loader, *task_, confusion, &session.stop);
+                           bool details) {
+  const auto evaluation = evaluate(*task_, loader, details, &session.stop);
   tell_skipped(session);
   if (!evaluation) return false;
   session.result.metrics = evaluation->metrics();
@@ -364,8 +315,8 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
   session.result.split = split;
   session.metrics.write(
       runs::EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
-  if (const tasks::ConfusionMatrix* matrix = evaluation->confusion())
-    session.write_beside(session.directory.path() / "confusion.csv", matrix->csv(data_.info.class_names));
+  for (const tasks::Artifact& artifact : evaluation->artifacts())
+    session.write_beside(session.directory.path() / artifact.file, artifact.contents);
   std::string training;
   const runs::RunState& state = session.state;
   if (state.epoch_samples > 0.0)
@@ -385,7 +336,7 @@ void Trainer::test_best(Session& session) {
     session.warn("no weights of the best epoch could be saved: the test split is not looked at");
     return;
   }
-  runs::load_run_weights(session.directory, "best", *model_);
+  runs::load_run_weights(session.directory, "best", task_->model());
   session.state.epoch_loss = session.state.epoch_samples = 0.0;
   evaluate_now(session, *test_loader_, "test", config_.eval.confusion);
 }

@@ -22,13 +22,12 @@
 #include "runs/log.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
-#include "tasks/image_format.h"
-#include "tasks/task.h"
+#include "tasks/registry.h"
+#include "tasks/skipped_samples.h"
 #include "train/phases.h"
 #include "train/progress.h"
 #include "train/setup.h"
 #include "train/signals.h"
-#include "train/skipped_samples.h"
 #include "train/step_runner.h"
 
 namespace tandem::train {
@@ -84,8 +83,7 @@ class Trainer {
     bool settled = false;
   };
 
-  std::vector<datasets::TransformSpec> transforms() const;
-  void make_loaders(const tasks::ImageFormat& format);
+  void make_loaders();
   void warn_of_underflow(Session& session);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
@@ -110,7 +108,7 @@ class Trainer {
                         std::vector<std::string>& warnings);
   void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
-  bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool confusion);
+  bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool details);
   void test_best(Session& session);
   void interrupt(Session& session);
   void check_outcome(Session& session);
@@ -125,16 +123,11 @@ class Trainer {
   const config::Config& config_;
   const Device device_;
   TrainerOptions options_;
-  SkippedSamples skipped_;
-  datasets::Splits splits_;
-  tasks::DataDescription data_;
-  Shape sample_;  // as models take it
-  std::string eval_split_;
+  tasks::SkippedSamples skipped_;
+  std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
-  nn::ModulePtr model_;
   std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;  // of initialisation
-  std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Step> step_;
   PhaseTimer phases_;

@@ -89,7 +89,7 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
   // What the step's random numbers were numbered by: the count before it.
   const auto number = static_cast<std::uint32_t>(retries() ? report.applied : report.attempted - 1);
   const auto overflow = amp::find_overflow(
-      *model_, static_cast<int>(pending.batches.size()),
+      task_->model(), static_cast<int>(pending.batches.size()),
       [&](int i) { return runner_->loss(pending.batches[static_cast<std::size_t>(i)], i, number); },
       report.loss_scale);
   step_->clear();
@@ -118,8 +118,8 @@ void Trainer::read_outcomes(Session& session) {
 // Which samples could not be read since the last call.
 void Trainer::tell_skipped(Session& session) {
   for (const std::string& reason : skipped_.take()) {
-    if (session.progress) session.progress->line(text_of_skipped(reason));
-    session.log.warning(text_of_skipped(reason));
+    if (session.progress) session.progress->line(tasks::text_of_skipped(reason));
+    session.log.warning(tasks::text_of_skipped(reason));
   }
 }
 

@@ -26,7 +26,7 @@ bool is_better(double value, const std::optional<double>& best, bool greater) {
 runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<std::string>& notes,
                                std::vector<std::string>& warnings) {
   const config::Json now = course_of(config_);
-  runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, tasks::to_json(data_), now);
+  runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(), now);
   const auto newest = checkpoints.newest_whole(warnings);
   runs::RunState state;
   if (newest) {
@@ -64,7 +64,8 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
   if (due(config_.eval.every_epochs)) {
-    if (!evaluate_now(session, *eval_loader_, eval_split_, last && config_.eval.confusion)) return false;
+    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && config_.eval.confusion))
+      return false;
     session.metrics.write_tensors(*step_, epoch);
     const std::string& key = config_.checkpoint.best;
     const double value = runs::metric(session.result.metrics, key);
@@ -78,7 +79,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   }
   if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
   conclude_save(session);
-  session.checkpoints.take_weights(*model_, epoch, step);
+  session.checkpoints.take_weights(task_->model(), epoch, step);
   if (averaged) averaged->leave();
   runs::RunState next = session.state;
   if (whole) begin_next_epoch(next);
@@ -101,7 +102,7 @@ void Trainer::save_inside_epoch(Session& session) {
 void Trainer::save_unevaluated(Session& session) {
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
-  session.checkpoints.take_weights(*model_, session.state.epoch, step_->attempted());
+  session.checkpoints.take_weights(task_->model(), session.state.epoch, step_->attempted());
   if (averaged) averaged->leave();
   save(session, session.state, false);
 }

@@ -58,13 +58,13 @@ inline config::Json course_of(const config::Config& config) {
 // What exists only while a run goes on.
 struct Trainer::Session {
   Session(const runs::RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
-          const tasks::DataDescription& data)
+          const tasks::Data& data)
       : directory(directory_),
         stop(stop_),
         survives_write_errors(config.checkpoint.on_save_error == "continue"),
         metrics(directory_, config),
         log(directory_.log()),
-        checkpoints(directory_, config.checkpoint.keep, tasks::to_json(data), course_of(config)) {}
+        checkpoints(directory_, config.checkpoint.keep, data.description(), course_of(config)) {}
 
   void say(const std::string& text) {
     if (progress) progress->line(text);

@@ -5,6 +5,7 @@
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index_ops.h"
+#include "autograd/ops/loss_classes.h"
 #include "autograd/ops/loss_ops.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -15,13 +16,6 @@ namespace tandem {
 namespace ops {
 
 namespace {
-
-// While the forward of a loss runs other ops: they are not recorded, and their dtypes are the loss's own
-// affair.
-class Inside {
-  NoGrad no_grad_;
-  PrecisionScope no_policy_{nullptr};
-};
 
 Tensor reduced(const Tensor& loss, Reduce reduce) {
   switch (reduce) {
@@ -42,38 +36,6 @@ Tensor per_element(const Tensor& dloss, Reduce reduce, Index count) {
 
 // ---- losses of classes: rows [N,C] and a class for each
 
-// Throws unless every target is a class or is ignored. On an asynchronous device only the kernel can tell.
-void check_classes(const char* op, const Tensor& target, std::optional<Index> ignore, Index classes) {
-  if (target.device().type != DeviceType::cpu) return;
-  const auto check = [&](const auto* values) {
-    for (Index row = 0; row < target.numel(); ++row) {
-      const auto value = static_cast<Index>(values[row]);
-      require((value >= 0 && value < classes) || value == ignore, op,
-              "target {} in row {} lies outside [0,{})", value, row, classes);
-    }
-  };
-  if (target.dtype() == DType::i32) return check(target.data<std::int32_t>());
-  check(target.data<std::int64_t>());
-}
-
-struct Rows {
-  Tensor x, target;  // [N,C], [N]
-};
-
-// Checks the operands and flattens all axes but the last.
-Rows rows_of_classes(const char* op, const Tensor& x, const Tensor& target,
-                     const CrossEntropyLossOptions& options) {
-  require(x.defined() && is_floating(x.dtype()) && x.rank() > 0, op, "expects floating [N,C], got {}",
-          to_string(x));
-  require(target.dtype() == DType::i64 || target.dtype() == DType::i32, op,
-          "classes must be i64 or i32, got {}", to_string(target));
-  const Index classes = x.shape()[x.rank() - 1];
-  require(target.shape() == x.shape().without(x.rank() - 1), op, "{} needs one class a row, the target is {}",
-          to_string(x), to_string(target));
-  check_classes(op, target, options.ignore_index, classes);
-  return {reshape(x, {target.numel(), classes}), reshape(target, {target.numel()})};
-}
-
 void require_weights(const char* op, const Tensor& weights, Index classes) {
   require(!weights.defined() || (weights.shape() == Shape{classes} && is_floating(weights.dtype())), op,
           "class weights must be floating [{}], got {}", classes, to_string(weights));
@@ -88,27 +50,6 @@ void require_smoothing(double smoothing) {
 Tensor divisor_of(const Tensor& row_weight) {
   const Tensor total = sum(row_weight), zero = Tensor::scalar(0.0, total.options());
   return where(equal(total, zero), Tensor::scalar(1.0, total.options()), total);
-}
-
-struct Classes {
-  Tensor index;       // [N,1], 0 in ignored rows
-  Tensor row_weight;  // [N], 0 in ignored rows
-};
-
-Classes classes_of(const Tensor& target, const Tensor& class_weights, std::optional<Index> ignore,
-                   DType dtype) {
-  Tensor index = target, weight;
-  if (ignore) {
-    const Tensor ignored = equal(target, Tensor::scalar(static_cast<double>(*ignore), target.options()));
-    index = where(ignored, Tensor::zeros(target.shape(), target.options()), target);
-    weight = sub(1.0, cast(ignored, dtype));
-  }
-  if (class_weights.defined()) {
-    const Tensor own = cast(index_select(class_weights.detach(), index, 0), dtype);
-    weight = weight.defined() ? weight * own : own;
-  }
-  if (!weight.defined()) weight = Tensor::full(target.shape(), 1.0, {dtype, target.device()});
-  return {reshape(index, {target.numel(), 1}), weight};
 }
 
 }  // namespace
@@ -386,7 +327,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                  {reshape(logits, rows), reshape(target, rows), options.class_weights})
                .loss;
   } else {
-    const ops::Rows rows = ops::rows_of_classes("cross_entropy", logits, target, options);
+    const ops::Rows rows = ops::rows_of_classes("cross_entropy", logits, target, options.ignore_index);
     loss = apply(ops::CrossEntropy{{options.label_smoothing, options.ignore_index}, options.reduce},
                  {rows.x, rows.target, options.class_weights})
                .loss;
@@ -398,7 +339,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
                 const CrossEntropyLossOptions& options) {
   require(options.label_smoothing == 0.0, "nll_loss", "label smoothing {} is for cross_entropy",
           options.label_smoothing);
-  const ops::Rows rows = ops::rows_of_classes("nll_loss", log_probabilities, target, options);
+  const ops::Rows rows = ops::rows_of_classes("nll_loss", log_probabilities, target, options.ignore_index);
   ops::require_weights("nll_loss", options.class_weights, rows.x.shape()[1]);
   const ops::NllLoss op{options.ignore_index, options.reduce, rows.x.shape()};
   const Tensor loss = apply(op, {rows.x, rows.target, options.class_weights}).loss;

@@ -22,11 +22,11 @@ struct CrossEntropyLossOptions {
   Reduce reduce = Reduce::mean;
 };
 
-// logits [N,C] (or [...,C]); target i64 [N] (…): the class, or floating [N,C]: probabilities. Fused for
-// classes. UserError when a class lies outside [0,C), with the value and the row. Probabilities take no
-// ignore_index, and their mean divides by the number of rows.
+// logits [N,C] (or [...,C]: [N,H,W,C] with masks [N,H,W]); target i64, i32 or u8 [N] (…): the class, or
+// floating [N,C]: probabilities. Fused for classes. UserError when a class lies outside [0,C), with the value
+// and the row. Probabilities take no ignore_index, and their mean divides by the number of rows.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options = {});
-// log_probabilities [N,C] (or [...,C]), target i64 [N] (…); no label smoothing.
+// log_probabilities [N,C] (or [...,C]), target i64, i32 or u8 [N] (…); no label smoothing.
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
                 const CrossEntropyLossOptions& options = {});
 
@@ -44,5 +44,21 @@ Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, Reduce redu
 // Sigmoid focal loss (Lin et al. 2017): alpha < 0 switches the balancing off.
 Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha = 0.25, double gamma = 2.0,
                   Reduce reduce = Reduce::mean);
+
+struct DiceLossOptions {
+  double epsilon = 1e-6;                // added to both sides of the fraction; not negative
+  bool squared = false;                 // the denominator sums squares (Milletari, Navab and Ahmadi 2016)
+  std::optional<Index> ignore_index{};  // elements with this target count for nothing
+};
+
+// 1 - Dice, a scalar. With p the probabilities and g the truth of a class (0 or 1), both summed over the
+// whole batch, Dice = (2·Σpg + ε)/(Σp + Σg + ε), with `squared` (2·Σpg + ε)/(Σp² + Σg² + ε), and the loss
+// takes the mean over classes. A class that is neither there nor predicted at all counts 1.
+//
+// logits [...,K] with K >= 2 (p is their softmax), target i64, i32 or u8 [...]: [N,H,W,K] with masks [N,H,W].
+// Errors as in cross_entropy.
+Tensor dice_loss(const Tensor& logits, const Tensor& target, const DiceLossOptions& options = {});
+// Of one class: logits [...] or [...,1] (p is their sigmoid), mask i64, i32, u8 or bool [...] of 0 and 1.
+Tensor binary_dice_loss(const Tensor& logits, const Tensor& mask, const DiceLossOptions& options = {});
 
 }  // namespace tandem

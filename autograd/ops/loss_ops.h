@@ -14,7 +14,7 @@ struct CrossEntropy {
   static constexpr OpInfo info{"cross_entropy", CastRule::fp32, {data, keep, keep}};
   struct In {
     Tensor logits, target, class_weights;
-  };  // [N,C], i64 or i32 [N], [C] or absent
+  };  // [N,C], i64, i32 or u8 [N], [C] or absent
   struct Saved {
     Tensor logits, target, class_weights, lse, divisor;
   };
@@ -51,6 +51,22 @@ struct NllLoss {
   struct Saved {
     Tensor index, row_weight, divisor;
   };  // [N,1], [N], scalar
+  struct Out {
+    Tensor loss;
+  };
+  Out forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Out& dloss, const Needs&) const;
+};
+
+struct DiceLoss {
+  DiceLossOptions options;
+  static constexpr OpInfo info{"dice_loss", CastRule::fp32, {data, keep}};
+  struct In {
+    Tensor logits, target;
+  };  // [N,K], of one column: its sigmoid; i64, i32 or u8 [N]
+  struct Saved {
+    Tensor logits, target, numerator, denominator;
+  };  // of Dice, [K]
   struct Out {
     Tensor loss;
   };
@@ -142,10 +158,10 @@ struct Focal {
 }  // namespace ops
 
 using LossOps =
-    TypeList<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::PointwiseLoss<ops::loss_rules::Mse>,
-             ops::PointwiseLoss<ops::loss_rules::L1>, ops::PointwiseLoss<ops::loss_rules::SmoothL1>,
-             ops::PointwiseLoss<ops::loss_rules::Huber>, ops::PointwiseLoss<ops::loss_rules::BceWithLogits>,
-             ops::PointwiseLoss<ops::loss_rules::Bce>, ops::PointwiseLoss<ops::loss_rules::KlDiv>,
-             ops::PointwiseLoss<ops::loss_rules::Focal>>;
+    TypeList<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::DiceLoss,
+             ops::PointwiseLoss<ops::loss_rules::Mse>, ops::PointwiseLoss<ops::loss_rules::L1>,
+             ops::PointwiseLoss<ops::loss_rules::SmoothL1>, ops::PointwiseLoss<ops::loss_rules::Huber>,
+             ops::PointwiseLoss<ops::loss_rules::BceWithLogits>, ops::PointwiseLoss<ops::loss_rules::Bce>,
+             ops::PointwiseLoss<ops::loss_rules::KlDiv>, ops::PointwiseLoss<ops::loss_rules::Focal>>;
 
 }  // namespace tandem

@@ -1,5 +1,7 @@
 #include "autograd/ops/random.h"
 
+#include <cmath>
+
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/random_ops.h"
@@ -25,7 +27,28 @@ Dropout::In Dropout::backward(const Saved&, const Out& dy, const Needs& needs) c
   return {dx};
 }
 
+RandomNormal::Out RandomNormal::forward(Context& context, Saved&, const In&) const {
+  Out out{Tensor::empty(shape, options)};
+  context.backend.random_normal(key, out.y, mean, stddev);
+  return out;
+}
+
+RandomUniform::Out RandomUniform::forward(Context& context, Saved&, const In&) const {
+  Out out{Tensor::empty(shape, options)};
+  context.backend.random_uniform(key, out.y, low, high);
+  return out;
+}
+
 }  // namespace ops
+
+namespace {
+void require_drawable(const char* op, const Shape& shape, DType dtype) {
+  constexpr Index kMost = Index{1} << 34;  // words of one key
+  require(is_floating(dtype), op, "draws floating numbers, not {}", name_of(dtype));
+  require(shape.numel() <= kMost, op, "{} has more than the 2^34 elements of one draw; draw parts of it",
+          to_string(shape));
+}
+}  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
   require(x.defined(), "dropout", "the input is absent");
@@ -35,6 +58,33 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   op.key = next_random_key(RandomPurpose::dropout);
   op.p = p;
   return apply(op, {x}).y;
+}
+
+Tensor random_normal(const Shape& shape, const NormalOptions& options) {
+  require_drawable("random_normal", shape, options.dtype);
+  require(std::isfinite(options.mean) && std::isfinite(options.stddev) && options.stddev >= 0.0,
+          "random_normal", "mean {} and standard deviation {} must be finite, the deviation not negative",
+          options.mean, options.stddev);
+  ops::RandomNormal op;
+  op.key = next_random_key(RandomPurpose::user);
+  op.shape = shape;
+  op.options = {.dtype = options.dtype, .device = options.device};
+  op.mean = options.mean;
+  op.stddev = options.stddev;
+  return apply(op, {}).y;
+}
+
+Tensor random_uniform(const Shape& shape, double low, double high, const TensorOptions& options) {
+  require_drawable("random_uniform", shape, options.dtype);
+  require(std::isfinite(low) && std::isfinite(high) && std::isfinite(high - low) && low <= high,
+          "random_uniform", "needs low <= high, both finite, got {} and {}", low, high);
+  ops::RandomUniform op;
+  op.key = next_random_key(RandomPurpose::user);
+  op.shape = shape;
+  op.options = options;
+  op.low = low;
+  op.high = high;
+  return apply(op, {}).y;
 }
 
 }  // namespace tandem

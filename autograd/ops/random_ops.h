@@ -22,8 +22,36 @@ struct Dropout {
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
 };
 
+struct RandomNormal {
+  static constexpr OpInfo info{"random_normal", CastRule::none};
+  RandomKey key;
+  Shape shape;
+  TensorOptions options;
+  double mean = 0.0, stddev = 1.0;
+  struct In {};
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context& context, Saved&, const In&) const;
+};
+
+struct RandomUniform {
+  static constexpr OpInfo info{"random_uniform", CastRule::none};
+  RandomKey key;
+  Shape shape;
+  TensorOptions options;
+  double low = 0.0, high = 1.0;
+  struct In {};
+  struct Saved {};
+  struct Out {
+    Tensor y;
+  };
+  Out forward(Context& context, Saved&, const In&) const;
+};
+
 }  // namespace ops
 
-using RandomOps = TypeList<ops::Dropout>;
+using RandomOps = TypeList<ops::Dropout, ops::RandomNormal, ops::RandomUniform>;
 
 }  // namespace tandem

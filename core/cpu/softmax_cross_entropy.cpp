@@ -28,17 +28,23 @@ struct Weights {
 // The targets as i64, whichever integer type they have.
 class Targets {
  public:
-  explicit Targets(const Tensor& targets) : narrow_(targets.dtype() == DType::i32), data_(targets.raw()) {
-    ensure(narrow_ || targets.dtype() == DType::i64, "cross_entropy", "targets are {}",
-           name_of(targets.dtype()));
+  explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {
+    ensure(dtype_ == DType::i64 || dtype_ == DType::i32 || dtype_ == DType::u8, "cross_entropy",
+           "targets are {}", name_of(dtype_));
   }
   Index operator[](Index row) const {
-    return narrow_ ? static_cast<const std::int32_t*>(data_)[row]
-                   : static_cast<const std::int64_t*>(data_)[row];
+    switch (dtype_) {
+      case DType::u8:
+        return static_cast<const std::uint8_t*>(data_)[row];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data_)[row];
+      default:
+        return static_cast<const std::int64_t*>(data_)[row];
+    }
   }
 
  private:
-  bool narrow_;
+  DType dtype_;
   const void* data_;
 };
 

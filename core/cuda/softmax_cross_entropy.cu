@@ -29,22 +29,29 @@ constexpr int kMostThreads = 512;
 // The targets as i64, whichever integer type they have.
 struct Targets {
   const void* data;
-  bool narrow;
+  DType dtype;
   bool has_ignored;
   Index ignored;
   Fault* fault;  // told of targets outside [0, classes)
 
   __device__ __forceinline__ Index operator[](Index row) const {
-    return narrow ? static_cast<const std::int32_t*>(data)[row] : static_cast<const std::int64_t*>(data)[row];
+    switch (dtype) {
+      case DType::u8:
+        return static_cast<const std::uint8_t*>(data)[row];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data)[row];
+      default:
+        return static_cast<const std::int64_t*>(data)[row];
+    }
   }
   __device__ __forceinline__ bool ignores(Index target) const { return has_ignored && target == ignored; }
 };
 
 Targets targets_of(const Tensor& targets, const CrossEntropyOptions& options, Fault* fault) {
-  ensure(targets.dtype() == DType::i32 || targets.dtype() == DType::i64, "cross_entropy", "targets are {}",
-         name_of(targets.dtype()));
-  return {targets.raw(), targets.dtype() == DType::i32, options.ignore_index.has_value(),
-          options.ignore_index.value_or(0), fault};
+  const DType dtype = targets.dtype();
+  ensure(dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8, "cross_entropy", "targets are {}",
+         name_of(dtype));
+  return {targets.raw(), dtype, options.ignore_index.has_value(), options.ignore_index.value_or(0), fault};
 }
 
 // Class weights; all one where there are none.

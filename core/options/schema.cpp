@@ -203,7 +203,7 @@ void store_options(const Schema& schema, void* object, const Value& value) {
 
 namespace {
 
-Value unbind_members(const Schema& schema, const void* object) {
+Value load_members(const Schema& schema, const void* object) {
   std::string name;
   if (const Key* key = schema.find(schema.discriminator)) name = key->load(object).text;
   Given members;
@@ -219,11 +219,11 @@ Value unbind_members(const Schema& schema, const void* object) {
 }  // namespace
 
 Value load_options(const Schema& schema, const void* object) {
-  Value value = unbind_members(schema, object);
+  Value value = load_members(schema, object);
   for (const auto& [name, preset] : schema.presets) {
     Record sample = schema.make();
     store_options(schema, sample.data(), preset);
-    if (unbind_members(schema, sample.data()) == value) return name;
+    if (load_members(schema, sample.data()) == value) return name;
   }
   return value;
 }

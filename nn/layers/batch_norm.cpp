@@ -40,9 +40,10 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, const Tenso
   if (!training())
     return batch_norm_infer(x, gamma, beta, {mean_.live, var_.live, mean_.next, var_.next}, options_,
                             residual);
-  ++batches_tracked_;
   BatchNormOptions options = options_;
   options.sums = sums;
+  if (keeps_statistics()) return batch_norm_train(x, gamma, beta, {}, options, residual);
+  ++batches_tracked_;
   // `next` continues from itself, so that every micro-batch of a step counts.
   return batch_norm_train(x, gamma, beta, {mean_.next, var_.next, mean_.next, var_.next}, options, residual);
 }

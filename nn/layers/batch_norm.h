@@ -16,8 +16,9 @@ struct BatchNormLayerOptions {
 };
 
 // y = act((x - mean)/√(var + eps)·weight + bias [+ residual]). Parameters: weight, bias [C] (gamma and beta).
-// Statistics: running_mean, running_var [C]. Training uses the batch's statistics and updates `next`;
-// evaluation uses the live ones. Throws UserError in training when there is one value per channel.
+// Statistics: running_mean, running_var [C]. Training uses the batch's statistics and updates `next`, unless
+// in a KeepStatistics scope; evaluation uses the live ones. Throws UserError in training when there is one
+// value per channel.
 class BatchNorm final : public Module {
  public:
   explicit BatchNorm(Index channels, const BatchNormLayerOptions& options = {});

@@ -10,7 +10,7 @@
 #include "amp/autocast.h"
 #include "data/loader.h"
 #include "runs/metrics.h"
-#include "tasks/task.h"
+#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::train {
@@ -24,9 +24,8 @@ class Workbench {
   ~Workbench();
 
   const config::Config& config() const { return config_; }
-  nn::Module& model() { return *model_; }
-  Shape sample_shape() const { return sample_; }
-  DType sample_dtype() const { return dtype_; }
+  nn::Module& model() { return task_->model(); }
+  tasks::Task& task() { return *task_; }
   // What the user should know: that the data is missing, which weights were loaded.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -41,21 +40,13 @@ class Workbench {
                                          std::optional<optim::Schedule> schedule = {});
 
  private:
-  void open_loader(Index batch_size);
-
   const config::Config& config_;
   std::vector<std::string> notes_;
   std::unique_ptr<datasets::Loader> loader_, held_out_;  // absent: noise
-  Shape sample_;
-  DType dtype_ = DType::f32;  // of a batch
-  Index batch_size_ = 1, classes_ = 1;
+  Index batch_size_ = 1;
   std::uint32_t served_ = 0;
-  nn::ModulePtr model_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
-
-// A batch of normal noise, or of indices that are all 0, and random labels.
-datasets::Batch noise_batch(const Shape& sample, DType dtype, Index size, Index classes, std::uint64_t seed);
 
 }  // namespace tandem::train

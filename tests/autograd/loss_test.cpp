@@ -11,6 +11,7 @@
 #include "autograd/leaf.h"
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "tests/golden/losses.h"
 #include "tests/support/errors.h"
@@ -242,6 +243,82 @@ TEST_CASE("classes may have any number of axes", "[loss]") {
   CHECK(nll_loss(x, t, {.reduce = Reduce::none}).shape() == Shape{2, 3, 4});
   CHECK(cross_entropy(x, softmax(x), {.reduce = Reduce::none}).shape() == Shape{2, 3, 4});
   CHECK(cross_entropy(x.viewed({24, 5}), t.viewed({24})).item() == cross_entropy(x, t).item());
+}
+
+TEST_CASE("masks of bytes are classes, and 255 may be what is ignored", "[loss]") {
+  const Tensor x = random_tensor({2, 3, 4, 5}, DType::f32, 1);
+  std::vector<double> classes(24);
+  for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = i % 7 == 0 ? 255 : static_cast<double>(i % 5);
+  const Tensor mask = tensor_of(classes, {2, 3, 4}, DType::u8), wide = cast(mask, DType::i64),
+               weights = tensor_of({1, 2, 0.5, 1, 3}, {5}, DType::f32);
+  const auto compare = [&](Tensor (*loss)(const Tensor&, const Tensor&, const CrossEntropyLossOptions&),
+                           const CrossEntropyLossOptions& options) {
+    const Tensor a = leaf(x), b = leaf(x);
+    const Tensor narrow = loss(a, mask, options), same = loss(b, wide, options);
+    CHECK(narrow.item() == same.item());
+    backward(narrow);
+    backward(same);
+    CHECK(gradient_of(a).to_vector<double>() == gradient_of(b).to_vector<double>());
+  };
+  compare(cross_entropy, {.ignore_index = 255});
+  compare(cross_entropy, {.label_smoothing = 0.1, .ignore_index = 255, .class_weights = weights});
+  compare(nll_loss, {.ignore_index = 255, .class_weights = weights});
+  const Tensor plain = tensor_of(std::vector<double>(24, 3.0), {2, 3, 4}, DType::u8);
+  CHECK(cross_entropy(x, plain, {.ignore_index = -100}).item() == cross_entropy(x, plain).item());
+  CHECK(nll_loss(x, plain, {.ignore_index = -100}).item() == nll_loss(x, plain).item());
+  CHECK_FAILS(UserError, cross_entropy(x, mask), "[cross_entropy] target 255 in row 0 lies outside [0,5)");
+}
+
+TEST_CASE("the Dice coefficient of a mask, plain and squared", "[loss]") {
+  const Tensor logits = tensor_of({2, -1, 0.5, -3}, {4}, DType::f64),
+               mask = tensor_of({1, 0, 1, 0}, {4}, DType::u8);
+  CHECK(bce_with_logits(logits, cast(mask, DType::f64)).item() == Approx(0.240714).margin(5e-7));
+  CHECK(1.0 - binary_dice_loss(logits, mask).item() == Approx(0.787123).margin(5e-7));
+  const DiceLossOptions squared{.epsilon = 1.0, .squared = true};
+  CHECK(1.0 - binary_dice_loss(logits, mask, squared).item() == Approx(0.945414).margin(5e-7));
+  const Tensor truth = tensor_of({1, 0, 1, 0}, {4}, DType::boolean);
+  CHECK(binary_dice_loss(logits, truth).item() == binary_dice_loss(logits, mask).item());
+  // With a logit of 0 beside it, a sigmoid is a softmax, and the second class of the two is the mask's.
+  const Tensor pair = concat({Tensor::zeros({4, 1}, logits.options()), reshape(logits, {4, 1})}, 1);
+  const double both = dice_loss(pair, mask).item(),
+               other =
+                   binary_dice_loss(neg(logits), sub(tensor_of({1, 1, 1, 1}, {4}, DType::u8), mask)).item();
+  CHECK(both == Approx((binary_dice_loss(logits, mask).item() + other) / 2).epsilon(1e-12));
+}
+
+TEST_CASE("classes that are nowhere count 1 to Dice, those only predicted do not", "[loss]") {
+  // Of class 2 the probabilities are 0 in f32: it is neither there nor predicted.
+  const Tensor x = leaf(tensor_of({200, 0, -200, 0, 200, -200}, {2, 3}, DType::f32)),
+               right = tensor_of({0, 1}, {2}, DType::i64), wrong = tensor_of({0, 0}, {2}, DType::i64);
+  for (const double epsilon : {1e-6, 0.0}) {
+    for (const bool squared : {false, true}) {
+      const DiceLossOptions options{.epsilon = epsilon, .squared = squared};
+      CHECK(dice_loss(x, right, options).item() == Approx(0.0).margin(1e-6));
+      // Dice of class 0 is 2/3, of class 1 0, of class 2 1.
+      const Tensor loss = dice_loss(x, wrong, options);
+      CHECK(loss.item() == Approx(1.0 - 5.0 / 9.0).epsilon(1e-5));
+      clear_gradient_of(x);
+      backward(loss);
+      for (const double g : gradient_of(x).to_vector<double>()) CHECK(std::isfinite(g));
+    }
+  }
+}
+
+TEST_CASE("Dice sums pixels in f32, and ignores what it is told to", "[loss]") {
+  const Index pixels = 70001;  // more ones than f16 counts
+  const Tensor sure = Tensor::full({pixels}, 30.0, {.dtype = DType::f16}),
+               all = Tensor::full({pixels}, 1.0, {.dtype = DType::u8});
+  CHECK(binary_dice_loss(sure, all).item() == Approx(0.0).margin(1e-6));
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = leaf(tensor_of({1, 2, inf, -inf, 0.5, 0}, {3, 2}, DType::f32)),
+               ignoring = tensor_of({0, 255, 1}, {3}, DType::u8), rest = tensor_of({0, 1}, {2}, DType::u8);
+  const Tensor loss = dice_loss(x, ignoring, {.ignore_index = 255});
+  CHECK(loss.item() == dice_loss(tensor_of({1, 2, 0.5, 0}, {2, 2}, DType::f32), rest).item());
+  backward(loss);
+  const std::vector<double> g = gradient_of(x).to_vector<double>();
+  CHECK(g[2] == 0.0);
+  CHECK(g[3] == 0.0);
+  CHECK(g[0] != 0.0);
 }
 
 TEST_CASE("losses refuse what they cannot mean", "[loss]") {

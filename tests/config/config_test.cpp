@@ -8,6 +8,7 @@
 #include "config/describe.h"
 #include "config/load.h"
 #include "config/reader.h"
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tests/support/paths.h"
@@ -293,6 +294,16 @@ TEST_CASE("what is not given is the library's default", "[config]") {
       CHECK(given.value(key.name) == key.load(library.data()));
       CHECK(given.value(key.name) == key.default_value);
     }
+    made->rule().visit([&](const auto& rule) {
+      const auto same = [&](const char* key, double value) { CHECK(given.value(key).number == value); };
+      if constexpr (requires { rule.eps; }) same("eps", rule.eps);
+      if constexpr (requires { rule.momentum; }) same("momentum", rule.momentum);
+      if constexpr (requires { rule.beta1; }) same("beta1", rule.beta1);
+      if constexpr (requires { rule.beta2; }) same("beta2", rule.beta2);
+      if constexpr (requires { rule.alpha; }) same("alpha", rule.alpha);
+      if constexpr (requires { rule.lr_decay; }) same("lr_decay", rule.lr_decay);
+      if constexpr (requires { rule.trust_coefficient; }) same("trust_coefficient", rule.trust_coefficient);
+    });
   }
 }
 

@@ -158,10 +158,10 @@ TEST_CASE("a described struct takes values and keeps its own defaults", "[option
   const Schema schema = describe_square();
   SquareOptions options;
   store_options(schema, &options,
-               Given{{"count", 5},
-                     {"colour", "red"},
-                     {"offset", 7},
-                     {"corners", std::vector<Given>{{{"radius", 2.0}}, Given{{"filled", true}}}}});
+                Given{{"count", 5},
+                      {"colour", "red"},
+                      {"offset", 7},
+                      {"corners", std::vector<Given>{{{"radius", 2.0}}, Given{{"filled", true}}}}});
   CHECK(options.side == 1.0);
   CHECK(options.count == 5);
   CHECK(options.colour == Colour::red);

@@ -174,9 +174,12 @@ TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]
   for (const Shape& shape : {Shape{5, 3}, Shape{64, 10}, Shape{30, 1000}, Shape{1, 2}, Shape{0, 4}}) {
     for (const DType type : kFloatingTypes) {
       for (const bool weighted : {false, true}) {
-        for (const CrossEntropyOptions& o : {CrossEntropyOptions{}, CrossEntropyOptions{0.1, {}},
-                                             CrossEntropyOptions{0.3, 0}, CrossEntropyOptions{0.0, -100}}) {
-          for (const DType index_type : {DType::i64, DType::i32}) {
+        for (const CrossEntropyOptions& o :
+             {CrossEntropyOptions{}, CrossEntropyOptions{0.1, {}}, CrossEntropyOptions{0.3, 0},
+              CrossEntropyOptions{0.0, -100}, CrossEntropyOptions{0.0, 255}}) {
+          for (const DType index_type : {DType::i64, DType::i32, DType::u8}) {
+            const bool fits = shape[1] <= 256 && o.ignore_index.value_or(0) >= 0;
+            if (index_type == DType::u8 && !fits) continue;
             CAPTURE(to_string(shape), name_of(type), weighted, o.label_smoothing,
                     o.ignore_index.value_or(-1));
             const Index rows = shape[0], classes = shape[1];

@@ -7,8 +7,8 @@
 
 #include "core/backend.h"
 #include "data/loader.h"
-#include "models/builder.h"
-#include "tasks/image_format.h"
+#include "tasks/classification/image_format.h"
+#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"
@@ -23,19 +23,16 @@ struct Training {
   explicit Training(const std::vector<std::string>& overrides,
                     train::GraphUse graphs = train::GraphUse::automatic)
       : loaded(config::load("resnet20_synthetic", with_small_model(overrides))) {
-    const Shape sample{8, 8, 3};
-    tasks::DataDescription data = train::describe_data(loaded.config);
-    data.info.sample_shape = sample;
-    model = train::make_model(loaded, data, sample);
+    task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+    model = &task->model();
     plan = train::make_plan(loaded, *model);
-    task = tasks::make_task(loaded.config, models::output_shape(*model, sample));
     model->to(test_device());
     optimizer = train::make_optimizer(loaded.config, *model);
     step = std::make_unique<optim::Step>(
         *model, std::vector<optim::Optimizer*>{optimizer.get()},
         train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 20)));
     runner = std::make_unique<train::StepRunner>(
-        *model, *plan, *task, *step, phases,
+        *task, *plan, *step, phases,
         train::StepRunnerOptions{.batch_size = loaded.config.data.batch_size, .seed = 5, .graphs = graphs});
   }
 
@@ -46,7 +43,7 @@ struct Training {
             R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "padding": "same", "bias": false},
                              {"type": "batch_norm"}, {"type": "relu"}, {"type": "dropout", "p": 0.3},
                              {"type": "flatten"}, {"type": "linear", "out_features": 10}]})",
-            "data.batch_size=6"});
+            "data.batch_size=6", "data.image_size=8", "data.channels=3"});
     return overrides;
   }
 
@@ -77,9 +74,9 @@ struct Training {
   }
 
   config::Loaded loaded;
-  nn::ModulePtr model;
   std::unique_ptr<amp::Plan> plan;
   std::unique_ptr<tasks::Task> task;
+  nn::Module* model = nullptr;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Step> step;
   train::PhaseTimer phases;

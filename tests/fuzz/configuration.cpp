@@ -1,9 +1,7 @@
 #include "tests/fuzz/configuration.h"
 
 #include "config/reader.h"
-#include "data/registry.h"
-#include "models/builder.h"
-#include "tasks/task.h"
+#include "tasks/classification/data.h"
 #include "tests/fuzz/target.h"
 #include "train/setup.h"
 
@@ -11,21 +9,18 @@ namespace tandem::fuzz {
 
 void build(const config::Loaded& loaded) {
   const config::Config& config = loaded.config;
-  tasks::DataDescription data;
-  data.info = {.name = "fuzz",
-               .dtype = DType::u8,
-               .sample_shape = {16, 16, 1},
-               .classes = 10,
-               .class_names = {},
-               .statistics = {{0.5F}, {0.25F}}};
-  const datasets::Pipeline pipeline =
-      datasets::training_pipeline(train::without_samples(data), train::augmentations(config));
-  const nn::ModulePtr model = train::make_model(loaded, data, pipeline.output_shape());
-  const auto precision = train::make_plan(loaded, *model);
-  const auto task = tasks::make_task(config, models::output_shape(*model, pipeline.output_shape()));
-  const auto optimizer = train::make_optimizer(config, *model);
+  const datasets::DatasetInfo info{.name = "fuzz",
+                                   .dtype = DType::u8,
+                                   .sample_shape = {16, 16, 1},
+                                   .classes = 10,
+                                   .class_names = {},
+                                   .statistics = {{0.5F}, {0.25F}}};
+  const auto task = tasks::make_task(loaded, std::make_shared<tasks::ClassificationData>(info, 0));
+  nn::Module& model = task->model();
+  const auto precision = train::make_plan(loaded, model);
+  const auto optimizer = train::make_optimizer(config, model);
   const optim::Step step(
-      *model, {optimizer.get()},
+      model, {optimizer.get()},
       train::step_options(config, train::make_schedule(config, 1000, 1000 * config.epochs)));
 }
 

@@ -13,6 +13,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
 #include "export/onnx.h"
+#include "files/write.h"
 #include "tests/golden/export_models.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"

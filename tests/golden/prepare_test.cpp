@@ -8,22 +8,27 @@
 
 #include "data/preparation.h"
 #include "data/transforms/pipeline.h"
-#include "export/export.h"
 #include "files/safetensors.h"
+#include "tasks/classification/preprocessing.h"
 #include "tests/support/paths.h"
 
 namespace tandem {
 
 namespace {
 
+struct Data {
+  datasets::DatasetInfo info;
+  Index image_size = 0;
+};
+
 struct Case {
   std::string name;
-  tasks::DataDescription data;
+  Data data;
   std::vector<datasets::TransformSpec> augment;
 };
 
-tasks::DataDescription described(Shape sample, datasets::ChannelStatistics statistics, Index image_size,
-                                 std::vector<std::string> class_names) {
+Data described(Shape sample, datasets::ChannelStatistics statistics, Index image_size,
+               std::vector<std::string> class_names) {
   datasets::DatasetInfo info{.sample_shape = sample, .classes = 3, .class_names = std::move(class_names)};
   info.statistics = std::move(statistics);
   return {std::move(info), image_size};
@@ -62,7 +67,7 @@ TEST_CASE("images are prepared as the metadata of exported networks says") {
   const Tensor picture = golden.read("picture");
   for (const Case& each : cases(golden)) {
     INFO(each.name);
-    const auto metadata = exporting::preprocessing(each.data, each.augment);
+    const auto metadata = tasks::preprocessing(each.data.info, each.data.image_size, each.augment);
     for (const char* key : {"input", "mean", "std", "class_names"})
       CHECK(metadata.at(std::string("tandem.") + key) == golden.metadata().at(each.name + "." + key));
 

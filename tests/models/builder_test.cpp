@@ -121,6 +121,114 @@ TEST_CASE("batch norm takes a residual as its second input") {
   CHECK(output_shape(*model, {28, 28, 1}) == Shape{784});
 }
 
+TEST_CASE("layers take the outputs of a split by number") {
+  const auto model = build(json::parse(R"({"layers": [
+    {"type": "split", "name": "halves", "parts": 2},
+    {"type": "sigmoid", "name": "gate", "inputs": ["halves.1"]},
+    {"type": "concat", "inputs": ["gate", "halves.0"]}]})"),
+                           {.sample = {4}});
+  const Tensor x = Tensor::from({-1, 0.5, 2, -3}, {1, 4});
+  const auto y = (*model)(x).to_vector<double>();
+  REQUIRE(y.size() == 4);
+  CHECK(y[0] == Approx(1.0 / (1.0 + std::exp(-2.0))));
+  CHECK(y[2] == -1.0);
+  CHECK(model->find("halves")->describe() == "Split(2 + 2, axis -1)");
+  // One of them may be the result, and one may stay unused.
+  const auto one = build(json::parse(R"({"layers": [
+    {"type": "split", "name": "s", "sizes": [1, 2, 1], "axis": 1}], "output": "s.1"})"),
+                         {.sample = {4, 3}});
+  CHECK(output_shape(*one, {4, 3}) == Shape{2, 3});
+
+  const auto refused = [](const char* text, std::initializer_list<const char*> parts) {
+    check_error(text, parts, {.sample = {4}});
+  };
+  refused(R"({"layers": [{"type": "split", "name": "s", "parts": 2}, {"type": "relu"}]})",
+          {"[model.layers[1].inputs]", "several outputs", "s.0"});
+  refused(R"({"layers": [{"type": "split", "name": "s", "parts": 2}, {"type": "relu", "inputs": ["s"]}]})",
+          {"[model.layers[1].inputs[0]]", "\"s.0\", \"s.1\""});
+  refused(R"({"layers": [{"type": "split", "name": "s", "parts": 2}, {"type": "relu", "inputs": ["s.2"]}]})",
+          {"[model.layers[1].inputs[0]]", "\"s\" has 2 outputs, \"s.0\" to \"s.1\""});
+  refused(R"({"layers": [{"type": "split", "name": "s", "parts": 2}, {"type": "relu", "inputs": ["s.x"]}]})",
+          {"[model.layers[1].inputs[0]]", "no number"});
+  refused(R"({"layers": [{"type": "relu", "name": "r"}, {"type": "relu", "inputs": ["r.0"]}]})",
+          {"[model.layers[1].inputs[0]]", "\"r\" has one output"});
+  refused(R"({"layers": [{"type": "split", "parts": 2}]})", {"[model.layers[0]]", "\"output\": \"0.0\""});
+  refused(R"({"layers": [{"type": "split", "parts": 3}], "output": "0.0"})",
+          {"[model.layers[0].parts]", "3 does not divide axis -1 of [0,4]"});
+  refused(R"({"layers": [{"type": "split", "sizes": [1, 2]}], "output": "0.0"})",
+          {"[model.layers[0]]", "pieces of 3 in all"});
+  refused(R"({"layers": [{"type": "split", "parts": 2, "sizes": [2, 2]}], "output": "0.0"})",
+          {"[model.layers[0].sizes]", "either"});
+  refused(R"({"layers": [{"type": "split", "parts": 2, "axis": 0}], "output": "0.0"})",
+          {"[model.layers[0].axis]", "batch"});
+}
+
+TEST_CASE("a graph takes fields of the batch and gives several results, all by name") {
+  const DataInfo data{
+      .sample = {},
+      .fields = {{"image", {4, 4, 2}}, {"unused", {7}}, {"noise", {6}}, {"tokens", {5}, DType::i64}}};
+  const auto model = build(json::parse(R"({"layers": [
+    {"type": "linear", "name": "up", "out_features": 32, "inputs": ["noise"]},
+    {"type": "reshape", "name": "spread", "shape": [4, 4, 2]},
+    {"type": "concat", "name": "both", "inputs": ["image", "spread"]},
+    {"type": "conv2d", "name": "conv", "out_channels": 3, "kernel": 1},
+    {"type": "embedding", "name": "words", "count": 9, "dim": 3, "inputs": ["tokens"]},
+    {"type": "split", "name": "parts", "sizes": [1, 2], "inputs": ["words"]}],
+    "outputs": ["conv", "parts.1"]})"),
+                           data);
+  auto* const graph = dynamic_cast<nn::Graph*>(model.get());
+  REQUIRE(graph != nullptr);
+  CHECK(graph->inputs() == std::vector<std::string>{"image", "noise", "tokens"});
+  CHECK(graph->outputs() == std::vector<std::string>{"conv", "parts.1"});
+  const FieldInfo inputs[] = {data.fields[0], data.fields[2], data.fields[3]};
+  CHECK(output_shapes(*model, inputs) == std::vector<Shape>{{4, 4, 3}, {5, 2}});
+  const Tensor image = Tensor::full({3, 4, 4, 2}, 0.5), noise = Tensor::full({3, 6}, -0.25),
+               tokens = Tensor::full({3, 5}, 2, {.dtype = DType::i64});
+  const nn::NamedTensors y =
+      (*graph)({{"image", image}, {"noise", noise}, {"tokens", tokens}, {"label", image}});
+  CHECK(y.at("conv").shape() == Shape{3, 4, 4, 3});
+  CHECK(y.at("parts.1").shape() == Shape{3, 5, 2});
+  backward(add(sum(y.at("conv")), sum(y.at("parts.1"))));
+  for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().defined());
+
+  const auto refused = [&](const char* text, std::initializer_list<const char*> parts) {
+    check_error(text, parts, data);
+  };
+  refused(R"({"layers": [{"type": "relu", "inputs": ["imgae"]}]})",
+          {"[model.layers[0].inputs[0]]", "did you mean \"image\""});
+  refused(R"({"layers": [{"type": "relu", "name": "noise"}]})",
+          {"[model.layers[0].name]", "\"noise\" is the name of an input already"});
+  refused(R"({"layers": [{"type": "relu", "name": "a"}], "outputs": ["a", "a"]})",
+          {"[model.outputs[1]]", "named twice"});
+  refused(R"({"layers": [{"type": "relu", "name": "a"}], "outputs": ["a", "image"]})",
+          {"[model.outputs[1]]", "\"image\" is an input"});
+  refused(R"({"layers": [{"type": "relu", "name": "a"}], "outputs": []})", {"[model.outputs]"});
+  refused(R"({"layers": [{"type": "relu", "name": "a"}], "output": "a", "outputs": ["a"]})",
+          {"[model.outputs]", "either"});
+  refused(R"({"layers": [{"type": "split", "name": "s", "parts": 2}], "outputs": ["s.5"]})",
+          {"[model.outputs[0]]", "has 2 outputs"});
+  refused(R"({"layers": [{"type": "relu", "name": "a"}, {"type": "relu", "name": "b", "inputs": ["input"]}],
+              "outputs": ["a"]})",
+          {"[model.layers[1]]", "not used"});
+}
+
+TEST_CASE("fields change nothing of a model that takes the first one alone") {
+  const char* text = R"({"layers": [
+    {"type": "conv2d", "out_channels": 4, "kernel": 3}, {"type": "relu", "name": "r"},
+    {"type": "flatten"}, {"type": "linear", "out_features": 10}]})";
+  const auto values = [&](const DataInfo& data) {
+    const RandomScope scope(3, 0, 0);
+    const auto model = build(json::parse(text), data);
+    CHECK(dynamic_cast<nn::Sequential*>(model.get()) != nullptr);
+    std::vector<std::vector<double>> all;
+    for (const Parameter& parameter : model->parameters())
+      all.push_back(parameter.value().to_vector<double>());
+    return all;
+  };
+  CHECK(values(kImages) ==
+        values({.sample = {}, .classes = 10, .fields = {{"image", {28, 28, 1}}, {"z", {3}}}}));
+}
+
 TEST_CASE("layers nest and blocks repeat") {
   const auto model = built(R"({"layers": [
     {"type": "sequential", "name": "stem", "layers": [
@@ -162,6 +270,8 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
       {"avg_pool2d", {R"({"kernel": 2, "count_include_pad": false})", {8, 8, 2}}},
       {"adaptive_avg_pool2d", {R"({"size": [2, 3]})", {7, 8, 2}}},
       {"reshape", {R"({"shape": [4, -1]})", {8, 8, 2}}},
+      {"cast", {R"({"dtype": "bf16"})", {4, 4, 2}}},
+      {"split", {R"({"parts": 2, "name": "s"})", {4, 4, 2}}},
       {"upsample", {R"({"scale": 2, "mode": "bilinear"})", {4, 4, 2}}},
       {"prelu", {R"({"per_channel": true})", {4, 4, 2}}},
       {"basic_block", {R"({"channels": 4, "stride": 2})", {8, 8, 2}}},
@@ -174,16 +284,54 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
     layer["type"] = type.name;
     for (int i = 0; i < type.min_inputs && type.min_inputs > 1; ++i) layer["inputs"].push_back("input");
     const DType dtype = type.name == "embedding" ? DType::i64 : DType::f32;
-    const auto model = build({{"layers", {layer}}}, {.sample = shape, .dtype = dtype});
+    json list{{"layers", {layer}}};
+    if (type.several_outputs) list["output"] = "s.1";
+    const auto model = build(list, {.sample = shape, .dtype = dtype});
     const RandomScope random(1, 0, 0);
     const Tensor values = Tensor::full(shape.inserted(0, 2), 0.5);
     const Tensor x =
         dtype == DType::i64 ? Tensor::zeros(shape.inserted(0, 2), {.dtype = dtype}) : leaf(values);
     const Tensor y = (*model)(x);
     CHECK(y.shape().without(0) == output_shape(*model, shape, dtype));
-    if (type.name != "identity") backward(sum(y));
+    if (type.name != "identity") backward(sum(cast(y, DType::f32)));
     for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().defined());
   }
+}
+
+TEST_CASE("a cast layer changes the type of what follows, and its gradient comes back as it was") {
+  const DataInfo vectors{.sample = {3}, .dtype = DType::f32, .classes = 3};
+  const Tensor x = Tensor::from(std::vector<float>{-2.0f, 0.1f, 1.003f}, {1, 3});
+  for (const auto& [name, dtype] :
+       {std::pair{"fp16", DType::f16}, std::pair{"bf16", DType::bf16}, std::pair{"fp32", DType::f32}}) {
+    const auto model =
+        build({{"layers", {{{"type", "cast"}, {"dtype", name}}, {{"type", "tanh"}}}}}, vectors);
+    CHECK(model->find("0")->describe() == fmt::format("Cast({})", name_of(dtype)));
+    const Tensor in = leaf(x), y = (*model)(in);
+    CHECK(y.dtype() == dtype);
+    CHECK(y.to_vector<double>() == tanh(cast(x, dtype)).to_vector<double>());
+    backward(sum(cast(y, DType::f32)));
+    CHECK(gradient_of(in).dtype() == DType::f32);
+  }
+  check_error(R"({"layers": [{"type": "cast"}]})", {"[model.layers[0].dtype]"});
+  check_error(R"({"layers": [{"type": "cast", "dtype": "f16"}]})",
+              {"[model.layers[0].dtype]", "one of fp16, bf16, fp32"});
+  check_error(R"({"layers": [{"type": "cast", "dtype": "fp16"}]})",
+              {"[model.layers[0]]", "expects a floating"},
+              {.sample = {6}, .dtype = DType::i64, .classes = 3});
+}
+
+TEST_CASE("products take a cast input beside weights in f32") {
+  const auto model = built(R"({"layers": [
+    {"type": "cast", "dtype": "fp16"},
+    {"type": "conv2d", "out_channels": 4, "kernel": 3, "padding": "same"},
+    {"type": "conv_transpose2d", "out_channels": 4, "kernel": 2, "stride": 2},
+    {"type": "batch_norm"}, {"type": "cast", "dtype": "bf16"}, {"type": "max_pool2d", "kernel": 2},
+    {"type": "flatten"}, {"type": "linear", "out_features": 10}]})");
+  CHECK(output_shape(*model, {28, 28, 1}) == Shape{10});
+  const Tensor x = leaf(Tensor::full({2, 28, 28, 1}, 0.5));
+  backward(sum((*model)(x)));
+  for (const Parameter& parameter : model->parameters()) CHECK(parameter.gradient().dtype() == DType::f32);
+  CHECK(gradient_of(x).defined());
 }
 
 TEST_CASE("a layer computes the form it was asked for") {
@@ -259,8 +407,8 @@ TEST_CASE("wrong keys and values name their place and what was expected") {
   check_error(R"({"layers": [{"typ": "relu"}]})", {"[model.layers[0].type]"});
   check_error(R"({"layers": ["relu"]})", {"[model.layers[0]]"});
   check_error(R"({"layers": []})", {"[model.layers]"});
-  check_error(R"({"layers": [{"type": "relu"}], "outputs": 3})",
-              {"[model.outputs]", "did you mean \"output\""});
+  check_error(R"({"layers": [{"type": "relu"}], "outptu": 3})",
+              {"[model.outptu]", "did you mean \"output\""});
   check_error(R"({"layers": [{"type": "relu"}, {"type": "conv2d", "out_channels": 4, "kernal": 3}]})",
               {"[model.layers[1].kernal]", "did you mean \"kernel\""});
   check_error(R"({"layers": [{"type": "conv2d", "out_channels": 4}]})",

@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -267,6 +268,93 @@ TEST_CASE("a graph runs branches and lets go of what nobody needs") {
   const ModuleObserverScope scope(peak);
   chain(big);
   CHECK(peak.live - before <= 2 * big.bytes());
+}
+
+TEST_CASE("a graph takes several named inputs and gives several named outputs") {
+  Graph graph({"image", "noise"});
+  const int a = graph.add("a", std::make_shared<Relu>(), {Graph::input(1)});
+  const int sum = graph.add("sum", std::make_shared<Add>(), {Graph::kInput, a});
+  const int bent = graph.add("bent", std::make_shared<Tanh>(), {sum});
+  graph.add("side", std::make_shared<Sigmoid>(), {a});
+  graph.set_outputs({{"score", bent}, {"sum", sum}});
+  CHECK(graph.inputs() == std::vector<std::string>{"image", "noise"});
+  CHECK(graph.outputs() == std::vector<std::string>{"score", "sum"});
+  CHECK(graph.describe() == "Graph(4 nodes, image + noise → score + sum)");
+  const Tensor x = ramp({3, 4}), z = neg(ramp({3, 4})), expected = add(x, relu(z));
+  NamedTensors y = graph({{"noise", z}, {"image", x}, {"label", Tensor::zeros({3})}});
+  REQUIRE(y.size() == 2);
+  check_same(y["sum"], expected);
+  check_same(y["score"], tanh(expected));
+  const TensorList by_position = graph.all_outputs({x, z});
+  check_same(by_position[0], tanh(expected));
+  check_same(by_position[1], expected);
+  CHECK_THROWS_WITH(graph({{"image", x}, {"niose", z}}),
+                    Catch::Contains("takes \"noise\"") && Catch::Contains("did you mean \"niose\""));
+  CHECK_THROWS_WITH(graph(x), Catch::Contains("has 2 outputs"));
+  CHECK_THROWS_WITH(graph.all_outputs({x}), Catch::Contains("takes 2 inputs, got 1"));
+  CHECK_FALSE(graph.take_padded_images(4));
+
+  Graph single({"z"});
+  single.add("a", std::make_shared<Relu>(), {Graph::kInput});
+  check_same(single({{"z", x}}).at("output"), relu(x));
+  check_same(single(x), relu(x));
+  CHECK_THROWS_WITH(single.add("b", std::make_shared<Relu>(), {Graph::input(1)}),
+                    Catch::Contains("takes input 1, the graph has 1"));
+  CHECK_THROWS_AS(single.set_outputs({{"in", Graph::kInput}}), UserError);
+  CHECK_THROWS_AS(Graph(std::vector<std::string>{}), UserError);
+}
+
+TEST_CASE("a layer of several outputs is taken by number") {
+  const auto halves = std::make_shared<Split>(std::vector<Index>{1, 3}, -1);
+  CHECK(halves->describe() == "Split(1 + 3, axis -1)");
+  const Tensor x = ramp({2, 4});
+  const TensorList pieces = halves->all_outputs({x});
+  check_same(pieces[1], slice(x, 1, 1, 4));
+  CHECK_THROWS_WITH((*halves)(x), Catch::Contains("has no form of one input and one output"));
+  CHECK_THROWS_AS(halves->all_outputs({x, x}), UserError);
+
+  Graph graph;
+  const int split = graph.add("split", halves, {Graph::kInput});
+  const int bent = graph.add("bent", std::make_shared<Tanh>(), {Graph::Source(split, 1)});
+  graph.add("joined", std::make_shared<Concat>(), {bent, {split, 0}, {split, 1}});
+  const Tensor in = leaf(x), y = graph(in);
+  check_same(y, concat({tanh(pieces[1]), pieces[0], pieces[1]}, -1));
+  backward(sum(y));
+  const Tensor rest = slice(x, 1, 1, 4), slope = sub(1.0, mul(tanh(rest), tanh(rest)));
+  const auto got = gradient_of(in).to_vector<double>(),
+             wanted = concat({Tensor::full({2, 1}, 1.0), add(slope, 1.0)}, -1).to_vector<double>();
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(wanted[i]).epsilon(1e-5));
+  CHECK_THROWS_WITH(graph.add("late", std::make_shared<Relu>(), {split}),
+                    Catch::Contains("another node does the contrary"));
+
+  Graph beyond;
+  const int two = beyond.add("two", halves, {Graph::kInput});
+  beyond.add("third", std::make_shared<Relu>(), {Graph::Source(two, 2)});
+  CHECK_THROWS_WITH(beyond(x), Catch::Contains("output 2 of Split(1 + 3, axis -1) is taken, it has 2"));
+}
+
+TEST_CASE("a graph lets go of outputs that are no longer needed, and of none that it gives") {
+  struct Peak final : ModuleObserver {
+    std::size_t live = 0;
+    void leave(Module&, const Tensor&) override { live = std::max(live, host_allocator().figures().live); }
+  };
+  Graph graph;
+  const int first = graph.add("first", std::make_shared<Relu>(), {Graph::kInput});
+  int last = first;
+  for (int i = 0; i < 6; ++i) last = graph.add(fmt::format("n{}", i), std::make_shared<Relu>(), {last});
+  graph.set_outputs({{"first", first}, {"last", last}});
+  const NoGrad no_grad;
+  const Tensor big = Tensor::full({1 << 16}, 2.0);
+  const std::size_t before = host_allocator().figures().live;
+  Peak peak;
+  TensorList y;
+  {
+    const ModuleObserverScope scope(peak);
+    y = graph.all_outputs({big});
+  }
+  CHECK(peak.live - before <= 3 * big.bytes());
+  check_same(y[0], big);
+  check_same(y[1], big);
 }
 
 TEST_CASE("concat joins along its axis") {

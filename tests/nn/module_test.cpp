@@ -5,8 +5,11 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "core/shapes_backend.h"
+#include "nn/device.h"
 #include "nn/layers.h"
 
 namespace tandem::nn {
@@ -147,6 +150,69 @@ TEST_CASE("statistics move to the shadow in training and become live when commit
   CHECK(values(false) == std::vector<double>{1.75, 17.5, 1.875, 175.125});  // evaluation writes nothing
 }
 
+namespace {
+
+// Adds a fixed row to its input, and where asked for a trained one.
+class Positions final : public Module {
+ public:
+  explicit Positions(bool trained) : fixed_(add_constant("positions", ramp({3}))) {
+    if (trained) scale_ = add_parameter("scale", Parameter(ramp({3})));
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = add(x, fixed_);
+    return scale_.defined() ? mul(y, scale_) : y;
+  }
+  std::string describe() const override { return "Positions"; }
+
+ private:
+  const Tensor& fixed_;
+  Parameter scale_;
+};
+
+}  // namespace
+
+TEST_CASE("constants are named in the tree, moved with it, and neither trained nor state") {
+  const auto shared = std::make_shared<Positions>(false);
+  Sequential net;
+  net.add("a", shared).add("b", shared).add("c", std::make_shared<Positions>(true));
+  const std::vector<Constant> constants = net.constants();
+  REQUIRE(constants.size() == 2);
+  CHECK(constants[0].name == "a.positions");
+  CHECK(constants[1].name == "c.positions");
+  CHECK(names_of(net) == std::vector<std::string>{"c.scale"});
+  CHECK(net.statistics().empty());
+  CHECK(net.counters().empty());
+  const auto before = constants[1].value.to_vector<double>();
+  backward(sum(net(ramp({2, 3}))));
+  CHECK_FALSE(constants[1].value.requires_grad());
+  CHECK(net.parameters()[0].gradient().defined());
+  net.commit_statistics();
+  CHECK(net.constants()[1].value.to_vector<double>() == before);
+
+  CHECK(device_of(Positions(false)) == Device{});
+  net.to(kShapes);
+  for (const Constant& constant : net.constants()) CHECK(constant.value.device() == kShapes);
+  CHECK(net(Tensor::zeros({2, 3}, {.device = kShapes})).device() == kShapes);  // the reference has followed
+  const BuildDevice shapes(kShapes);
+  CHECK(device_of(Positions(false)) == kShapes);
+}
+
+TEST_CASE("a constant is the module's own, and its name like any other") {
+  struct Twice final : Module {
+    explicit Twice(const Tensor& value) {
+      const Tensor& own = add_constant("grid", value);
+      CHECK_FALSE(own.shares_storage(value));
+      CHECK(own.dtype() == DType::i64);
+      CHECK_THROWS_AS(add_constant("grid", value), InternalError);
+      CHECK_THROWS_AS(add_statistic("grid", ramp({2})), InternalError);
+      CHECK_THROWS_AS(add_constant("absent", Tensor{}), InternalError);
+    }
+    Tensor forward(const Tensor& x) override { return x; }
+    std::string describe() const override { return "Twice"; }
+  };
+  Twice(Tensor::from(std::vector<std::int64_t>{1, 2}, {2}));
+}
+
 TEST_CASE("modules of one input refuse several, with their description") {
   Linear layer(2, 3);
   const Tensor x = ramp({1, 2});
@@ -182,6 +248,62 @@ TEST_CASE("module observers see every call, parents around children") {
   relu(ramp({2}));
   CHECK(inner.lines == std::vector<std::string>{"+Relu", "-Relu[2]"});
   CHECK(outer.lines == std::vector<std::string>{"+Relu", "-Relu[2]", "+Relu", "-Relu[2]"});
+}
+
+namespace {
+
+// A cell of a recurrent network: two inputs, a struct of two outputs.
+class Cell final : public Module {
+ public:
+  struct State {
+    Tensor h, c;
+  };
+  Cell() : fc_(add_child("fc", std::make_shared<Linear>(2, 2))) {}
+  State operator()(const Tensor& x, const State& state) {
+    return observed([&] {
+      const Tensor c = add(state.c, (*fc_)(x));
+      return State{mul(c, state.h), c};
+    });
+  }
+  std::string describe() const override { return "Cell"; }
+
+ private:
+  std::shared_ptr<Linear> fc_;
+};
+
+}  // namespace
+
+TEST_CASE("a call of a module's own types is observed as forward is") {
+  struct Log final : ModuleObserver {
+    std::vector<std::string> lines;
+    std::size_t outputs = 0;
+    void enter(Module& m) override { lines.push_back("+" + m.describe()); }
+    void leave(Module& m, const Tensor& y) override { lines.push_back("-" + m.describe() + to_string(y)); }
+  };
+  struct Several final : ModuleObserver {
+    std::vector<std::size_t> counts;
+    void leave(Module&, const Tensor&) override { counts.push_back(1); }
+    void leave_several(Module&, std::span<const Tensor> ys) override { counts.push_back(ys.size() * 10); }
+  };
+  Cell cell;
+  const Tensor x = ramp({3, 2});
+  const Cell::State start{x, x}, plain = cell(x, start);
+  Log log;
+  Several several;
+  Cell::State seen;
+  {
+    const ModuleObserverScope first(log), second(several);
+    seen = cell(x, start);
+    Split({1, 1}).all_outputs({x});
+  }
+  CHECK(seen.h.to_vector<double>() == plain.h.to_vector<double>());
+  CHECK(log.lines == std::vector<std::string>{"+Cell", "+Linear(2 → 2)", "-Linear(2 → 2)f32[3,2]",
+                                              "-Cellf32[3,2]", "+Split(1 + 1, axis -1)",
+                                              "-Split(1 + 1, axis -1)f32[3,1]"});
+  CHECK(several.counts == std::vector<std::size_t>{1, 20, 20});
+  CHECK_THROWS_WITH(static_cast<Module&>(cell)(x), Catch::Contains("[Cell] has no form of one input"));
+  CHECK(Linear(2, 1).all_outputs({x}).size() == 1);
+  CHECK(Add().all_outputs({x, x}).size() == 1);
 }
 
 }  // namespace tandem::nn

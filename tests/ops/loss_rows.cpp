@@ -126,23 +126,29 @@ Rows class_rows() {
            .result = Result::wide});
     }
   }
-  rows[0].refusals = {
-      {"[cross_entropy] target 5 in row 1 lies outside [0,5)",
-       CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
-      {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
-       CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
-      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
-       CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
-      {"[cross_entropy] label smoothing 1 lies outside [0,1)",
-       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
-      {"[cross_entropy] class weights must be floating [5], got f32[4]",
-       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.class_weights = zeros({4})}))},
-      {"[cross_entropy] classes must be i64 or i32, got u8[1]",
-       CALL(cross_entropy(zeros({1, 5}), Tensor::zeros({1}, {.dtype = DType::u8, .device = test_device()})))},
-      {"[cross_entropy] logits f32[1,5] need as many probabilities, the target is f32[1,4]",
-       CALL(cross_entropy(zeros({1, 5}), zeros({1, 4})))},
-      {"[cross_entropy] ignore_index 3 has no meaning for probabilities",
-       CALL(cross_entropy(zeros({1, 5}), zeros({1, 5}), {.ignore_index = 3}))}};
+  for (std::size_t i = 0, count = rows.size(); i < count; ++i) {
+    Row bytes = rows[i];
+    bytes.variant += ", bytes";
+    bytes.draws[1].dtype = DType::u8;
+    if (bytes.variant.find("mean") != std::string::npos) rows.push_back(std::move(bytes));
+  }
+  rows[0].refusals = {{"[cross_entropy] target 5 in row 1 lies outside [0,5)",
+                       CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
+                      {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
+                       CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
+                      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
+                       CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
+                      {"[cross_entropy] label smoothing 1 lies outside [0,1)",
+                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
+                      {"[cross_entropy] class weights must be floating [5], got f32[4]",
+                       CALL(cross_entropy(zeros({1, 5}), targets({0}), {.class_weights = zeros({4})}))},
+                      {"[cross_entropy] classes must be i64, i32 or u8, got bool[1]",
+                       CALL(cross_entropy(zeros({1, 5}), Tensor::zeros({1}, {.dtype = DType::boolean,
+                                                                             .device = test_device()})))},
+                      {"[cross_entropy] logits f32[1,5] need as many probabilities, the target is f32[1,4]",
+                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 4})))},
+                      {"[cross_entropy] ignore_index 3 has no meaning for probabilities",
+                       CALL(cross_entropy(zeros({1, 5}), zeros({1, 5}), {.ignore_index = 3}))}};
   rows[1].refusals = {
       {"[nll_loss] target 7 in row 0 lies outside [0,5)", CALL(nll_loss(zeros({1, 5}), targets({7})))},
       {"[nll_loss] label smoothing 0.1 is for cross_entropy",
@@ -178,6 +184,99 @@ Rows soft_rows() {
            .result = Result::wide});
     }
   }
+  return rows;
+}
+
+// ---- dice
+
+struct DiceWay {
+  const char* name;
+  DiceLossOptions options{};
+};
+
+const DiceWay kDiceWays[] = {{"plain"},
+                             {"squared", {.epsilon = 1.0, .squared = true}},
+                             // an epsilon that f16 can tell from 0, where nothing of a class is left
+                             {"ignoring", {.epsilon = 0.1, .ignore_index = 2}},
+                             {"squared, ignoring", {.epsilon = 0.1, .squared = true, .ignore_index = 2}},
+                             {"without epsilon", {.epsilon = 0.0}}};
+
+// probability(r, c) of row r; the truth of class c in a row of target t is given(t, c).
+template <class Probability, class Given>
+Array dice_of(const Array& target, std::size_t classes, const DiceLossOptions& options,
+              const Probability& probability, const Given& given) {
+  double total = 0.0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    double numerator = options.epsilon, denominator = options.epsilon;
+    for (std::size_t r = 0; r < target.values.size(); ++r) {
+      const auto t = static_cast<Index>(target.values[r]);
+      if (t == options.ignore_index) continue;
+      const double p = probability(r, c), g = given(t, c);
+      numerator += 2.0 * p * g;
+      denominator += options.squared ? p * p + g * g : p + g;
+    }
+    total += denominator == 0.0 ? 1.0 : numerator / denominator;
+  }
+  return Array({}, {1.0 - total / static_cast<double>(classes)});
+}
+
+Rows dice_rows() {
+  Rows rows;
+  for (const DiceWay& way : kDiceWays) {
+    for (const DType dtype : {DType::i64, DType::u8}) {
+      const std::string suffix = dtype == DType::u8 ? ", bytes" : "";
+      Draw index = index_below(kClasses), mask = index_below(way.options.ignore_index ? 3 : 2);
+      index.dtype = mask.dtype = dtype;
+      rows.push_back(
+          {.op = "dice_loss",
+           .variant = way.name + suffix,
+           .run = [way](const TensorList& x) { return dice_loss(x[0], x[1], way.options); },
+           .oracle =
+               [way](const Arrays& x) {
+                 return dice_of(
+                     x[1], kClasses, way.options,
+                     [&](std::size_t r, std::size_t c) { return std::exp(log_probabilities(x[0], r)[c]); },
+                     [](Index t, std::size_t c) { return t == static_cast<Index>(c) ? 1.0 : 0.0; });
+               },
+           .cases = {{{6, kClasses}, {6}},
+                     {{1, kClasses}, {1}},
+                     {{0, kClasses}, {0}},
+                     {{2, 3, 4, kClasses}, {2, 3, 4}},
+                     {{3001, kClasses}, {3001}}},
+           .draws = {{.low = -3, .high = 3}, index},
+           .result = Result::wide});
+      rows.push_back(
+          {.op = "dice_loss",
+           .variant = "binary, " + (way.name + suffix),
+           .run = [way](const TensorList& x) { return binary_dice_loss(x[0], x[1], way.options); },
+           .oracle =
+               [way](const Arrays& x) {
+                 return dice_of(
+                     x[1], 1, way.options,
+                     [&](std::size_t r, std::size_t) { return 1.0 / (1.0 + std::exp(-x[0].values[r])); },
+                     [](Index t, std::size_t) { return static_cast<double>(t); });
+               },
+           .cases =
+               {{{6}, {6}}, {{}, {}}, {{0, 3}, {0, 3}}, {{2, 3, 4, 1}, {2, 3, 4}}, {{2, 5, 1}, {2, 5, 1}}},
+           .draws = {{.low = -3, .high = 3}, mask},
+           .result = Result::wide});
+    }
+  }
+  rows[0].refusals = {
+      {"[dice_loss] target 5 in row 1 lies outside [0,5)", CALL(dice_loss(zeros({2, 5}), targets({0, 5})))},
+      {"[dice_loss] f32[2,5] needs one class a row, the target is i64[3]",
+       CALL(dice_loss(zeros({2, 5}), targets({0, 1, 2})))},
+      {"[dice_loss] classes must be i64, i32 or u8, got f32[1]", CALL(dice_loss(zeros({1, 5}), zeros({1})))},
+      {"[dice_loss] logits f32[2,1] are of fewer than 2 classes; of one, use binary_dice_loss",
+       CALL(dice_loss(zeros({2, 1}), targets({0, 0})))},
+      {"[dice_loss] epsilon -1 is negative",
+       CALL(dice_loss(zeros({1, 5}), targets({0}), {.epsilon = -1.0}))}};
+  rows[1].refusals = {{"[binary_dice_loss] target 2 in row 1 lies outside [0,2)",
+                       CALL(binary_dice_loss(zeros({2}), targets({0, 2})))},
+                      {"[binary_dice_loss] logits f32[2,5] need a mask of as many elements, got i64[2]",
+                       CALL(binary_dice_loss(zeros({2, 5}), targets({0, 0})))},
+                      {"[binary_dice_loss] classes must be i64, i32 or u8, got f32[2]",
+                       CALL(binary_dice_loss(zeros({2}), zeros({2})))}};
   return rows;
 }
 
@@ -295,7 +394,7 @@ Rows pair_rows() {
 
 Rows tandem::test::loss_rows() {
   Rows rows;
-  for (Rows (*part)() : {class_rows, soft_rows, pair_rows}) {
+  for (Rows (*part)() : {class_rows, soft_rows, dice_rows, pair_rows}) {
     for (Row& row : part()) rows.push_back(std::move(row));
   }
   return rows;

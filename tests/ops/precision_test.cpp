@@ -36,8 +36,8 @@ const std::map<CastRule, Names>& rule_table() {
         // normalisation over a sample, softmax, ranking
         "group_norm", "layer_norm", "log_softmax", "softmax", "sort", "topk",
         // losses
-        "bce_with_logits", "cross_entropy", "focal_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss",
-        "nll_loss", "smooth_l1_loss", "soft_cross_entropy"}},
+        "bce_with_logits", "cross_entropy", "dice_loss", "focal_loss", "huber_loss", "kl_div", "l1_loss",
+        "mse_loss", "nll_loss", "smooth_l1_loss", "soft_cross_entropy"}},
       {CastRule::widest,
        {"add", "concat", "div", "equal", "greater", "greater_equal", "lerp", "lerp_scalar", "less",
         "less_equal", "maximum", "minimum", "mul", "not_equal", "scatter_add", "stack", "sub", "where"}},
@@ -55,7 +55,7 @@ const std::map<CastRule, Names>& rule_table() {
         // f32 parameters and statistics
         "batch_norm_infer", "batch_norm_train"}},
       {CastRule::banned, {"bce_loss"}},
-      {CastRule::none, {"bias_gradient", "cast", "index_add", "one_hot"}},
+      {CastRule::none, {"bias_gradient", "cast", "index_add", "one_hot", "random_normal", "random_uniform"}},
   };
   return table;
 }

@@ -79,6 +79,20 @@ TEST_CASE("inspect --casts: what ran in which type, and why", "[program]") {
   CHECK(row(casts(R"({"level":"O2","dtype":"bf16"})"), "activation1", "relu")["reason"] == "level O2");
 }
 
+TEST_CASE("inspect --casts: a cast layer is a cast of its own, named like any layer", "[program]") {
+  const TemporaryDirectory directory;
+  directory.write("casts.json", R"({"base": "digits_lenet", "model": {"layers": [
+      {"type": "cast", "dtype": "fp16", "name": "down"}, {"type": "relu", "name": "act"},
+      {"type": "flatten"}, {"type": "linear", "out_features": 10}]}})");
+  const json report = object_of(directory, {"inspect", "casts.json", "~model.name", "--casts", "--json"});
+  const auto text = [](const json& row) {
+    return row["layer"].dump() + row["op"].dump() + row["output"].dump();
+  };
+  CHECK(text(report["rows"][0]) == R"("down""cast""f16")");
+  CHECK(text(report["rows"][1]) == R"("act""relu""f16")");
+  CHECK(report["casts"] == 0);  // precision has added none
+}
+
 TEST_CASE("inspect --gradients: what FP16 flushes, predicted and measured", "[program]") {
   const TemporaryDirectory directory;
   const json report = object_of(

@@ -6,6 +6,7 @@
 #include "models/registry.h"
 #include "studies/compare/capacity.h"
 #include "studies/compare/report.h"
+#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
@@ -179,12 +180,12 @@ TEST_CASE("a speed is the ratio of rounds", "[compare]") {
 
 TEST_CASE("the null arm is one ulp off, everywhere and by the seed alone", "[compare]") {
   const config::Loaded loaded = config::load("digits_mlp");
-  const auto data = train::describe_data(loaded.config);
+  const tasks::DataPtr data = tasks::describe_data(loaded.config);
   const auto weights = [&](std::uint64_t seed, std::int64_t ulps) {
-    const auto model = train::make_model(loaded, data, {8, 8, 1});
-    train::perturb(*model, seed, ulps);
+    const auto task = tasks::make_task(loaded, data);
+    train::perturb(task->model(), seed, ulps);
     std::vector<float> values;
-    for (const Parameter& parameter : model->parameters()) {
+    for (const Parameter& parameter : task->model().parameters()) {
       const float* first = parameter.value().data<float>();
       values.insert(values.end(), first, first + parameter.value().numel());
     }

@@ -1,6 +1,7 @@
 // In which form a model is given its images.
-#include "tasks/image_format.h"
+#include "tasks/classification/image_format.h"
 
+#include "tasks/build_model.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"
@@ -15,9 +16,7 @@ const Device kGpu{DeviceType::cuda, 0};
 struct Model {
   explicit Model(std::vector<std::string> overrides, const Shape& sample = {32, 32, 3})
       : loaded(config::load("resnet20_synthetic", overrides)) {
-    tasks::DataDescription data = train::describe_data(loaded.config);
-    data.info.sample_shape = sample;
-    model = train::make_model(loaded, data, sample);
+    model = tasks::build_model(loaded, {.sample = sample, .classes = 10});
     plan = train::make_plan(loaded, *model);
   }
 

@@ -4,9 +4,9 @@
 #include "core/backend.h"
 #include "core/memory_limit.h"
 #include "core/random.h"
-#include "models/builder.h"
-#include "tasks/task.h"
+#include "tasks/classification/data.h"
 #include "tests/support/temporary_files.h"
+#include "train/setup.h"
 
 using namespace tandem;
 using namespace tandem::testing;
@@ -15,7 +15,7 @@ using Catch::Contains;
 namespace {
 
 train::Footprint footprint_of(const config::Loaded& loaded) {
-  return train::footprint_of(loaded, train::describe_data(loaded.config));
+  return train::footprint_of(loaded, tasks::describe_data(loaded.config));
 }
 
 std::size_t kind(const std::array<std::size_t, kMemoryKindCount>& bytes, MemoryKind which) {
@@ -34,24 +34,23 @@ Measured measured(const config::Loaded& loaded) {
     for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] -= std::min(bytes[k], before.live_by_kind[k]);
     return bytes;
   };
-  const tasks::DataDescription data = train::describe_data(loaded.config);
-  const Shape sample = data.info.sample_shape;
-  const auto model = train::make_model(loaded, data, sample);
+  const auto task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+  nn::Module* const model = &task->model();
   train::freeze_parameters(loaded.config, *model);
   const auto plan = train::make_plan(loaded, *model);
-  const auto task = tasks::make_task(loaded.config, models::output_shape(*model, sample));
   const auto optimizer = train::make_optimizer(loaded.config, *model);
   optim::Step step(*model, {optimizer.get()},
                    train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
   const Index size = loaded.config.data.batch_size;
   const datasets::Batch batch(
-      {{"image", Tensor::zeros(sample.inserted(0, size), {.kind = MemoryKind::data})},
+      {{"image",
+        Tensor::zeros(task->signatures().front().sample.inserted(0, size), {.kind = MemoryKind::data})},
        {"label", Tensor::zeros({size}, {.dtype = DType::i64, .kind = MemoryKind::data})}},
       size);
   const RandomScope random(1, 0, 0);
   const amp::Autocast autocast(*plan);
-  step.backward(task->loss((*model)(batch["image"]), batch), static_cast<double>(size));
+  step.backward(task->loss(0, batch), static_cast<double>(size));
   result.step = host_allocator().figures();
   result.step.peak -= before.live;
   result.step.peak_by_kind = less(result.step.peak_by_kind);
@@ -102,8 +101,9 @@ TEST_CASE("a footprint takes no memory", "[footprint]") {
   const config::Loaded loaded = config::load(
       "digits_mlp", {"model={\"name\":\"mlp\",\"hidden\":[16777216,16777216]}", "data.batch_size=1048576"});
   const MemoryFigures before = host_allocator().figures();
-  const train::Footprint footprint =
-      train::footprint_of(loaded, {.info = {.name = "digits", .sample_shape = {8, 8, 1}, .classes = 10}});
+  const train::Footprint footprint = train::footprint_of(
+      loaded, std::make_shared<tasks::ClassificationData>(
+                  datasets::DatasetInfo{.name = "digits", .sample_shape = {8, 8, 1}, .classes = 10}, 0));
   CHECK(host_allocator().figures().peak_reserved - before.reserved < std::size_t{64} << 20);
   CHECK(static_cast<double>(footprint.largest_bytes) == 0x1p50);
   CHECK_THAT(footprint.largest, Contains("[16777216,16777216]"));

@@ -8,17 +8,12 @@
 #include <thread>
 
 #include "core/units.h"
-#include "data/loader.h"
-#include "data/synthetic.h"
 #include "files/digest.h"
 #include "files/write.h"
-#include "nn/layers.h"
 #include "runs/log.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
-#include "tasks/classification.h"
 #include "tests/support/temporary_files.h"
-#include "train/evaluate.h"
 #include "train/progress.h"
 
 using namespace tandem;
@@ -226,92 +221,4 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
   CHECK_THAT(bar, Contains("━╌"));  // what is done comes first
   CHECK(bar.find("\x1b[32m") == std::string::npos);
   CHECK_THAT(shown(true, true), Contains("\x1b[32m"));
-}
-
-namespace {
-
-datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
-  const auto count = static_cast<Index>(labels.size());
-  return {{{"label", Tensor::from(labels, {count})}}, count};
-}
-
-}  // namespace
-
-TEST_CASE("evaluation weighs samples, not batches", "[task]") {
-  const tasks::Classification task({}, 3);
-  auto evaluation = task.evaluation(true);
-  evaluation->add(Tensor::from({5, 0, 0, 0, 5, 0, 0, 0, 5}, {3, 3}), batch_of({0, 1, 2}));
-  evaluation->add(Tensor::from({5, 0, 0}, {1, 3}), batch_of({2}));
-  const runs::Metrics metrics = evaluation->metrics();
-  CHECK(runs::metric(metrics, "accuracy") == 0.75);
-  const double right = std::log(std::exp(5.0) + 2.0) - 5.0, wrong = std::log(std::exp(5.0) + 2.0);
-  CHECK(runs::metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
-  CHECK(evaluation->confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
-  CHECK(evaluation->confusion()->csv({"a", "b,c", "d\"e"}) ==
-        "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
-}
-
-TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
-  const auto set =
-      datasets::make_synthetic({.count = 21, .classes = 3, .height = 2, .width = 2, .channels = 1});
-  datasets::Loader loader(set, datasets::Pipeline(set->info()), {.batch_size = 5});
-  const tasks::Classification task({}, 3);
-  nn::Sequential model{std::make_shared<nn::Flatten>(), std::make_shared<nn::Linear>(4, 3)};
-  model.eval();
-  const runs::Metrics whole = train::evaluate(model, loader, task, false)->metrics();
-  loader.next();
-  CHECK(train::evaluate(model, loader, task, false)->metrics() == whole);
-  CHECK_FALSE(model.training());
-  model.train();
-  train::evaluate(model, loader, task, false);
-  CHECK(model.training());
-}
-
-TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
-  config::LossConfig config;
-  config.class_weights = {1.0, 4.0};
-  const tasks::Classification task(config, 2);
-  const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
-  auto whole = task.evaluation(false), parts = task.evaluation(false);
-  whole->add(logits, batch_of({0, 1, 1}));
-  parts->add(logits.rows(0, 1), batch_of({0}));
-  parts->add(logits.rows(1, 2), batch_of({1, 1}));
-  CHECK(runs::metric(parts->metrics(), "loss") ==
-        Approx(runs::metric(whole->metrics(), "loss")).epsilon(1e-6));
-  CHECK(runs::metric(whole->metrics(), "loss") ==
-        Approx(task.loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
-}
-
-TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
-  const tasks::Classification task({}, 7);
-  auto evaluation = task.evaluation(false);
-  const float nan = std::nanf("");
-  evaluation->add(Tensor::from({7, 6, 5, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 7}),
-                  batch_of({4, 5, 0}));
-  CHECK(runs::metric(evaluation->metrics(), "accuracy") == Approx(1.0 / 3));
-  CHECK(runs::metric(evaluation->metrics(), "top5") == Approx(2.0 / 3));
-  auto broken = task.evaluation(false);
-  broken->add(Tensor::full({1, 7}, nan), batch_of({0}));
-  CHECK(runs::metric(broken->metrics(), "accuracy") == 0.0);
-  CHECK(runs::metric(broken->metrics(), "top5") == 0.0);
-}
-
-TEST_CASE("losses by name agree with their definitions", "[task]") {
-  const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
-  const auto loss = [&](config::LossConfig config) {
-    return tasks::Classification(config, 2).loss(logits, batch_of({0, 1})).item();
-  };
-  CHECK(loss({.name = "mse"}) == Approx((1 + 1 + 0.25 + 0) / 4));
-  const double row0 = std::log1p(std::exp(-3.0)), row1 = std::log1p(std::exp(-0.5));
-  CHECK(loss({.name = "cross_entropy"}) == Approx((row0 + row1) / 2));
-  CHECK(loss({.name = "cross_entropy", .class_weights = std::vector<double>{1, 3}}) ==
-        Approx((row0 + 3 * row1) / 4));
-  const double bce = std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-1.0)) + std::log1p(std::exp(0.5)) +
-                     std::log1p(std::exp(-1.0));
-  CHECK(loss({.name = "bce_with_logits"}) == Approx(bce / 4));
-  CHECK(loss({.name = "focal", .alpha = -1, .gamma = 0}) == Approx(bce / 4));
-  CHECK_THAT(user_error_of([&] {
-               loss({.class_weights = std::vector<double>{1, 2, 3}});
-             }),
-             Contains("class_weights"));
 }

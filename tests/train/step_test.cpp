@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "models/builder.h"
 #include "runs/weights.h"
+#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "train/setup.h"
 
@@ -15,15 +16,14 @@ namespace {
 struct Setup {
   explicit Setup(const std::vector<std::string>& overrides)
       : loaded(config::load("resnet20_synthetic", overrides)) {
-    const tasks::DataDescription data = train::describe_data(loaded.config);
-    model = train::make_model(loaded, data, data.info.sample_shape);
-    task = tasks::make_task(loaded.config, models::output_shape(*model, data.info.sample_shape));
+    task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+    model = &task->model();
     optimizer = train::make_optimizer(loaded.config, *model);
     step = std::make_unique<optim::Step>(
         *model, std::vector<optim::Optimizer*>{optimizer.get()},
         train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 10)));
     const Index size = loaded.config.data.batch_size;
-    const Tensor image = Tensor::empty(data.info.sample_shape.inserted(0, size));
+    const Tensor image = Tensor::empty(task->signatures().front().sample.inserted(0, size));
     backend_for({}).random_normal({.seed = 3}, image, 0.0, 1.0);
     std::vector<std::int64_t> labels;
     for (Index i = 0; i < size; ++i) labels.push_back(i % 10);
@@ -32,15 +32,15 @@ struct Setup {
 
   double run() {
     const RandomScope random(1, static_cast<std::uint32_t>(step->attempted()), 0);
-    const Tensor loss = task->loss((*model)(batch["image"]), batch);
+    const Tensor loss = task->loss(0, batch);
     step->backward(loss, static_cast<double>(batch.samples));
     step->apply();
     return loss.item();
   }
 
   config::Loaded loaded;
-  nn::ModulePtr model;
   std::unique_ptr<tasks::Task> task;
+  nn::Module* model = nullptr;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Step> step;
   datasets::Batch batch;
@@ -111,19 +111,4 @@ TEST_CASE("a parameter takes the keys of every group that matches, the last one'
     if (name == "fc.bias") expect(2.0, 0.0);
   }
   CHECK(seen == 4);
-}
-
-TEST_CASE("a description of the data survives the way through metadata", "[step]") {
-  tasks::DataDescription data;
-  data.info = {
-      .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
-  data.info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
-  data.image_size = 64;
-  const tasks::DataDescription back =
-      tasks::data_description(config::Json::parse(tasks::to_json(data).dump()));
-  CHECK(back.info.sample_shape == data.info.sample_shape);
-  CHECK(back.info.class_names == data.info.class_names);
-  CHECK(back.info.statistics.mean == data.info.statistics.mean);
-  CHECK(back.image_size == 64);
-  CHECK_THROWS_AS(tasks::data_description(config::Json{{"name", 3}}), UserError);
 }

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::train {
+namespace tandem::tasks {
 
 class SkippedSamples {
  public:
-  // For datasets::DataOptions::report; valid as long as this object.
+  // A SampleReport; valid as long as this object.
   std::function<void(const std::string&)> reporter() {
     return [this](const std::string& reason) {
       const std::lock_guard lock(mutex_);
@@ -45,4 +45,4 @@ void warn_of_skipped(SkippedSamples& skipped);
 std::string text_of_skipped(const std::string& reason);
 std::string text_of_skipped(std::size_t count);
 
-}  // namespace tandem::train
+}  // namespace tandem::tasks

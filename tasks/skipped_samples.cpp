@@ -1,8 +1,8 @@
-#include "train/skipped_samples.h"
+#include "tasks/skipped_samples.h"
 
 #include "files/output.h"
 
-namespace tandem::train {
+namespace tandem::tasks {
 
 std::string text_of_skipped(const std::string& reason) { return "sample skipped: " + reason; }
 
@@ -20,4 +20,4 @@ void warn_of_skipped(SkippedSamples& skipped) {
   if (skipped.count() > 0) output::remark("tandem: warning: {}\n", text_of_skipped(skipped.count()));
 }
 
-}  // namespace tandem::train
+}  // namespace tandem::tasks

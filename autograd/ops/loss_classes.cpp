@@ -1,0 +1,56 @@
+#include "autograd/ops/loss_classes.h"
+
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+
+namespace tandem::ops {
+
+void require_classes(const char* op, const Tensor& target, std::optional<Index> ignore_index, Index classes) {
+  require(target.dtype() == DType::i64 || target.dtype() == DType::i32 || target.dtype() == DType::u8, op,
+          "classes must be i64, i32 or u8, got {}", to_string(target));
+  if (target.device().type != DeviceType::cpu) return;
+  const auto check = [&](const auto* values) {
+    for (Index row = 0; row < target.numel(); ++row) {
+      const auto value = static_cast<Index>(values[row]);
+      require((value >= 0 && value < classes) || value == ignore_index, op,
+              "target {} in row {} lies outside [0,{})", value, row, classes);
+    }
+  };
+  if (target.dtype() == DType::i32) return check(target.data<std::int32_t>());
+  if (target.dtype() == DType::u8) return check(target.data<std::uint8_t>());
+  check(target.data<std::int64_t>());
+}
+
+Rows rows_of_classes(const char* op, const Tensor& x, const Tensor& target,
+                     std::optional<Index> ignore_index) {
+  require(x.defined() && is_floating(x.dtype()) && x.rank() > 0, op, "expects floating [N,C], got {}",
+          to_string(x));
+  const Index classes = x.shape()[x.rank() - 1];
+  require(target.shape() == x.shape().without(x.rank() - 1), op, "{} needs one class a row, the target is {}",
+          to_string(x), to_string(target));
+  require_classes(op, target, ignore_index, classes);
+  return {reshape(x, {target.numel(), classes}), reshape(target, {target.numel()})};
+}
+
+Classes classes_of(const Tensor& classes, const Tensor& class_weights, std::optional<Index> ignore_index,
+                   DType dtype) {
+  // Bytes are no indices, and cannot be compared with every number that may be ignored.
+  const Tensor target = classes.dtype() == DType::u8 ? cast(classes, DType::i64) : classes;
+  Tensor index = target, weight;
+  if (ignore_index) {
+    const Tensor ignored =
+        equal(target, Tensor::scalar(static_cast<double>(*ignore_index), target.options()));
+    index = where(ignored, Tensor::zeros(target.shape(), target.options()), target);
+    weight = sub(1.0, cast(ignored, dtype));
+  }
+  if (class_weights.defined()) {
+    const Tensor own = cast(index_select(class_weights.detach(), index, 0), dtype);
+    weight = weight.defined() ? weight * own : own;
+  }
+  if (!weight.defined()) weight = Tensor::full(target.shape(), 1.0, {dtype, target.device()});
+  return {reshape(index, {target.numel(), 1}), weight};
+}
+
+}  // namespace tandem::ops

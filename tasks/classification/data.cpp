@@ -1,0 +1,118 @@
+#include "tasks/classification/data.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "data/limits.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+std::vector<Index> extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+class Described final : public datasets::Dataset {
+ public:
+  explicit Described(datasets::DatasetInfo info) { info_ = std::move(info); }
+  Index size() const override { return 0; }
+  datasets::Sample get(Index) const override { throw InternalError("data", "a description has no samples"); }
+};
+
+datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size) {
+  const auto dataset = std::make_shared<Described>(std::move(info));
+  return {.train = dataset, .test = dataset, .validation = {}, .image_size = image_size};
+}
+
+}  // namespace
+
+ClassificationData::ClassificationData(datasets::Splits splits)
+    : splits_(std::move(splits)), open_(true), training_samples_(splits_.train->size()) {}
+
+ClassificationData::ClassificationData(datasets::DatasetInfo info, Index image_size, Index training_samples)
+    : splits_(without_samples(std::move(info), image_size)), training_samples_(training_samples) {}
+
+DataPtr ClassificationData::open(const config::Config& config, SampleReport report) {
+  const auto& data = config.data;
+  datasets::DataOptions options;
+  options.name = data.name;
+  options.path = data.path.value_or("");
+  options.train_size = data.train_size;
+  options.validation_size = data.validation_size;
+  options.test_size = data.test_size;
+  options.test_fraction = data.test_fraction;
+  options.split_seed = static_cast<std::uint64_t>(data.split_seed);
+  options.image_size = data.image_size;
+  options.channels = data.channels;
+  options.classes = data.classes;
+  options.layout = datasets::layout_from_name(data.layout);
+  options.noise = data.noise;
+  options.train_images = data.train_images.value_or("");
+  options.train_labels = data.train_labels.value_or("");
+  options.test_images = data.test_images.value_or("");
+  options.test_labels = data.test_labels.value_or("");
+  options.skip_bad_samples = data.skip_bad_samples;
+  options.max_bad_samples = data.max_bad_samples;
+  options.image_memory = static_cast<std::size_t>(data.max_image_mib) << 20;
+  options.report = std::move(report);
+  return std::make_shared<ClassificationData>(datasets::open_dataset(options));
+}
+
+DataPtr ClassificationData::describe(const config::Config& config) {
+  const auto& data = config.data;
+  if (data.name != "synthetic") return open(config, {});
+  const Index side = data.image_size > 0 ? data.image_size : 32;
+  datasets::DatasetInfo info;
+  info.name = data.name;
+  info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
+  info.classes = data.classes > 0 ? data.classes : 10;
+  return std::make_shared<ClassificationData>(std::move(info), 0, data.train_size);
+}
+
+Json ClassificationData::description() const {
+  return {{"name", info().name},
+          {"dtype", std::string(name_of(info().dtype))},
+          {"sample_shape", extents_of(info().sample_shape)},
+          {"classes", info().classes},
+          {"class_names", info().class_names},
+          {"mean", info().statistics.mean},
+          {"stddev", info().statistics.stddev},
+          {"image_size", image_size()}};
+}
+
+DataPtr ClassificationData::recall(const config::Config&, const Json& json) {
+  datasets::DatasetInfo info;
+  Index image_size = 0;
+  try {
+    info.name = json.at("name");
+    info.dtype = dtype_from_name(json.at("dtype").get<std::string>()).value_or(DType::u8);
+    info.sample_shape = Shape(std::span<const Index>(json.at("sample_shape").get<std::vector<Index>>()));
+    info.classes = json.at("classes");
+    info.class_names = json.at("class_names").get<std::vector<std::string>>();
+    info.statistics = {json.at("mean").get<std::vector<float>>(),
+                       json.at("stddev").get<std::vector<float>>()};
+    image_size = json.at("image_size");
+    require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
+            "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
+            info.classes, datasets::kMaxClasses);
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError(
+        "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
+  }
+  return std::make_shared<ClassificationData>(std::move(info), image_size);
+}
+
+void ClassificationData::require_like(const Json& saved, const std::string& weights) const {
+  const auto then = std::static_pointer_cast<const ClassificationData>(recall({}, saved));
+  require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
+          weights, then->info().classes, info().name, info().classes);
+}
+
+std::vector<datasets::TransformSpec> augmentations(const config::Config& config) {
+  std::vector<datasets::TransformSpec> specs;
+  for (const auto& transform : config.data.augment) specs.push_back(transform.spec);
+  return specs;
+}
+
+}  // namespace tandem::tasks

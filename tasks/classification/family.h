@@ -1,0 +1,10 @@
+// Classification: one class for each sample. Metrics: accuracy, top5 (with more than five classes), loss.
+#pragma once
+
+#include "tasks/registry.h"
+
+namespace tandem::tasks {
+
+Family classification_family();
+
+}  // namespace tandem::tasks

@@ -1,0 +1,199 @@
+#include "tasks/classification/task.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "data/decorators.h"
+#include "models/builder.h"
+#include "models/registry.h"
+#include "tasks/build_model.h"
+#include "tasks/classification/family.h"
+#include "tasks/classification/predict.h"
+#include "tasks/classification/preprocessing.h"
+#include "tasks/classification/scores.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
+  std::iota(indices.begin(), indices.end(), 0U);
+  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
+}
+
+// Of training samples, in order.
+std::vector<datasets::TransformSpec> transforms_of(const config::Config& config) {
+  const auto augment = augmentations(config);
+  return config.data.overfit_batches > 0 ? datasets::evaluation_transforms(augment) : augment;
+}
+
+Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
+  const Shape output = models::output_shape(model, pipeline.output_shape(), pipeline.output_dtype());
+  require(output.rank() == 1, "model",
+          "a classifier gives one score a class for each sample, this one gives {}", to_string(output));
+  return output[0];
+}
+
+class ClassificationEvaluation final : public Evaluation {
+ public:
+  ClassificationEvaluation(nn::Module& model, const ClassificationLoss& loss, const ClassificationData& data,
+                           bool confusion)
+      : model_(model), data_(data), scores_(loss, confusion) {}
+
+  void add(const datasets::Batch& batch) override { scores_.add(model_(batch["image"]), batch); }
+  runs::Metrics metrics() const override { return scores_.metrics(); }
+
+  Json details() const override {
+    const ConfusionMatrix* matrix = scores_.confusion();
+    if (!matrix) return Json::object();
+    Json rows = Json::array();
+    for (Index row = 0; row < matrix->classes; ++row) {
+      const auto first = matrix->counts.begin() + row * matrix->classes;
+      rows.push_back(std::vector<std::int64_t>(first, first + matrix->classes));
+    }
+    return {{"classes", data_.info().class_names}, {"confusion", rows}};
+  }
+  std::vector<Artifact> artifacts() const override {
+    const ConfusionMatrix* matrix = scores_.confusion();
+    if (!matrix) return {};
+    return {{"confusion.csv", matrix->csv(data_.info().class_names)}};
+  }
+
+ private:
+  nn::Module& model_;
+  const ClassificationData& data_;
+  ClassificationScores scores_;
+};
+
+}  // namespace
+
+Classification::Classification(const config::Loaded& loaded, std::shared_ptr<const ClassificationData> data)
+    : config_(loaded.config),
+      data_(std::move(data)),
+      training_(datasets::training_pipeline(data_->splits(), transforms_of(config_))),
+      model_(build_model(loaded, {.sample = training_.output_shape(),
+                                  .dtype = datasets::batch_dtype(data_->info()),
+                                  .classes = data_->info().classes})),
+      loss_(config_.loss, classes_of(*model_, training_)) {}
+
+void Classification::prepare(const amp::Plan& precision, Device device) {
+  format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
+}
+
+Tensor Classification::loss(std::size_t, const datasets::Batch& batch, const OutputsReady& ready) {
+  const Tensor output = (*model_)(batch["image"]);
+  if (ready) ready();
+  return loss_(output, batch);
+}
+
+std::string Classification::validation_split() const {
+  return few() ? "train" : data_->splits().validation ? "validation" : "test";
+}
+
+datasets::DatasetPtr Classification::samples_of(const std::string& split) const {
+  ensure(data_->is_open(), "data", "{} is only described", data_->info().name);
+  const datasets::Splits& splits = data_->splits();
+  if (split == "test") return splits.test;
+  if (split == "train" && few())
+    return first_samples(splits.train, config_.data.overfit_batches * config_.data.batch_size);
+  if (split == "train") return splits.train;
+  require(splits.validation != nullptr, "",
+          "there is no validation split; data.validation_size sets one aside");
+  return splits.validation;
+}
+
+datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
+  const auto& data = config_.data;
+  const datasets::DatasetPtr samples = samples_of("train");
+  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : data.batch_size;
+  return std::make_shared<datasets::SampleSource>(
+      samples, datasets::training_pipeline(data_->splits(), transforms_of(config_)),
+      datasets::SampleOptions{.batch_size = size,
+                              .shuffle = data.shuffle && !few(),
+                              .drop_last = (data.drop_last || batch_size > 0) && samples->size() >= size,
+                              .seed = static_cast<std::uint64_t>(config_.seed),
+                              .device = device,
+                              .dtype = format_.dtype,
+                              .channel_multiple = format_.channel_multiple,
+                              .weigh = loss_.batch_weight()});
+}
+
+datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
+  return std::make_shared<datasets::SampleSource>(
+      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms_of(config_)),
+      datasets::SampleOptions{.batch_size = *config_.data.eval_batch_size, .device = device});
+}
+
+datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Shape shape = training_.output_shape().inserted(0, samples);
+  const DType dtype = training_.output_dtype();
+  if (device == kShapes) {
+    const auto empty = [](const Shape& of, DType type) {
+      return Tensor::empty(of, {type, kShapes, MemoryKind::data});
+    };
+    datasets::Batch batch({{"image", empty(shape, dtype)}, {"label", empty({samples}, DType::i64)}}, samples);
+    if (training_.mix().any()) batch.set("soft_label", empty({samples, training_.classes()}, DType::f32));
+    return batch;
+  }
+  const Tensor image = Tensor::zeros(shape, {.dtype = dtype, .kind = MemoryKind::data});
+  if (is_floating(dtype))
+    backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
+  for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));
+  datasets::Batch batch({{"image", in_format(image, format_)}, {"label", Tensor::from(labels, {samples})}},
+                        samples);
+  if (const datasets::BatchWeight weigh = loss_.batch_weight()) batch.weight = weigh(labels);
+  return batch.to(device);
+}
+
+std::unique_ptr<Evaluation> Classification::evaluation(bool details) {
+  return std::make_unique<ClassificationEvaluation>(*model_, loss_, *data_, details);
+}
+
+std::string Classification::text_of(const datasets::Batch& batch) const {
+  const Index zeros = batch["image"].size(-1) - training_.output_shape().at(-1);
+  return fmt::format("{}{}", to_string(batch["image"].shape()),
+                     zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "");
+}
+
+std::string Classification::text_of_data() const {
+  const datasets::SourcePtr source = training_source({});
+  const Index training = source->samples_before({0, source->batches(0)});
+  return fmt::format("{}: {} training, {} {} samples, {} classes", data_->info().name, training,
+                     samples_of(validation_split())->size(), validation_split(), data_->info().classes);
+}
+
+std::vector<Signature> Classification::signatures() {
+  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
+}
+
+std::map<std::string, std::string> Classification::export_metadata() const {
+  return preprocessing(data_->info(), data_->image_size(), augmentations(config_));
+}
+
+void Classification::predict(const PredictRequest& request, Device device) {
+  print_predictions(*model_, *data_, config_, request, device);
+}
+
+Family classification_family() {
+  return {.name = "classification",
+          .help = "one class for each sample",
+          .open = ClassificationData::open,
+          .describe = ClassificationData::describe,
+          .recall = ClassificationData::recall,
+          .make = [](const config::Loaded& loaded, DataPtr data) -> std::unique_ptr<Task> {
+            return std::make_unique<Classification>(
+                loaded, std::static_pointer_cast<const ClassificationData>(std::move(data)));
+          }};
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,51 @@
+// The task of a classifier: see family.h.
+#pragma once
+
+#include "data/transforms/pipeline.h"
+#include "tasks/classification/data.h"
+#include "tasks/classification/image_format.h"
+#include "tasks/classification/loss.h"
+
+namespace tandem::tasks {
+
+class Classification final : public Task {
+ public:
+  // `loaded` is kept by reference. Throws UserError when the model does not fit the data or its own options.
+  Classification(const config::Loaded& loaded, std::shared_ptr<const ClassificationData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  // Lets the loader give images in the form of the first convolution's operands.
+  void prepare(const amp::Plan& precision, Device device) override;
+
+  Tensor loss(std::size_t phase, const datasets::Batch& batch, const OutputsReady& ready) override;
+  bool by_weight() const override { return config_.loss.by_class_weights(); }
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override;
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::map<std::string, std::string> export_metadata() const override;
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  datasets::DatasetPtr samples_of(const std::string& split) const;
+  // With data.overfit_batches the first batches are all there is, unaugmented.
+  bool few() const { return config_.data.overfit_batches > 0; }
+
+  const config::Config& config_;
+  std::shared_ptr<const ClassificationData> data_;
+  datasets::Pipeline training_;
+  nn::ModulePtr model_;
+  ClassificationLoss loss_;
+  ImageFormat format_;  // of training; evaluation is in FP32
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,119 @@
+// What a classifier is told of its scores, and what it keeps of its data.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "tasks/classification/data.h"
+#include "tasks/classification/scores.h"
+#include "tests/support/temporary_files.h"
+#include "train/evaluate.h"
+
+using namespace tandem;
+using Catch::Contains;
+using testing::user_error_of;
+
+namespace {
+
+datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
+  const auto count = static_cast<Index>(labels.size());
+  return {{{"label", Tensor::from(labels, {count})}}, count};
+}
+
+}  // namespace
+
+TEST_CASE("evaluation weighs samples, not batches", "[task]") {
+  const tasks::ClassificationLoss loss({}, 3);
+  tasks::ClassificationScores scores(loss, true);
+  scores.add(Tensor::from({5, 0, 0, 0, 5, 0, 0, 0, 5}, {3, 3}), batch_of({0, 1, 2}));
+  scores.add(Tensor::from({5, 0, 0}, {1, 3}), batch_of({2}));
+  const runs::Metrics metrics = scores.metrics();
+  CHECK(runs::metric(metrics, "accuracy") == 0.75);
+  const double right = std::log(std::exp(5.0) + 2.0) - 5.0, wrong = std::log(std::exp(5.0) + 2.0);
+  CHECK(runs::metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
+  CHECK(scores.confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
+  CHECK(scores.confusion()->csv({"a", "b,c", "d\"e"}) ==
+        "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
+}
+
+TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
+  config::LossConfig config;
+  config.class_weights = {1.0, 4.0};
+  const tasks::ClassificationLoss loss(config, 2);
+  const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
+  tasks::ClassificationScores whole(loss, false), parts(loss, false);
+  whole.add(logits, batch_of({0, 1, 1}));
+  parts.add(logits.rows(0, 1), batch_of({0}));
+  parts.add(logits.rows(1, 2), batch_of({1, 1}));
+  CHECK(runs::metric(parts.metrics(), "loss") == Approx(runs::metric(whole.metrics(), "loss")).epsilon(1e-6));
+  CHECK(runs::metric(whole.metrics(), "loss") ==
+        Approx(loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
+}
+
+TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
+  const tasks::ClassificationLoss loss({}, 7);
+  tasks::ClassificationScores scores(loss, false);
+  const float nan = std::nanf("");
+  scores.add(Tensor::from({7, 6, 5, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 7}),
+             batch_of({4, 5, 0}));
+  CHECK(runs::metric(scores.metrics(), "accuracy") == Approx(1.0 / 3));
+  CHECK(runs::metric(scores.metrics(), "top5") == Approx(2.0 / 3));
+  tasks::ClassificationScores broken(loss, false);
+  broken.add(Tensor::full({1, 7}, nan), batch_of({0}));
+  CHECK(runs::metric(broken.metrics(), "accuracy") == 0.0);
+  CHECK(runs::metric(broken.metrics(), "top5") == 0.0);
+}
+
+TEST_CASE("losses by name agree with their definitions", "[task]") {
+  const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
+  const auto loss = [&](config::LossConfig config) {
+    return tasks::ClassificationLoss(config, 2)(logits, batch_of({0, 1})).item();
+  };
+  CHECK(loss({.name = "mse"}) == Approx((1 + 1 + 0.25 + 0) / 4));
+  const double row0 = std::log1p(std::exp(-3.0)), row1 = std::log1p(std::exp(-0.5));
+  CHECK(loss({.name = "cross_entropy"}) == Approx((row0 + row1) / 2));
+  CHECK(loss({.name = "cross_entropy", .class_weights = std::vector<double>{1, 3}}) ==
+        Approx((row0 + 3 * row1) / 4));
+  const double bce = std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-1.0)) + std::log1p(std::exp(0.5)) +
+                     std::log1p(std::exp(-1.0));
+  CHECK(loss({.name = "bce_with_logits"}) == Approx(bce / 4));
+  CHECK(loss({.name = "focal", .alpha = -1, .gamma = 0}) == Approx(bce / 4));
+  CHECK_THAT(user_error_of([&] {
+               loss({.class_weights = std::vector<double>{1, 2, 3}});
+             }),
+             Contains("class_weights"));
+}
+
+TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
+  const config::Loaded loaded = config::load("digits_mlp", {"data.test_size=21", "data.eval_batch_size=5"});
+  const auto task = tasks::make_task(loaded, tasks::open_data(loaded.config, {}));
+  datasets::Loader loader(task->evaluation_source("test", {}));
+  task->model().eval();
+  const runs::Metrics whole = train::evaluate(*task, loader)->metrics();
+  loader.next();
+  CHECK(train::evaluate(*task, loader)->metrics() == whole);
+  CHECK_FALSE(task->model().training());
+  task->model().train();
+  train::evaluate(*task, loader);
+  CHECK(task->model().training());
+}
+
+TEST_CASE("a description of the data survives the way through metadata", "[task]") {
+  const config::Config config;
+  datasets::DatasetInfo info{
+      .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
+  info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
+  const tasks::ClassificationData data(info, 64);
+  const auto recalled = tasks::recall_data(config, tasks::Json::parse(data.description().dump()));
+  const auto& back = dynamic_cast<const tasks::ClassificationData&>(*recalled);
+  CHECK(back.info().sample_shape == info.sample_shape);
+  CHECK(back.info().class_names == info.class_names);
+  CHECK(back.info().statistics.mean == info.statistics.mean);
+  CHECK(back.image_size() == 64);
+  CHECK_FALSE(back.is_open());
+  CHECK_THROWS_AS(tasks::recall_data(config, tasks::Json{{"name", 3}}), UserError);
+  info.classes = 3;
+  CHECK_THAT(user_error_of([&] {
+               tasks::ClassificationData(info, 64).require_like(data.description(), "best.safetensors");
+             }),
+             Contains("best.safetensors") && Contains("2 classes") && Contains("x has 3"));
+}
