@@ -51,7 +51,8 @@ class Bench {
     task_->prepare(*precision_, device_);
     model.to(device_);
     optimizer_ = train::make_optimizer(config_, model);
-    optim::StepOptions options = train::step_options(config_, optim::constant(*config_.optimizer.lr));
+    optim::StepOptions options =
+        train::step_options(config_, optim::constant(optim::learning_rate(config_.optimizer)));
     step_ = std::make_unique<optim::Step>(model, std::vector<optim::Optimizer*>{optimizer_.get()},
                                           std::move(options));
     const auto seed = static_cast<std::uint64_t>(config_.seed);

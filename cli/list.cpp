@@ -70,7 +70,7 @@ Rows configs() {
         fmt::format(
             "{} on {}, {}, {} epochs",
             model.contains("name") && model["name"].is_string() ? model["name"].get<std::string>() : "layers",
-            loaded.config.data.name, loaded.config.optimizer.name, loaded.config.epochs));
+            loaded.config.data.name, loaded.config.optimizer.name(), loaded.config.epochs));
   }
   return rows;
 }
@@ -92,8 +92,8 @@ int list(const ListArguments& arguments) {
   if (arguments.what == "models") print(table(models::registry(), &models::ModelInfo::help));
   if (arguments.what == "layers") print(layers());
   if (arguments.what == "datasets") print(table(datasets::all_datasets(), &datasets::DatasetEntry::help));
-  if (arguments.what == "optimizers") print(table(optim::optimizers(), &optim::OptimizerInfo::summary));
-  if (arguments.what == "schedules") print(table(optim::schedules(), &optim::ScheduleInfo::summary));
+  if (arguments.what == "optimizers") print(table(optim::optimizers().entries(), &options::Variant::help));
+  if (arguments.what == "schedules") print(table(optim::schedules().entries(), &options::Variant::help));
   if (arguments.what == "ops") print(ops());
   if (arguments.what == "presets") print(presets());
   if (arguments.what == "configs") print(configs());

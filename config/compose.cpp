@@ -115,7 +115,7 @@ std::size_t list_index(const Override& given, std::size_t depth, const Value& li
 // Writes the object in place of a word that stands for it.
 void spell_out(Value& word, const Schema& schema) {
   if (const auto preset = schema.presets.find(word.text); preset != schema.presets.end()) {
-    word = parse(preset->second.dump(), word.origin);
+    word = parse(to_string(preset->second), word.origin);
   } else if (!schema.short_key.empty()) {
     Value object;
     object.kind = Value::Kind::object;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "config/schema.h"
-#include "config/value.h"
 
 namespace tandem::config {
 

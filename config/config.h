@@ -1,5 +1,5 @@
 // The configuration as plain structs. The defaults here are the defaults of the program; what each key means
-// and may hold is said once, in keys.cpp.
+// and may hold is said once: in keys.cpp, or beside what the key belongs to (optimizers, schedules).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 
 #include "config/schema.h"
 #include "data/transforms/transform.h"
+#include "optim/registry.h"
+#include "optim/schedules.h"
 
 namespace tandem::config {
 
@@ -52,45 +54,6 @@ struct LossConfig {
   std::string batch_weight = "samples";
   bool by_class_weights() const { return batch_weight == "class_weights"; }
   double alpha = 0.25, gamma = 2.0;
-  static const Schema& schema();
-};
-
-struct GroupConfig {
-  std::string match;
-  std::optional<double> lr_factor, weight_decay;
-  std::optional<bool> adapt;
-  static const Schema& schema();
-};
-
-struct OptimizerConfig {
-  std::string name = "sgd";
-  std::optional<double> lr, weight_decay, momentum, eps;  // absent: the rule's own default
-  double dampening = 0.0;
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999;
-  bool amsgrad = false;
-  double alpha = 0.99;
-  bool centered = false;
-  double lr_decay = 0.0, initial_accumulator = 0.0;
-  double trust_coefficient = 0.001;
-  bool adapt_vectors = false;
-  std::vector<GroupConfig> groups;
-  static const Schema& schema();
-};
-
-struct ScheduleConfig {
-  std::string name = "constant";
-  std::int64_t warmup_steps = 0;
-  double warmup_epochs = 0.0;
-  std::optional<double> warmup_start;
-  std::string unit = "epochs";
-  double every = 30.0;
-  std::vector<double> milestones;
-  std::optional<double> gamma;  // absent: the schedule's own default
-  double power = 1.0;
-  double end_lr = 0.0;
-  double rise = 0.3, div_factor = 25.0, final_div_factor = 1e4;
-  bool linear = false, three_phase = false;
   static const Schema& schema();
 };
 
@@ -186,8 +149,8 @@ struct Config {
   ModelConfig model;
   DataConfig data;
   LossConfig loss;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
+  Choice<optim::optimizers> optimizer;
+  optim::ScheduleOptions schedule;
   PrecisionConfig precision = PrecisionConfig::fp32();
   std::int64_t epochs = 10;
   std::int64_t accumulate = 1;

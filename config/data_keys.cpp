@@ -14,13 +14,13 @@ Type type_of(const datasets::ParameterInfo& parameter) {
   Type type;
   type.kind = parameter.max_count > 1 ? Type::Kind::numbers : Type::Kind::number;
   type.max_count = parameter.max_count;
-  type.min = parameter.min;
+  if (std::isfinite(parameter.min)) type.min = parameter.min;
   if (std::isfinite(parameter.max)) type.max = parameter.max;
   return type;
 }
 
-Json json_of(const std::vector<double>& numbers) {
-  return numbers.size() == 1 ? Json(numbers.front()) : Json(numbers);
+Value value_of(const std::vector<double>& numbers) {
+  return numbers.size() == 1 ? Value(numbers.front()) : Value(numbers);
 }
 
 Key key_of(const datasets::TransformInfo& transform, const datasets::ParameterInfo& parameter) {
@@ -29,7 +29,7 @@ Key key_of(const datasets::TransformInfo& transform, const datasets::ParameterIn
   key.type = type_of(parameter);
   key.help = parameter.help;
   key.only_for = {transform.name};
-  key.default_value = json_of(parameter.defaults);
+  key.default_value = value_of(parameter.defaults);
   // A default that is written out means the same as one that is not.
   key.store = [name = parameter.name, defaults = parameter.defaults](void* object, const Value& value) {
     std::vector<double> numbers;
@@ -42,7 +42,7 @@ Key key_of(const datasets::TransformInfo& transform, const datasets::ParameterIn
   key.load = [name = parameter.name, defaults = parameter.defaults](const void* object) {
     const auto& given = static_cast<const TransformConfig*>(object)->spec.parameters;
     const auto found = given.find(name);
-    return json_of(found == given.end() ? defaults : found->second);
+    return value_of(found == given.end() ? defaults : found->second);
   };
   return key;
 }
@@ -56,7 +56,9 @@ Schema transform_schema() {
   name.store = [](void* object, const Value& value) {
     static_cast<TransformConfig*>(object)->spec.name = value.text;
   };
-  name.load = [](const void* object) { return Json(static_cast<const TransformConfig*>(object)->spec.name); };
+  name.load = [](const void* object) -> Value {
+    return static_cast<const TransformConfig*>(object)->spec.name;
+  };
   Schema schema;
   schema.short_key = "name";
   schema.keys.push_back(name);

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "config/validate.h"
-
 namespace tandem::config {
 
 namespace {
@@ -101,8 +99,9 @@ Json object_schema(const Schema& schema) {
     if (key.required) {
       required.push_back(key.name);
     } else if (key.type.kind != Type::Kind::object) {
-      json["default"] = key.default_value.is_null() && !key.type.keyword.empty() ? Json(key.type.keyword)
-                                                                                 : key.default_value;
+      json["default"] = key.default_value.is(Value::Kind::null) && !key.type.keyword.empty()
+                            ? Json(key.type.keyword)
+                            : to_json(key.default_value);
     }
     if (const auto same = properties.find(key.name); same != properties.end()) {
       if (!same->contains("anyOf") || same->size() > 1) *same = Json{{"anyOf", Json::array({*same})}};
@@ -127,11 +126,12 @@ Json object_schema(const Schema& schema) {
 
 std::string default_text(const Key& key) {
   if (key.required) return "required";
-  if (key.type.kind == Type::Kind::object && !key.default_value.is_null() && !key.default_value.is_string())
+  const Value& value = key.default_value;
+  if (key.type.kind == Type::Kind::object && !value.is(Value::Kind::null) && !value.is(Value::Kind::string))
     return "";
-  if (key.default_value.is_null() && !key.type.keyword.empty())
+  if (value.is(Value::Kind::null) && !key.type.keyword.empty())
     return fmt::format("\"{}\"", key.type.keyword);
-  return key.default_value.dump();
+  return to_string(value);
 }
 
 std::string keys_as_text(const Schema& schema) {

@@ -43,105 +43,6 @@ const Schema& LossConfig::schema() {
   return schema;
 }
 
-const Schema& GroupConfig::schema() {
-  static const Schema schema =
-      Describe<GroupConfig>()
-          .key("match", &GroupConfig::match,
-               "regular expression found in a parameter's name; a parameter takes the keys of every group "
-               "that matches "
-               "it, and of several that give the same key the last one counts",
-               {.required = true})
-          .key("lr_factor", &GroupConfig::lr_factor, "times the learning rate", between(0, 1e6))
-          .key("weight_decay", &GroupConfig::weight_decay, "instead of the optimizer's", between(0, 1e6))
-          .key("adapt", &GroupConfig::adapt, "LARS and LAMB: whether the trust ratio applies");
-  return schema;
-}
-
-const Schema& OptimizerConfig::schema() {
-  const auto by_rule = [](Rule rule) {
-    rule.keyword = "auto";
-    return rule;
-  };
-  static const Schema schema =
-      Describe<OptimizerConfig>()
-          .key("name", &OptimizerConfig::name, "update rule",
-               one_of({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}))
-          .key("lr", &OptimizerConfig::lr,
-               "learning rate, which the schedule scales; auto: lars 0.1, rmsprop and adagrad 0.01, else "
-               "0.001",
-               by_rule(between(0, 1e6)))
-          .key("weight_decay", &OptimizerConfig::weight_decay,
-               "decay of the weights; auto: adamw 0.01, else 0", by_rule(between(0, 1e6)))
-          .key("momentum", &OptimizerConfig::momentum,
-               "share of the last update kept; auto: lars 0.9, else 0",
-               by_rule(only({"sgd", "rmsprop", "lars"}, {.min = 0.0, .max = 1.0, .open_max = true})))
-          .key("dampening", &OptimizerConfig::dampening, "share of the gradient kept out of the momentum",
-               only({"sgd"}, share()))
-          .key("nesterov", &OptimizerConfig::nesterov, "look ahead along the momentum", only({"sgd"}))
-          .key("beta1", &OptimizerConfig::beta1, "decay of the mean of gradients",
-               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
-          .key("beta2", &OptimizerConfig::beta2, "decay of the mean of squares",
-               only({"adam", "adamw", "lamb"}, {.min = 0.0, .max = 1.0, .open_max = true}))
-          .key("amsgrad", &OptimizerConfig::amsgrad, "divide by the largest mean of squares so far",
-               only({"adam", "adamw"}))
-          .key("eps", &OptimizerConfig::eps,
-               "added to the denominator; auto: adagrad 1e-10, lamb 1e-6, lars 0, else 1e-8",
-               by_rule(only({"adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}, share())))
-          .key("alpha", &OptimizerConfig::alpha, "decay of the mean of squares",
-               only({"rmsprop"}, {.min = 0.0, .max = 1.0, .open_max = true}))
-          .key("centered", &OptimizerConfig::centered, "divide by the standard deviation instead",
-               only({"rmsprop"}))
-          .key("lr_decay", &OptimizerConfig::lr_decay, "lr / (1 + steps·lr_decay)",
-               only({"adagrad"}, between(0, 1e6)))
-          .key("initial_accumulator", &OptimizerConfig::initial_accumulator,
-               "first value of the sum of squares", only({"adagrad"}, between(0, 1e6)))
-          .key("trust_coefficient", &OptimizerConfig::trust_coefficient, "scale of the trust ratio",
-               only({"lars"}, {.min = 0.0, .max = 1e6, .open_min = true}))
-          .key("adapt_vectors", &OptimizerConfig::adapt_vectors,
-               "trust ratios for biases and normalisation parameters too", only({"lars", "lamb"}))
-          .key("groups", &OptimizerConfig::groups, "parameters with values of their own")
-          .short_key("name");
-  return schema;
-}
-
-const Schema& ScheduleConfig::schema() {
-  static const Schema schema =
-      Describe<ScheduleConfig>()
-          .key("name", &ScheduleConfig::name, "course of the learning rate over the run",
-               one_of({"constant", "step", "multi_step", "exponential", "polynomial", "cosine", "one_cycle"}))
-          .key("warmup_steps", &ScheduleConfig::warmup_steps, "applied steps of linear warm-up",
-               between(0, kMany))
-          .key("warmup_epochs", &ScheduleConfig::warmup_epochs, "the same in epochs; added to warmup_steps",
-               between(0, 1e6))
-          .key("warmup_start", &ScheduleConfig::warmup_start,
-               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1)",
-               {.min = 0.0, .max = 1.0, .keyword = "auto"})
-          .key("unit", &ScheduleConfig::unit, "what `every` and `milestones` count",
-               only({"step", "multi_step", "exponential"}, one_of({"epochs", "steps"})))
-          .key("every", &ScheduleConfig::every, "length of one factor `gamma`",
-               only({"step", "exponential"}, {.min = 0.0, .max = 1e9, .open_min = true}))
-          .key("milestones", &ScheduleConfig::milestones, "where the rate drops, in increasing order",
-               only({"multi_step"}, {.min = 0.0, .max = 1e9, .open_min = true}))
-          .key("gamma", &ScheduleConfig::gamma, "factor of a drop; auto: 0.1",
-               only({"step", "multi_step", "exponential"},
-                    {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"}))
-          .key("power", &ScheduleConfig::power, "exponent of the decay",
-               only({"polynomial"}, between(0, 100)))
-          .key("end_lr", &ScheduleConfig::end_lr, "learning rate at the end",
-               only({"polynomial", "cosine"}, between(0, 1e6)))
-          .key("rise", &ScheduleConfig::rise, "share of the run at which the rate is highest",
-               only({"one_cycle"}, {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true}))
-          .key("div_factor", &ScheduleConfig::div_factor, "the run starts at lr / div_factor",
-               only({"one_cycle"}, between(1, 1e9)))
-          .key("final_div_factor", &ScheduleConfig::final_div_factor, "and ends at that / final_div_factor",
-               only({"one_cycle"}, between(1, 1e12)))
-          .key("linear", &ScheduleConfig::linear, "straight lines instead of cosines", only({"one_cycle"}))
-          .key("three_phase", &ScheduleConfig::three_phase, "fall symmetrically first, then to the end",
-               only({"one_cycle"}))
-          .short_key("name");
-  return schema;
-}
-
 const Schema& ScalerConfig::schema() {
   std::vector<std::string> modes{"auto", "none", "dynamic"};
   for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
@@ -248,8 +149,8 @@ const Schema& PrecisionConfig::schema() {
 }
 
 std::string PrecisionConfig::label() const {
-  const Json json = unbind(schema(), this);
-  return json.is_string() ? json.get<std::string>() : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
+  const Value value = load_options(schema(), this);
+  return value.is(Value::Kind::string) ? value.text : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
 }
 
 const Schema& EmaConfig::schema() {

@@ -78,20 +78,11 @@ class CrossChecks {
     check(named != layers, "model",
           named ? "has both a name and layers; one of them is the model"
                 : "needs a name (one of `tandem ls models`) or layers");
-    for (std::size_t i = 0; i < config_.optimizer.groups.size(); ++i)
-      regex(fmt::format("optimizer.groups.{}.match", i), config_.optimizer.groups[i].match);
+    for (Complaint& complaint : complaints(Config::schema(), &config_))
+      check(false, complaint.path, std::move(complaint.what));
     if (config_.init_from && config_.init_from->freeze) regex("init_from.freeze", *config_.init_from->freeze);
     for (const auto& [pattern, precision] : config_.precision.layers) regex("precision.layers", pattern);
     if (problems_.empty()) precision();
-    const auto& milestones = config_.schedule.milestones;
-    check(std::is_sorted(milestones.begin(), milestones.end()), "schedule.milestones",
-          "expected increasing values");
-    check(config_.schedule.name != "multi_step" || !milestones.empty(), "schedule.milestones",
-          "required by multi_step");
-    const auto& optimizer = config_.optimizer;
-    check(!optimizer.nesterov || optimizer.name != "sgd" ||
-              (optimizer.momentum.value_or(0.0) > 0.0 && optimizer.dampening == 0.0),
-          "optimizer.nesterov", "needs momentum > 0 and dampening 0");
     check(!config_.loss.by_class_weights() || config_.loss.class_weights.has_value(), "loss.batch_weight",
           "needs loss.class_weights");
     arms();
@@ -155,13 +146,6 @@ class CrossChecks {
 
 // Defaults that depend on another key.
 void fill_defaults(Config& config) {
-  OptimizerConfig& o = config.optimizer;
-  const bool small = o.name == "rmsprop" || o.name == "adagrad";
-  if (!o.lr) o.lr = o.name == "lars" ? 0.1 : small ? 0.01 : 0.001;
-  if (!o.weight_decay) o.weight_decay = o.name == "adamw" ? 0.01 : 0.0;
-  if (!o.momentum) o.momentum = o.name == "lars" ? 0.9 : 0.0;
-  if (!o.eps) o.eps = o.name == "adagrad" ? 1e-10 : o.name == "lamb" ? 1e-6 : o.name == "lars" ? 0.0 : 1e-8;
-  if (!config.schedule.gamma) config.schedule.gamma = 0.1;
   if (!config.data.eval_batch_size) config.data.eval_batch_size = config.data.batch_size;
 }
 
@@ -174,7 +158,7 @@ Checked check(Value& root) {
   Checked checked;
   checked.problems = validate(Config::schema(), root);
   if (!checked.problems.empty()) return checked;
-  bind(Config::schema(), &checked.config, root);
+  store_options(Config::schema(), &checked.config, root);
   fill_defaults(checked.config);
   checked.problems = CrossChecks(checked.config, root).run();
   return checked;
@@ -215,7 +199,7 @@ std::string place_of(const Value& root, const std::string& path) {
   return origin_at(root, dotted).place();
 }
 
-Json resolved(const Config& config) { return unbind(Config::schema(), &config); }
+Json resolved(const Config& config) { return to_json(load_options(Config::schema(), &config)); }
 
 std::string with_origins(const Loaded& loaded) {
   std::vector<std::array<std::string, 2>> rows;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "config/config.h"
-#include "config/validate.h"
 
 namespace tandem::config {
 

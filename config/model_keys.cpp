@@ -16,14 +16,6 @@ namespace {
 using models::OptionInfo;
 using models::OptionType;
 
-struct ToJson {
-  Json operator()(bool value) const { return value; }
-  Json operator()(Index value) const { return value; }
-  Json operator()(double value) const { return value; }
-  Json operator()(const std::string& value) const { return value; }
-  Json operator()(const std::vector<Index>& value) const { return value; }
-};
-
 Type type_of(const OptionInfo& option) {
   Type type;
   if (std::isfinite(option.low)) type.min = option.low;
@@ -67,14 +59,15 @@ Key key_of(const OptionInfo& option) {
   key.type = type_of(option);
   key.help = option.help;
   key.required = option.required;
-  if (option.fallback) key.default_value = std::visit(ToJson{}, *option.fallback);
+  if (option.fallback)
+    key.default_value = std::visit([](const auto& value) -> Value { return value; }, *option.fallback);
   key.store = [name = key.name](void* object, const Value& value) {
     static_cast<ModelConfig*>(object)->spec[name] = to_json(value);
   };
   key.load = [name = key.name, fallback = key.default_value](const void* object) {
     const Json& spec = static_cast<const ModelConfig*>(object)->spec;
     const auto found = spec.find(name);
-    return found == spec.end() ? fallback : *found;
+    return found == spec.end() ? fallback : from_json(*found, {});
   };
   return key;
 }
@@ -86,7 +79,7 @@ void add_variant(Schema& schema, const std::string& variant, const std::vector<O
     bool merged = false;
     for (Key& existing : schema.keys) {
       if (existing.name != key.name || existing.only_for.empty() || existing.required != key.required ||
-          existing.type.text() != key.type.text() || existing.default_value != key.default_value)
+          existing.type.text() != key.type.text() || !(existing.default_value == key.default_value))
         continue;
       existing.only_for.push_back(variant);
       merged = true;

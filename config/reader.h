@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "config/value.h"
+#include "core/options/value.h"
 
 namespace tandem::config {
+
+using namespace options;
 
 inline constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 inline constexpr int kMaxDepth = 64;

@@ -1,25 +1,25 @@
 #include "optim/adagrad.h"
 
-#include "core/error.h"
+#include "optim/registry.h"
 
 namespace tandem::optim {
 
-namespace {
-update_rules::Adagrad rule_of(const AdagradOptions& options) {
-  check_at_least("adagrad", "lr_decay", options.lr_decay);
-  check_at_least("adagrad", "initial_accumulator", options.initial_accumulator);
-  check_at_least("adagrad", "eps", options.eps);
-  return {.lr_decay = options.lr_decay, .eps = options.eps};
+const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Adagrad>) {
+  static const auto entry = optimizer_entry<Adagrad, AdagradOptions>(
+      {.name = "adagrad", .help = "gradients over the root of all their squares", .lr = 1e-2},
+      [](options::Describe<AdagradOptions>& keys) {
+        keys.key("eps", &AdagradOptions::eps, "added to the denominator",
+                 {.min = 0.0, .max = 1.0, .keyword = "auto"})
+            .key("lr_decay", &AdagradOptions::lr_decay, "lr / (1 + steps·lr_decay)", {.min = 0.0, .max = 1e6})
+            .key("initial_accumulator", &AdagradOptions::initial_accumulator,
+                 "first value of the sum of squares", {.min = 0.0, .max = 1e6});
+      });
+  return entry;
 }
-}  // namespace
 
 Adagrad::Adagrad(std::vector<Parameter> parameters, const AdagradOptions& options)
-    : Optimizer(std::move(parameters),
-                {.name = "adagrad",
-                 .lr = options.lr,
-                 .default_lr = 1e-2,
-                 .weight_decay = options.weight_decay,
-                 .groups = &options.groups},
-                rule_of(options), {Moment{"sum", options.initial_accumulator}}) {}
+    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Adagrad>{}), options,
+                update_rules::Adagrad{.lr_decay = options.lr_decay, .eps = options.eps},
+                {Moment{"sum", options.initial_accumulator}}) {}
 
 }  // namespace tandem::optim

@@ -1,21 +1,38 @@
-// What Adam, AdamW and their options have in common.
+// What Adam, AdamW and LAMB have in common.
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/registry.h"
 
 namespace tandem::optim {
 
-// Throws UserError for betas outside [0, 1) and a negative eps.
+template <class Options>
+void describe_betas(options::Describe<Options>& keys) {
+  keys.key("beta1", &Options::beta1, "decay of the mean of gradients",
+           {.min = 0.0, .max = 1.0, .open_max = true})
+      .key("beta2", &Options::beta2, "decay of the mean of squares",
+           {.min = 0.0, .max = 1.0, .open_max = true});
+}
+
+template <class Options>
+void describe_eps(options::Describe<Options>& keys) {
+  keys.key("eps", &Options::eps, "added to the denominator", {.min = 0.0, .max = 1.0, .keyword = "auto"});
+}
+
+// The keys of Adam and AdamW.
+template <class Options>
+void describe_adam(options::Describe<Options>& keys) {
+  describe_betas(keys);
+  keys.key("amsgrad", &Options::amsgrad, "divide by the largest mean of squares so far");
+  describe_eps(keys);
+}
+
 template <class Rule, class Options>
-Rule adam_rule(const char* name, const Options& options) {
-  check_option(name, "beta1", options.beta1, {});
-  check_option(name, "beta2", options.beta2, {});
-  check_at_least(name, "eps", options.eps);
+Rule adam_rule(const Options& options) {
   Rule rule;
   rule.beta1 = options.beta1;
   rule.beta2 = options.beta2;
   rule.eps = options.eps;
-  rule.amsgrad = options.amsgrad;
+  if constexpr (requires { rule.amsgrad; }) rule.amsgrad = options.amsgrad;
   return rule;
 }
 

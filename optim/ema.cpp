@@ -2,7 +2,6 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-#include "optim/optimizer.h"
 
 namespace tandem::optim {
 
@@ -15,7 +14,8 @@ void overwrite(const Tensor& target, const Tensor& source) {
 
 Ema::Ema(const FlatBuffers& buffers, Index statistics, const EmaOptions& options)
     : options_(options), masters_(buffers.masters()), average_(buffers.make(MemoryKind::optimizer)) {
-  check_option("ema", "decay", options.decay, {});
+  require(options.decay >= 0.0 && options.decay < 1.0, "ema", "decay must lie in [0, 1), is {}",
+          options.decay);
   if (statistics > 0)
     average_statistics_ = Tensor::zeros({statistics}, {DType::f32, buffers.device(), MemoryKind::optimizer});
 }

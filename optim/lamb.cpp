@@ -1,26 +1,23 @@
 #include "optim/lamb.h"
 
-#include "core/error.h"
+#include "optim/adam_rule.h"
 
 namespace tandem::optim {
 
-namespace {
-update_rules::Lamb rule_of(const LambOptions& options) {
-  check_option("lamb", "beta1", options.beta1, {});
-  check_option("lamb", "beta2", options.beta2, {});
-  check_at_least("lamb", "eps", options.eps);
-  return {{.beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps}};
+const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lamb>) {
+  static const auto entry = optimizer_entry<Lamb, LambOptions>(
+      {.name = "lamb", .help = "Adam with a trust ratio per layer, for large batches", .lr = 1e-3},
+      [](options::Describe<LambOptions>& keys) {
+        describe_betas(keys);
+        describe_eps(keys);
+        keys.key("adapt_vectors", &LambOptions::adapt_vectors,
+                 "trust ratios for biases and normalisation parameters too");
+      });
+  return entry;
 }
-}  // namespace
 
 Lamb::Lamb(std::vector<Parameter> parameters, const LambOptions& options)
-    : Optimizer(std::move(parameters),
-                {.name = "lamb",
-                 .lr = options.lr,
-                 .default_lr = 1e-3,
-                 .weight_decay = options.weight_decay,
-                 .adapt_vectors = options.adapt_vectors,
-                 .groups = &options.groups},
-                rule_of(options), {Moment{"mean"}, Moment{"square"}}) {}
+    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Lamb>{}), options,
+                adam_rule<update_rules::Lamb>(options), {Moment{"mean"}, Moment{"square"}}) {}
 
 }  // namespace tandem::optim

@@ -1,26 +1,30 @@
 #include "optim/lars.h"
 
-#include "core/error.h"
+#include "optim/registry.h"
 
 namespace tandem::optim {
 
-namespace {
-update_rules::Lars rule_of(const LarsOptions& options) {
-  check_option("lars", "momentum", options.momentum, {});
-  check_at_least("lars", "trust_coefficient", options.trust_coefficient);
-  check_at_least("lars", "eps", options.eps);
-  return {.momentum = options.momentum, .trust_coefficient = options.trust_coefficient, .eps = options.eps};
+const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lars>) {
+  static const auto entry = optimizer_entry<Lars, LarsOptions>(
+      {.name = "lars", .help = "SGD with a trust ratio per layer, for large batches", .lr = 0.1},
+      [](options::Describe<LarsOptions>& keys) {
+        keys.key("momentum", &LarsOptions::momentum, "share of the last update kept",
+                 {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
+            .key("eps", &LarsOptions::eps, "added to the denominator",
+                 {.min = 0.0, .max = 1.0, .keyword = "auto"})
+            .key("trust_coefficient", &LarsOptions::trust_coefficient, "scale of the trust ratio",
+                 {.min = 0.0, .max = 1e6, .open_min = true})
+            .key("adapt_vectors", &LarsOptions::adapt_vectors,
+                 "trust ratios for biases and normalisation parameters too");
+      });
+  return entry;
 }
-}  // namespace
 
 Lars::Lars(std::vector<Parameter> parameters, const LarsOptions& options)
-    : Optimizer(std::move(parameters),
-                {.name = "lars",
-                 .lr = options.lr,
-                 .default_lr = 0.1,
-                 .weight_decay = options.weight_decay,
-                 .adapt_vectors = options.adapt_vectors,
-                 .groups = &options.groups},
-                rule_of(options), {Moment{"momentum"}}) {}
+    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Lars>{}), options,
+                update_rules::Lars{.momentum = options.momentum,
+                                   .trust_coefficient = options.trust_coefficient,
+                                   .eps = options.eps},
+                {Moment{"momentum"}}) {}
 
 }  // namespace tandem::optim

@@ -1,7 +1,5 @@
 #include "optim/optimizer.h"
 
-#include <cmath>
-
 #include "core/error.h"
 #include "core/pattern.h"
 #include "core/suggest.h"
@@ -9,26 +7,37 @@
 
 namespace tandem::optim {
 
-void check_option(const std::string& where, const char* key, double value, Bounds bounds) {
-  const bool inside = value >= bounds.low && (bounds.closed ? value <= bounds.high : value < bounds.high);
-  require(inside, where, "{} must lie in [{}, {}{}, is {}", key, bounds.low, bounds.high,
-          bounds.closed ? "]" : ")", value);
-}
-
-void check_at_least(const std::string& where, const char* key, double value, double low) {
-  require(std::isfinite(value) && value >= low, where, "{} must be at least {}, is {}", key, low, value);
+const options::Schema& ParameterGroup::schema() {
+  static const options::Schema schema =
+      options::Describe<ParameterGroup>()
+          .key("match", &ParameterGroup::match,
+               "regular expression found in a parameter's name; a parameter takes the keys of every group "
+               "that matches "
+               "it, and of several that give the same key the last one counts",
+               {.required = true})
+          .key("lr_factor", &ParameterGroup::lr_factor, "times the learning rate", {.min = 0.0, .max = 1e6})
+          .key("weight_decay", &ParameterGroup::weight_decay, "instead of the optimizer's",
+               {.min = 0.0, .max = 1e6})
+          .key("adapt", &ParameterGroup::adapt, "LARS and LAMB: whether the trust ratio applies")
+          .rule("match", [](const ParameterGroup& group) -> std::string {
+            try {
+              compile_pattern(group.match);
+            } catch (const UserError& error) {
+              return error.what();
+            }
+            return "";
+          });
+  return schema;
 }
 
 Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule& rule,
                      std::array<Moment, 3> moments)
-    : name_(settings.name),
+    : name_(settings.variant.name),
       rule_(rule),
       moments_(std::move(moments)),
       lr_(settings.lr),
-      default_lr_(settings.default_lr) {
+      default_lr_(settings.variant.schema.find("lr")->default_value.number) {
   require(!parameters.empty(), name_, "there are no parameters to train");
-  if (lr_) check_at_least(name_, "lr", *lr_);
-  check_at_least(name_, "weight_decay", settings.weight_decay);
   entries_.reserve(parameters.size());
   for (Parameter& parameter : parameters) {
     for (const Entry& other : entries_)
@@ -36,20 +45,11 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings
     const bool adapt = settings.adapt_vectors || parameter.value().rank() > 1;
     entries_.push_back({std::move(parameter), 1.0, settings.weight_decay, adapt});
   }
-  if (settings.groups) {
-    for (const ParameterGroup& group : *settings.groups) apply_group(group);
-  }
+  for (const ParameterGroup& group : settings.groups) apply_group(group);
 }
 
 void Optimizer::apply_group(const ParameterGroup& group) {
-  if (group.weight_decay) check_at_least(name_, "a group's weight_decay", *group.weight_decay);
-  if (group.lr_factor) check_at_least(name_, "a group's lr_factor", *group.lr_factor);
-  std::regex expression;
-  try {
-    expression = compile_pattern(group.match);
-  } catch (const UserError& error) {
-    throw UserError(name_, fmt::format("group: {}", error.what()));
-  }
+  const std::regex expression = compile_pattern(group.match);
   bool matched = false;
   for (Entry& entry : entries_) {
     if (!std::regex_search(entry.parameter.name(), expression)) continue;

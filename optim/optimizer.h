@@ -12,6 +12,7 @@
 
 #include "autograd/leaf.h"
 #include "core/kernels/update.h"
+#include "core/options/family.h"
 
 namespace tandem::optim {
 
@@ -23,6 +24,7 @@ struct ParameterGroup {
   std::optional<double> weight_decay{};
   std::optional<double> lr_factor{};  // on the learning rate of the optimizer
   std::optional<bool> adapt{};        // LARS and LAMB: whether the trust ratio applies
+  static const options::Schema& schema();
 };
 
 // A moment that a rule keeps for every element.
@@ -54,21 +56,30 @@ class Optimizer {
   double default_lr() const { return default_lr_; }
 
  protected:
-  struct Settings {
-    std::string name;
-    std::optional<double> lr;
-    double default_lr = 1e-3;
-    double weight_decay = 0.0;
-    bool adapt_vectors = true;  // trust ratios for parameters of rank 0 and 1 too
-    const std::vector<ParameterGroup>* groups = nullptr;
-  };
-
-  // Throws UserError when there is no parameter, one occurs twice, a number is out of range, or a group's
-  // expression is invalid or matches no name.
-  Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule& rule,
-            std::array<Moment, 3> moments);
+  // `options` is what `variant` describes. Throws UserError for what the description refuses, when there is
+  // no parameter or one occurs twice, and when a group's expression matches no name.
+  template <class Options>
+  Optimizer(std::vector<Parameter> parameters, const options::Variant& variant, const Options& options,
+            const UpdateRule& rule, std::array<Moment, 3> moments)
+      : Optimizer(std::move(parameters), settings_of(variant, options), rule, std::move(moments)) {}
 
  private:
+  struct Settings {
+    const options::Variant& variant;
+    std::optional<double> lr;
+    double weight_decay;
+    const std::vector<ParameterGroup>& groups;
+    bool adapt_vectors = true;  // trust ratios for parameters of rank 0 and 1 too
+  };
+  template <class Options>
+  static Settings settings_of(const options::Variant& variant, const Options& options) {
+    options::require_sound(variant.name, variant.schema, &options);
+    Settings settings{variant, options.lr, options.weight_decay, options.groups};
+    if constexpr (requires { options.adapt_vectors; }) settings.adapt_vectors = options.adapt_vectors;
+    return settings;
+  }
+  Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule& rule,
+            std::array<Moment, 3> moments);
   void apply_group(const ParameterGroup& group);
 
   std::string name_;
@@ -78,15 +89,5 @@ class Optimizer {
   std::optional<double> lr_;
   double default_lr_;
 };
-
-// Throws UserError "[where] key must be …, is …" unless low <= value < high (or <= high where `closed`).
-struct Bounds {
-  double low = 0.0;
-  double high = 1.0;
-  bool closed = false;
-};
-void check_option(const std::string& where, const char* key, double value, Bounds bounds);
-// The same for low <= value, finite.
-void check_at_least(const std::string& where, const char* key, double value, double low = 0.0);
 
 }  // namespace tandem::optim

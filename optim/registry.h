@@ -1,46 +1,66 @@
-// Optimizers by name, for configurations and listings.
+// Optimizers by name, for configurations and listings; and how one is described.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/options/family.h"
 #include "optim/optimizer.h"
 
 namespace tandem::optim {
 
-// What a configuration may say; each optimizer takes some of it, and has its own default for the rest.
-struct OptimizerOptions {
-  std::optional<double> lr{};
-  std::optional<double> weight_decay{};
-  std::optional<double> momentum{};
-  std::optional<double> dampening{};
-  std::optional<bool> nesterov{};
-  std::optional<double> beta1{}, beta2{};
-  std::optional<double> eps{};
-  std::optional<bool> amsgrad{};
-  std::optional<double> alpha{};
-  std::optional<bool> centered{};
-  std::optional<double> lr_decay{};
-  std::optional<double> initial_accumulator{};
-  std::optional<double> trust_coefficient{};
-  std::optional<bool> adapt_vectors{};
-  std::vector<ParameterGroup> groups{};
-};
+using OptimizerFamily = options::Family<std::unique_ptr<Optimizer>(std::vector<Parameter>)>;
 
-struct OptimizerInfo {
-  std::string name{};
-  std::string summary{};
-  std::vector<std::string>
-      options;  // names of members of OptimizerOptions; lr, weight_decay, groups go without saying
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wnon-template-friend"  // that is what is meant
+// Stands for the optimizer of an update rule, whose file defines
+//   const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Sgd>);
+// No list names it: optimizers() asks for the entry of every rule in UpdateRules.
+template <class Rule>
+struct OptimizerOf {
+  friend const OptimizerFamily::Entry& entry_of(OptimizerOf);
 };
+#pragma GCC diagnostic pop
 
-const std::vector<OptimizerInfo>& optimizers();
+// Those of all update rules (core/kernels/update.h), in that order; without a name it is sgd.
+const OptimizerFamily& optimizers();
 
 // Throws UserError for an unknown name (with the nearest), an option the optimizer does not take, a value out
 // of range.
+//   make_optimizer("sgd", model->parameters(), {{"lr", 0.1}, {"momentum", 0.9}});
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, std::vector<Parameter> parameters,
-                                          const OptimizerOptions& options = {});
+                                          const options::Given& given = {});
+
+// The learning rate that options of any optimizer say, or that is meant where they do not.
+double learning_rate(const options::Chosen& optimizer);
+
+// What an entry says besides its own options.
+struct OptimizerFacts {
+  std::string name, help;
+  double lr;  // when neither options nor a schedule give one
+};
+
+// The entry of an optimizer that is made from `Options`; `describe` adds its own keys to those that every
+// optimizer has (lr, weight_decay, groups).
+template <class Made, class Options>
+OptimizerFamily::Entry optimizer_entry(const OptimizerFacts& facts,
+                                       const std::function<void(options::Describe<Options>&)>& describe) {
+  options::Describe<Options> keys;
+  keys.key("lr", &Options::lr, "learning rate, which the schedule scales",
+           {.min = 0.0, .max = 1e6, .keyword = "auto", .fallback = facts.lr})
+      .key("weight_decay", &Options::weight_decay, "decay of the weights",
+           {.min = 0.0, .max = 1e6, .keyword = "auto"});
+  describe(keys);
+  keys.key("groups", &Options::groups, "parameters with values of their own");
+  return OptimizerFamily::entry<Options>(
+      facts.name, facts.help, keys, [](const Options& options, std::vector<Parameter> parameters) {
+        return std::unique_ptr<Optimizer>(std::make_unique<Made>(std::move(parameters), options));
+      });
+}
 
 }  // namespace tandem::optim

@@ -1,11 +1,11 @@
 #include "optim/schedules.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "core/error.h"
-#include "core/suggest.h"
 
 namespace tandem::optim {
 
@@ -45,6 +45,46 @@ Schedule preceded(double lr, Warmup warmup, Function rate) {
           }};
 }
 
+// ---- What descriptions share
+
+using Entry = ScheduleFamily::Entry;
+
+// What a length is counted in.
+enum class Unit : std::uint8_t { epochs, steps };
+
+std::int64_t in_steps(double epochs, const Course& course) {
+  return std::llround(epochs * static_cast<double>(course.steps_per_epoch));
+}
+
+std::int64_t counted(double count, Unit unit, const Course& course) {
+  return std::max<std::int64_t>(unit == Unit::steps ? std::llround(count) : in_steps(count, course), 1);
+}
+
+template <class Options>
+void describe_unit(options::Describe<Options>& keys) {
+  keys.key("unit", &Options::unit, "what `every` and `milestones` count");
+}
+
+template <class Options>
+void describe_every(options::Describe<Options>& keys) {
+  describe_unit(keys);
+  keys.key("every", &Options::every, "length of one factor `gamma`",
+           {.min = 0.0, .max = 1e9, .open_min = true});
+}
+
+template <class Options>
+options::Describe<Options>& describe_gamma(options::Describe<Options>& keys) {
+  return keys.key("gamma", &Options::gamma, "factor of a drop",
+                  {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"});
+}
+
+template <class Options>
+options::Describe<Options>& describe_end(options::Describe<Options>& keys) {
+  return keys.key("end_lr", &Options::end_lr, "learning rate at the end", {.min = 0.0, .max = 1e6});
+}
+
+// ---- What formulas share
+
 // The steps that remain after the warm-up.
 std::int64_t remaining(const char* where, std::int64_t steps, const Warmup& warmup) {
   check_count(where, "steps", steps);
@@ -58,15 +98,39 @@ double fraction(std::int64_t t, std::int64_t steps) {
 }
 
 }  // namespace
+}  // namespace tandem::optim
+
+template <>
+struct tandem::options::Words<tandem::optim::Unit> {
+  static constexpr std::array values{"epochs", "steps"};
+};
+
+namespace tandem::optim {
 
 Schedule::Schedule(double peak, Function rate) : peak_(peak), rate_(std::move(rate)) {
   require(static_cast<bool>(rate_), "schedule", "the function is empty");
 }
 
+// ---- Constant
+
 Schedule constant(double lr, Warmup warmup) {
   check("constant", lr, warmup);
   return multiplied(lr, warmup, [lr](std::int64_t) { return lr; });
 }
+
+namespace {
+
+struct ConstantOptions {};
+
+Entry constant_entry() {
+  return ScheduleFamily::entry<ConstantOptions>(
+      "constant", "the same rate throughout", options::Describe<ConstantOptions>(),
+      [](const ConstantOptions&, const Course& course) { return constant(course.lr, course.warmup); });
+}
+
+}  // namespace
+
+// ---- Step
 
 Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup) {
   check("step", lr, warmup);
@@ -77,6 +141,28 @@ Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup) {
     return lr * std::pow(gamma, static_cast<double>(drops));
   });
 }
+
+namespace {
+
+struct StepDecayOptions {
+  Unit unit = Unit::epochs;
+  double every = 30.0;
+  double gamma = 0.1;
+};
+
+Entry step_entry() {
+  options::Describe<StepDecayOptions> keys;
+  describe_every(keys);
+  return ScheduleFamily::entry<StepDecayOptions>("step", "× gamma every so many steps", describe_gamma(keys),
+                                                 [](const StepDecayOptions& o, const Course& course) {
+                                                   return step(course.lr, counted(o.every, o.unit, course),
+                                                               o.gamma, course.warmup);
+                                                 });
+}
+
+}  // namespace
+
+// ---- Multi-step
 
 Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamma, Warmup warmup) {
   check("multi_step", lr, warmup);
@@ -90,6 +176,37 @@ Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamm
   });
 }
 
+namespace {
+
+struct MultiStepOptions {
+  Unit unit = Unit::epochs;
+  std::vector<double> milestones;
+  double gamma = 0.1;
+};
+
+Entry multi_step_entry() {
+  options::Describe<MultiStepOptions> keys;
+  describe_unit(keys);
+  keys.key("milestones", &MultiStepOptions::milestones, "where the rate drops, in increasing order",
+           {.min = 0.0, .max = 1e9, .open_min = true})
+      .rule("milestones", "expected increasing values",
+            [](const MultiStepOptions& o) { return std::ranges::is_sorted(o.milestones); })
+      .rule("milestones", "required by multi_step",
+            [](const MultiStepOptions& o) { return !o.milestones.empty(); });
+  return ScheduleFamily::entry<MultiStepOptions>("multi_step", "× gamma at given steps", describe_gamma(keys),
+                                                 [](const MultiStepOptions& o, const Course& course) {
+                                                   std::vector<std::int64_t> milestones;
+                                                   for (const double milestone : o.milestones)
+                                                     milestones.push_back(counted(milestone, o.unit, course));
+                                                   return multi_step(course.lr, std::move(milestones),
+                                                                     o.gamma, course.warmup);
+                                                 });
+}
+
+}  // namespace
+
+// ---- Exponential
+
 Schedule exponential(double lr, double gamma, std::int64_t every, Warmup warmup) {
   check("exponential", lr, warmup);
   check_count("exponential", "every", every);
@@ -98,6 +215,28 @@ Schedule exponential(double lr, double gamma, std::int64_t every, Warmup warmup)
     return lr * std::pow(gamma, static_cast<double>(t) / static_cast<double>(every));
   });
 }
+
+namespace {
+
+struct ExponentialOptions {
+  Unit unit = Unit::epochs;
+  double every = 30.0;
+  double gamma = 0.1;
+};
+
+Entry exponential_entry() {
+  options::Describe<ExponentialOptions> keys;
+  describe_every(keys);
+  return ScheduleFamily::entry<ExponentialOptions>(
+      "exponential", "× gamma per step (or per `every` steps), continuously", describe_gamma(keys),
+      [](const ExponentialOptions& o, const Course& course) {
+        return exponential(course.lr, o.gamma, counted(o.every, o.unit, course), course.warmup);
+      });
+}
+
+}  // namespace
+
+// ---- Polynomial
 
 Schedule polynomial(double lr, std::int64_t steps, double power, double end, Warmup warmup) {
   check("polynomial", lr, warmup);
@@ -109,6 +248,27 @@ Schedule polynomial(double lr, std::int64_t steps, double power, double end, War
   });
 }
 
+namespace {
+
+struct PolynomialOptions {
+  double power = 1.0;
+  double end_lr = 0.0;
+};
+
+Entry polynomial_entry() {
+  options::Describe<PolynomialOptions> keys;
+  keys.key("power", &PolynomialOptions::power, "exponent of the decay", {.min = 0.0, .max = 100.0});
+  return ScheduleFamily::entry<PolynomialOptions>(
+      "polynomial", "down to end_lr as a power of the steps left", describe_end(keys),
+      [](const PolynomialOptions& o, const Course& course) {
+        return polynomial(course.lr, course.steps, o.power, o.end_lr, course.warmup);
+      });
+}
+
+}  // namespace
+
+// ---- Cosine
+
 Schedule cosine(double lr, std::int64_t steps, double end, Warmup warmup) {
   check("cosine", lr, warmup);
   require(end >= 0.0, "cosine", "end_lr must be at least 0, is {}", end);
@@ -117,6 +277,25 @@ Schedule cosine(double lr, std::int64_t steps, double end, Warmup warmup) {
     return end + (lr - end) * (1.0 + std::cos(std::numbers::pi * fraction(t, span))) / 2.0;
   });
 }
+
+namespace {
+
+struct CosineOptions {
+  double end_lr = 0.0;
+};
+
+Entry cosine_entry() {
+  options::Describe<CosineOptions> keys;
+  return ScheduleFamily::entry<CosineOptions>(
+      "cosine", "down to end_lr along half a cosine", describe_end(keys),
+      [](const CosineOptions& o, const Course& course) {
+        return cosine(course.lr, course.steps, o.end_lr, course.warmup);
+      });
+}
+
+}  // namespace
+
+// ---- One cycle
 
 Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup) {
   check("one_cycle", lr, warmup);
@@ -142,81 +321,60 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup)
   });
 }
 
-// ---- By name ----
-
-const std::vector<ScheduleInfo>& schedules() {
-  static const std::vector<ScheduleInfo> list = {
-      {"constant", "the same rate throughout", {}, {}},
-      {"step", "× gamma every so many steps", {"every"}, {"gamma"}},
-      {"multi_step", "× gamma at given steps", {"milestones"}, {"gamma"}},
-      {"exponential", "× gamma per step (or per `every` steps), continuously", {"gamma"}, {"every"}},
-      {"polynomial", "down to end_lr as a power of the steps left", {"steps"}, {"power", "end_lr"}},
-      {"cosine", "down to end_lr along half a cosine", {"steps"}, {"end_lr"}},
-      {"one_cycle",
-       "up from a low rate and down to a lower one",
-       {"steps"},
-       {"rise", "div_factor", "final_div_factor", "linear", "three_phase"}},
-  };
-  return list;
-}
-
 namespace {
 
-const ScheduleInfo& schedule_info(std::string_view name) {
-  std::vector<std::string> known;
-  for (const ScheduleInfo& info : schedules()) {
-    if (info.name == name) return info;
-    known.push_back(info.name);
-  }
-  throw UserError("schedule", fmt::format("there is no schedule \"{}\"{}", name, did_you_mean(name, known)));
-}
-
-void check_options(const ScheduleInfo& info, const ScheduleOptions& o) {
-  const auto takes = [&](const char* key) {
-    return std::ranges::find(info.required, key) != info.required.end() ||
-           std::ranges::find(info.optional, key) != info.optional.end();
-  };
-  const auto check = [&](const char* key, bool given) {
-    require(!given || takes(key), info.name, "this schedule takes no {}", key);
-    require(given || std::ranges::find(info.required, key) == info.required.end(), info.name, "{} is missing",
-            key);
-  };
-  require(o.lr.has_value(), info.name, "lr is missing");
-  check("every", o.every.has_value());
-  check("gamma", o.gamma.has_value());
-  check("milestones", o.milestones.has_value());
-  check("power", o.power.has_value());
-  check("end_lr", o.end_lr.has_value());
-  check("rise", o.rise.has_value());
-  check("div_factor", o.div_factor.has_value());
-  check("final_div_factor", o.final_div_factor.has_value());
-  check("linear", o.linear.has_value());
-  check("three_phase", o.three_phase.has_value());
-  if (takes("steps")) require(o.steps.has_value(), info.name, "steps is missing");
+Entry one_cycle_entry() {
+  return ScheduleFamily::entry<OneCycle>(
+      "one_cycle", "up from a low rate and down to a lower one",
+      options::Describe<OneCycle>()
+          .key("rise", &OneCycle::rise, "share of the run at which the rate is highest",
+               {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
+          .key("div_factor", &OneCycle::div_factor, "the run starts at lr / div_factor",
+               {.min = 1.0, .max = 1e9})
+          .key("final_div_factor", &OneCycle::final_div_factor, "and ends at that / final_div_factor",
+               {.min = 1.0, .max = 1e12})
+          .key("linear", &OneCycle::linear, "straight lines instead of cosines")
+          .key("three_phase", &OneCycle::three_phase, "fall symmetrically first, then to the end"),
+      [](const OneCycle& o, const Course& course) {
+        return one_cycle(course.lr, course.steps, o, course.warmup);
+      });
 }
 
 }  // namespace
 
-Schedule make_schedule(std::string_view name, const ScheduleOptions& o) {
-  const ScheduleInfo& info = schedule_info(name);
-  check_options(info, o);
-  const Warmup warmup{o.warmup_steps.value_or(0), o.warmup_start};
-  const double lr = *o.lr;
-  if (name == "constant") return constant(lr, warmup);
-  if (name == "step") return step(lr, *o.every, o.gamma.value_or(0.1), warmup);
-  if (name == "multi_step") return multi_step(lr, *o.milestones, o.gamma.value_or(0.1), warmup);
-  if (name == "exponential") return exponential(lr, *o.gamma, o.every.value_or(1), warmup);
-  if (name == "polynomial")
-    return polynomial(lr, *o.steps, o.power.value_or(1.0), o.end_lr.value_or(0.0), warmup);
-  if (name == "cosine") return cosine(lr, *o.steps, o.end_lr.value_or(0.0), warmup);
-  ensure(name == "one_cycle", "schedule", "{} is listed but not made", name);
-  OneCycle shape;
-  shape.rise = o.rise.value_or(shape.rise);
-  shape.div_factor = o.div_factor.value_or(shape.div_factor);
-  shape.final_div_factor = o.final_div_factor.value_or(shape.final_div_factor);
-  shape.linear = o.linear.value_or(false);
-  shape.three_phase = o.three_phase.value_or(false);
-  return one_cycle(lr, *o.steps, shape, warmup);
+// ---- All of them
+
+const ScheduleFamily& schedules() {
+  static const ScheduleFamily family(
+      {.what = "schedule", .help = "course of the learning rate over the run", .fallback = "constant"},
+      {constant_entry(), step_entry(), multi_step_entry(), exponential_entry(), polynomial_entry(),
+       cosine_entry(), one_cycle_entry()});
+  return family;
+}
+
+const options::Schema& ScheduleOptions::schema() {
+  static const options::Schema schema =
+      options::Describe<ScheduleOptions>()
+          .choice(&ScheduleOptions::kind)
+          .key("warmup_steps", &ScheduleOptions::warmup_steps, "applied steps of linear warm-up",
+               {.min = 0, .max = 1e9})
+          .key("warmup_epochs", &ScheduleOptions::warmup_epochs, "the same in epochs; added to warmup_steps",
+               {.min = 0, .max = 1e6})
+          .key("warmup_start", &ScheduleOptions::warmup_start,
+               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1)",
+               {.min = 0.0, .max = 1.0, .keyword = "auto"})
+          .options_of(&ScheduleOptions::kind)
+          .short_key("name");
+  return schema;
+}
+
+Schedule make_schedule(const ScheduleOptions& options, Course course) {
+  course.steps = std::max<std::int64_t>(course.steps, 1);
+  const std::int64_t warmup = options.warmup_steps + in_steps(options.warmup_epochs, course);
+  require(warmup == 0 || warmup < course.steps, "",
+          "schedule: a warm-up of {} steps is not shorter than the run of {} steps", warmup, course.steps);
+  if (warmup > 0) course.warmup = {warmup, options.warmup_start};
+  return schedules().make(options.kind, course);
 }
 
 }  // namespace tandem::optim

@@ -3,10 +3,10 @@
 // Schedules with an end (polynomial, cosine, one-cycle) take it in steps and stay at their last value beyond
 // it. Every schedule can be preceded by a linear warm-up, in the way of the `warmup` argument:
 //  - with an end, the warm-up rises to the first value of the schedule, which then runs from there to the
-//  end;
+//    end;
 //  - without (constant, step, multi-step, exponential), the warm-up multiplies the schedule, whose milestones
-//  keep
-//    their places.
+//    keep their places.
+// In schedules.cpp each stands with its formula and with its description for configurations.
 // Errors: UserError for a negative rate, counts below one, or a warm-up that is not shorter than the
 // schedule.
 #pragma once
@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "core/options/family.h"
 
 namespace tandem::optim {
 
@@ -69,36 +69,30 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape = {}, Warmup wa
 
 // ---- By name, for configurations ----
 
-// What a configuration may say; each schedule takes some of it (see schedules()).
+// The run that a schedule is for.
+struct Course {
+  double lr = 0.0;
+  std::int64_t steps = 1;            // of the run
+  std::int64_t steps_per_epoch = 1;  // for what is counted in epochs
+  Warmup warmup{};
+};
+
+using ScheduleFamily = options::Family<Schedule(const Course&)>;
+
+// All schedules; without a name it is constant.
+const ScheduleFamily& schedules();
+
+// What a configuration says: a schedule with its options, and the warm-up that any of them takes.
 struct ScheduleOptions {
-  std::optional<double> lr{};
-  std::optional<std::int64_t> steps{};
-  std::optional<std::int64_t> warmup_steps{};
+  options::Choice<schedules> kind;
+  std::int64_t warmup_steps = 0;
+  double warmup_epochs = 0.0;  // added to warmup_steps
   std::optional<double> warmup_start{};
-  std::optional<std::int64_t> every{};
-  std::optional<double> gamma{};
-  std::optional<std::vector<std::int64_t>> milestones{};
-  std::optional<double> power{};
-  std::optional<double> end_lr{};
-  std::optional<double> rise{};
-  std::optional<double> div_factor{};
-  std::optional<double> final_div_factor{};
-  std::optional<bool> linear{};
-  std::optional<bool> three_phase{};
+  static const options::Schema& schema();
 };
 
-struct ScheduleInfo {
-  std::string name{};
-  std::string summary{};
-  std::vector<std::string> required{}, optional{};  // names of members of ScheduleOptions
-};
-
-// All schedules, for listings. Every one requires lr and takes warmup_steps and warmup_start.
-const std::vector<ScheduleInfo>& schedules();
-
-// `steps` is the length of the run and may be given to schedules without an end, which do not look at it.
-// Throws UserError for an unknown name (with the nearest), for a missing option and for one that the schedule
-// does not take.
-Schedule make_schedule(std::string_view name, const ScheduleOptions& options);
+// `course` has no warm-up. Throws UserError for a warm-up that is not shorter than the run, and as the
+// schedules do.
+Schedule make_schedule(const ScheduleOptions& options, Course course);
 
 }  // namespace tandem::optim

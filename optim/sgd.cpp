@@ -1,27 +1,30 @@
 #include "optim/sgd.h"
 
-#include "core/error.h"
+#include "optim/registry.h"
 
 namespace tandem::optim {
 
-namespace {
-update_rules::Sgd rule_of(const SgdOptions& options) {
-  check_option("sgd", "momentum", options.momentum, {});
-  check_option("sgd", "dampening", options.dampening, {.closed = true});
-  require(!options.nesterov || (options.momentum > 0.0 && options.dampening == 0.0), "sgd",
-          "nesterov needs momentum and no dampening; momentum is {}, dampening {}", options.momentum,
-          options.dampening);
-  return {.momentum = options.momentum, .dampening = options.dampening, .nesterov = options.nesterov};
+const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Sgd>) {
+  static const auto entry = optimizer_entry<Sgd, SgdOptions>(
+      {.name = "sgd", .help = "stochastic gradient descent, with momentum or Nesterov's", .lr = 1e-3},
+      [](options::Describe<SgdOptions>& keys) {
+        keys.key("momentum", &SgdOptions::momentum, "share of the last update kept",
+                 {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
+            .key("dampening", &SgdOptions::dampening, "share of the gradient kept out of the momentum",
+                 {.min = 0.0, .max = 1.0})
+            .key("nesterov", &SgdOptions::nesterov, "look ahead along the momentum")
+            .rule("nesterov", "needs momentum > 0 and dampening 0", [](const SgdOptions& o) {
+              return !o.nesterov || (o.momentum > 0.0 && o.dampening == 0.0);
+            });
+      });
+  return entry;
 }
-}  // namespace
 
 Sgd::Sgd(std::vector<Parameter> parameters, const SgdOptions& options)
-    : Optimizer(std::move(parameters),
-                {.name = "sgd",
-                 .lr = options.lr,
-                 .default_lr = 1e-3,
-                 .weight_decay = options.weight_decay,
-                 .groups = &options.groups},
-                rule_of(options), {Moment{options.momentum != 0.0 ? "momentum" : ""}}) {}
+    : Optimizer(
+          std::move(parameters), entry_of(OptimizerOf<update_rules::Sgd>{}), options,
+          update_rules::Sgd{
+              .momentum = options.momentum, .dampening = options.dampening, .nesterov = options.nesterov},
+          {Moment{options.momentum != 0.0 ? "momentum" : ""}}) {}
 
 }  // namespace tandem::optim

@@ -70,7 +70,8 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   describe_parameters(model, footprint);
   const auto precision = make_plan(loaded, model);
   const auto optimizer = make_optimizer(config, model);
-  optim::Step step(model, {optimizer.get()}, step_options(config, optim::constant(*config.optimizer.lr)));
+  optim::Step step(model, {optimizer.get()},
+                   step_options(config, optim::constant(optim::learning_rate(config.optimizer))));
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;

@@ -156,9 +156,10 @@ namespace {
 std::string default_of(const std::string& path) {
   for (const auto& [listed, key] : config::list_keys(config::Config::schema()))
     if (listed == path && !key->required)
-      return (key->default_value.is_null() && !key->type.keyword.empty() ? config::Json(key->type.keyword)
-                                                                         : key->default_value)
-          .dump();
+      return options::to_string(key->default_value.is(options::Value::Kind::null) &&
+                                        !key->type.keyword.empty()
+                                    ? options::Value(key->type.keyword)
+                                    : key->default_value);
   return "";
 }
 

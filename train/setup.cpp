@@ -27,14 +27,6 @@ namespace tandem::train {
 
 using config::Json;
 
-namespace {
-
-std::int64_t in_steps(double epochs, std::int64_t steps_per_epoch) {
-  return std::llround(epochs * static_cast<double>(steps_per_epoch));
-}
-
-}  // namespace
-
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
   if (!config.threads) return;
@@ -117,78 +109,17 @@ int freeze_parameters(const config::Config& config, nn::Module& model) {
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {
-  const auto& given = config.optimizer;
-  const auto is = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return given.name == name; });
-  };
-  optim::OptimizerOptions options;
-  options.lr = given.lr;
-  options.weight_decay = given.weight_decay;
-  if (is({"sgd", "rmsprop", "lars"})) options.momentum = given.momentum;
-  if (is({"sgd"})) {
-    options.dampening = given.dampening;
-    options.nesterov = given.nesterov;
-  }
-  if (is({"adam", "adamw", "lamb"})) {
-    options.beta1 = given.beta1;
-    options.beta2 = given.beta2;
-  }
-  if (is({"adam", "adamw"})) options.amsgrad = given.amsgrad;
-  if (!is({"sgd"})) options.eps = given.eps;
-  if (is({"rmsprop"})) {
-    options.alpha = given.alpha;
-    options.centered = given.centered;
-  }
-  if (is({"adagrad"})) {
-    options.lr_decay = given.lr_decay;
-    options.initial_accumulator = given.initial_accumulator;
-  }
-  if (is({"lars"})) options.trust_coefficient = given.trust_coefficient;
-  if (is({"lars", "lamb"})) options.adapt_vectors = given.adapt_vectors;
-  for (const auto& group : given.groups)
-    options.groups.push_back({group.match, group.weight_decay, group.lr_factor, group.adapt});
   std::vector<Parameter> trained = model.parameters();
   std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable(); });
   require(!trained.empty(), "", "no parameter is left to train: init_from.freeze matches all of them");
-  return optim::make_optimizer(given.name, std::move(trained), options);
+  return optim::optimizers().make(config.optimizer, std::move(trained));
 }
 
 optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
                               std::int64_t total_steps) {
-  const auto& given = config.schedule;
-  const auto is = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return given.name == name; });
-  };
-  const auto counted = [&](double count) {
-    const std::int64_t steps = given.unit == "steps" ? std::llround(count) : in_steps(count, steps_per_epoch);
-    return std::max<std::int64_t>(steps, 1);
-  };
-  optim::ScheduleOptions options;
-  options.lr = config.optimizer.lr;
-  options.steps = std::max<std::int64_t>(total_steps, 1);
-  const std::int64_t warmup = given.warmup_steps + in_steps(given.warmup_epochs, steps_per_epoch);
-  require(warmup == 0 || warmup < *options.steps, "",
-          "schedule: a warm-up of {} steps is not shorter than the run of {} steps", warmup, *options.steps);
-  if (warmup > 0) {
-    options.warmup_steps = warmup;
-    options.warmup_start = given.warmup_start;
-  }
-  if (is({"step", "exponential"})) options.every = counted(given.every);
-  if (is({"step", "multi_step", "exponential"})) options.gamma = given.gamma;
-  if (is({"multi_step"})) {
-    options.milestones.emplace();
-    for (const double milestone : given.milestones) options.milestones->push_back(counted(milestone));
-  }
-  if (is({"polynomial"})) options.power = given.power;
-  if (is({"polynomial", "cosine"})) options.end_lr = given.end_lr;
-  if (is({"one_cycle"})) {
-    options.rise = given.rise;
-    options.div_factor = given.div_factor;
-    options.final_div_factor = given.final_div_factor;
-    options.linear = given.linear;
-    options.three_phase = given.three_phase;
-  }
-  return optim::make_schedule(given.name, options);
+  return optim::make_schedule(config.schedule, {.lr = optim::learning_rate(config.optimizer),
+                                                .steps = total_steps,
+                                                .steps_per_epoch = steps_per_epoch});
 }
 
 amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }

@@ -97,7 +97,7 @@ class Planner {
   // The precision that a word stands for, as an object.
   Json expanded(std::size_t index, const std::string& word) const {
     const auto& presets = config::PrecisionConfig::schema().presets;
-    if (const auto found = presets.find(word); found != presets.end()) return found->second;
+    if (const auto found = presets.find(word); found != presets.end()) return config::to_json(found->second);
     std::vector<std::string> known{kNull};
     for (const auto& [name, preset] : presets) known.push_back(name);
     const std::string near = did_you_mean(word, known);

@@ -73,7 +73,7 @@ runs::Metrics Workbench::evaluate() {
 std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision,
                                                   std::optional<optim::Schedule> schedule) {
   optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config_.seed));
-  options.schedule = schedule ? std::move(*schedule) : optim::constant(*config_.optimizer.lr);
+  options.schedule = schedule ? std::move(*schedule) : optim::constant(optim::learning_rate(config_.optimizer));
   options.clip_norm = config_.clip_norm;
   options.clip_value = config_.clip_value;
   return std::make_unique<optim::Step>(model(), std::vector<optim::Optimizer*>{optimizer_.get()},

@@ -79,12 +79,12 @@ TEST_CASE("every rule sees each element within clip_value, on both sides", "[opt
                         0.0f,    0.25f, limit, beyond,  2.9f,   3.1f};
   Values limited = steep;
   for (float& g : limited) g = std::clamp(g, -limit, limit);
-  for (const optim::OptimizerInfo& info : optim::optimizers()) {
-    CAPTURE(info.name);
+  for (const auto& entry : optim::optimizers().entries()) {
+    CAPTURE(entry.name);
     const auto trained = [&](const Values& g, const optim::StepOptions& options) {
       const auto toy = std::make_shared<Toy>();
       toy->add("w", {12, 1}, [](Index i) { return 0.3 * static_cast<double>(i) - 1.0; });
-      const auto optimizer = optim::make_optimizer(info.name, toy->parameters(), {.lr = 0.1});
+      const auto optimizer = optim::make_optimizer(entry.name, toy->parameters(), {{"lr", 0.1}});
       optim::Step step(*toy, {optimizer.get()}, options);
       for (int t = 0; t < 3; ++t) {
         step.backward(product((*toy)[0], t == 1 ? Values(g.rbegin(), g.rend()) : g));

@@ -8,53 +8,58 @@
 
 namespace tandem::test {
 
-using optim::OptimizerOptions;
+using options::Given;
 
 namespace {
 
 struct Case {
   std::string key, optimizer;
-  OptimizerOptions options;
+  Given options;
   bool sparse = false;
 };
 
 std::vector<Case> golden_cases() {
   return {
-      {"sgd", "sgd", {.lr = 0.1}},
-      {"sgd_weight_decay", "sgd", {.lr = 0.1, .weight_decay = 0.05}},
-      {"sgd_momentum", "sgd", {.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9}},
-      {"sgd_dampening", "sgd", {.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9, .dampening = 0.3}},
-      {"sgd_dampening_sparse", "sgd", {.lr = 0.1, .momentum = 0.9, .dampening = 0.3}, true},
-      {"sgd_nesterov", "sgd", {.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9, .nesterov = true}},
+      {"sgd", "sgd", {{"lr", 0.1}}},
+      {"sgd_weight_decay", "sgd", {{"lr", 0.1}, {"weight_decay", 0.05}}},
+      {"sgd_momentum", "sgd", {{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}}},
+      {"sgd_dampening", "sgd", {{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}, {"dampening", 0.3}}},
+      {"sgd_dampening_sparse", "sgd", {{"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.3}}, true},
+      {"sgd_nesterov", "sgd", {{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}, {"nesterov", true}}},
       {"sgd_groups",
        "sgd",
-       {.lr = 0.1,
-        .weight_decay = 0.05,
-        .momentum = 0.9,
-        .groups = {{.match = "bias|bn", .weight_decay = 0.0, .lr_factor = 0.2}}}},
-      {"adam", "adam", {.lr = 0.05}},
-      {"adam_options", "adam", {.lr = 0.05, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3}},
-      {"adam_amsgrad", "adam", {.lr = 0.05, .beta1 = 0.8, .beta2 = 0.7, .amsgrad = true}},
-      {"adam_sparse", "adam", {.lr = 0.05}, true},
-      {"adamw", "adamw", {.lr = 0.05}},
-      {"adamw_options", "adamw", {.lr = 0.05, .weight_decay = 0.3, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3}},
-      {"adamw_amsgrad", "adamw", {.lr = 0.05, .beta1 = 0.8, .beta2 = 0.7, .amsgrad = true}},
-      {"rmsprop", "rmsprop", {.lr = 0.02}},
-      {"rmsprop_options", "rmsprop", {.lr = 0.02, .weight_decay = 0.1, .eps = 1e-4, .alpha = 0.9}},
-      {"rmsprop_momentum", "rmsprop", {.lr = 0.02, .momentum = 0.8, .alpha = 0.9}},
-      {"rmsprop_centered", "rmsprop", {.lr = 0.02, .eps = 1e-2, .alpha = 0.9, .centered = true}},
+       {{"lr", 0.1},
+        {"weight_decay", 0.05},
+        {"momentum", 0.9},
+        {"groups",
+         std::vector<Given>{Given{{"match", "bias|bn"}, {"weight_decay", 0.0}, {"lr_factor", 0.2}}}}}},
+      {"adam", "adam", {{"lr", 0.05}}},
+      {"adam_options",
+       "adam",
+       {{"lr", 0.05}, {"weight_decay", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-3}}},
+      {"adam_amsgrad", "adam", {{"lr", 0.05}, {"beta1", 0.8}, {"beta2", 0.7}, {"amsgrad", true}}},
+      {"adam_sparse", "adam", {{"lr", 0.05}}, true},
+      {"adamw", "adamw", {{"lr", 0.05}}},
+      {"adamw_options",
+       "adamw",
+       {{"lr", 0.05}, {"weight_decay", 0.3}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-3}}},
+      {"adamw_amsgrad", "adamw", {{"lr", 0.05}, {"beta1", 0.8}, {"beta2", 0.7}, {"amsgrad", true}}},
+      {"rmsprop", "rmsprop", {{"lr", 0.02}}},
+      {"rmsprop_options", "rmsprop", {{"lr", 0.02}, {"weight_decay", 0.1}, {"eps", 1e-4}, {"alpha", 0.9}}},
+      {"rmsprop_momentum", "rmsprop", {{"lr", 0.02}, {"momentum", 0.8}, {"alpha", 0.9}}},
+      {"rmsprop_centered", "rmsprop", {{"lr", 0.02}, {"eps", 1e-2}, {"alpha", 0.9}, {"centered", true}}},
       {"rmsprop_centered_momentum",
        "rmsprop",
-       {.lr = 0.02, .momentum = 0.8, .eps = 1e-2, .alpha = 0.9, .centered = true}},
-      {"adagrad", "adagrad", {.lr = 0.1}},
+       {{"lr", 0.02}, {"momentum", 0.8}, {"eps", 1e-2}, {"alpha", 0.9}, {"centered", true}}},
+      {"adagrad", "adagrad", {{"lr", 0.1}}},
       {"adagrad_options",
        "adagrad",
-       {.lr = 0.1, .weight_decay = 0.1, .eps = 1e-3, .lr_decay = 0.05, .initial_accumulator = 0.3}},
+       {{"lr", 0.1}, {"weight_decay", 0.1}, {"eps", 1e-3}, {"lr_decay", 0.05}, {"initial_accumulator", 0.3}}},
   };
 }
 
 // Weight and bias after ten steps.
-Values trained(const std::string& name, const OptimizerOptions& options, bool sparse, double scale = 1.0) {
+Values trained(const std::string& name, const Given& options, bool sparse, double scale = 1.0) {
   const auto toy = weight_and_bias();
   const auto optimizer = optim::make_optimizer(name, toy->parameters(), options);
   optim::Step step(*toy, {optimizer.get()}, {.scaler = {.initial = scale}});
@@ -141,7 +146,7 @@ std::shared_ptr<Toy> layers() {
   return toy;
 }
 
-void compare_with_reference(const std::string& name, const OptimizerOptions& options) {
+void compare_with_reference(const std::string& name, const Given& options) {
   const auto toy = layers();
   std::vector<Reference> references;
   for (std::size_t p = 0; p < 3; ++p) {
@@ -178,21 +183,23 @@ void compare_with_reference(const std::string& name, const OptimizerOptions& opt
 }  // namespace
 
 TEST_CASE("LARS follows its paper", "[optim]") {
-  compare_with_reference("lars", {.lr = 0.3,
-                                  .weight_decay = 0.02,
-                                  .momentum = 0.9,
-                                  .eps = 1e-6,
-                                  .trust_coefficient = 0.02,
-                                  .groups = {{.match = "bn", .weight_decay = 0.0}}});
+  compare_with_reference("lars",
+                         {{"lr", 0.3},
+                          {"weight_decay", 0.02},
+                          {"momentum", 0.9},
+                          {"eps", 1e-6},
+                          {"trust_coefficient", 0.02},
+                          {"groups", std::vector<Given>{Given{{"match", "bn"}, {"weight_decay", 0.0}}}}});
 }
 
 TEST_CASE("LAMB follows its paper", "[optim]") {
-  compare_with_reference("lamb", {.lr = 0.03,
-                                  .weight_decay = 0.02,
-                                  .beta1 = 0.8,
-                                  .beta2 = 0.9,
-                                  .eps = 1e-5,
-                                  .groups = {{.match = "bn", .weight_decay = 0.0}}});
+  compare_with_reference("lamb",
+                         {{"lr", 0.03},
+                          {"weight_decay", 0.02},
+                          {"beta1", 0.8},
+                          {"beta2", 0.9},
+                          {"eps", 1e-5},
+                          {"groups", std::vector<Given>{Given{{"match", "bn"}, {"weight_decay", 0.0}}}}});
 }
 
 TEST_CASE("schedules agree with PyTorch", "[optim]") {

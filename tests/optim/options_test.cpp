@@ -1,12 +1,13 @@
 // Groups, the lists of optimizers and schedules, properties of schedules, and what their errors say.
-#include <set>
-
+#include "optim/adam.h"
 #include "optim/lars.h"
 #include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
 namespace tandem::test {
+
+using options::Given;
 
 namespace {
 std::shared_ptr<Toy> network() {
@@ -48,57 +49,67 @@ TEST_CASE("vectors are adapted only when asked for", "[optim]") {
 
 TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
   const auto toy = network();
-  const auto message = [&](const std::string& name, const optim::OptimizerOptions& options) {
-    return message_of([&] { optim::make_optimizer(name, toy->parameters(), options); });
+  const auto message = [&](const std::string& name, const Given& given) {
+    return message_of([&] { optim::make_optimizer(name, toy->parameters(), given); });
   };
+  const auto group = [](const Given& given) { return Given{{"groups", std::vector<Given>{given}}}; };
   CHECK_THAT(message("adamv", {}),
              Catch::Contains("there is no optimizer \"adamv\"") && Catch::Contains("adam"));
-  CHECK_THAT(message("sgd", {.beta1 = 0.5}),
-             Catch::Contains("[sgd] there is no option beta1") && Catch::Contains("nesterov"));
-  CHECK_THAT(message("sgd", {.momentum = 1.5}), Catch::Contains("[sgd] momentum must lie in [0, 1), is 1.5"));
-  CHECK_THAT(message("sgd", {.nesterov = true}), Catch::Contains("nesterov needs momentum"));
-  CHECK_THAT(message("adam", {.lr = -1.0}), Catch::Contains("[adam] lr must be at least 0, is -1"));
-  CHECK_THAT(message("adam", {.beta2 = 1.0}), Catch::Contains("beta2"));
-  CHECK_THAT(message("adam", {.eps = std::nan("")}), Catch::Contains("eps"));
+  CHECK_THAT(message("sgd", {{"beta1", 0.5}}),
+             Catch::Contains("[sgd] beta1: unknown key") && Catch::Contains("nesterov"));
+  CHECK_THAT(message("sgd", {{"momentom", 0.5}}), Catch::Contains("did you mean momentum?"));
+  CHECK_THAT(message("sgd", {{"momentum", "much"}}), Catch::Contains("expected number in [0, 1)"));
+  CHECK_THAT(message("sgd", {{"nesterov", true}}), Catch::Contains("[sgd] nesterov needs momentum"));
+  CHECK_THAT(message("sgd", group({{"match", "(fc"}})), Catch::Contains("is no regular expression"));
   CHECK_THAT(
-      message("sgd", {.groups = {{.match = "fc_wieght"}}}),
+      message("sgd", group({{"match", "fc_wieght"}})),
       Catch::Contains("group \"fc_wieght\" matches none of 5 parameters") && Catch::Contains("fc_weight"));
-  CHECK_THAT(message("sgd", {.groups = {{.match = "(fc"}}}), Catch::Contains("is no regular expression"));
-  CHECK_THAT(message("sgd", {.groups = {{.match = "fc", .weight_decay = -1.0}}}),
-             Catch::Contains("weight_decay"));
+  // The same description checks what C++ has filled in.
+  const auto made = [&]<class Made>(TypeTag<Made>, const auto& options) {
+    return message_of([&] { Made(toy->parameters(), options); });
+  };
+  CHECK_THAT(made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.momentum = 1.5}),
+             Catch::Contains("[sgd] momentum must lie in [0, 1), is 1.5"));
+  CHECK_THAT(made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.nesterov = true}),
+             Catch::Contains("nesterov needs momentum"));
+  CHECK_THAT(made(TypeTag<optim::Adam>{}, optim::AdamOptions{.lr = -1.0}),
+             Catch::Contains("[adam] lr must be at least 0, is -1"));
+  CHECK_THAT(made(TypeTag<optim::Adam>{}, optim::AdamOptions{.beta2 = 1.0}),
+             Catch::Contains("beta2 must lie in [0, 1), is 1"));
+  CHECK_THAT(made(TypeTag<optim::Adam>{}, optim::AdamOptions{.eps = std::nan("")}), Catch::Contains("eps"));
+  CHECK_THAT(
+      made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.groups = {{.match = "fc", .weight_decay = -1.0}}}),
+      Catch::Contains("groups.0.weight_decay must be at least 0, is -1"));
+  CHECK_THAT(made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.groups = {{.match = "(fc"}}}),
+             Catch::Contains("is no regular expression"));
   CHECK_THAT(message_of([] { optim::Sgd({}, {}); }), Catch::Contains("there are no parameters"));
   const Parameter twice = toy->parameters()[0];
   CHECK_THAT(message_of([&] { optim::Sgd({twice, twice}); }), Catch::Contains("is given twice"));
 }
 
-TEST_CASE("every listed optimizer is made and takes every option it lists", "[optim]") {
+TEST_CASE("every rule has an optimizer of its name, which takes every option it describes", "[optim]") {
   const auto toy = network();
-  std::set<std::string> names;
-  for (const optim::OptimizerInfo& info : optim::optimizers()) {
-    CAPTURE(info.name);
-    names.insert(info.name);
-    CHECK_FALSE(info.summary.empty());
-    optim::OptimizerOptions options{.lr = 0.1, .weight_decay = 0.1};
-    for (const std::string& option : info.options) {
-      if (option == "momentum") options.momentum = 0.5;
-      if (option == "dampening") options.dampening = 0.0;
-      if (option == "nesterov") options.nesterov = true;
-      if (option == "beta1") options.beta1 = 0.5;
-      if (option == "beta2") options.beta2 = 0.5;
-      if (option == "eps") options.eps = 0.1;
-      if (option == "amsgrad") options.amsgrad = true;
-      if (option == "alpha") options.alpha = 0.5;
-      if (option == "centered") options.centered = true;
-      if (option == "lr_decay") options.lr_decay = 0.1;
-      if (option == "initial_accumulator") options.initial_accumulator = 0.1;
-      if (option == "trust_coefficient") options.trust_coefficient = 0.1;
-      if (option == "adapt_vectors") options.adapt_vectors = true;
+  CHECK(optim::optimizers().names() ==
+        std::vector<std::string>{"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"});
+  for (const auto& entry : optim::optimizers().entries()) {
+    CAPTURE(entry.name);
+    CHECK_FALSE(entry.help.empty());
+    Given given;
+    for (const options::Key& key : entry.schema.keys) {
+      if (key.name == "groups") continue;
+      // Something else than the default: 0.5 is in the range of every number.
+      const bool flag = key.type.kind == options::Type::Kind::boolean;
+      given.push_back({key.name, flag ? options::Value(true) : options::Value(0.5)});
     }
-    const auto optimizer = optim::make_optimizer(info.name, toy->parameters(), options);
-    CHECK(optimizer->name() == info.name);
-    CHECK(optimizer->lr() == 0.1);
+    std::erase_if(given, [](const auto& member) { return member.name == "dampening"; });  // not with nesterov
+    const auto optimizer = optim::make_optimizer(entry.name, toy->parameters(), given);
+    CHECK(optimizer->name() == entry.name);
+    CHECK(optimizer->lr() == 0.5);
+    CHECK(optimizer->entries()[0].weight_decay == 0.5);
+    CHECK_FALSE(optim::make_optimizer(entry.name, toy->parameters())->lr().has_value());
+    CHECK(optim::learning_rate(options::Chosen(entry)) ==
+          optim::make_optimizer(entry.name, toy->parameters())->default_lr());
   }
-  CHECK(names == std::set<std::string>{"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"});
 }
 
 TEST_CASE("schedules by name equal schedules by function", "[optim]") {
@@ -109,23 +120,35 @@ TEST_CASE("schedules by name equal schedules by function", "[optim]") {
     }
     CHECK(a.peak() == b.peak());
   };
-  same(optim::make_schedule("constant", {.lr = 0.1, .steps = 50}), optim::constant(0.1));
-  same(optim::make_schedule("step", {.lr = 0.1, .every = 9, .gamma = 0.3}), optim::step(0.1, 9, 0.3));
-  same(optim::make_schedule("multi_step",
-                            {.lr = 0.1, .warmup_steps = 4, .milestones = std::vector<std::int64_t>{9, 12}}),
+  const auto made = [](const char* name, const Given& given, const optim::Course& course) {
+    return optim::schedules().make(name, given, course);
+  };
+  const optim::Course run{.lr = 0.1, .steps = 50, .steps_per_epoch = 3};
+  same(made("constant", {}, run), optim::constant(0.1));
+  same(made("step", {{"every", 9}, {"unit", "steps"}, {"gamma", 0.3}}, run), optim::step(0.1, 9, 0.3));
+  same(made("step", {{"every", 3.0}}, run), optim::step(0.1, 9));
+  same(made("multi_step", {{"milestones", std::vector{9.0, 12.0}}, {"unit", "steps"}},
+            {.lr = 0.1, .steps = 50, .warmup = {4}}),
        optim::multi_step(0.1, {9, 12}, 0.1, {4}));
-  same(optim::make_schedule("exponential", {.lr = 0.1, .every = 3, .gamma = 0.5}),
-       optim::exponential(0.1, 0.5, 3));
-  same(optim::make_schedule("polynomial", {.lr = 0.1, .steps = 50, .power = 3.0, .end_lr = 0.01}),
-       optim::polynomial(0.1, 50, 3.0, 0.01));
-  same(optim::make_schedule("cosine", {.lr = 0.1, .steps = 50, .warmup_steps = 10, .warmup_start = 0.5}),
+  same(made("multi_step", {{"milestones", std::vector{3, 4}}}, run), optim::multi_step(0.1, {9, 12}));
+  same(made("exponential", {{"every", 1}, {"gamma", 0.5}}, run), optim::exponential(0.1, 0.5, 3));
+  same(made("polynomial", {{"power", 3.0}, {"end_lr", 0.01}}, run), optim::polynomial(0.1, 50, 3.0, 0.01));
+  same(made("cosine", {}, {.lr = 0.1, .steps = 50, .warmup = {10, 0.5}}),
        optim::cosine(0.1, 50, 0.0, {10, 0.5}));
-  same(optim::make_schedule("one_cycle", {.lr = 0.1, .steps = 50, .rise = 0.2, .linear = true}),
+  same(made("one_cycle", {{"rise", 0.2}, {"linear", true}}, run),
        optim::one_cycle(0.1, 50, {.rise = 0.2, .linear = true}));
-  std::set<std::string> names;
-  for (const optim::ScheduleInfo& info : optim::schedules()) names.insert(info.name);
-  CHECK(names == std::set<std::string>{"constant", "step", "multi_step", "exponential", "polynomial",
-                                       "cosine", "one_cycle"});
+  CHECK(optim::schedules().names() == std::vector<std::string>{"constant", "step", "multi_step",
+                                                               "exponential", "polynomial", "cosine",
+                                                               "one_cycle"});
+  // With the warm-up of a configuration.
+  optim::ScheduleOptions options;
+  options.kind = options::Choice<optim::schedules>("cosine");
+  options.warmup_steps = 4;
+  options.warmup_epochs = 2.0;
+  options.warmup_start = 0.5;
+  same(optim::make_schedule(options, run), optim::cosine(0.1, 50, 0.0, {10, 0.5}));
+  options.warmup_steps = options.warmup_epochs = 0;
+  same(optim::make_schedule(options, run), optim::cosine(0.1, 50));
 }
 
 TEST_CASE("properties of schedules", "[optim]") {
@@ -150,19 +173,24 @@ TEST_CASE("properties of schedules", "[optim]") {
 }
 
 TEST_CASE("mistakes in schedules are explained", "[optim]") {
-  const auto message = [](const std::string& name, const optim::ScheduleOptions& options) {
-    return message_of([&] { optim::make_schedule(name, options); });
+  const auto message = [](const std::string& name, const Given& given, const optim::Course& course) {
+    return message_of([&] { optim::schedules().make(name, given, course); });
   };
-  CHECK_THAT(message("cosin", {}),
+  const optim::Course run{.lr = 0.1, .steps = 5};
+  CHECK_THAT(message("cosin", {}, run),
              Catch::Contains("there is no schedule \"cosin\"; did you mean \"cosine\"?"));
-  CHECK_THAT(message("cosine", {.steps = 5}), Catch::Contains("[cosine] lr is missing"));
-  CHECK_THAT(message("cosine", {.lr = 0.1}), Catch::Contains("[cosine] steps is missing"));
-  CHECK_THAT(message("step", {.lr = 0.1}), Catch::Contains("[step] every is missing"));
-  CHECK_THAT(message("constant", {.lr = 0.1, .power = 2.0}),
-             Catch::Contains("[constant] this schedule takes no power"));
-  CHECK_THAT(message("cosine", {.lr = 0.1, .steps = 5, .warmup_steps = 5}),
+  CHECK_THAT(message("constant", {{"power", 2.0}}, run), Catch::Contains("[constant] power: unknown key"));
+  CHECK_THAT(message("step", {{"unit", "weeks"}}, run), Catch::Contains("one of epochs, steps"));
+  CHECK_THAT(message("multi_step", {}, run), Catch::Contains("[multi_step] milestones required"));
+  CHECK_THAT(message("multi_step", {{"milestones", std::vector{3, 2}}}, run),
+             Catch::Contains("milestones expected increasing values"));
+  CHECK_THAT(message("cosine", {}, {.lr = 0.1, .steps = 5, .warmup = {5}}),
              Catch::Contains("leaves nothing of 5"));
-  CHECK_THAT(message("cosine", {.lr = -0.1, .steps = 5}), Catch::Contains("lr must be"));
+  CHECK_THAT(message("cosine", {}, {.lr = -0.1, .steps = 5}), Catch::Contains("lr must be"));
+  optim::ScheduleOptions options;
+  options.warmup_steps = 5;
+  CHECK_THAT(message_of([&] { optim::make_schedule(options, run); }),
+             Catch::Contains("schedule: a warm-up of 5 steps is not shorter than the run of 5 steps"));
   CHECK_THROWS_AS(optim::multi_step(0.1, {5, 5}), UserError);
   CHECK_THROWS_AS(optim::step(0.1, 0), UserError);
   CHECK_THROWS_AS(optim::one_cycle(0.1, 10, {.rise = 1.0}), UserError);

@@ -40,7 +40,7 @@ Measured measured(const config::Loaded& loaded) {
   const auto plan = train::make_plan(loaded, *model);
   const auto optimizer = train::make_optimizer(loaded.config, *model);
   optim::Step step(*model, {optimizer.get()},
-                   train::step_options(loaded.config, optim::constant(*loaded.config.optimizer.lr)));
+                   train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
   const Index size = loaded.config.data.batch_size;
   const datasets::Batch batch(

@@ -79,8 +79,8 @@ TEST_CASE("every optimizer and schedule trains from a configuration", "[step]") 
     INFO(schedule);
     const auto config = config::load("resnet20_synthetic", {std::string("schedule=") + schedule}).config;
     const optim::Schedule rate = train::make_schedule(config, 10, 10);
-    CHECK(rate(9) < *config.optimizer.lr);
-    CHECK(rate.peak() == *config.optimizer.lr);
+    CHECK(rate(9) < optim::learning_rate(config.optimizer));
+    CHECK(rate.peak() == optim::learning_rate(config.optimizer));
   }
   CHECK_THAT(testing::user_error_of([] {
                train::make_schedule(config::load("resnet20_synthetic", {"schedule.warmup_steps=10"}).config,

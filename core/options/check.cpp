@@ -1,6 +1,5 @@
-#include "config/validate.h"
+#include "core/options/check.h"
 
-#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include "core/suggest.h"
 #include "core/synonyms.h"
 
-namespace tandem::config {
+namespace tandem::options {
 
 namespace {
 
@@ -61,12 +60,6 @@ bool matches_kind(const Type& type, const Value& value) {
   return true;
 }
 
-bool in_range(const Type& type, double number) {
-  if (!std::isfinite(number)) return false;
-  if (type.min && (type.open_min ? number <= *type.min : number < *type.min)) return false;
-  return !(type.max && (type.open_max ? number >= *type.max : number > *type.max));
-}
-
 class Validator {
  public:
   explicit Validator(const Schema& root) : root_(root) {}
@@ -75,7 +68,7 @@ class Validator {
 
   void check_object(const Schema& schema, Value& object, const std::string& path) {
     if (object.is(Value::Kind::string)) return check_short(schema, object, path);
-    const std::string name = name_of_variant(schema, object);
+    const std::string name = variant_of(schema, object);
     drop_leftovers(schema, object, name);
     for (auto& [member, value] : object.members) {
       if (full()) return;
@@ -107,7 +100,7 @@ class Validator {
     switch (type.kind) {
       case Type::Kind::integer:
       case Type::Kind::number:
-        if (!in_range(type, value.number)) mistyped(type, value, path);
+        if (!type.in_range(value.number)) mistyped(type, value, path);
         break;
       case Type::Kind::numbers:
         check_numbers(type, value, path);
@@ -137,7 +130,7 @@ class Validator {
     const auto good = [&](Value& number) {
       if (type.whole && is_whole(number)) as_integer(number);
       return (number.is(Value::Kind::integer) || (!type.whole && number.is(Value::Kind::number))) &&
-             in_range(type, number.number);
+             type.in_range(number.number);
     };
     const bool all =
         value.is(Value::Kind::list) ? std::all_of(value.items.begin(), value.items.end(), good) : good(value);
@@ -153,13 +146,6 @@ class Validator {
         report(word, joined(path, other.name),
                fmt::format("required: {} ({})", other.help, other.type.text()));
     }
-  }
-
-  static std::string name_of_variant(const Schema& schema, const Value& object) {
-    if (const Value* name = object.find(schema.discriminator); name && name->is(Value::Kind::string))
-      return name->text;
-    const Key* key = schema.find(schema.discriminator);
-    return key && key->default_value.is_string() ? key->default_value.get<std::string>() : "";
   }
 
   // A mistyped name is one mistake, not one for every key beside it.
@@ -330,6 +316,61 @@ std::vector<Problem> validate(const Schema& schema, Value& root) {
   return std::move(validator.problems);
 }
 
+std::vector<Complaint> complaints(const Schema& schema, const void* object, const std::string& path) {
+  std::vector<Complaint> found;
+  for (const CrossRule& rule : schema.rules) {
+    if (std::string what = rule.complaint(object); !what.empty())
+      found.push_back({joined(path, rule.key), std::move(what)});
+  }
+  for (const Key& key : schema.keys) {
+    if (!key.visit) continue;
+    key.visit(object, joined(path, key.name),
+              [&](const std::string& inner_path, const Schema& inner, const void* inside) {
+                std::ranges::move(complaints(inner, inside, inner_path), std::back_inserter(found));
+              });
+  }
+  return found;
+}
+
+namespace {
+
+// The first number that is out of range.
+void require_in_range(const std::string& where, const Type& type, const Value& value,
+                      const std::string& path) {
+  if (value.is(Value::Kind::list)) {
+    const Type& item = type.item ? *type.item : type;
+    for (std::size_t i = 0; i < value.items.size(); ++i)
+      require_in_range(where, item, value.items[i], joined(path, std::to_string(i)));
+  } else if (value.is(Value::Kind::object)) {
+    if (!type.schema) return;
+    for (const auto& [name, member] : value.members)
+      require_in_range(where, type.schema->find(name, variant_of(*type.schema, value))->type, member,
+                       joined(path, name));
+  } else if ((value.is(Value::Kind::number) || value.is(Value::Kind::integer)) &&
+             !type.in_range(value.number)) {
+    throw OptionError(where, path, type.broken_range(value.number));
+  }
+}
+
+}  // namespace
+
+void require_sound(const std::string& where, const Schema& schema, const void* object) {
+  for (const Key& key : schema.keys) require_in_range(where, key.type, key.load(object), key.name);
+  const std::vector<Complaint> broken = complaints(schema, object);
+  if (!broken.empty()) throw OptionError(where, broken.front().path, broken.front().what);
+}
+
+Record bound(const std::string& where, const Schema& schema, const Given& given) {
+  Value object(given);
+  const std::vector<Problem> problems = validate(schema, object);
+  if (!problems.empty()) throw OptionError(where, problems.front().path, problems.front().what, ": ");
+  Record record = schema.make();
+  store_options(schema, record.data(), object);
+  const std::vector<Complaint> broken = complaints(schema, record.data());
+  if (!broken.empty()) throw OptionError(where, broken.front().path, broken.front().what);
+  return record;
+}
+
 std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path) {
   Type type;
   type.kind = Type::Kind::object;
@@ -339,4 +380,4 @@ std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path) 
   return keys;
 }
 
-}  // namespace tandem::config
+}  // namespace tandem::options

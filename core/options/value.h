@@ -1,19 +1,19 @@
-// Value: a JSON value that remembers where it came from, so that every later complaint can name file and
-// line.
+// Value: what an option was given, a tree like JSON that remembers where it was written, so that every later
+// complaint can name file and line.
 //
 // Members keep the order of the file. Integers and numbers are told apart by how they were written (1
 // and 1.0).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace tandem::config {
+namespace tandem::options {
 
 // A later layer overrides an earlier one.
 enum class Layer : std::uint8_t { built_in, base, file, command_line };
@@ -35,6 +35,19 @@ struct Value {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, list, object };
   struct Member;
 
+  Value() = default;
+  template <std::same_as<bool> T>
+  Value(T given) : kind(Kind::boolean), boolean(given) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Value(T given)
+      : kind(Kind::integer), integer(static_cast<std::int64_t>(given)), number(static_cast<double>(given)) {}
+  Value(double given);
+  Value(std::string given);
+  Value(const char* given);
+  template <class T>
+  Value(const std::vector<T>& given) : kind(Kind::list), items(given.begin(), given.end()) {}
+  Value(std::vector<Member> given);  // an object
+
   Kind kind = Kind::null;
   bool boolean = false;
   std::int64_t integer = 0;
@@ -49,6 +62,8 @@ struct Value {
   Value* find(std::string_view key);
   Value& set(std::string key, Value value);  // replaces in place or appends
   bool erase(std::string_view key);
+  // The same, wherever it was written.
+  friend bool operator==(const Value& a, const Value& b);
 };
 
 struct Value::Member {
@@ -56,14 +71,21 @@ struct Value::Member {
   Value value;
 };
 
+inline Value::Value(double given) : kind(Kind::number), number(given) {}
+inline Value::Value(std::string given) : kind(Kind::string), text(std::move(given)) {}
+inline Value::Value(const char* given) : kind(Kind::string), text(given) {}
+inline Value::Value(std::vector<Member> given) : kind(Kind::object), members(std::move(given)) {}
+
+// An object as C++ writes it: {{"lr", 0.1}, {"nesterov", true}}.
+using Given = std::vector<Value::Member>;
+
 // "null", "boolean", "integer", "number", "string", "list", "object"
 std::string_view name_of(Value::Kind kind);
 
-// Compact JSON of at most `limit` bytes, cut with an ellipsis.
+// Compact JSON.
+std::string to_string(const Value& value);
+// The same with at most `limit` bytes, cut with an ellipsis.
 std::string excerpt(const Value& value, std::size_t limit = 40);
-
-nlohmann::ordered_json to_json(const Value& value);
-Value from_json(const nlohmann::ordered_json& json, const Origin& origin);
 
 // Lays `over` on `under`: objects merge key by key, anything else replaces.
 void merge(Value& under, Value over);
@@ -71,4 +93,4 @@ void merge(Value& under, Value over);
 // "data" + "batch_size" → "data.batch_size"
 std::string joined(const std::string& path, std::string_view key);
 
-}  // namespace tandem::config
+}  // namespace tandem::options

@@ -1,0 +1,231 @@
+#include "core/options/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace tandem::options {
+
+namespace {
+
+std::string number_text(double number) {
+  const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+  return whole ? fmt::format("{:.0f}", number) : fmt::format("{:g}", number);
+}
+
+std::string range_text(const Type& type) {
+  const bool machine_limits = type.kind == Type::Kind::integer && type.min && *type.min < -2e9;
+  if (machine_limits) return "";
+  if (type.min && type.max && type.kind == Type::Kind::integer && *type.max >= 2147483647.0)
+    return fmt::format(" ≥ {}", number_text(*type.min));
+  if (type.min && type.max)
+    return fmt::format(" in {}{}, {}{}", type.open_min ? '(' : '[', number_text(*type.min),
+                       number_text(*type.max), type.open_max ? ')' : ']');
+  if (type.min) return fmt::format(" {} {}", type.open_min ? ">" : "≥", number_text(*type.min));
+  if (type.max) return fmt::format(" {} {}", type.open_max ? "<" : "≤", number_text(*type.max));
+  return "";
+}
+
+std::string object_text(const Schema& schema) {
+  std::vector<std::string> words;
+  for (const auto& [name, object] : schema.presets) words.push_back(name);
+  if (words.empty() && !schema.short_key.empty()) {
+    Type type = schema.find(schema.short_key)->type;
+    type.nullable = false;
+    return fmt::format("object, or its {} alone ({})", schema.short_key, type.text());
+  }
+  return words.empty() ? "object" : fmt::format("one of {}, or object", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+std::string variant_of(const Schema& schema, const Value& object) {
+  if (const Value* name = object.find(schema.discriminator); name && name->is(Value::Kind::string))
+    return name->text;
+  const Key* key = schema.find(schema.discriminator);
+  return key && key->default_value.is(Value::Kind::string) ? key->default_value.text : "";
+}
+
+Key detail::of_member(const Key& key, std::function<void*(void*)> member) {
+  Key outer = key;
+  outer.store = [member, inner = key.store](void* object, const Value& value) {
+    inner(member(object), value);
+  };
+  const auto seen = [member](const void* object) -> const void* { return member(const_cast<void*>(object)); };
+  outer.load = [seen, inner = key.load](const void* object) { return inner(seen(object)); };
+  if (key.visit)
+    outer.visit = [seen, inner = key.visit](const void* object, const std::string& path,
+                                            const VisitObject& visitor) {
+      inner(seen(object), path, visitor);
+    };
+  return outer;
+}
+
+void detail::require_unique(const Schema& schema) {
+  for (const Key& key : schema.keys) {
+    for (const Key& other : schema.keys) {
+      if (&other >= &key || other.name != key.name) continue;
+      const bool apart =
+          !key.only_for.empty() && !other.only_for.empty() &&
+          std::ranges::none_of(key.only_for, [&](const std::string& name) { return other.belongs_to(name); });
+      ensure(apart, "options", "the key {} is described twice", key.name);
+    }
+  }
+}
+
+std::vector<CrossRule> detail::of_member(const std::vector<CrossRule>& rules,
+                                         std::function<void*(void*)> member) {
+  std::vector<CrossRule> outer;
+  for (const CrossRule& rule : rules)
+    outer.push_back({rule.key, [member, inner = rule.complaint](const void* object) {
+                       return inner(member(const_cast<void*>(object)));
+                     }});
+  return outer;
+}
+
+Type detail::ranged(Type::Kind kind, const Rule& rule) {
+  Type type;
+  type.kind = kind;
+  type.min = rule.min;
+  type.max = rule.max;
+  type.open_min = rule.open_min;
+  type.open_max = rule.open_max;
+  type.choices = rule.choices;
+  return type;
+}
+
+Record::Record(const Record& other)
+    : kind_(other.kind_), data_(other.kind_ ? other.kind_->clone(other.data_) : nullptr) {}
+
+Record::Record(Record&& other) noexcept
+    : kind_(std::exchange(other.kind_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+
+Record& Record::operator=(Record other) noexcept {
+  std::swap(kind_, other.kind_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+Record::~Record() {
+  if (kind_) kind_->destroy(data_);
+}
+
+std::string Type::text() const {
+  std::string text;
+  switch (kind) {
+    case Kind::boolean:
+      text = "true or false";
+      break;
+    case Kind::integer:
+      text = "integer" + range_text(*this);
+      break;
+    case Kind::number:
+      text = "number" + range_text(*this);
+      break;
+    case Kind::numbers:
+      text = fmt::format("{}{}, or a list of up to {}", whole ? "integer" : "number", range_text(*this),
+                         max_count);
+      break;
+    case Kind::string:
+      text = choices.empty() ? "string" : fmt::format("one of {}", fmt::join(choices, ", "));
+      break;
+    case Kind::list:
+      text = fmt::format("list of {}", item->text());
+      break;
+    case Kind::object:
+      text = object_text(*schema);
+      break;
+    case Kind::map:
+      text = fmt::format("object of {}", item->text());
+      break;
+    case Kind::any:
+      text = "any";
+      break;
+  }
+  if (!keyword.empty()) text += fmt::format(", or \"{}\"", keyword);
+  if (nullable) text += ", or null";
+  return text;
+}
+
+bool Type::in_range(double value) const {
+  if (!std::isfinite(value)) return false;
+  if (min && (open_min ? value <= *min : value < *min)) return false;
+  return !(max && (open_max ? value >= *max : value > *max));
+}
+
+std::string Type::broken_range(double value) const {
+  constexpr double kSanity = 1e6;  // a greater bound keeps nonsense out, and explains nothing
+  if (!min && !max) return fmt::format("must be finite, is {}", value);
+  if (min && (!max || (*max >= kSanity && !(value > *min))))
+    return fmt::format("must be {} {}, is {}", open_min ? "more than" : "at least", number_text(*min), value);
+  if (!min)
+    return fmt::format("must be {} {}, is {}", open_max ? "less than" : "at most", number_text(*max), value);
+  return fmt::format("must lie in {}{}, {}{}, is {}", open_min ? '(' : '[', number_text(*min),
+                     number_text(*max), open_max ? ')' : ']', value);
+}
+
+bool Key::belongs_to(std::string_view name_of_object) const {
+  return only_for.empty() || std::find(only_for.begin(), only_for.end(), name_of_object) != only_for.end();
+}
+
+const Key* Schema::find(std::string_view name) const {
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+const Key* Schema::find(std::string_view name, std::string_view variant) const {
+  const auto found = std::find_if(
+      keys.begin(), keys.end(), [&](const Key& key) { return key.name == name && key.belongs_to(variant); });
+  return found == keys.end() ? find(name) : &*found;
+}
+
+void store_options(const Schema& schema, void* object, const Value& value) {
+  if (value.is(Value::Kind::string)) {
+    if (const auto preset = schema.presets.find(value.text); preset != schema.presets.end()) {
+      store_options(schema, object, preset->second);
+    } else {
+      schema.find(schema.short_key)->store(object, value);
+    }
+    return;
+  }
+  const std::string name = variant_of(schema, value);
+  for (const Key& key : schema.keys) {
+    const Value* member = value.find(key.name);
+    if (!member || !key.belongs_to(name)) continue;
+    const bool keyword =
+        !key.type.keyword.empty() && member->is(Value::Kind::string) && member->text == key.type.keyword;
+    key.store(object, keyword ? Value{} : *member);
+  }
+}
+
+namespace {
+
+Value load_members(const Schema& schema, const void* object) {
+  std::string name;
+  if (const Key* key = schema.find(schema.discriminator)) name = key->load(object).text;
+  Given members;
+  for (const Key& key : schema.keys) {
+    if (!key.belongs_to(name)) continue;
+    Value value = key.load(object);
+    if (value.is(Value::Kind::null) && !key.type.keyword.empty()) value = key.type.keyword;
+    members.push_back({key.name, std::move(value)});
+  }
+  return members;
+}
+
+}  // namespace
+
+Value load_options(const Schema& schema, const void* object) {
+  Value value = load_members(schema, object);
+  for (const auto& [name, preset] : schema.presets) {
+    Record sample = schema.make();
+    store_options(schema, sample.data(), preset);
+    if (load_members(schema, sample.data()) == value) return name;
+  }
+  return value;
+}
+
+}  // namespace tandem::options

@@ -1,0 +1,448 @@
+// The description of options: every key with name, type, range, default and one line of help, said once,
+// where the option is used. Validation, `tandem ls keys`, the JSON Schema and docs/configuration.md all read
+// it; binding to plain structs comes with it, and so do the defaults, which are the structs' own.
+//
+//   struct SgdOptions { double momentum = 0.0; bool nesterov = false; };
+//   Schema schema = Describe<SgdOptions>()
+//       .key("momentum", &SgdOptions::momentum, "share of the last update kept", {.min = 0, .max = 1})
+//       .key("nesterov", &SgdOptions::nesterov, "look ahead along the momentum");
+//
+// A struct that is a member of another takes part by having `static const Schema& schema()`. Several things
+// that one key names, each with options of its own, are a Family (core/options/family.h).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <vector>
+
+#include "core/options/value.h"
+
+namespace tandem::options {
+
+struct Schema;
+
+struct Type {
+  enum class Kind : std::uint8_t {
+    boolean,
+    integer,
+    number,
+    numbers,  // a number, or a list of at most max_count of them
+    string,
+    list,
+    object,
+    map,
+    any
+  };
+  Kind kind = Kind::any;
+  bool nullable = false;
+  std::string keyword;  // a word that is accepted besides, such as "auto"
+  std::optional<double> min, max;
+  bool open_min = false, open_max = false;  // the bound itself is excluded
+  std::vector<std::string> choices;         // of a string; empty: any
+  std::shared_ptr<const Type> item;         // of a list or a map
+  const Schema* schema = nullptr;           // of an object
+  std::size_t max_count = 1;                // of numbers
+  bool whole = false;                       // of numbers: integers only
+
+  // "integer ≥ 1", "one of sgd, adam", "list of number, or null"
+  std::string text() const;
+  // "must lie in [0, 1), is 1.5": of a number that is out of range.
+  std::string broken_range(double number) const;
+  bool in_range(double number) const;
+};
+
+// Called with the objects inside of one, and their paths below it.
+using VisitObject = std::function<void(const std::string& path, const Schema& schema, const void* object)>;
+
+struct Key {
+  std::string name;
+  Type type;
+  std::string help;  // one line
+  bool required = false;
+  std::vector<std::string> only_for;  // values of the discriminator that have this key; empty: all
+  // A value that has passed `type`; null for the keyword, which puts the default back.
+  std::function<void(void* object, const Value&)> store;
+  std::function<Value(const void* object)> load;
+  // Absent where the value holds no described object.
+  std::function<void(const void* object, const std::string& path, const VisitObject&)> visit;
+  Value default_value;
+
+  bool belongs_to(std::string_view name) const;
+};
+
+// What several keys must satisfy together, or one beyond its type.
+struct CrossRule {
+  std::string key;                                           // that a complaint names
+  std::function<std::string(const void* object)> complaint;  // "" when it holds
+};
+
+// A value whose type is known where it is used.
+class Record {
+ public:
+  Record() = default;
+  template <class T>
+  requires(!std::same_as<T, Record>) explicit Record(T value)
+      : kind_(&kKind<T>), data_(new T(std::move(value))) {}
+  Record(const Record& other);
+  Record(Record&& other) noexcept;
+  Record& operator=(Record other) noexcept;
+  ~Record();
+
+  void* data() { return data_; }
+  const void* data() const { return data_; }
+  const std::type_info& type() const { return kind_ ? *kind_->type : typeid(void); }
+
+ private:
+  struct Kind {
+    const std::type_info* type;
+    void* (*clone)(const void*);
+    void (*destroy)(void*);
+  };
+  template <class T>
+  static constexpr Kind kKind{&typeid(T),
+                              [](const void* from) -> void* { return new T(*static_cast<const T*>(from)); },
+                              [](void* data) { delete static_cast<T*>(data); }};
+
+  const Kind* kind_ = nullptr;
+  void* data_ = nullptr;
+};
+
+struct Schema {
+  std::vector<Key> keys;
+  std::vector<CrossRule> rules;
+  std::string discriminator = "name";    // the key whose value decides which others belong
+  std::string short_key;                 // "x" stands for {short_key: "x"} when not empty
+  std::map<std::string, Value> presets;  // "x" stands for presets["x"]
+  std::function<Record()> make;
+
+  // Keys may share a name as long as they belong to different variants; absent a variant, the first one.
+  const Key* find(std::string_view name) const;
+  const Key* find(std::string_view name, std::string_view variant) const;
+};
+
+// What a value must satisfy beyond its type, and what it is when not given.
+struct Rule {
+  std::optional<double> min = {}, max = {};
+  bool open_min = false, open_max = false;
+  std::vector<std::string> choices = {};
+  std::vector<std::string> only_for = {};
+  // Accepted besides. Of an optional it means none; of anything else, and with a fallback, the default.
+  std::string keyword = {};
+  bool required = false;
+  std::optional<Value> fallback = {};  // what an optional that holds nothing stands for, and is shown as
+};
+
+// How a C++ type appears among options. Values given to `store` have passed `type`. Where it holds described
+// objects, `visit` shows them.
+template <class T>
+struct Binding;
+template <class T>
+concept HoldsObjects = requires(const T& value, const std::string& path, const VisitObject& visitor) {
+  Binding<T>::visit(value, path, visitor);
+};
+
+// Stores what `value` says into the members of `object`, which keeps its defaults elsewhere.
+void store_options(const Schema& schema, void* object, const Value& value);
+// The variant that an object is of, by its discriminator or that one's default; "" when there is none.
+std::string variant_of(const Schema& schema, const Value& object);
+// Every key that applies, with the value of `object`, in the order of the schema.
+Value load_options(const Schema& schema, const void* object);
+
+namespace detail {
+Type ranged(Type::Kind kind, const Rule& rule);
+// Keys and rules of a member, seen from the object around it.
+Key of_member(const Key& key, std::function<void*(void*)> member);
+std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::function<void*(void*)> member);
+
+// Throws InternalError when two keys of one variant share a name.
+void require_unique(const Schema& schema);
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+}  // namespace detail
+
+template <class T>
+class Describe {
+ public:
+  Describe() {
+    schema_.make = [] { return Record(T{}); };
+  }
+
+  template <class M>
+  Describe& key(std::string name, M T::*member, std::string help, Rule rule = {}) {
+    Key key;
+    key.name = std::move(name);
+    key.help = std::move(help);
+    key.type = Binding<M>::type(rule);
+    if (key.type.keyword.empty()) key.type.keyword = rule.keyword;
+    if (rule.fallback) key.type.nullable = false;
+    key.required = rule.required;
+    key.only_for = std::move(rule.only_for);
+    const bool null_is_default = !detail::IsOptional<M>::value && key.type.kind != Type::Kind::any;
+    key.store = [member, null_is_default, initial = defaults_.*member](void* object, const Value& value) {
+      M& to = static_cast<T*>(object)->*member;
+      if (value.is(Value::Kind::null) && null_is_default) {
+        to = initial;
+      } else {
+        Binding<M>::store(to, value);
+      }
+    };
+    key.load = [member, fallback = std::move(rule.fallback)](const void* object) {
+      Value value = Binding<M>::load(static_cast<const T*>(object)->*member);
+      return value.is(Value::Kind::null) && fallback ? *fallback : value;
+    };
+    if constexpr (HoldsObjects<M>)
+      key.visit = [member](const void* object, const std::string& path, const VisitObject& visit) {
+        Binding<M>::visit(static_cast<const T*>(object)->*member, path, visit);
+      };
+    if (!key.required) key.default_value = key.load(&defaults_);
+    schema_.keys.push_back(std::move(key));
+    return *this;
+  }
+  // The keys of a described member, at this level.
+  template <class M>
+  Describe& include(M T::*member) {
+    return include(member, M::schema(), [](const Key&) { return true; });
+  }
+  // Of a Choice (core/options/family.h), at this level: the key that names the variant, which must come
+  // first; the keys of all variants.
+  template <class M>
+  Describe& choice(M T::*member) {
+    const Schema& schema = M::schema();
+    schema_.discriminator = schema.discriminator;
+    return include(member, {.keys = {*schema.find(schema.discriminator)}}, [](const Key&) { return true; });
+  }
+  template <class M>
+  Describe& options_of(M T::*member) {
+    return include(member, M::schema(), [](const Key& key) { return key.name != M::schema().discriminator; });
+  }
+  // `holds` is true of a sound object; `what` completes "KEY …".
+  Describe& rule(std::string key, std::string what, std::function<bool(const T&)> holds) {
+    return rule(std::move(key), [what = std::move(what), holds = std::move(holds)](const T& object) {
+      return holds(object) ? std::string() : what;
+    });
+  }
+  Describe& rule(std::string key, std::function<std::string(const T&)> complaint) {
+    schema_.rules.push_back({std::move(key), [complaint = std::move(complaint)](const void* object) {
+                               return complaint(*static_cast<const T*>(object));
+                             }});
+    return *this;
+  }
+  Describe& short_key(std::string name) {
+    schema_.short_key = std::move(name);
+    return *this;
+  }
+  Describe& preset(std::string name, Given object) {
+    schema_.presets.emplace(std::move(name), Value(std::move(object)));
+    return *this;
+  }
+  operator Schema() {
+    detail::require_unique(schema_);
+    return std::move(schema_);
+  }
+
+ private:
+  template <class M, class Which>
+  Describe& include(M T::*member, const Schema& schema, Which which) {
+    const auto inner = [member](void* object) -> void* { return &(static_cast<T*>(object)->*member); };
+    for (const Key& key : schema.keys) {
+      if (which(key)) schema_.keys.push_back(detail::of_member(key, inner));
+    }
+    for (CrossRule& rule : detail::of_member(schema.rules, inner)) schema_.rules.push_back(std::move(rule));
+    return *this;
+  }
+
+  Schema schema_;
+  T defaults_{};
+};
+
+// ---- bindings
+
+template <>
+struct Binding<bool> {
+  static Type type(const Rule& rule) { return detail::ranged(Type::Kind::boolean, rule); }
+  static void store(bool& to, const Value& value) { to = value.boolean; }
+  static Value load(bool from) { return from; }
+};
+
+template <class T>
+requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) struct Binding<T> {
+  static Type type(const Rule& rule) {
+    Type type = detail::ranged(Type::Kind::integer, rule);
+    if (!type.max && sizeof(T) < sizeof(std::int64_t))
+      type.max = static_cast<double>(std::numeric_limits<T>::max());
+    if (!type.min && sizeof(T) < sizeof(std::int64_t))
+      type.min = static_cast<double>(std::numeric_limits<T>::min());
+    return type;
+  }
+  static void store(T& to, const Value& value) {
+    to = value.is(Value::Kind::integer) ? static_cast<T>(value.integer) : static_cast<T>(value.number);
+  }
+  static Value load(T from) { return from; }
+};
+
+template <>
+struct Binding<double> {
+  static Type type(const Rule& rule) { return detail::ranged(Type::Kind::number, rule); }
+  static void store(double& to, const Value& value) { to = value.number; }
+  static Value load(double from) { return from; }
+};
+
+template <>
+struct Binding<std::string> {
+  static Type type(const Rule& rule) { return detail::ranged(Type::Kind::string, rule); }
+  static void store(std::string& to, const Value& value) { to = value.text; }
+  static Value load(const std::string& from) { return from; }
+};
+
+// The words of an enum, in the order of its values from 0:
+//   template <> struct options::Words<Unit> { static constexpr std::array values{"epochs", "steps"}; };
+template <class E>
+struct Words;
+
+template <class E>
+requires std::is_enum_v<E>
+struct Binding<E> {
+  static Type type(Rule rule) {
+    rule.choices.assign(Words<E>::values.begin(), Words<E>::values.end());
+    return detail::ranged(Type::Kind::string, rule);
+  }
+  static void store(E& to, const Value& value) {
+    for (std::size_t i = 0; i < Words<E>::values.size(); ++i)
+      if (value.text == Words<E>::values[i]) to = static_cast<E>(i);
+  }
+  static Value load(E from) { return Words<E>::values[static_cast<std::size_t>(from)]; }
+};
+
+// A number for all, or a list of as many.
+template <class T, std::size_t kCount>
+requires std::is_arithmetic_v<T>
+struct Binding<std::array<T, kCount>> {
+  static Type type(const Rule& rule) {
+    Type type = detail::ranged(Type::Kind::numbers, rule);
+    type.max_count = kCount;
+    type.whole = std::is_integral_v<T>;
+    return type;
+  }
+  static void store(std::array<T, kCount>& to, const Value& value) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      if (!value.is(Value::Kind::list)) {
+        Binding<T>::store(to[i], value);
+      } else if (i < value.items.size()) {
+        Binding<T>::store(to[i], value.items[i]);
+      }
+    }
+  }
+  static Value load(const std::array<T, kCount>& from) { return std::vector<T>(from.begin(), from.end()); }
+};
+
+// Any value; checked by whoever reads it.
+template <>
+struct Binding<Value> {
+  static Type type(const Rule& rule) { return detail::ranged(Type::Kind::any, rule); }
+  static void store(Value& to, const Value& value) { to = value; }
+  static Value load(const Value& from) { return from; }
+};
+
+template <class T>
+struct Binding<std::optional<T>> {
+  static Type type(const Rule& rule) {
+    Type type = Binding<T>::type(rule);
+    type.keyword = rule.keyword;
+    type.nullable = rule.keyword.empty();
+    return type;
+  }
+  // A keyword reaches `store` as null (see store_options).
+  static void store(std::optional<T>& to, const Value& value) {
+    if (value.is(Value::Kind::null)) {
+      to.reset();
+    } else {
+      to.emplace();
+      Binding<T>::store(*to, value);
+    }
+  }
+  static Value load(const std::optional<T>& from) { return from ? Binding<T>::load(*from) : Value(); }
+  static void visit(const std::optional<T>& from, const std::string& path,
+                    const VisitObject& visitor) requires HoldsObjects<T> {
+    if (from) Binding<T>::visit(*from, path, visitor);
+  }
+};
+
+template <class T>
+struct Binding<std::vector<T>> {
+  static Type type(const Rule& rule) {
+    Type type;
+    type.kind = Type::Kind::list;
+    type.item = std::make_shared<const Type>(Binding<T>::type(rule));
+    return type;
+  }
+  static void store(std::vector<T>& to, const Value& value) {
+    to.clear();
+    for (const Value& item : value.items) Binding<T>::store(to.emplace_back(), item);
+  }
+  static Value load(const std::vector<T>& from) {
+    std::vector<Value> items;
+    for (const T& item : from) items.push_back(Binding<T>::load(item));
+    return items;
+  }
+  static void visit(const std::vector<T>& from, const std::string& path,
+                    const VisitObject& visitor) requires HoldsObjects<T> {
+    for (std::size_t i = 0; i < from.size(); ++i)
+      Binding<T>::visit(from[i], joined(path, std::to_string(i)), visitor);
+  }
+};
+
+// An object with keys of the user's choosing; order kept.
+template <class T>
+struct Binding<std::vector<std::pair<std::string, T>>> {
+  static Type type(const Rule& rule) {
+    Type type;
+    type.kind = Type::Kind::map;
+    type.item = std::make_shared<const Type>(Binding<T>::type(rule));
+    return type;
+  }
+  static void store(std::vector<std::pair<std::string, T>>& to, const Value& value) {
+    to.clear();
+    for (const auto& [key, member] : value.members) {
+      to.emplace_back(key, T{});
+      Binding<T>::store(to.back().second, member);
+    }
+  }
+  static Value load(const std::vector<std::pair<std::string, T>>& from) {
+    Given members;
+    for (const auto& [key, member] : from) members.push_back({key, Binding<T>::load(member)});
+    return members;
+  }
+};
+
+template <class T>
+requires requires { T::schema(); }
+struct Binding<T> {
+  static Type type(const Rule&) {
+    Type type;
+    type.kind = Type::Kind::object;
+    type.schema = &T::schema();
+    return type;
+  }
+  // An object starts from its own defaults, whatever it is a default of.
+  static void store(T& to, const Value& value) {
+    to = T{};
+    store_options(T::schema(), &to, value);
+  }
+  static Value load(const T& from) { return load_options(T::schema(), &from); }
+  static void visit(const T& from, const std::string& path, const VisitObject& visitor) {
+    visitor(path, T::schema(), &from);
+  }
+};
+
+}  // namespace tandem::options
