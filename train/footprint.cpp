@@ -79,7 +79,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   const datasets::Batch batch = task->made_up(footprint.batch, 0, kShapes);
   const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss(0, batch), static_cast<double>(footprint.batch));
+  step.backward(task->loss(batch), static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

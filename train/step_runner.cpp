@@ -37,10 +37,10 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
                            step_.random_counter(options_.number_by_applied));
   const amp::Autocast autocast(precision_);
   phases_.begin(Phase::forward);
-  const Tensor loss = task_.loss(0, batch, [&] {
+  const Tensor loss = task_.loss(batch, {.ready = [&] {
     phases_.finish(Phase::forward);
     phases_.begin(Phase::loss);
-  });
+  }});
   phases_.finish(Phase::loss);
   return loss;
 }
@@ -48,7 +48,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
 Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step) {
   const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
   const amp::Autocast autocast(precision_);
-  return task_.loss(0, batch);
+  return task_.loss(batch);
 }
 
 // What the batch counts among those of its step. The one batch of a step counts what it likes.

@@ -81,7 +81,7 @@ std::string Trainer::dry_run() {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
-  const double loss = task_->loss(0, *batch).item();
+  const double loss = task_->loss(*batch).item();
   step_->clear();
   nn::Module& model = task_->model();
   std::string text = task_->text_of_data() + "\n";
@@ -214,7 +214,7 @@ void Trainer::warn_of_underflow(Session& session) {
     task->model().to(device_);
     const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(task->model());
-    backward(task->loss(0, *batch));
+    backward(task->loss(*batch));
     gradients = collector.activations();
   }
   backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
@@ -264,11 +264,7 @@ bool Trainer::train_epoch(Session& session) {
   Pending pending;
   phases_.start();
   while (served < batches) {
-    phases_.begin(Phase::data);
-    auto batch = train_loader_->next();
-    phases_.finish(Phase::data);
-    micro_batch(session, *batch, pending);
-    batch.reset();  // its memory may serve the next one
+    micro_batch(session, pending);
     ++served;
     if (!step_->ready() && served < batches) continue;
     pending.seconds = since(step_started);
@@ -296,7 +292,10 @@ void Trainer::finish_steps(Session& session) {
   session.state.position = train_loader_->state().position;
 }
 
-void Trainer::micro_batch(Session& session, const datasets::Batch& batch, Pending& pending) {
+void Trainer::micro_batch(Session& session, Pending& pending) {
+  phases_.begin(Phase::data);
+  const datasets::Batch batch = train_loader_->next().value();
+  phases_.finish(Phase::data);
   runner_->backward(batch);
   pending.samples += static_cast<double>(batch.samples);
   if (!in_16_bits()) return;

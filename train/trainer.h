@@ -88,7 +88,7 @@ class Trainer {
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void finish_steps(Session& session);
-  void micro_batch(Session& session, const datasets::Batch& batch, Pending& pending);
+  void micro_batch(Session& session, Pending& pending);
   void end_step(Session& session, Pending pending);
   void settle(Session& session, const Pending* following);
   void run_again(Session& session, Pending& pending, optim::StepReport report);

@@ -62,7 +62,7 @@ datasets::Batch Workbench::next_batch() {
 Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step) {
   const RandomScope random(static_cast<std::uint64_t>(config_.seed), step, 0);
   const amp::Autocast autocast(plan);
-  return task_->loss(0, batch);
+  return task_->loss(batch);
 }
 
 runs::Metrics Workbench::evaluate() {

@@ -173,7 +173,7 @@ TEST_CASE("recordings are refused where they would be wrong", "[device][recordin
   auto recorded = training.step->record_backward(
       [&] {
         const amp::Autocast autocast(*training.plan);
-        return training.task->loss(0, batch);
+        return training.task->loss(batch);
       },
       6.0);
   CHECK_FAILS(UserError, training.step->backward(*recorded),

@@ -50,7 +50,7 @@ Measured measured(const config::Loaded& loaded) {
       size);
   const RandomScope random(1, 0, 0);
   const amp::Autocast autocast(*plan);
-  step.backward(task->loss(0, batch), static_cast<double>(size));
+  step.backward(task->loss(batch), static_cast<double>(size));
   result.step = host_allocator().figures();
   result.step.peak -= before.live;
   result.step.peak_by_kind = less(result.step.peak_by_kind);

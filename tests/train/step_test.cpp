@@ -32,7 +32,7 @@ struct Setup {
 
   double run() {
     const RandomScope random(1, static_cast<std::uint32_t>(step->attempted()), 0);
-    const Tensor loss = task->loss(0, batch);
+    const Tensor loss = task->loss(batch);
     step->backward(loss, static_cast<double>(batch.samples));
     step->apply();
     return loss.item();
