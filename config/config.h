@@ -70,6 +70,7 @@ struct ScalerConfig {
   std::string floor_action = "auto";
   std::optional<bool> delayed;
   std::optional<double> tolerance;
+  std::string scope = "global";
   static const Schema& schema();
 };
 
@@ -150,6 +151,7 @@ struct Config {
   DataConfig data;
   LossConfig loss;
   Choice<optim::optimizers> optimizer;
+  std::vector<std::pair<std::string, Choice<optim::optimizers>>> optimizers;  // by phase, in place of it
   optim::ScheduleOptions schedule;
   PrecisionConfig precision = PrecisionConfig::fp32();
   std::int64_t epochs = 10;
