@@ -18,12 +18,12 @@
 
 #include "amp/autocast.h"
 #include "amp/overflow.h"
+#include "config/task.h"
 #include "data/loader.h"
 #include "runs/checkpoints.h"
 #include "runs/log.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
-#include "tasks/registry.h"
 #include "tasks/skipped_samples.h"
 #include "train/learners.h"
 #include "train/progress.h"

@@ -90,10 +90,10 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   // The averages are what is evaluated and saved, where there are any.
   AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
-    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && config_.eval.confusion))
+    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && task_->keeps_details()))
       return false;
     session.metrics.write_tensors(steps_of(*learners_), step, epoch);
-    const std::string& key = config_.checkpoint.best;
+    const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
     if (is_better(value, session.state.best, task_->greater_is_better(key))) {
       conclude_save(session);

@@ -22,14 +22,14 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
   tasks::DataPtr data;
   bool open = true;
   try {
-    data = tasks::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
+    data = config::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
   } catch (const UserError& error) {
     if (weights.empty()) throw;
-    data = tasks::recall_data(config_, runs::saved_data(weights));
+    data = config::recall_data(config_, runs::saved_data(weights));
     open = false;
     notes_.push_back(fmt::format("the data cannot be read ({}); batches are noise", error.what()));
   }
-  task_ = tasks::make_task(loaded, data);
+  task_ = config::make_task(loaded, data);
   if (open) {
     loader_ = std::make_unique<datasets::Loader>(
         task_->training_source({}, batch_size_),

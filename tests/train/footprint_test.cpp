@@ -16,7 +16,7 @@ using Catch::Contains;
 namespace {
 
 train::Footprint footprint_of(const config::Loaded& loaded) {
-  return train::footprint_of(loaded, tasks::describe_data(loaded.config));
+  return train::footprint_of(loaded, config::describe_data(loaded.config));
 }
 
 std::size_t kind(const std::array<std::size_t, kMemoryKindCount>& bytes, MemoryKind which) {
@@ -35,7 +35,7 @@ Measured measured(const config::Loaded& loaded) {
     for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] -= std::min(bytes[k], before.live_by_kind[k]);
     return bytes;
   };
-  const auto task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+  const auto task = config::make_task(loaded, config::describe_data(loaded.config));
   nn::Module* const model = &task->model();
   train::freeze_parameters(loaded.config, *model);
   const auto plan = train::make_plan(loaded, *model);
