@@ -123,15 +123,19 @@ class Program {
   }
 
   void add_predict() {
-    CLI::App* sub = command<PredictArguments>("predict", "classify images with a run", predict_, &predict);
+    CLI::App* sub = command<PredictArguments>("predict", "what the model of a run says of files, or makes up",
+                                              predict_, &predict);
     add_run(sub, predict_, "best");
-    sub->add_option("inputs", predict_.inputs, "image files (JPEG, PNG), folders of them, or arrays (.npy)")
-        ->required();
-    sub->add_option("--top", predict_.top, "how many classes to print for each image")
-        ->check(CLI::Range(1, 1 << 20))
-        ->capture_default_str();
-    sub->add_flag("--logits", predict_.logits, "print the network's scores instead of probabilities");
-    sub->add_flag("--json", predict_.json, "print one JSON object a line");
+    tasks::PredictRequest& request = predict_.request;
+    sub->add_option("inputs", request.inputs, "files (images: JPEG, PNG; arrays: .npy) and folders of them");
+    sub->add_option("--top", request.top, "how many classes to print for each input (1)")
+        ->check(CLI::Range(1, 1 << 20));
+    sub->add_flag("--logits", request.logits, "print the network's scores instead of probabilities");
+    sub->add_flag("--json", request.json, "print one JSON object a line");
+    sub->add_option("--out", request.out, "the file to write, or a folder where there are several inputs");
+    sub->add_option("--count", request.count, "how many samples to make up")->check(CLI::Range(1, 1 << 20));
+    sub->add_option("--seed", request.seed, "of what is made up; the run's own by default")
+        ->check(CLI::NonNegativeNumber);
   }
 
   void add_export() {

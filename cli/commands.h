@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tasks/task.h"
+
 namespace tandem::cli {
 
 inline constexpr int kExitFailure = 1;
@@ -37,10 +39,7 @@ struct EvalArguments : RunArguments {
 };
 
 struct PredictArguments : RunArguments {
-  std::vector<std::string> inputs;
-  std::int64_t top = 1;
-  bool logits = false;
-  bool json = false;
+  tasks::PredictRequest request;
 };
 
 struct ExportArguments : RunArguments {

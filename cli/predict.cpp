@@ -1,10 +1,34 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "autograd/modes.h"
 #include "cli/commands.h"
 #include "config/task.h"
+#include "core/error.h"
 #include "runs/checkpoints.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
+
+namespace {
+
+// An option that the run's task takes no notice of is not what its user thinks it is.
+void require_understood(const tasks::PredictRequest& request, const tasks::Task& task,
+                        const std::string& name) {
+  const std::vector<std::string> known = task.predict_options();
+  const std::pair<const char*, bool> given[] = {
+      {"inputs", !request.inputs.empty()}, {"--top", request.top.has_value()},
+      {"--logits", request.logits},        {"--json", request.json},
+      {"--out", !request.out.empty()},     {"--count", request.count.has_value()},
+      {"--seed", request.seed.has_value()}};
+  for (const auto& [option, is_given] : given)
+    require(!is_given || std::ranges::find(known, option) != known.end(), "",
+            "predict: a run of task {} takes no {}; it takes {}", name, option, fmt::join(known, ", "));
+}
+
+}  // namespace
 
 int predict(const PredictArguments& arguments) {
   const auto run = runs::RunDirectory::open(arguments.run);
@@ -13,11 +37,12 @@ int predict(const PredictArguments& arguments) {
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const auto task = config::make_task(
       loaded, config::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
+  require_understood(arguments.request, *task, loaded.config.task.name());
   runs::load_run_weights(run, which, task->model());
   const Device device = train::device_of(loaded.config);
   task->model().to(device);
   task->model().eval();
-  task->predict({arguments.inputs, arguments.top, arguments.logits, arguments.json}, device);
+  task->predict(arguments.request, device);
   return 0;
 }
 

@@ -9,13 +9,16 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "amp/autocast.h"
 #include "core/tensor.h"
 #include "data/source.h"
 #include "nn/module.h"
+#include "tasks/carry.h"
 #include "tasks/metrics.h"
 
 namespace tandem::tasks {
@@ -38,10 +41,13 @@ class Data {
 };
 using DataPtr = std::shared_ptr<const Data>;
 
-// A file that an evaluation leaves beside the run's metrics.
+// A file that an evaluation leaves beside the run's metrics. PNG images are shown in the report and in
+// TensorBoard, too.
 struct Artifact {
   std::string file;  // within the run directory
   std::string contents;
+  bool kept =
+      false;  // one for every evaluation: the epoch is put before the extension; else the newest stays
 };
 
 // Gathers figures over the batches of one pass; every sample weighs the same, whatever its batch.
@@ -63,18 +69,46 @@ struct Signature {
   DType dtype = DType::f32;
 };
 
-// Part of a step with optimizers of its own.
-struct Phase {
-  std::string name;
+// What one optimizer of a phase trains.
+struct Share {
+  std::string optimizer;  // its name, by which the configuration gives its options
   nn::Module* trained = nullptr;
 };
 
-// What `tandem predict` was asked for.
+// Part of an iteration that ends in an update of its own: the whole of it for most tasks, a network's turn
+// where two learn against each other.
+struct Phase {
+  std::string name;
+  nn::Module* trained = nullptr;
+  // They add up. Each may have a loss scale of its own, and is computed by itself then.
+  int losses = 1;
+  // Who trains which part of it; empty: one optimizer of the phase's name, all of it.
+  std::vector<Share> shares{};
+};
+
+// Which loss is asked for, and what passes from one micro-batch to the next.
+struct LossContext {
+  std::size_t phase = 0;
+  int loss = 0;            // of the phase's
+  Carry* carry = nullptr;  // absent: the stream begins here, and nobody asks for what comes after
+  OutputsReady ready{};
+
+  // As Carry has them.
+  Tensor carried(std::string_view name) const { return carry ? carry->find(name) : Tensor(); }
+  void carry_on(std::string_view name, const Tensor& value) const {
+    if (carry) carry->set(name, value);
+  }
+};
+
+// What `tandem predict` was asked for. What a task takes no notice of it lists nowhere, see predict_options.
 struct PredictRequest {
   std::vector<std::string> inputs;  // files and folders
-  std::int64_t top = 1;
+  std::optional<std::int64_t> top;  // answers for each input
   bool logits = false;
   bool json = false;
+  std::string out;                    // the file or folder to write
+  std::optional<std::int64_t> count;  // how many to make up
+  std::optional<std::int64_t> seed;   // of what is made up
 };
 
 class Task {
@@ -91,8 +125,9 @@ class Task {
   // training under `precision` on `device` is faster with.
   virtual void prepare(const amp::Plan& precision, Device device);
 
-  // The loss of a micro-batch in a phase: an f32 scalar, the mean over the batch.
-  virtual Tensor loss(std::size_t phase, const datasets::Batch& batch, const OutputsReady& ready = {}) = 0;
+  // A loss of a micro-batch: an f32 scalar, the mean over the batch. The same random numbers are drawn by
+  // every phase of an iteration that draws them in the same order.
+  virtual Tensor loss(const datasets::Batch& batch, const LossContext& context = {}) = 0;
   // Whether micro-batches count by Batch::weight instead of their samples.
   virtual bool by_weight() const { return false; }
 
@@ -122,7 +157,9 @@ class Task {
   virtual std::vector<Signature> signatures() = 0;
   // What a program must know that runs the exported module: keys and texts of its metadata.
   virtual std::map<std::string, std::string> export_metadata() const { return {}; }
-  // Prints what the model says of the inputs. The model lies on `device`, in evaluation mode.
+  // The options of `tandem predict` that mean something here, by their names on the command line ("--top").
+  virtual std::vector<std::string> predict_options() const = 0;
+  // Prints or writes what the model says of the inputs. The model lies on `device`, in evaluation mode.
   virtual void predict(const PredictRequest& request, Device device) = 0;
 };
 

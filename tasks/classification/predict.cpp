@@ -120,7 +120,7 @@ void print_prediction(const Input& input, const float* values, std::size_t class
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
     return values[a] > values[b] || (values[a] == values[a] && values[b] != values[b]);
   });
-  order.resize(std::min(classes, static_cast<std::size_t>(arguments.top)));
+  order.resize(std::min(classes, static_cast<std::size_t>(arguments.top.value_or(1))));
   if (arguments.json) {
     auto predictions = nlohmann::ordered_json::array();
     for (const std::size_t c : order)
@@ -183,6 +183,8 @@ class Predictor {
 void print_predictions(nn::Module& model, const ClassificationData& data,
                        const ClassificationOptions::Data& options, const PredictRequest& request,
                        Device device) {
+  require(!request.inputs.empty(), "",
+          "predict: inputs are missing: image files, folders of them, or arrays (.npy)");
   const std::vector<std::string> files = files_of(request.inputs);
   const datasets::Pipeline pipeline = pipeline_for(data, options.augment);
   const options::Value layout = options.set.set.value("layout");  // null of what has no arrays

@@ -89,9 +89,9 @@ void Classification::prepare(const amp::Plan& precision, Device device) {
   format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
 }
 
-Tensor Classification::loss(std::size_t, const datasets::Batch& batch, const OutputsReady& ready) {
+Tensor Classification::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
-  if (ready) ready();
+  if (context.ready) context.ready();
   return (*loss_)(output, batch);
 }
 

@@ -19,7 +19,7 @@ class Classification final : public Task {
   // Lets the loader give images in the form of the first convolution's operands.
   void prepare(const amp::Plan& precision, Device device) override;
 
-  Tensor loss(std::size_t phase, const datasets::Batch& batch, const OutputsReady& ready) override;
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
@@ -35,6 +35,9 @@ class Classification final : public Task {
   std::string text_of_data() const override;
   std::vector<Signature> signatures() override;
   std::map<std::string, std::string> export_metadata() const override;
+  std::vector<std::string> predict_options() const override {
+    return {"inputs", "--top", "--logits", "--json"};
+  }
   void predict(const PredictRequest& request, Device device) override;
 
  private:

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/reader.h"
+#include "config/schema.h"
 #include "core/error.h"
 #include "tests/fuzz/configuration.h"
 #include "tests/fuzz/target.h"
@@ -35,8 +36,9 @@ void run(Bytes input) {
   const std::string_view text(reinterpret_cast<const char*>(input.data()), input.size());
   const config::Value value = config::parse(text, origin);
   expect(keys_of(value) == keys_in(input), "a key was lost");
-  const std::string dumped = to_json(value).dump();
-  expect(to_json(config::parse(dumped, origin)) == to_json(value), "written and read, it is another value");
+  const std::string dumped = config::to_json(value).dump();
+  expect(config::to_json(config::parse(dumped, origin)) == config::to_json(value),
+         "written and read, it is another value");
   // Files that the input names lie outside of it.
   require(!value.find("base"), "input", "bases are not followed here");
   const config::Loaded loaded = config::load(file_of(input));
