@@ -1,14 +1,41 @@
 #include "tasks/registry.h"
 
+#include "core/error.h"
 #include "tasks/classification/family.h"
 
 namespace tandem::tasks {
 
+namespace {
+
+struct Added {
+  std::vector<FamilyOfTasks::Entry> entries;
+  bool asked_for = false;
+};
+
+Added& added() {
+  static Added added;
+  return added;
+}
+
+std::vector<FamilyOfTasks::Entry> all_entries() {
+  std::vector<FamilyOfTasks::Entry> entries{classification_family()};
+  for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
+  added().asked_for = true;
+  return entries;
+}
+
+}  // namespace
+
 const FamilyOfTasks& families() {
   static const FamilyOfTasks all(
       {.what = "task", .help = "what is learnt", .fallback = "classification", .discriminator = "task"},
-      {classification_family()});
+      all_entries());
   return all;
+}
+
+void add_family(FamilyOfTasks::Entry entry) {
+  ensure(!added().asked_for, "task", "family {} is added after families were asked for", entry.name);
+  added().entries.push_back(std::move(entry));
 }
 
 }  // namespace tandem::tasks

@@ -72,7 +72,8 @@ std::vector<std::unique_ptr<optim::Optimizer>> optimizers_of(const tasks::Phase&
 }  // namespace
 
 Learners::Learners(tasks::Task& task, const config::Loaded& loaded, const optim::StepOptions& options,
-                   const ScheduleOf& schedule) {
+                   const ScheduleOf& schedule)
+    : task_(task) {
   const std::vector<tasks::Phase> phases = task.phases();
   ensure(!phases.empty(), "task", "an iteration has no phase");
   require_known(loaded, phases);
@@ -102,6 +103,7 @@ Learners::Learners(tasks::Task& task, const config::Loaded& loaded, const optim:
     learner.step = std::make_unique<optim::Step>(*phase.trained, optimizers, of_step);
     learners_.push_back(std::move(learner));
   }
+  name_parameters();
 }
 
 void Learners::end_iteration() {
@@ -121,6 +123,7 @@ std::string Learners::whose(std::size_t phase) const {
 }
 
 std::vector<optim::NamedTensor> Learners::state() {
+  name_parameters();
   std::vector<optim::NamedTensor> all;
   for (std::size_t phase = 0; phase < size(); ++phase)
     for (optim::NamedTensor& tensor : learners_[phase].step->state(prefix_of(phase)))
@@ -131,6 +134,7 @@ std::vector<optim::NamedTensor> Learners::state() {
 }
 
 void Learners::load_state(const std::vector<optim::NamedTensor>& state, bool converting) {
+  name_parameters();
   if (scaler_ && !converting) scaler_->load_state(state);
   for (std::size_t phase = 0; phase < size(); ++phase) {
     const std::string prefix = prefix_of(phase);

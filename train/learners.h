@@ -48,7 +48,7 @@ class Learners {
   double loss_scale(std::size_t phase);
 
   // All that the steps and their scaler need to go on bit for bit, see Step::state. With one phase the names
-  // are its step's; with several they begin with the phase's ("generator.master.main.0.weight").
+  // are its step's; with several they begin with the phase's ("generator.master.generator.main.0.weight").
   std::vector<optim::NamedTensor> state();
   // `converting`: from a run of another precision; the scales are as they are now then.
   void load_state(const std::vector<optim::NamedTensor>& state, bool converting);
@@ -59,6 +59,10 @@ class Learners {
   std::string whose(std::size_t phase) const;
 
  private:
+  // Parameters are named by the module that was asked for them last: from the root, for states and reports.
+  void name_parameters() { task_.model().parameters(); }
+
+  tasks::Task& task_;
   std::unique_ptr<optim::LossScaler> scaler_;  // outlives the steps; absent with one phase
   std::vector<Learner> learners_;
 };

@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/support/paths.h"
-
 namespace tandem::testing {
 
 namespace {
@@ -40,10 +38,10 @@ void lead(Sink sink, const std::string& kept, int to) {
   ::setenv("OMP_NUM_THREADS", "1", 1);
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (::chdir(launch.directory.c_str()) != 0) ::_exit(126);
-  std::vector<char*> arguments{const_cast<char*>(tandem::test::program_path())};
+  std::vector<char*> arguments{const_cast<char*>(launch.program)};
   for (const auto& argument : launch.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  ::execv(tandem::test::program_path(), arguments.data());
+  ::execv(launch.program, arguments.data());
   ::_exit(127);
 }
 

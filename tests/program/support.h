@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
 
 namespace tandem::testing {
@@ -34,6 +35,7 @@ struct Launch {
   std::function<int()> watch = {};
   Sink out = Sink::kept, err = Sink::kept;
   std::size_t largest_file = 0;  // in bytes, of what the program may write; 0: without limit
+  const char* program = tandem::test::program_path();
 };
 
 Outcome launch(const Launch& launch);

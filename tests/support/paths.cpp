@@ -5,5 +5,6 @@ namespace tandem::test {
 std::string source_path(const std::string& relative) { return std::string(TANDEM_SOURCE_DIR "/") + relative; }
 
 const char* program_path() { return TANDEM_PROGRAM; }
+const char* tiny_program_path() { return TANDEM_TINY_PROGRAM; }
 
 }  // namespace tandem::test

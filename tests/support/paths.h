@@ -11,5 +11,7 @@ std::string source_path(const std::string& relative);
 
 // The `tandem` of this build.
 const char* program_path();
+// The one that knows the families of tests/tiny, too.
+const char* tiny_program_path();
 
 }  // namespace tandem::test

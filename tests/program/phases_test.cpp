@@ -1,0 +1,300 @@
+// Tasks with several phases and with carried state, as the loop trains them: families of tests/tiny.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/program/support.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kFp16 = {"precision=amp_fp16"};
+
+// A configuration of a task, with short runs.
+Json config_of(const std::string& task) {
+  return {{"task", task},
+          {"data", {{"batch_size", 4}, {"batches", 12}}},
+          {"epochs", 2},
+          {"optimizer", {{"name", "adam"}, {"lr", 0.01}}},
+          {"tensorboard", false}};
+}
+
+class Tiny {
+ public:
+  explicit Tiny(const std::string& task, const Json& patch = Json::object()) {
+    Json config = config_of(task);
+    config.merge_patch(patch);
+    std::ofstream(directory_.path() / "config.json") << config;
+  }
+
+  Outcome run(std::vector<std::string> arguments, const std::string& trace = "",
+              const std::function<int()>& watch = {}) const {
+    Launch it{.arguments = std::move(arguments), .directory = directory_.path().string()};
+    it.program = tandem::test::tiny_program_path();
+    it.watch = watch;
+    if (!trace.empty()) it.environment["TINY_TRACE"] = trace;
+    return launch(it);
+  }
+  // Trains into a directory of that name.
+  Outcome train(const std::string& name, std::vector<std::string> more = {}, const std::string& trace = "",
+                const std::function<int()>& watch = {}) const {
+    std::vector<std::string> arguments{"train", "config.json", "run_dir=" + name, "-q"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(std::move(arguments), trace, watch);
+  }
+  fs::path operator/(const std::string& name) const { return directory_.path() / name; }
+
+  // The events of a kind, of a phase where one is named.
+  std::vector<Json> events(const std::string& run, const std::string& kind,
+                           const std::string& phase = "") const {
+    std::vector<Json> found;
+    for (const Json& event : json_lines(*this / run / "metrics.jsonl"))
+      if (event["event"] == kind && (phase.empty() || event.value("phase", "") == phase))
+        found.push_back(event);
+    return found;
+  }
+  bool same_end(const std::string& a, const std::string& b) const {
+    return saved_tensors(*this / a, "weights") == saved_tensors(*this / b, "weights") &&
+           saved_tensors(*this / a, "state") == saved_tensors(*this / b, "state");
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+// Bytes of the tensors whose names begin with a prefix, in the newest checkpoint.
+std::string tensors_of(const fs::path& run, const std::string& prefix) {
+  const std::string file = saved(run, "state");
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const Json header = Json::parse(file.substr(sizeof length, length));
+  std::string bytes;
+  for (const auto& [name, entry] : header.items()) {
+    if (!name.starts_with(prefix)) continue;
+    const std::size_t first = entry["data_offsets"][0], last = entry["data_offsets"][1];
+    bytes += name + file.substr(sizeof length + length + first, last - first);
+  }
+  return bytes;
+}
+
+// Kills the run when its metrics have more than so many bytes.
+std::function<int()> killing(const fs::path& run, std::uintmax_t bytes) {
+  return [run, bytes] {
+    std::error_code error;
+    const auto size = fs::file_size(run / "metrics.jsonl", error);
+    return !error && size > bytes ? SIGKILL : 0;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("an iteration is a step of each phase, with optimizers by name", "[program][phases]") {
+  const Tiny tiny("pair", {{"optimizers", {{"second", {{"name", "sgd"}, {"lr", 0.05}}}}}});
+  REQUIRE(tiny.train("run").exit_code == 0);
+  const auto first = tiny.events("run", "step", "first"), second = tiny.events("run", "step", "second");
+  REQUIRE(first.size() == 24);
+  REQUIRE(second.size() == 24);
+  CHECK(first.front()["lr"] == 0.01);
+  CHECK(second.front()["lr"] == 0.05);
+  CHECK(first.back()["step"] == 24);
+  CHECK(first.back()["loss"].get<double>() < first.front()["loss"].get<double>());
+  CHECK_THAT(tensors_of(tiny / "run", "first.moment"), !Catch::Equals(""));
+  CHECK(tensors_of(tiny / "run", "second.moment").empty());  // sgd without momentum
+  CHECK_THAT(read_text(tiny / "run/metrics.csv"), Catch::StartsWith("step,phase,applied,"));
+
+  // The phases hold their own: training of the first is the same whoever trains beside it.
+  REQUIRE(tiny.train("other", {"optimizers.second.lr=0.5"}).exit_code == 0);
+  CHECK(tensors_of(tiny / "run", "first.") == tensors_of(tiny / "other", "first."));
+  CHECK(tensors_of(tiny / "run", "second.") != tensors_of(tiny / "other", "second."));
+}
+
+TEST_CASE("a poisoned step of one phase skips that phase alone", "[program][phases]") {
+  const Tiny tiny("pair", {{"optimizers", {{"second", {{"name", "sgd"}, {"lr", 0.05}}}}}});
+  for (const auto& [precision, scope] : std::vector<std::pair<std::string, std::string>>{
+           {"fp32", ""}, {"amp_fp16", "global"}, {"amp_fp16", "optimizer"}, {"amp_fp16", "loss"}}) {
+    INFO(precision << " " << scope);
+    std::vector<std::string> common{"precision=" + precision, "epochs=1"};
+    if (!scope.empty())
+      common.push_back(R"(precision.scaler={"mode": "dynamic", "scope": ")" + scope + "\"}");
+    const std::string clean = "clean-" + precision + scope, poisoned = "poisoned-" + precision + scope;
+    REQUIRE(tiny.train(clean, common).exit_code == 0);
+    common.emplace_back("data.poisoned=5");
+    REQUIRE(tiny.train(poisoned, common).exit_code == 0);
+    const auto first = tiny.events(poisoned, "step", "first"),
+               second = tiny.events(poisoned, "step", "second");
+    CHECK(first.back()["skipped"] == 0);
+    CHECK(first.back()["applied"] == 12);
+    CHECK(second.back()["skipped"] == 1);
+    CHECK(second.back()["applied"] == 11);
+    CHECK(second[5]["skipped"] == 1);
+    // One scale for both falls for both, a scale of its own for its owner alone.
+    if (scope == "global") CHECK(first[6]["loss_scale"] == first[5]["loss_scale"].get<double>() / 2);
+    if (scope == "optimizer") {
+      CHECK(first[6]["loss_scale"] == first[5]["loss_scale"]);
+      CHECK(second[6]["loss_scale"] == second[5]["loss_scale"].get<double>() / 2);
+    }
+    CHECK(tiny.events(poisoned, "end").back()["skipped"] == 1);
+    // Nothing but the skipped step is another one: the first network ends with the same masters and moments.
+    CHECK(tensors_of(tiny / clean, "first.master") == tensors_of(tiny / poisoned, "first.master"));
+    CHECK(tensors_of(tiny / clean, "first.moment") == tensors_of(tiny / poisoned, "first.moment"));
+  }
+}
+
+TEST_CASE("a step of a phase that overflows is retried in its place", "[program][phases]") {
+  const Tiny tiny("pair", {{"epochs", 1}});
+  const std::vector<std::string> common{"precision=amp_fp16", "precision.diagnose=2"};
+  auto with = common, plain = common;
+  with.insert(with.end(), {"precision.on_skip=retry",
+                           R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})"});
+  REQUIRE(tiny.train("retried", with).exit_code == 0);
+  const auto first = tiny.events("retried", "step", "first"),
+             second = tiny.events("retried", "step", "second");
+  CHECK(first.back()["skipped"].get<int>() + second.back()["skipped"].get<int>() > 0);
+  CHECK(first.back()["applied"] == 12);
+  CHECK(second.back()["applied"] == 12);
+  REQUIRE(tiny.events("retried", "overflow").size() == 2);
+  CHECK(tiny.events("retried", "overflow").front()["cause"] == "scale");
+  // No batch was lost, and scales are powers of two: the same training as at a scale that never overflows.
+  plain.emplace_back(R"(precision.scaler={"static": 1024})");
+  REQUIRE(tiny.train("plain", plain).exit_code == 0);
+  CHECK(tensors_of(tiny / "retried", "first.master") == tensors_of(tiny / "plain", "first.master"));
+  CHECK(tensors_of(tiny / "retried", "second.master") == tensors_of(tiny / "plain", "second.master"));
+}
+
+TEST_CASE("a run of several phases goes on to the bit", "[program][phases]") {
+  const std::string scaler = R"(precision.scaler={"mode": "dynamic", "initial": 1024, "interval": 5})";
+  const Tiny tiny("pair",
+                  {{"checkpoint", {{"every_steps", 1}}}, {"ema", {{"decay", 0.9}}}, {"accumulate", 3}});
+  for (const std::string precision : {"fp32", "amp_fp16"}) {
+    std::vector<std::string> common{"precision=" + precision, "epochs=40"};
+    if (precision == "amp_fp16") common.push_back(scaler);
+    REQUIRE(tiny.train("whole-" + precision, common).exit_code == 0);
+    auto part = common;
+    part.insert(part.end(), {"--limit-steps", "7"});
+    REQUIRE(tiny.train("parts-" + precision, part).exit_code == 0);
+    REQUIRE(tiny.run({"train", "--resume", "parts-" + precision, "-q"}).exit_code == 0);
+    CHECK(tiny.same_end("whole-" + precision, "parts-" + precision));
+    // Killed wherever it happens to be, three times.
+    const std::string killed = "killed-" + precision;
+    Outcome outcome = tiny.train(killed, common, "", killing(tiny / killed, 2000));
+    for (std::uintmax_t bytes = 20000; outcome.exit_code == 128 + SIGKILL; bytes += 20000)
+      outcome = tiny.run({"train", "--resume", killed, "-q"}, "", killing(tiny / killed, bytes));
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(tiny.same_end("whole-" + precision, killed));
+    CHECK(tiny.events(killed, "step").size() == tiny.events("whole-" + precision, "step").size());
+  }
+  // From FP32 masters into another precision, as with one phase.
+  REQUIRE(tiny.train("changed", {"--limit-steps", "5"}).exit_code == 0);
+  const Outcome changed = tiny.run({"train", "changed", "precision=amp_bf16"});
+  INFO(changed.err << changed.out);
+  CHECK(changed.exit_code == 0);
+}
+
+TEST_CASE("carried state belongs to the position in the data", "[program][phases]") {
+  const Tiny tiny("stream", {{"checkpoint", {{"every_steps", 1}}}});
+  const auto check_chain = [&](const std::string& file, int attempts) {
+    const auto lines = json_lines(tiny / file);
+    std::map<std::int64_t, double> before;
+    double carried = 0.0;
+    std::int64_t number = -1;
+    int again = 0;
+    for (const Json& line : lines) {
+      const std::int64_t now = line["number"];
+      if (now == number) {  // done again: from what it began with
+        ++again;
+        CHECK(line["before"] == before[now]);
+      } else {
+        CHECK(line["before"].get<double>() == (now == 0 ? 0.0 : carried));
+      }
+      before[now] = line["before"];
+      carried = line["after"];
+      number = now;
+    }
+    CHECK(again == attempts);
+    CHECK(number == 11);
+  };
+  REQUIRE(tiny.train("plain", {}, "plain.trace").exit_code == 0);
+  check_chain("plain.trace", 0);
+  CHECK(json_lines(tiny / "plain.trace").size() == 24);
+
+  // A skipped step moves it on; one that is retried starts from what it began with.
+  const std::string high = R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})";
+  REQUIRE(tiny.train("dropped", {"precision=amp_fp16", "precision.diagnose=0", high}, "dropped.trace")
+              .exit_code == 0);
+  const int skipped = tiny.events("dropped", "end").back()["skipped"];
+  CHECK(skipped > 0);
+  check_chain("dropped.trace", 0);
+  REQUIRE(tiny.train("retried",
+                     {"precision=amp_fp16", "precision.diagnose=0", "precision.on_skip=retry", high},
+                     "retried.trace")
+              .exit_code == 0);
+  check_chain("retried.trace", tiny.events("retried", "end").back()["skipped"]);
+  REQUIRE(tiny.train("fixed", {"precision=amp_fp16", R"(precision.scaler={"static": 1024})"}).exit_code == 0);
+  CHECK(tensors_of(tiny / "retried", "master") == tensors_of(tiny / "fixed", "master"));
+
+  // A checkpoint holds it, within an epoch and within an accumulated step.
+  const std::vector<std::string> several{"accumulate=2"};
+  REQUIRE(tiny.train("whole", several).exit_code == 0);
+  auto part = several;
+  part.insert(part.end(), {"--limit-steps", "4"});
+  REQUIRE(tiny.train("parts", part).exit_code == 0);
+  CHECK_FALSE(tensors_of(tiny / "parts", "carry.h").empty());
+  REQUIRE(tiny.run({"train", "--resume", "parts", "-q"}).exit_code == 0);
+  CHECK(tiny.same_end("whole", "parts"));
+
+  const std::vector<std::string> longer{"epochs=40"};
+  REQUIRE(tiny.train("long", longer).exit_code == 0);
+  Outcome outcome = tiny.train("killed", longer, "", killing(tiny / "killed", 2000));
+  for (std::uintmax_t bytes = 20000; outcome.exit_code == 128 + SIGKILL; bytes += 20000)
+    outcome = tiny.run({"train", "--resume", "killed", "-q"}, "", killing(tiny / "killed", bytes));
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(tiny.same_end("long", "killed"));
+}
+
+TEST_CASE("every command takes a task of several phases", "[program][phases]") {
+  const Tiny tiny("pair");
+  REQUIRE(tiny.train("run", {"tensorboard=true"}).exit_code == 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"train", "config.json", "--dry-run"},
+      {"eval", "run"},
+      {"bench", "config.json", "--steps", "3", "--profile"},
+      {"inspect", "config.json", "--casts"},
+      {"inspect", "run", "--gradients"},
+      {"report", "run"},
+      {"report", "run", "--csv"},
+      {"summary", "config.json"},
+      {"validate", "config.json"},
+      {"show", "config.json"},
+      {"export", "run", "--format", "safetensors"},
+      {"ls", "keys"},
+      {"compare", "config.json", "compare.seeds=2", "compare.speed_rounds=1", "--no-speed"}};
+  for (const auto& command : commands) {
+    const Outcome outcome = tiny.run(command);
+    INFO(command[0] << " " << command[1] << "\n" << outcome.err << outcome.out);
+    CHECK(outcome.exit_code == 0);
+  }
+  CHECK_THAT(tiny.run(commands[0]).out, Contains("loss of the first") && Contains("loss of the second"));
+}
+
+TEST_CASE("what phases cannot be trained with is said in a line", "[program][phases]") {
+  const Tiny tiny("pair");
+  const auto refused = [&](const std::string& change) {
+    const Outcome outcome = tiny.train("run", {change});
+    CHECK(outcome.exit_code == 2);
+    CHECK(line_count(outcome.err) == 1);
+    return outcome.err;
+  };
+  CHECK_THAT(refused(R"(optimizers={"secnod": "adam"})"),
+             Contains("optimizers.secnod: nothing of that name is trained, did you mean \"second\"?") ||
+                 Contains("\"second\""));
+  CHECK_THAT(refused(R"(optimizers={"second": {"name": "adam", "momentum": 0.9}})"), Contains("momentum"));
+  CHECK_THAT(refused("parts=shared"), Contains("phases first and second both train first.weight"));
+  CHECK_THAT(refused("parts=none"), Contains("second: no parameter is left to train"));
+  CHECK_THAT(refused(R"(init_from.freeze=first)"), Contains("init_from.path"));
+}

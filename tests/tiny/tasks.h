@@ -1,0 +1,10 @@
+// Families that exist for tests of the loop alone: two networks with a phase each, and a network that carries its
+// state along a stream.
+#pragma once
+
+namespace tandem::test {
+
+// Makes "pair" and "stream" known to configurations.
+void add_tiny_families();
+
+}  // namespace tandem::test
