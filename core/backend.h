@@ -325,13 +325,13 @@ class Backend {
                                       const Tensor& class_weights, const CrossEntropyOptions& options,
                                       const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) = 0;
   // logits [N,K], K at most kMostDiceClasses; targets i64, i32 or u8 [N]. With p the softmax of a row (of one
-  // column: its sigmoid, and the targets are 0 and 1) and g its target as 0 and 1, sums [3,K] f32 (f64 for f64
-  // logits) become Σ p·g, Σ p or Σ p², and Σ g over the rows that are not ignored. A target outside [0,K) makes
-  // sums NaN; who finds it is as in cross_entropy.
+  // column: its sigmoid, and the targets are 0 and 1) and g its target as 0 and 1, sums [3,K] f32 (f64 for
+  // f64 logits) become Σ p·g, Σ p or Σ p², and Σ g over the rows that are not ignored. A target outside [0,K)
+  // makes sums NaN; who finds it is as in cross_entropy.
   virtual void dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                          const Tensor& sums) = 0;
-  // dlogits, of the dtype of the logits, is the gradient of Σ_k slopes[0,k]·sums[0,k] + slopes[1,k]·sums[1,k];
-  // slopes [2,K] as sums.
+  // dlogits, of the dtype of the logits, is the gradient of Σ_k slopes[0,k]·sums[0,k] +
+  // slopes[1,k]·sums[1,k]; slopes [2,K] as sums.
   virtual void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                              const Tensor& slopes, const Tensor& dlogits) = 0;
 

@@ -89,7 +89,8 @@ class ShapesBackend final : public Backend {
   void cross_entropy_backward(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
                               const Tensor&, const Tensor&, const Tensor&) override {}
   void dice_sums(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&) override {}
-  void dice_backward(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&, const Tensor&) override {}
+  void dice_backward(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&,
+                     const Tensor&) override {}
   // ---- index
   void gather(const Tensor&, const Tensor&, int, const Tensor&) override {}
   void scatter_add(const Tensor&, const Tensor&, int, const Tensor&) override {}

@@ -59,12 +59,12 @@ class Exporter {
 
   void add(const Trace& trace) {
     const int rank = trace.input.rank();
-    const bool indices = trace.input.dtype() == DType::i64, image = rank == 4 && !indices;
-    const Value input{.name = image     ? "images"
+    const bool indices = trace.input.dtype() == DType::i64, spatial = rank == 4 && !indices;
+    const Value input{.name = spatial   ? "images"
                               : indices ? "indices"
                                         : "features",
                       .shape = trace.input.shape(),
-                      .order = image ? channels_first(rank) : same_order(rank)};
+                      .order = spatial ? channels_first(rank) : same_order(rank)};
     graph_.add_input(input, trace.input.dtype());
     if (indices) {
       indices_ = {trace.input, input};

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/build_info.h"
 #include "core/error.h"
+#include "files/base64.h"
+#include "files/input.h"
 #include "files/json_text.h"
 #include "report/facts.h"
 #include "report/style.h"
@@ -111,11 +114,36 @@ std::string charts_html(const std::vector<runs::RunRecord>& runs, const std::vec
   return html + "</div>\n";
 }
 
+// What evaluations left to look at: of each series the newest, and before it some from the start on.
+std::string pictures_html(const runs::RunRecord& run) {
+  constexpr std::size_t kShown = 4;
+  std::map<std::string, std::vector<runs::PictureEvent>> series;
+  for (const runs::PictureEvent& picture : run.pictures) series[picture.name].push_back(picture);
+  std::string html;
+  for (const auto& [name, all] : series) {
+    const std::size_t shown = std::min(kShown, all.size());
+    std::string figures;
+    for (std::size_t i = 0; i < shown; ++i) {
+      const runs::PictureEvent& picture =
+          all[shown == 1 ? all.size() - 1 : i * (all.size() - 1) / (shown - 1)];
+      const auto png = files::read_text_if_there((run.path / picture.file).string());
+      if (!png) continue;
+      figures += fmt::format(
+          "<figure><figcaption><b>{}</b><span>after epoch {}</span></figcaption>\n"
+          "<img src=\"data:image/png;base64,{}\" alt=\"{}\"></figure>\n",
+          escaped(name), picture.epoch, files::base64(*png), escaped(picture.file));
+    }
+    html += figures;
+  }
+  return html.empty() ? "" : "<div class=\"charts pictures\">\n" + html + "</div>\n";
+}
+
 std::string one_run(const runs::RunRecord& run, const Exponents& exponents) {
   const std::vector<runs::RunRecord> runs{run};
   std::string html = fmt::format("<header><h1>{} {}</h1><p class=\"lead\">{}</p></header>\n",
                                  escaped(run.name), badge(run), escaped(headline(run)));
-  html += tiles_html(run) + notes_html(run.notes) + charts_html(runs, labels_of(runs), exponents);
+  html += tiles_html(run) + notes_html(run.notes) + charts_html(runs, labels_of(runs), exponents) +
+          pictures_html(run);
   html += "<h2>The run</h2><div class=\"facts\">" + facts_html("Configuration", config_facts(run)) +
           facts_html("Environment", environment_facts(run)) + "</div>\n";
   if (run.config.is_object())

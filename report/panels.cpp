@@ -18,10 +18,51 @@ constexpr int kHovers = 60;
 
 using Field = double (*)(const runs::StepEvent&);
 
-Curve curve_of(const runs::RunRecord& run, Field field) {
-  Curve curve;
-  for (const runs::StepEvent& event : run.steps) curve.add(static_cast<double>(event.step), field(event));
-  return curve;
+// The steps of a run, or of one of its phases: what is a line.
+struct Course {
+  const runs::RunRecord* run = nullptr;
+  std::string phase;
+  std::string name;
+  std::size_t colour = 0;
+
+  std::vector<runs::StepEvent> steps() const {
+    std::vector<runs::StepEvent> own;
+    for (const runs::StepEvent& event : run->steps)
+      if (event.phase == phase) own.push_back(event);
+    return own;
+  }
+  Curve curve(Field field) const {
+    Curve curve;
+    for (const runs::StepEvent& event : steps()) curve.add(static_cast<double>(event.step), field(event));
+    return curve;
+  }
+};
+
+std::size_t phases_of(const runs::RunRecord& run) { return std::max<std::size_t>(1, run.phases().size()); }
+
+// Of one run a line for each phase, `alone` where there is one; of several each in the run's colour.
+std::vector<Course> courses_of(const std::vector<runs::RunRecord>& runs,
+                               const std::vector<std::string>& labels, const std::string& alone) {
+  std::vector<Course> courses;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const std::vector<std::string> phases = runs[r].phases();
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+      const bool several = phases.size() > 1;
+      const std::string name = runs.size() == 1 ? (several ? phases[p] : alone)
+                               : several        ? labels[r] + ", " + phases[p]
+                                                : labels[r];
+      courses.push_back({&runs[r], phases[p], name, runs.size() == 1 ? p : r});
+    }
+  }
+  return courses;
+}
+
+// Of one run with several phases; else the line needs none.
+std::vector<Swatch> legend_of(const std::vector<runs::RunRecord>& runs, const std::vector<Course>& courses) {
+  std::vector<Swatch> legend;
+  if (runs.size() > 1 || courses.size() < 2) return legend;
+  for (const Course& course : courses) legend.push_back({course.name, swatch_of(course.colour)});
+  return legend;
 }
 
 // Of every vertical axis: room is scarce.
@@ -98,10 +139,11 @@ std::vector<std::string> splits_of(const runs::RunRecord& run) {
   return splits;
 }
 
-// The same in every chart of a run; 0 is the training itself.
+// The same in every chart of a run; those before are the training itself.
 std::size_t colour_of(const runs::RunRecord& run, const std::string& split) {
   const auto splits = splits_of(run);
-  return 1 + static_cast<std::size_t>(std::find(splits.begin(), splits.end(), split) - splits.begin());
+  return phases_of(run) +
+         static_cast<std::size_t>(std::find(splits.begin(), splits.end(), split) - splits.begin());
 }
 
 Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
@@ -110,16 +152,17 @@ Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std
   plot::LineChart chart{
       .title = "Loss", .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   const bool single = runs.size() == 1;
-  for (std::size_t r = 0; r < runs.size(); ++r)
-    add_smoothed(chart.lines, curve_of(runs[r], [](const runs::StepEvent& e) { return e.loss; }),
-                 single ? "training" : labels[r], r, runs.size());
+  const std::vector<Course> courses = courses_of(runs, labels, "training");
+  for (const Course& course : courses)
+    add_smoothed(chart.lines, course.curve([](const runs::StepEvent& e) { return e.loss; }), course.name,
+                 course.colour, runs.size());
   if (single) {
     std::map<std::string, Curve> evaluated;
     for (const runs::EvalEvent& event : runs[0].evals)
       for (const auto& [name, value] : event.metrics)
         if (name == "loss") evaluated[event.split].add(static_cast<double>(event.step), value);
     if (!evaluated.empty()) panel.unit = "of training steps and evaluations";
-    panel.legend = {{"training", swatch_of(0)}};
+    for (const Course& course : courses) panel.legend.push_back({course.name, swatch_of(course.colour)});
     for (const std::string& split : splits_of(runs[0])) {
       if (!evaluated.contains(split)) continue;
       const std::size_t colour = colour_of(runs[0], split);
@@ -212,11 +255,10 @@ plot::LineChart plain_chart(const Plain& what, const std::vector<runs::RunRecord
       .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   chart.y.log10 = what.log10;
   chart.y.log2 = what.log2;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    const Curve curve = curve_of(runs[r], what.field);
+  for (const Course& course : courses_of(runs, labels, what.title)) {
+    const Curve curve = course.curve(what.field);
     if (!any_finite(curve)) continue;
-    chart.lines.push_back(
-        line_of(runs.size() == 1 ? what.title : labels[r], downsampled(curve, points_for(runs.size())), r));
+    chart.lines.push_back(line_of(course.name, downsampled(curve, points_for(runs.size())), course.colour));
     chart.lines.back().steps = what.steps;
   }
   return chart;
@@ -229,15 +271,16 @@ Panel rate_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std
                                   .field = [](const runs::StepEvent& e) { return e.lr; },
                                   .log10 = true},
                                  runs, labels);
+  panel.legend = legend_of(runs, courses_of(runs, labels, panel.title));
   if (!chart.lines.empty()) panel.svg = plot::to_svg(chart, kLook);
   return panel;
 }
 
 // Steps at which the count of skipped ones rose, no two closer than the eye can tell.
-std::vector<plot::Mark> skips_of(const runs::RunRecord& run, std::optional<std::size_t> colour, double span) {
+std::vector<plot::Mark> skips_of(const Course& course, std::optional<std::size_t> colour, double span) {
   std::vector<plot::Mark> marks;
   std::int64_t before = 0;
-  for (const runs::StepEvent& event : run.steps) {
+  for (const runs::StepEvent& event : course.steps()) {
     const auto step = static_cast<double>(event.step);
     if (event.skipped > before && (marks.empty() || step - marks.back().x >= span / 420.0))
       marks.push_back({step, colour});
@@ -262,22 +305,26 @@ Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<st
     span = std::max(span, line.x.back() - line.x.front());
     scaled = scaled || std::any_of(line.y.begin(), line.y.end(), [](double v) { return v != 1.0; });
   }
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    skipped += runs[r].skipped();
-    const auto marks = skips_of(runs[r], runs.size() == 1 ? std::nullopt : std::optional(r), span);
+  const std::vector<Course> courses = courses_of(runs, labels, panel.title);
+  for (const runs::RunRecord& run : runs) skipped += run.skipped();
+  for (const Course& course : courses) {
+    const auto marks =
+        skips_of(course, courses.size() == 1 ? std::nullopt : std::optional(course.colour), span);
     chart.marks.insert(chart.marks.end(), marks.begin(), marks.end());
   }
   if (!scaled && skipped == 0) {
     panel.note = "The loss was not scaled, and no step was skipped.";
     return panel;
   }
-  panel.legend = {{"scale", "f0"}, {fmt::format("skipped steps ({})", skipped), "alarm"}};
+  panel.legend = legend_of(runs, courses);
+  if (panel.legend.empty()) panel.legend = {{"scale", "f0"}};
+  panel.legend.push_back({fmt::format("skipped steps ({})", skipped), "alarm"});
   if (skipped == 0) panel.note = "No step was skipped.";
   if (runs.size() > 1) {
     panel.legend.clear();
     if (skipped > 0) panel.note = "Ticks at the bottom: skipped steps.";
   } else if (skipped == 0) {
-    panel.legend.clear();
+    panel.legend = legend_of(runs, courses);
   }
   // Room for the ticks below the line.
   double least = std::numeric_limits<double>::infinity();
@@ -295,9 +342,10 @@ Panel smooth_panel(const Plain& what, const std::vector<runs::RunRecord>& runs,
   plot::LineChart chart{
       .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   chart.y.log10 = what.log10;
-  for (std::size_t r = 0; r < runs.size(); ++r)
-    add_smoothed(chart.lines, curve_of(runs[r], what.field), runs.size() == 1 ? what.title : labels[r], r,
-                 runs.size());
+  const std::vector<Course> courses = courses_of(runs, labels, what.title);
+  for (const Course& course : courses)
+    add_smoothed(chart.lines, course.curve(what.field), course.name, course.colour, runs.size());
+  panel.legend = legend_of(runs, courses);
   if (chart.lines.empty()) return panel;
   if (!what.log10) chart.y.low = 0.0;
   panel.svg = plot::to_svg(chart, kLook);

@@ -32,6 +32,7 @@ font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .charts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:18px;margin:18px 0 0}
 figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:14px 16px 10px;
 min-width:0;break-inside:avoid}
+.pictures img{width:100%;height:auto;image-rendering:pixelated;border-radius:4px}
 figure.wide{grid-column:1/-1;display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);column-gap:34px}
 figure.wide figcaption{grid-column:1/-1}figure.wide .note{align-self:center;font-size:14px}
 figcaption{display:flex;flex-wrap:wrap;align-items:baseline;gap:0 10px;margin-bottom:6px}

@@ -277,21 +277,27 @@ std::vector<std::string> prefixes_of(const safetensors::File& file) {
   return prefixes;
 }
 
-std::string step_in_words(const safetensors::File& file, const std::string& prefix) {
+// Of one step: what it counts, and what it stands at.
+struct StepInWords {
+  std::string counts, values;
+};
+
+StepInWords step_in_words(const safetensors::File& file, const std::string& prefix) {
   const auto integers = [&](const char* name) { return file.read(prefix + name).to_vector<std::int64_t>(); };
   const auto reals = [&](const char* name) { return file.read(prefix + name).to_vector<double>(); };
+  const std::string whose = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1) + ": ";
   const auto counters = integers("step.counters");
-  std::string words = fmt::format("{}{} steps attempted, {} applied, {} skipped",
-                                  prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1) + ": ",
-                                  counters.at(0), counters.at(1), counters.at(2));
-  if (counters.at(3) > 0) words += fmt::format(", {} of them in a row just now", counters.at(3));
+  StepInWords words{.counts = fmt::format("{}{} steps attempted, {} applied, {} skipped", whose,
+                                          counters.at(0), counters.at(1), counters.at(2)),
+                    .values = ""};
+  if (counters.at(3) > 0) words.counts += fmt::format(", {} of them in a row just now", counters.at(3));
   if (file.find(prefix + "step.accumulation")) {
     if (const double waiting = reals("step.accumulation").at(0); waiting > 0)
-      words += fmt::format(", {} micro-batches into a step", waiting);
+      words.values += fmt::format(", {} micro-batches into a step", waiting);
   }
   if (file.find(prefix + "step.values"))
-    words += fmt::format(", learning rate {:.4g}, gradient norm {:.4g}", reals("step.values").at(1),
-                         reals("step.values").at(2));
+    words.values += fmt::format("; {}learning rate {:.4g}, gradient norm {:.4g}", whose,
+                                reals("step.values").at(1), reals("step.values").at(2));
   return words;
 }
 
@@ -301,9 +307,13 @@ std::string state_in_words(const safetensors::File& file) {
   const std::vector<std::string> prefixes = prefixes_of(file);
   if (!file.metadata().contains(kStateKey) || prefixes.empty()) return "";
   const RunState state = run_state_in(file);
-  std::string words;
-  for (const std::string& prefix : prefixes) words += step_in_words(file, prefix) + "; ";
-  words += fmt::format("goes on in epoch {} after {} samples of it", state.epoch, state.position);
+  std::string words, values;
+  for (const std::string& prefix : prefixes) {
+    const StepInWords step = step_in_words(file, prefix);
+    words += step.counts + "; ";
+    values += step.values;
+  }
+  words += fmt::format("goes on in epoch {} after {} samples of it{}", state.epoch, state.position, values);
   if (file.find("scaler.values"))
     words += fmt::format("; loss scale {:g}, {} clean steps since it moved",
                          file.read("scaler.values").to_vector<double>().at(0),

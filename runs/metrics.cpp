@@ -96,8 +96,8 @@ void MetricsFile::write(const GradientsEvent& event) {
                                     {"counts", counts}}));
 }
 
-void MetricsFile::write(const ImageEvent& event) {
-  record_.add(files::json_text(Json{{"event", "image"},
+void MetricsFile::write(const PictureEvent& event) {
+  record_.add(files::json_text(Json{{"event", "picture"},
                                     {"step", event.step},
                                     {"epoch", event.epoch},
                                     {"name", event.name},

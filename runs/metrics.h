@@ -61,7 +61,7 @@ struct GradientsEvent {
 };
 
 // An image that an evaluation left in the run directory.
-struct ImageEvent {
+struct PictureEvent {
   std::int64_t step = 0, epoch = 0;
   std::string name;  // of the series: "samples.png"
   std::string file;  // "samples-0003.png"
@@ -87,7 +87,7 @@ class MetricsFile {
   // "first" is the exponent of counts[0]; "flushed" is how many FP16 rounds to zero at scale 1, and
   // "saving_scale" the log2 of the smallest scale at which that is at most one in a thousand.
   void write(const GradientsEvent& event);
-  void write(const ImageEvent& event);
+  void write(const PictureEvent& event);
   void write(const EndEvent& event);
 
   // See MetricsRecord.

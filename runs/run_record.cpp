@@ -70,9 +70,9 @@ class Collector {
                                 text_in(event, "op"), text_in(event, "tensor"), integer_in(event, "index"),
                                 text_in(event, "where"), text_in(event, "cause"), text_in(event, "phase")});
     }
-    if (kind == "image")
-      images_[text_in(event, "file")] = {integer_in(event, "step"), integer_in(event, "epoch"),
-                                         text_in(event, "name"), text_in(event, "file")};
+    if (kind == "picture")
+      pictures_[text_in(event, "file")] = {integer_in(event, "step"), integer_in(event, "epoch"),
+                                           text_in(event, "name"), text_in(event, "file")};
     if (kind == "gradients") run_.gradients = gradients_in(event);
     if (kind == "end") end(event);
     return true;
@@ -81,8 +81,8 @@ class Collector {
   void finish() {
     for (auto& [step, event] : steps_) run_.steps.push_back(event);
     for (auto& [step, event] : evals_) run_.evals.push_back(std::move(event));
-    for (auto& [file, event] : images_) run_.images.push_back(std::move(event));
-    std::ranges::stable_sort(run_.images, {}, &ImageEvent::step);
+    for (auto& [file, event] : pictures_) run_.pictures.push_back(std::move(event));
+    std::ranges::stable_sort(run_.pictures, {}, &PictureEvent::step);
   }
 
  private:
@@ -94,7 +94,7 @@ class Collector {
     run_.end.reset();
     if (before < 0) return;  // written by a version that did not say
     std::erase_if(steps_, [&](const auto& entry) { return entry.first.first > before; });
-    std::erase_if(images_, [&](const auto& entry) { return entry.second.step > before; });
+    std::erase_if(pictures_, [&](const auto& entry) { return entry.second.step > before; });
     std::erase_if(evals_, [&](const auto& entry) { return entry.second.step > before; });
     std::erase_if(run_.overflows, [&](const auto& overflow) { return overflow.step > before; });
     if (run_.gradients && run_.gradients->step > before) run_.gradients.reset();
@@ -134,7 +134,7 @@ class Collector {
   RunRecord& run_;
   std::vector<std::string> phases_;
   std::map<std::pair<std::int64_t, std::ptrdiff_t>, StepEvent> steps_;  // by step and phase
-  std::map<std::string, ImageEvent> images_;                            // by file
+  std::map<std::string, PictureEvent> pictures_;                        // by file
   std::map<std::pair<std::int64_t, std::string>, EvalEvent> evals_;
 };
 

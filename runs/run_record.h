@@ -39,7 +39,7 @@ struct RunRecord {
   std::vector<StepEvent> steps;  // by step and phase, each once: what was said of it last
   std::vector<EvalEvent> evals;  // by step; of a step and split the last one
   std::vector<OverflowEvent> overflows;
-  std::vector<ImageEvent> images;              // by step; each file once
+  std::vector<PictureEvent> pictures;          // by step; each file once
   std::optional<GradientExponents> gradients;  // the last ones
   std::optional<EndEvent> end;                 // of the last session; absent: it runs still, or was cut off
   double wall_s = 0.0;                         // of all sessions that ended

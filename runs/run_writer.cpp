@@ -84,9 +84,9 @@ void RunWriter::write(const EndEvent& event) {
   }
 }
 
-void RunWriter::write_image(const ImageEvent& event, const std::string& png) {
+void RunWriter::write_picture(const PictureEvent& event, const std::string& png) {
   metrics_.write(event);
-  if (events_) to_events([&] { events_->image(event.step, event.name, png); });
+  if (events_) to_events([&] { events_->picture(event.step, event.name, png); });
 }
 
 void RunWriter::write_tensors(const std::vector<optim::Step*>& steps, std::int64_t iteration,

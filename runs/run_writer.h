@@ -27,7 +27,7 @@ class RunWriter {
   void write(const OverflowEvent& event) { metrics_.write(event); }
   void write(const EndEvent& event);
   // An image that was written to a file of the run directory.
-  void write_image(const ImageEvent& event, const std::string& png);
+  void write_picture(const PictureEvent& event, const std::string& png);
 
   // Distributions of the weights and of the last steps' gradients, which must lie in the buffers still; the
   // gradients of a step that was skipped, or that this process has not done, are left out. Waits for the

@@ -39,8 +39,8 @@ using FamilyOfTasks = options::Family<std::unique_ptr<Recipe>(const Context&)>;
 
 // In the order documents list them; without a name it is classification.
 const FamilyOfTasks& families();
-// Makes a family of one's own known, before anything has asked for families(): a program that calls this and then
-// does what `tandem` does has it in configurations. Throws InternalError afterwards.
+// Makes a family of one's own known, before anything has asked for families(): a program that calls this and
+// then does what `tandem` does has it in configurations. Throws InternalError afterwards.
 void add_family(FamilyOfTasks::Entry entry);
 
 }  // namespace tandem::tasks

@@ -337,10 +337,12 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
   if (artifact.kept)
     file.replace_filename(
         fmt::format("{}-{:04}{}", file.stem().string(), session.state.epoch, file.extension().string()));
+  std::error_code error;  // what cannot be written is told of by who writes
+  std::filesystem::create_directories((session.directory.path() / file).parent_path(), error);
   session.write_beside(session.directory.path() / file, artifact.contents);
   if (file.extension() == ".png")
-    session.metrics.write_image({learners_->iterations(), session.state.epoch, artifact.file, file.string()},
-                                artifact.contents);
+    session.metrics.write_picture(
+        {learners_->iterations(), session.state.epoch, artifact.file, file.string()}, artifact.contents);
 }
 
 // Returns false when a stop was asked for on the way.

@@ -91,7 +91,7 @@ void EventFile::histograms(std::int64_t step, const std::vector<std::pair<std::s
 
 // What the first chunk of a PNG says: width and height in four bytes each, depth, colour type (ISO
 // 15948, 11.2.2).
-void EventFile::image(std::int64_t step, const std::string& name, const std::string& png) {
+void EventFile::picture(std::int64_t step, const std::string& name, const std::string& png) {
   constexpr std::size_t kWidth = 16, kHeight = 20, kColour = 25;
   if (png.size() <= kColour || !png.starts_with("\x89PNG") || png.substr(12, 4) != "IHDR") return;
   const auto number = [&](std::size_t at) {

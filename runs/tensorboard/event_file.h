@@ -31,7 +31,7 @@ class EventFile {
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);
   // `png`: the file's bytes, of which the header says the size. Does nothing for bytes that are no PNG.
-  void image(std::int64_t step, const std::string& name, const std::string& png);
+  void picture(std::int64_t step, const std::string& name, const std::string& png);
   // `markdown` for the text dashboard.
   void text(std::int64_t step, const std::string& name, const std::string& markdown);
 

@@ -7,40 +7,13 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "studies/compare/student_t.h"
 
 namespace tandem::compare {
 
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// The continued fraction of DLMF 8.17.22; converges fast for x < (a + 1) / (a + b + 2).
-double beta_fraction(double a, double b, double x) {
-  constexpr double kTiny = 1e-300, kEpsilon = 1e-16;
-  constexpr int kTerms = 10000;
-  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1.0, d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0)), h = d;
-  for (int m = 1; m <= kTerms; ++m) {
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    d = 1.0 / away_from_zero(1.0 + even * d);
-    c = away_from_zero(1.0 + even / c);
-    h *= d * c;
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1.0 / away_from_zero(1.0 + odd * d);
-    c = away_from_zero(1.0 + odd / c);
-    h *= d * c;
-    if (std::abs(d * c - 1.0) < kEpsilon) break;
-  }
-  return h;
-}
-
-// P(T > t), accurate in the tail.
-double upper_tail(double t, double df) {
-  if (std::isnan(t)) return kNaN;
-  if (std::isinf(t)) return t > 0 ? 0.0 : 1.0;
-  const double tail = 0.5 * incomplete_beta(0.5 * df, 0.5, df / (df + t * t));
-  return t >= 0 ? tail : 1.0 - tail;
-}
 
 // value / error, where an error of zero means that the value is known exactly.
 double ratio(double value, double error) {
@@ -49,31 +22,6 @@ double ratio(double value, double error) {
 }
 
 }  // namespace
-
-double incomplete_beta(double a, double b, double x) {
-  ensure(a > 0.0 && b > 0.0 && x >= 0.0 && x <= 1.0, "incomplete_beta", "a {}, b {}, x {}", a, b, x);
-  if (x == 0.0 || x == 1.0) return x;
-  const double front =
-      std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
-  if (x < (a + 1.0) / (a + b + 2.0)) return front * beta_fraction(a, b, x) / a;
-  return 1.0 - front * beta_fraction(b, a, 1.0 - x) / b;
-}
-
-double student_t_cdf(double t, double df) { return upper_tail(-t, df); }
-
-double student_t_quantile(double p, double df) {
-  ensure(p > 0.0 && p < 1.0 && df > 0.0, "student_t_quantile", "p {}, {} degrees of freedom", p, df);
-  if (p == 0.5) return 0.0;
-  if (p < 0.5) return -student_t_quantile(1.0 - p, df);
-  const double tail = 1.0 - p;
-  double low = 0.0, high = 1.0;
-  while (upper_tail(high, df) > tail) high *= 2.0;
-  while (true) {  // ends when no number lies between
-    const double middle = 0.5 * (low + high);
-    if (middle <= low || middle >= high) return high;
-    (upper_tail(middle, df) > tail ? low : high) = middle;
-  }
-}
 
 double mean(std::span<const double> values) {
   if (values.empty()) return kNaN;
@@ -129,8 +77,12 @@ PairedTest paired_test(std::span<const double> arm, std::span<const double> base
   test.low = test.delta - t95 * error;
   test.high = test.delta + t95 * error;
   test.detectable = (t95 + student_t_quantile(0.9, df)) * error;
-  const auto p_above = [&](double bound) { return upper_tail(ratio(test.delta - bound, error), df); };
-  const auto p_below = [&](double bound) { return upper_tail(ratio(bound - test.delta, error), df); };
+  const auto p_above = [&](double bound) {
+    return student_t_upper_tail(ratio(test.delta - bound, error), df);
+  };
+  const auto p_below = [&](double bound) {
+    return student_t_upper_tail(ratio(bound - test.delta, error), df);
+  };
   test.p_equivalent = std::max(p_above(-margin), p_below(margin));
   test.p_different = std::min(p_above(margin), p_below(-margin));
   test.p_better = greater_is_better ? p_above(0.0) : p_below(0.0);

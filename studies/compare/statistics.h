@@ -1,8 +1,7 @@
 // The statistics of a comparison paired by seed. Nothing here knows about training.
 //
-// Sources: Student's t from the regularised incomplete beta function, by the continued fraction DLMF 8.17.22
-// (https://dlmf.nist.gov/8.17#E22) in the modified form of Lentz; two one-sided tests after Schuirmann (J.
-// Pharmacokinet. Biopharm. 15, 1987); Holm (Scand. J. Statist. 6, 1979).
+// Sources: two one-sided tests after Schuirmann (J. Pharmacokinet. Biopharm. 15, 1987); Holm (Scand. J.
+// Statist. 6, 1979).
 #pragma once
 
 #include <cstdint>
@@ -13,14 +12,6 @@
 #include <vector>
 
 namespace tandem::compare {
-
-// I_x(a, b) for a, b > 0 and 0 ≤ x ≤ 1; the relative error is below 1e-12 for a, b up to 1e4.
-double incomplete_beta(double a, double b, double x);
-
-// P(T ≤ t) for Student's t with `df` > 0 degrees of freedom.
-double student_t_cdf(double t, double df);
-// The t with P(T ≤ t) = p, 0 < p < 1.
-double student_t_quantile(double p, double df);
 
 double mean(std::span<const double> values);
 // With n − 1 in the denominator; NaN for fewer than two values.

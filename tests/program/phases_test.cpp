@@ -282,6 +282,32 @@ TEST_CASE("every command takes a task of several phases", "[program][phases]") {
   CHECK_THAT(tiny.run(commands[0]).out, Contains("loss of the first") && Contains("loss of the second"));
 }
 
+TEST_CASE("pictures of evaluations are kept, shown in the report and in TensorBoard", "[program][phases]") {
+  const Tiny tiny("pair", {{"tensorboard", true}, {"epochs", 3}});
+  REQUIRE(tiny.train("run").exit_code == 0);
+  const std::string pixel = read_text(tiny / "run/pictures/pixel-0001.png");
+  CHECK(pixel.size() > 60);
+  CHECK(read_text(tiny / "run/pictures/pixel-0003.png") == pixel);
+  const auto pictures = tiny.events("run", "picture");
+  REQUIRE(pictures.size() == 3);
+  CHECK(pictures[1]["file"] == "pictures/pixel-0002.png");
+  CHECK(pictures[1]["step"] == 24);
+  std::string events;
+  for (const auto& entry : fs::directory_iterator(tiny / "run/tensorboard"))
+    events += read_text(entry.path());
+  CHECK(events.find(pixel) != std::string::npos);
+  CHECK(events.find("first/loss") != std::string::npos);
+  REQUIRE(tiny.run({"report", "run"}).exit_code == 0);
+  const std::string page = read_text(tiny / "run/report.html");
+  CHECK_THAT(page, Contains("data:image/png;base64,iVBORw0KGgo") && Contains("after epoch 3"));
+  CHECK_THAT(page, Contains(">second</li>"));
+
+  // Gone on with before the last one: it is written again, once.
+  REQUIRE(tiny.train("parts", {"--limit-steps", "30"}).exit_code == 0);
+  REQUIRE(tiny.run({"train", "--resume", "parts", "-q"}).exit_code == 0);
+  CHECK(tiny.events("parts", "picture").size() == 3);
+}
+
 TEST_CASE("what phases cannot be trained with is said in a line", "[program][phases]") {
   const Tiny tiny("pair");
   const auto refused = [&](const std::string& change) {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "studies/compare/student_t.h"
 #include "tests/studies/statistics_reference.h"
 
 using namespace tandem::compare;
@@ -32,12 +33,6 @@ std::vector<double> shifted(double by, double noise) {
 }  // namespace
 
 TEST_CASE("Student's t is that of SciPy", "[statistics]") {
-  for (const auto& [a, b, x, value] : reference::kBeta) {
-    INFO("a " << a << " b " << b << " x " << x);
-    check_close(incomplete_beta(a, b, x), value, 2e-10);
-  }
-  CHECK(incomplete_beta(2.0, 3.0, 0.0) == 0.0);
-  CHECK(incomplete_beta(2.0, 3.0, 1.0) == 1.0);
   for (const auto& [t, df, value] : reference::kCdf) {
     INFO("t " << t << " df " << df);
     check_close(student_t_cdf(t, df), value);

@@ -109,6 +109,13 @@ class Root final : public nn::Module {
   std::string describe() const override { return "Root"; }
 };
 
+// A grey pixel.
+const std::string kPicture(
+    "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\001\000\000\000\001"
+    "\010\000\000\000\000\072\176\233\125\000\000\000\012\111\104\101\124\170\332\143\150\000\000\000"
+    "\202\000\201\332\105\010\073\000\000\000\000\111\105\116\104\256\102\140\202",
+    67);
+
 class MeanLoss final : public tasks::Evaluation {
  public:
   explicit MeanLoss(tasks::Task& task) : task_(task) {}
@@ -117,6 +124,9 @@ class MeanLoss final : public tasks::Evaluation {
     ++batches_;
   }
   tasks::Metrics metrics() const override { return {{"loss", sum_ / batches_}}; }
+  std::vector<tasks::Artifact> artifacts() const override {
+    return {{.file = "pictures/pixel.png", .contents = kPicture, .kept = true}};
+  }
 
  private:
   tasks::Task& task_;
