@@ -34,7 +34,7 @@ std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
   if (evaluation) list = evaluation_transforms(list);
   if (!varies_in_size(info) || std::ranges::any_of(list, resizes)) return list;
   if (info.masks) {  // every pixel counts
-    if (!set_size(list)) list.insert(list.begin(), {"resize", {{"size", {side}}}});
+    if (image_size > 0 && !set_size(list)) list.insert(list.begin(), {"resize", {{"size", {side}}}});
     return list;
   }
   std::vector<TransformSpec> all = {{"resize", {{"shorter", {side}}}}, {"center_crop", {{"size", {side}}}}};

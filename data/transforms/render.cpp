@@ -265,6 +265,19 @@ void render(const PixelSource& source, const ImageView& view, const Affine& affi
   cut_holes(view, affine, out);
 }
 
+void resize_part(const Tensor& image, const Rect& part, Index height, Index width, std::vector<float>& out) {
+  thread_local RenderScratch scratch;
+  PixelSource source;
+  source.bytes = image.data<std::uint8_t>();
+  source.height = image.size(0);
+  source.width = image.size(1);
+  source.channels = image.size(2);
+  ImageView view = ImageView::whole(height, width);
+  view.support = part;
+  out.resize(static_cast<std::size_t>(height * width * source.channels));
+  render(source, view, Affine(source.channels), out.data(), scratch);
+}
+
 namespace {
 
 // The nearest of `in` positions to each of `count` from `first` on among `out`: the one whose cell has the

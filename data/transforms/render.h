@@ -34,6 +34,10 @@ struct RenderScratch {
   std::vector<Index> column_first, row_first;
 };
 
+// Brings `part` of an image, u8 [H,W,C], to height × width pixels, in units of its own; `out` gets their
+// size.
+void resize_part(const Tensor& image, const Rect& part, Index height, Index width, std::vector<float>& out);
+
 // A mask, dense [height,width] indices, that belongs to an image.
 struct MaskSource {
   const std::uint8_t* indices = nullptr;
