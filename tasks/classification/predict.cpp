@@ -100,8 +100,7 @@ std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInf
 }
 
 // Brings samples to what the model takes; images may have any size.
-datasets::Pipeline pipeline_for(const ClassificationData& data,
-                                const std::vector<datasets::TransformSpec>& augment) {
+datasets::Pipeline pipeline_for(const SampleData& data, const std::vector<datasets::TransformSpec>& augment) {
   datasets::DatasetInfo any = data.info();
   if (datasets::are_images(any)) any.sample_shape = {0, 0, any.sample_shape[2]};
   return datasets::Pipeline(any, datasets::preparation(data.info(), data.image_size(), augment));
@@ -180,9 +179,8 @@ class Predictor {
 
 }  // namespace
 
-void print_predictions(nn::Module& model, const ClassificationData& data,
-                       const ClassificationOptions::Data& options, const PredictRequest& request,
-                       Device device) {
+void print_predictions(nn::Module& model, const SampleData& data, const ClassificationOptions::Data& options,
+                       const PredictRequest& request, Device device) {
   require(!request.inputs.empty(), "",
           "predict: inputs are missing: image files, folders of them, or arrays (.npy)");
   const std::vector<std::string> files = files_of(request.inputs);
