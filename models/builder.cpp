@@ -254,7 +254,7 @@ Built build_listed(const json& model, const DataInfo& data, const std::string& p
 void check_pixel_scores(const Shape& result, const DataInfo& data, const std::string& path) {
   const Shape& sample = data.sample;
   const bool image = result.rank() == 3 && sample.rank() == 3;
-  if (image && result[0] == sample[0] && result[1] == sample[1] && result[2] >= data.classes) return;
+  if (image && result[0] == sample[0] && result[1] == sample[1] && result[2] == data.classes) return;
   fail(path, fmt::format("the result of a sample of {} is {}, but the data has {} classes of pixels, which "
                          "need one score each at every pixel: {}",
                          to_string(sample), to_string(result), data.classes,

@@ -18,6 +18,7 @@
 #include "files/input.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "tasks/input_files.h"
 
 namespace tandem::tasks {
 
@@ -63,23 +64,6 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
         {count == 1 ? path : fmt::format("{}[{}]", path, i), row.viewed(row.shape().without(0))});
   }
   return inputs;
-}
-
-// The files that are meant: a folder stands for the images in it and below.
-std::vector<std::string> files_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> found;
-  for (const std::string& path : paths) {
-    const files::Kind kind = files::kind_of(path);
-    require(kind != files::Kind::absent, "", "{}: there is no such file or folder", path);
-    if (kind != files::Kind::folder) {
-      found.push_back(path);
-      continue;
-    }
-    const auto below = datasets::image_files_below(path);
-    require(!below.empty(), "", "{}: has no .jpg, .jpeg or .png file in it", path);
-    for (const auto& file : below) found.push_back(file.string());
-  }
-  return found;
 }
 
 // How inputs are read.
