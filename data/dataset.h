@@ -16,7 +16,12 @@ struct Sample {
   // u8 [H,W,C], or f32 or i64 of any shape; read-only, possibly a view of the data set's own memory.
   Tensor image;
   std::int64_t label = 0;  // in [0, classes)
+  // u8 [H,W] of the image's extents, the class of each pixel or kIgnored; likewise read-only.
+  Tensor mask{};
 };
+
+// A pixel of a mask that counts for nothing: of no known class, or outside of what there is.
+inline constexpr std::uint8_t kIgnored = 255;
 
 // Mean and standard deviation per channel, of u8 pixels divided by 255 and of f32 values as they are.
 // One entry, or one per channel.
@@ -31,6 +36,7 @@ struct DatasetInfo {
   Shape sample_shape{};     // [H,W,C]; an extent of 0 varies from sample to sample
   Index classes = 0;
   std::vector<std::string> class_names{};  // empty where unknown
+  bool masks = false;                      // samples have a mask in place of a label; classes are of pixels
   ChannelStatistics statistics{};          // what to normalise with
 };
 

@@ -51,15 +51,19 @@ std::shared_ptr<InMemoryDataset> read_digits(const fs::path& folder) {
   return read_idx_dataset({place / kImages, place / kLabels}, std::move(info));
 }
 
+Splits open_digits(const DigitsOptions& own, const SetOptions& common) {
+  const auto all = read_digits(common.place());
+  const SplitPair pair =
+      split_by_class(all, all->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
+  return {.train = pair.first, .test = pair.second, .validation = {}};
+}
+
 LabelledFamily::Entry digits_entry() {
   options::Describe<DigitsOptions> keys;
   return LabelledFamily::entry<DigitsOptions>(
       "digits", "1,797 handwritten digits, 8x8, 10 classes; comes with Tandem", describe_test_fraction(keys),
       [](const DigitsOptions& own, const SetOptions& common, const SampleReport&) {
-        const auto all = read_digits(common.place());
-        const SplitPair pair =
-            split_by_class(all, all->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
-        return Splits{.train = pair.first, .test = pair.second, .validation = {}};
+        return open_digits(own, common);
       });
 }
 

@@ -16,6 +16,8 @@ std::shared_ptr<InMemoryDataset> read_digits(const std::filesystem::path& folder
 struct DigitsOptions {
   double test_fraction = 0.2;  // of every class
 };
+// A share of every class is for testing.
+Splits open_digits(const DigitsOptions& own, const SetOptions& common);
 LabelledFamily::Entry digits_entry();
 
 }  // namespace tandem::datasets

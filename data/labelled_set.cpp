@@ -1,9 +1,14 @@
 #include "data/labelled_set.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "data/decorators.h"
 #include "data/limits.h"
 
 namespace tandem::datasets {
+
+namespace fs = std::filesystem;
 
 const options::Schema& SetOptions::schema() {
   constexpr auto kSamples = static_cast<double>(kMaxSamples);
@@ -30,6 +35,54 @@ const options::Schema& SetOptions::schema() {
 
 void require_path(const SetOptions& options, std::string_view set, std::string_view what) {
   require(options.path && !options.path->empty(), "data.path", "{} needs a path: {}", set, what);
+}
+
+namespace {
+
+// Takes the validation samples from the training split where the files have none, then applies the sizes
+// asked for.
+void apply_sizes(const SetOptions& options, Splits& splits) {
+  if (!splits.validation && options.validation_size > 0) {
+    const Index size = splits.train->size();
+    require(options.validation_size < size, "data.validation_size",
+            "is {}, the training split has {} samples", options.validation_size, size);
+    std::vector<std::uint32_t> order = permutation(size, options.seed(), 2);
+    const auto cut = order.begin() + options.validation_size;
+    std::vector<std::uint32_t> held_out(order.begin(), cut), rest(cut, order.end());
+    std::ranges::sort(held_out);
+    std::ranges::sort(rest);
+    splits.validation = std::make_shared<Subset>(splits.train, std::move(held_out));
+    splits.train = std::make_shared<Subset>(splits.train, std::move(rest));
+  }
+  splits.train = limited(splits.train, options.train_size, options.seed());
+  splits.validation = limited(splits.validation, options.validation_size, options.seed());
+  splits.test = limited(splits.test, options.test_size, options.seed());
+}
+
+// What is wrong with the path itself is said of the key that names it.
+Splits open_path(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
+                 const SampleReport& report) {
+  const std::string path = common.place().string(), place = fmt::format("[{}] ", path);
+  try {
+    return family.make(set, common, report);
+  } catch (const fs::filesystem_error& error) {
+    throw UserError("data.path",
+                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const UserError& error) {
+    const std::string_view what = error.what();
+    if (path.empty() || !what.starts_with(place)) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, what.substr(place.size())));
+  }
+}
+
+}  // namespace
+
+Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
+                const SampleReport& report) {
+  options::require_sound("data", SetOptions::schema(), &common);
+  Splits splits = open_path(family, set, common, report);
+  apply_sizes(common, splits);
+  return splits;
 }
 
 }  // namespace tandem::datasets

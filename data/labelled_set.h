@@ -1,5 +1,5 @@
-// What is told of a set of samples with a label each, and how one is opened. Each set describes keys of its
-// own beside its reader; data/registry.h has all of them.
+// What is told of a set of samples with a label or a mask each, and how one is opened. Each set describes
+// keys of its own beside its reader; data/registry.h and data/masked_sets.h have all of them.
 #pragma once
 
 #include <filesystem>
@@ -42,6 +42,12 @@ struct SetOptions {
 
 // Opens the splits that the files have. The sizes are applied to what comes back.
 using LabelledFamily = options::Family<Splits(const SetOptions&, const SampleReport&)>;
+
+// The set that was chosen, in the sizes asked for. Throws UserError: missing files (with the package or
+// archive that has them), and whatever is wrong with the files; `report` is told of samples that are skipped
+// where the set is told to.
+Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
+                const SampleReport& report);
 
 // Throws UserError unless there is a path; `what` says to what.
 void require_path(const SetOptions& options, std::string_view set, std::string_view what);

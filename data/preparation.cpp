@@ -8,11 +8,21 @@ namespace {
 
 bool varies_in_size(const DatasetInfo& info) { return are_images(info) && info.sample_shape.numel() == 0; }
 
-bool sets_size(const TransformSpec& spec) {
+bool resizes(const TransformSpec& spec) {
   return spec.name == "resize" || spec.name == "random_resized_crop";
 }
 
+bool crops_to_size(const TransformSpec& spec) {
+  const auto size = spec.parameters.find("size");
+  return (spec.name == "random_crop" || spec.name == "center_crop") && size != spec.parameters.end() &&
+         !size->second.empty() && size->second.front() > 0;
+}
+
 }  // namespace
+
+bool set_size(std::span<const TransformSpec> specs) {
+  return std::ranges::any_of(specs, [](const auto& spec) { return resizes(spec) || crops_to_size(spec); });
+}
 
 std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
                                       std::span<const TransformSpec> specs, bool evaluation) {
@@ -22,7 +32,11 @@ std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
     if (image_size > 0 && spec.name == "random_resized_crop") spec.parameters.try_emplace("size", 1, side);
   }
   if (evaluation) list = evaluation_transforms(list);
-  if (!varies_in_size(info) || std::ranges::any_of(list, sets_size)) return list;
+  if (!varies_in_size(info) || std::ranges::any_of(list, resizes)) return list;
+  if (info.masks) {  // every pixel counts
+    if (image_size > 0 && !set_size(list)) list.insert(list.begin(), {"resize", {{"size", {side}}}});
+    return list;
+  }
   std::vector<TransformSpec> all = {{"resize", {{"shorter", {side}}}}, {"center_crop", {{"size", {side}}}}};
   all.insert(all.end(), list.begin(), list.end());
   return all;

@@ -33,11 +33,16 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-// Writes image `i` of a batch, as pixels or as a record and its window.
-class ImageWriter {
+// Writes sample `i` of a batch, its image as pixels or as a record and its window.
+class SampleWriter {
  public:
-  ImageWriter(const Pipeline& pipeline, bool records, DrawKey key, const BatchBuffer& buffer)
-      : pipeline_(pipeline), key_(key) {
+  SampleWriter(const Pipeline& pipeline, bool records, bool masks, DrawKey key, const BatchBuffer& buffer)
+      : pipeline_(pipeline), key_(key), indices_(buffer.field("index").data<std::int64_t>()) {
+    if (masks) {
+      masks_ = buffer.field("mask").data<std::uint8_t>();
+    } else {
+      labels_ = buffer.field("label").data<std::int64_t>();
+    }
     if (records) {
       records_ = buffer.field(kRecords).data<std::uint8_t>();
       windows_ = static_cast<ImageWindow*>(buffer.field(kWindows).raw());
@@ -46,15 +51,25 @@ class ImageWriter {
     }
   }
 
-  void write(Index i, const Tensor& image, std::uint32_t sample) const {
+  void write(Index i, const Sample& sample, std::uint32_t index) const {
     DrawKey key = key_;
-    key.sample = sample;
+    key.sample = index;
+    indices_[i] = index;
+    if (labels_) labels_[i] = sample.label;
+    std::uint8_t* mask = nullptr;
+    if (masks_) {
+      ensure(sample.mask.defined(), "loader", "sample {} of a data set with masks has none", index);
+      const Shape& shape = pipeline_.output_shape();
+      mask = masks_ + i * shape[0] * shape[1];
+    }
     if (images_) {
       const Index elements = pipeline_.output_shape().numel();
-      pipeline_.apply(image, key,
-                      images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype()));
+      pipeline_.apply(sample, key,
+                      images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype()),
+                      mask);
     } else {
-      windows_[i] = pipeline_.window(image, key);
+      const Tensor& image = sample.image;
+      windows_[i] = pipeline_.window(sample, key, mask);
       std::memcpy(records_ + static_cast<std::size_t>(i) * image.bytes(), image.raw(), image.bytes());
     }
   }
@@ -62,6 +77,9 @@ class ImageWriter {
  private:
   const Pipeline& pipeline_;
   DrawKey key_;
+  std::int64_t* indices_;
+  std::int64_t* labels_ = nullptr;
+  std::uint8_t* masks_ = nullptr;
   std::byte* images_ = nullptr;
   std::uint8_t* records_ = nullptr;
   ImageWindow* windows_ = nullptr;
@@ -100,10 +118,17 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
   } else {
     layout_.add("image", pipeline_.output_shape(), pipeline_.output_dtype());
   }
-  layout_.add("label", {}, DType::i64);
+  if (has_masks()) {
+    const Shape& shape = pipeline_.output_shape();
+    layout_.add("mask", {shape[0], shape[1]}, DType::u8);
+  } else {
+    layout_.add("label", {}, DType::i64);
+  }
   layout_.add("index", {}, DType::i64);
   if (pipeline_.mix().any()) layout_.add("soft_label", {pipeline_.classes()}, DType::f32);
 }
+
+bool SampleSource::has_masks() const { return dataset_->info().masks; }
 
 bool SampleSource::keeps_records() const {
   return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, ImageForm::of(options_));
@@ -145,17 +170,12 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
   const std::span<const std::uint32_t> samples =
       std::span(*order).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   buffer.begin(count);
-  const ImageWriter images(pipeline_, keeps_records(), {options_.seed, key.epoch, 0}, buffer);
-  std::int64_t* labels = buffer.field("label").data<std::int64_t>();
-  std::int64_t* indices = buffer.field("index").data<std::int64_t>();
+  const SampleWriter writer(pipeline_, keeps_records(), has_masks(), {options_.seed, key.epoch, 0}, buffer);
   FirstError error;
   const auto work = [&](Index i) {
     try {
       const std::uint32_t index = samples[static_cast<std::size_t>(i)];
-      const Sample sample = dataset_->get(index);
-      images.write(i, sample.image, index);
-      labels[i] = sample.label;
-      indices[i] = index;
+      writer.write(i, dataset_->get(index), index);
     } catch (...) {
       error.note(i);
     }
@@ -170,7 +190,13 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
     for (Index i = 0; i < count; ++i) work(i);
   }
   error.rethrow();
-  const std::span<const std::int64_t> all_labels(labels, samples.size());
+  if (has_masks()) {
+    const Tensor masks = buffer.field("mask");
+    const std::uint8_t* mask = masks.data<std::uint8_t>();
+    const auto ignored = std::count(mask, mask + masks.numel(), kIgnored);
+    return buffer.set_weight(static_cast<double>(masks.numel() - ignored));
+  }
+  const std::span<const std::int64_t> all_labels(buffer.field("label").data<std::int64_t>(), samples.size());
   const bool mixes = pipeline_.mix().any();
   if (options_.weigh && !mixes) buffer.set_weight(options_.weigh(all_labels));
   if (!mixes) return;

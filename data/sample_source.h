@@ -1,7 +1,8 @@
 // Batches of a data set's numbered samples: shuffled, augmented and normalised.
 //
-// Fields: "image", [N,H,W,C] or [N,…] features, normalised, or i64 indices; "label" i64 [N]; "index" i64 [N],
-// the samples' numbers in the data set; and where the pipeline mixes samples "soft_label", f32 [N,classes].
+// Fields: "image", [N,H,W,C] or [N,…] features, normalised, or i64 indices; "label" i64 [N], or where the
+// data set has masks "mask" u8 [N,H,W]; "index" i64 [N], the samples' numbers in the data set; and where the
+// pipeline mixes samples "soft_label", f32 [N,classes].
 #pragma once
 
 #include <functional>
@@ -26,7 +27,8 @@ struct SampleOptions {
   Device device = {};          // where batches are wanted
   DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once; indices stay i64
   Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
-  BatchWeight weigh{};         // absent, and where the pipeline mixes samples: their number
+  // Absent, and where the pipeline mixes samples: their number. With masks, the pixels that count.
+  BatchWeight weigh{};
 };
 
 class SampleSource final : public Source {
@@ -50,6 +52,7 @@ class SampleSource final : public Source {
   // The samples of an epoch in their order. The last one asked for is kept.
   Order order(std::uint32_t epoch) const;
   bool keeps_records() const;
+  bool has_masks() const;
 
   DatasetPtr dataset_;
   Pipeline pipeline_;

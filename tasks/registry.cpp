@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "tasks/classification/family.h"
+#include "tasks/segmentation/family.h"
 
 namespace tandem::tasks {
 
@@ -18,7 +19,7 @@ Added& added() {
 }
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
-  std::vector<FamilyOfTasks::Entry> entries{classification_family()};
+  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;

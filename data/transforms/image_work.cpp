@@ -8,6 +8,7 @@ namespace tandem::datasets {
 
 void ImageWork::start(const Tensor& image, float unit, std::span<const float> mean) {
   source_ = {};
+  mask_ = {};
   source_.height = image.shape()[0];
   source_.width = image.shape()[1];
   source_.channels = image.shape()[2];
@@ -20,6 +21,8 @@ void ImageWork::start(const Tensor& image, float unit, std::span<const float> me
   unit_ = unit;
   mean_ = mean;
 }
+
+void ImageWork::add_mask(const Tensor& mask) { mask_ = {mask.data<std::uint8_t>(), mask.size(1)}; }
 
 void ImageWork::crop(const Rect& rect, float fill) {
   const bool exceeds = rect.top < 0 || rect.left < 0 || rect.bottom() > height() || rect.right() > width();
@@ -62,6 +65,12 @@ void ImageWork::materialise() {
   next_.resize(static_cast<std::size_t>(height() * width() * channels()));
   render(source_, view_, identity, next_.data(), scratch_);
   std::swap(current_, next_);
+  if (mask_.indices) {
+    next_mask_.resize(static_cast<std::size_t>(height() * width()));
+    render_mask(mask_, view_, next_mask_.data());
+    std::swap(current_mask_, next_mask_);
+    mask_ = {current_mask_.data(), width()};
+  }
   source_.bytes = nullptr;
   source_.floats = current_.data();
   source_.height = height();

@@ -14,6 +14,8 @@ class ImageWork {
   // Starts over with `image` (u8 or f32, [H,W,C], kept alive by the caller). `unit` is the value of full
   // brightness, `mean` the mean per channel, both in pixel units. Buffers of the previous image are reused.
   void start(const Tensor& image, float unit, std::span<const float> mean);
+  // The image's mask, u8 of its extents, which then shares its geometry; after `start`, before anything else.
+  void add_mask(const Tensor& mask);
 
   Index height() const { return view_.window.height; }
   Index width() const { return view_.window.width; }
@@ -33,6 +35,8 @@ class ImageWork {
 
   // Writes the result, pixel·scale + offset.
   void finish(const Affine& affine, float* out);
+  // Writes the mask's indices, height() × width().
+  void finish_mask(std::uint8_t* out) const { render_mask(mask_, view_, out); }
 
   const ImageView& view() const { return view_; }
   // Whether the result is a window of the 8-bit image that `start` was given.
@@ -42,10 +46,12 @@ class ImageWork {
   void materialise();
 
   PixelSource source_;
+  MaskSource mask_;
   ImageView view_;
   float unit_ = 1;
   std::span<const float> mean_;
   std::vector<float> current_, next_;  // source_ points into current_ once pixels were computed
+  std::vector<std::uint8_t> current_mask_, next_mask_;
   RenderScratch scratch_;
 };
 

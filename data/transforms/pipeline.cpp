@@ -75,6 +75,8 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
   output_ = is_image_ ? Shape{extents.height, extents.width, channels_} : input_;
   takes_windows_ = info.dtype == DType::u8 && input_.numel() > 0 && use.composable && !mix_.any();
   require(!mix_.any() || classes_ > 0, "augment", "mixing needs classes, {} has none", info.name);
+  require(!mix_.any() || !info.masks, "augment",
+          "mixing blends one class of a sample with another's, the samples of {} have masks", info.name);
   set_normalisation(statistics);
 }
 
@@ -96,7 +98,8 @@ void Pipeline::set_normalisation(const ChannelStatistics& statistics) {
   }
 }
 
-void Pipeline::transform(const Tensor& image, const DrawKey& key, ImageWork& work) const {
+void Pipeline::transform(const Sample& sample, const DrawKey& key, ImageWork& work) const {
+  const Tensor& image = sample.image;
   if (!is_image_) {
     if (image.shape() != input_) fail_shape(image.shape(), input_, key);
     work.start(image.viewed(as_image(input_)), unit_, mean_pixel_);
@@ -104,6 +107,12 @@ void Pipeline::transform(const Tensor& image, const DrawKey& key, ImageWork& wor
   }
   if (image.rank() != 3 || image.shape()[2] != channels_) fail_shape(image.shape(), input_, key);
   work.start(image, unit_, mean_pixel_);
+  if (sample.mask.defined()) {
+    require(sample.mask.shape() == image.shape().without(2), "data",
+            "sample {} has a mask of {} for an image of {}", key.sample, to_string(sample.mask.shape()),
+            to_string(image.shape()));
+    work.add_mask(sample.mask);
+  }
   for (std::size_t i = 0; i < transforms_.size(); ++i) {
     RandomStream random({.seed = key.seed,
                          .purpose = RandomPurpose::augmentation,
@@ -117,22 +126,24 @@ void Pipeline::transform(const Tensor& image, const DrawKey& key, ImageWork& wor
           output_[0], output_[1]);
 }
 
-void Pipeline::apply(const Tensor& image, const DrawKey& key, void* out) const {
+void Pipeline::apply(const Sample& sample, const DrawKey& key, void* out, std::uint8_t* mask) const {
   if (output_dtype_ == DType::i64) {
-    if (image.shape() != input_) fail_shape(image.shape(), input_, key);
-    std::memcpy(out, image.raw(), image.bytes());
+    if (sample.image.shape() != input_) fail_shape(sample.image.shape(), input_, key);
+    std::memcpy(out, sample.image.raw(), sample.image.bytes());
     return;
   }
   thread_local ImageWork work;
-  transform(image, key, work);
+  transform(sample, key, work);
+  if (mask) work.finish_mask(mask);
   work.finish(affine_, static_cast<float*>(out));
 }
 
-ImageWindow Pipeline::window(const Tensor& image, const DrawKey& key) const {
+ImageWindow Pipeline::window(const Sample& sample, const DrawKey& key, std::uint8_t* mask) const {
   thread_local ImageWork work;
-  if (image.shape() != input_) fail_shape(image.shape(), input_, key);
-  transform(image, key, work);
+  if (sample.image.shape() != input_) fail_shape(sample.image.shape(), input_, key);
+  transform(sample, key, work);
   ensure(work.is_window(), "data", "sample {} is no window of its record", key.sample);
+  if (mask) work.finish_mask(mask);
   const ImageView& view = work.view();
   return {.top = static_cast<std::int32_t>(view.window.top),
           .left = static_cast<std::int32_t>(view.window.left),

@@ -38,7 +38,10 @@ class Pipeline {
 
   // Writes output_shape().numel() elements of output_dtype(). Thread-safe. Throws UserError when the image is
   // not of the expected shape.
-  void apply(const Tensor& image, const DrawKey& key, void* out) const;
+  void apply(const Tensor& image, const DrawKey& key, void* out) const { apply({image}, key, out, nullptr); }
+  // The same of a sample that may have a mask, whose pixels go the image's way and are written to `mask`,
+  // u8 of the result's extents.
+  void apply(const Sample& sample, const DrawKey& key, void* out, std::uint8_t* mask) const;
 
   // Whether all samples are 8-bit records of one size, of which the result shows a window, normalised: then a
   // device can keep the records and do the rest, by Backend::render_images.
@@ -46,12 +49,13 @@ class Pipeline {
   // Of such a record, as [H,W,C]; features count as pixels of one channel. The result as an image, likewise.
   Shape record_shape() const { return as_image(input_); }
   Shape window_shape() const { return as_image(output_); }
-  // What `apply` would show of the record. Thread-safe; errors as of `apply`.
-  ImageWindow window(const Tensor& image, const DrawKey& key) const;
+  // What `apply` would show of the record; writes the mask as `apply` does. Thread-safe; errors as of
+  // `apply`.
+  ImageWindow window(const Sample& sample, const DrawKey& key, std::uint8_t* mask = nullptr) const;
 
  private:
   Shape as_image(const Shape& shape) const { return is_image_ ? shape : Shape{1, shape.numel(), 1}; }
-  void transform(const Tensor& image, const DrawKey& key, ImageWork& work) const;
+  void transform(const Sample& sample, const DrawKey& key, ImageWork& work) const;
   void set_normalisation(const ChannelStatistics& statistics);
 
   bool is_image_ = true, takes_windows_ = false;

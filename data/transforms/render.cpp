@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/kernels/image.h"
+#include "data/dataset.h"
 
 namespace tandem::datasets {
 
@@ -262,6 +263,47 @@ void render(const PixelSource& source, const ImageView& view, const Affine& affi
     run(source.floats);
   }
   cut_holes(view, affine, out);
+}
+
+void resize_part(const Tensor& image, const Rect& part, Index height, Index width, std::vector<float>& out) {
+  thread_local RenderScratch scratch;
+  PixelSource source;
+  source.bytes = image.data<std::uint8_t>();
+  source.height = image.size(0);
+  source.width = image.size(1);
+  source.channels = image.size(2);
+  ImageView view = ImageView::whole(height, width);
+  view.support = part;
+  out.resize(static_cast<std::size_t>(height * width * source.channels));
+  render(source, view, Affine(source.channels), out.data(), scratch);
+}
+
+namespace {
+
+// The nearest of `in` positions to each of `count` from `first` on among `out`: the one whose cell has the
+// centre in it. -1 outside.
+std::vector<Index> nearest(Index in, Index out, Index first, Index count, bool reversed) {
+  std::vector<Index> positions;
+  positions.reserve(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) {
+    const Index at = reversed ? first + count - 1 - i : first + i;
+    positions.push_back(at < 0 || at >= out ? -1 : (2 * at + 1) * in / (2 * out));
+  }
+  return positions;
+}
+
+}  // namespace
+
+void render_mask(const MaskSource& source, const ImageView& view, std::uint8_t* out) {
+  const Rect& window = view.window;
+  const std::vector<Index> rows =
+      nearest(view.support.height, view.scaled_height, window.top, window.height, view.flipped);
+  const std::vector<Index> columns =
+      nearest(view.support.width, view.scaled_width, window.left, window.width, view.mirrored);
+  for (const Index row : rows) {
+    const std::uint8_t* from = source.indices + (view.support.top + row) * source.width + view.support.left;
+    for (const Index column : columns) *out++ = row < 0 || column < 0 ? kIgnored : from[column];
+  }
 }
 
 }  // namespace tandem::datasets

@@ -34,6 +34,21 @@ struct RenderScratch {
   std::vector<Index> column_first, row_first;
 };
 
+// Brings `part` of an image, u8 [H,W,C], to height × width pixels, in units of its own; `out` gets their
+// size.
+void resize_part(const Tensor& image, const Rect& part, Index height, Index width, std::vector<float>& out);
+
+// A mask, dense [height,width] indices, that belongs to an image.
+struct MaskSource {
+  const std::uint8_t* indices = nullptr;
+  Index width = 0;
+};
+
+// Writes what `view` shows of a mask, window.height × window.width indices: the nearest where it is
+// resampled (with pixels' centres at halves, so that mask and image stay in register), kIgnored outside;
+// holes are in the image only.
+void render_mask(const MaskSource& source, const ImageView& view, std::uint8_t* out);
+
 // Writes window.height × window.width × channels floats to `out`. `scratch` grows and is kept by the caller.
 void render(const PixelSource& source, const ImageView& view, const Affine& affine, float* out,
             RenderScratch& scratch);

@@ -18,6 +18,7 @@
 #include "files/input.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "tasks/input_files.h"
 
 namespace tandem::tasks {
 
@@ -65,23 +66,6 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   return inputs;
 }
 
-// The files that are meant: a folder stands for the images in it and below.
-std::vector<std::string> files_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> found;
-  for (const std::string& path : paths) {
-    const files::Kind kind = files::kind_of(path);
-    require(kind != files::Kind::absent, "", "{}: there is no such file or folder", path);
-    if (kind != files::Kind::folder) {
-      found.push_back(path);
-      continue;
-    }
-    const auto below = datasets::image_files_below(path);
-    require(!below.empty(), "", "{}: has no .jpg, .jpeg or .png file in it", path);
-    for (const auto& file : below) found.push_back(file.string());
-  }
-  return found;
-}
-
 // How inputs are read.
 struct Reading {
   datasets::Layout layout;
@@ -100,8 +84,7 @@ std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInf
 }
 
 // Brings samples to what the model takes; images may have any size.
-datasets::Pipeline pipeline_for(const ClassificationData& data,
-                                const std::vector<datasets::TransformSpec>& augment) {
+datasets::Pipeline pipeline_for(const SampleData& data, const std::vector<datasets::TransformSpec>& augment) {
   datasets::DatasetInfo any = data.info();
   if (datasets::are_images(any)) any.sample_shape = {0, 0, any.sample_shape[2]};
   return datasets::Pipeline(any, datasets::preparation(data.info(), data.image_size(), augment));
@@ -180,9 +163,8 @@ class Predictor {
 
 }  // namespace
 
-void print_predictions(nn::Module& model, const ClassificationData& data,
-                       const ClassificationOptions::Data& options, const PredictRequest& request,
-                       Device device) {
+void print_predictions(nn::Module& model, const SampleData& data, const ClassificationOptions::Data& options,
+                       const PredictRequest& request, Device device) {
   require(!request.inputs.empty(), "",
           "predict: inputs are missing: image files, folders of them, or arrays (.npy)");
   const std::vector<std::string> files = files_of(request.inputs);

@@ -10,34 +10,12 @@ namespace tandem::tasks {
 namespace {
 
 constexpr Index kTop = 5;
-constexpr Index kMaxConfusion = 4096;
 
 }  // namespace
 
-std::string ConfusionMatrix::csv(const std::vector<std::string>& class_names) const {
-  const auto name = [&](Index c) {
-    if (static_cast<std::size_t>(c) >= class_names.size()) return std::to_string(c);
-    std::string quoted;
-    for (const char letter : class_names[static_cast<std::size_t>(c)])
-      quoted += letter == '"' ? "\"\"" : std::string(1, letter);
-    return quoted.find_first_of(",\"\n") == std::string::npos ? quoted : fmt::format("\"{}\"", quoted);
-  };
-  std::string text = "true\\predicted";
-  for (Index c = 0; c < classes; ++c) text += fmt::format(",{}", name(c));
-  for (Index row = 0; row < classes; ++row) {
-    text += fmt::format("\n{}", name(row));
-    for (Index c = 0; c < classes; ++c)
-      text += fmt::format(",{}", counts[static_cast<std::size_t>(row * classes + c)]);
-  }
-  return text + "\n";
-}
-
 ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool confusion) : loss_of_(loss) {
   if (!confusion) return;
-  require(loss.classes() <= kMaxConfusion, "", "a confusion matrix of {} classes is too large (at most {})",
-          loss.classes(), kMaxConfusion);
-  confusion_.classes = loss.classes();
-  confusion_.counts.resize(static_cast<std::size_t>(loss.classes() * loss.classes()));
+  confusion_ = ConfusionMatrix(loss.classes());
 }
 
 void ClassificationScores::add(const Tensor& output, const datasets::Batch& batch) {
@@ -75,7 +53,7 @@ void ClassificationScores::count(const float* scores, std::int64_t label) {
   const bool number = own == own;
   first_ += number && above == 0 ? 1 : 0;
   among_top_ += number && above < kTop ? 1 : 0;
-  if (confusion_.classes > 0) ++confusion_.counts[static_cast<std::size_t>(label * classes + best)];
+  if (confusion_.classes > 0) confusion_.add(label, best);
 }
 
 }  // namespace tandem::tasks

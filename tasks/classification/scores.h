@@ -2,22 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "tasks/classification/loss.h"
+#include "tasks/confusion_matrix.h"
 #include "tasks/metrics.h"
 
 namespace tandem::tasks {
-
-// Counts of true class (row) against predicted class (column).
-struct ConfusionMatrix {
-  Index classes = 0;
-  std::vector<std::int64_t> counts;  // [classes, classes]
-
-  // Comma-separated values with a header of class names (numbers where there are none).
-  std::string csv(const std::vector<std::string>& class_names) const;
-};
 
 // Gathers figures over batches; every sample weighs the same, whatever its batch.
 class ClassificationScores {

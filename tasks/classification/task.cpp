@@ -4,29 +4,22 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/decorators.h"
+#include "data/synthetic.h"
 #include "models/builder.h"
 #include "models/registry.h"
 #include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
-#include "tasks/classification/preprocessing.h"
 #include "tasks/classification/scores.h"
+#include "tasks/preprocessing.h"
 
 namespace tandem::tasks {
 
 namespace {
-
-datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
-  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
-  std::iota(indices.begin(), indices.end(), 0U);
-  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
-}
 
 Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
   const Shape output = models::output_shape(model, pipeline.output_shape(), pipeline.output_dtype());
@@ -37,7 +30,7 @@ Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
 
 class ClassificationEvaluation final : public Evaluation {
  public:
-  ClassificationEvaluation(nn::Module& model, const ClassificationLoss& loss, const ClassificationData& data,
+  ClassificationEvaluation(nn::Module& model, const ClassificationLoss& loss, const SampleData& data,
                            bool confusion)
       : model_(model), data_(data), scores_(loss, confusion) {}
 
@@ -47,12 +40,7 @@ class ClassificationEvaluation final : public Evaluation {
   Json details() const override {
     const ConfusionMatrix* matrix = scores_.confusion();
     if (!matrix) return Json::object();
-    Json rows = Json::array();
-    for (Index row = 0; row < matrix->classes; ++row) {
-      const auto first = matrix->counts.begin() + row * matrix->classes;
-      rows.push_back(std::vector<std::int64_t>(first, first + matrix->classes));
-    }
-    return {{"classes", data_.info().class_names}, {"confusion", rows}};
+    return {{"classes", data_.info().class_names}, {"confusion", matrix->json()}};
   }
   std::vector<Artifact> artifacts() const override {
     const ConfusionMatrix* matrix = scores_.confusion();
@@ -62,14 +50,14 @@ class ClassificationEvaluation final : public Evaluation {
 
  private:
   nn::Module& model_;
-  const ClassificationData& data_;
+  const SampleData& data_;
   ClassificationScores scores_;
 };
 
 }  // namespace
 
 Classification::Classification(const ClassificationOptions& options, const Context& context,
-                               std::shared_ptr<const ClassificationData> data)
+                               std::shared_ptr<const SampleData> data)
     : options_(options),
       context_(context),
       data_(std::move(data)),
@@ -100,15 +88,7 @@ std::string Classification::validation_split() const {
 }
 
 datasets::DatasetPtr Classification::samples_of(const std::string& split) const {
-  ensure(data_->is_open(), "data", "{} is only described", data_->info().name);
-  const datasets::Splits& splits = data_->splits();
-  if (split == "test") return splits.test;
-  if (split == "train" && few())
-    return first_samples(splits.train, context_.loading.overfit_batches * context_.loading.batch_size);
-  if (split == "train") return splits.train;
-  require(splits.validation != nullptr, "",
-          "there is no validation split; data.validation_size sets one aside");
-  return splits.validation;
+  return data_->samples_of(split, context_.loading.overfit_batches * context_.loading.batch_size);
 }
 
 datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
@@ -193,13 +173,19 @@ class ClassificationRecipe final : public Recipe {
       : options_(options), context_(context) {}
 
   DataPtr open(SampleReport report) const override {
-    return ClassificationData::open(options_.data.set, report);
+    return std::make_shared<SampleData>(datasets::open_dataset(options_.data.set, report));
   }
-  DataPtr describe() const override { return ClassificationData::describe(options_.data.set); }
-  DataPtr recall(const Json& description) const override { return ClassificationData::recall(description); }
+  // Synthetic data needs no samples to be known.
+  DataPtr describe() const override {
+    const datasets::LabelledSetOptions& set = options_.data.set;
+    if (set.set.name() != "synthetic") return open({});
+    return std::make_shared<SampleData>(set.set.as<datasets::SyntheticSetOptions>().info(), 0,
+                                        set.common.train_size);
+  }
+  DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
   std::unique_ptr<Task> make(DataPtr data) const override {
-    return std::make_unique<Classification>(
-        options_, context_, std::static_pointer_cast<const ClassificationData>(std::move(data)));
+    return std::make_unique<Classification>(options_, context_,
+                                            std::static_pointer_cast<const SampleData>(std::move(data)));
   }
 
  private:

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "data/transforms/pipeline.h"
-#include "tasks/classification/data.h"
-#include "tasks/classification/image_format.h"
 #include "tasks/classification/options.h"
+#include "tasks/image_format.h"
+#include "tasks/registry.h"
+#include "tasks/sample_data.h"
 
 namespace tandem::tasks {
 
@@ -12,7 +13,7 @@ class Classification final : public Task {
  public:
   // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
   Classification(const ClassificationOptions& options, const Context& context,
-                 std::shared_ptr<const ClassificationData> data);
+                 std::shared_ptr<const SampleData> data);
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
@@ -49,7 +50,7 @@ class Classification final : public Task {
 
   const ClassificationOptions options_;
   const Context context_;
-  std::shared_ptr<const ClassificationData> data_;
+  std::shared_ptr<const SampleData> data_;
   datasets::Pipeline training_;
   nn::ModulePtr model_;
   std::unique_ptr<const ClassificationLoss> loss_;

@@ -183,6 +183,6 @@ TEST_CASE("a pipeline takes windows when its transforms compose into one, whatev
 
 TEST_CASE("a window is refused to a record of another size", "[render]") {
   const Pipeline pipeline({.name = "set", .sample_shape = {8, 8, 3}}, {});
-  CHECK_THROWS_WITH(pipeline.window(Tensor::zeros({8, 9, 3}, {.dtype = DType::u8}), {}),
+  CHECK_THROWS_WITH(pipeline.window({Tensor::zeros({8, 9, 3}, {.dtype = DType::u8})}, {}),
                     Contains("[8,9,3]") && Contains("[8,8,3]"));
 }

@@ -1,5 +1,5 @@
 // Images in the form of the first convolution's operands: the same bits as casts in the step.
-#include "tasks/classification/image_format.h"
+#include "tasks/image_format.h"
 
 #include <cmath>
 #include <set>

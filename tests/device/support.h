@@ -8,7 +8,7 @@
 #include "config/task.h"
 #include "core/backend.h"
 #include "data/loader.h"
-#include "tasks/classification/image_format.h"
+#include "tasks/image_format.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"

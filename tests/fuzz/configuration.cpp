@@ -2,7 +2,7 @@
 
 #include "config/reader.h"
 #include "config/task.h"
-#include "tasks/classification/data.h"
+#include "tasks/sample_data.h"
 #include "tests/fuzz/target.h"
 #include "train/setup.h"
 
@@ -16,7 +16,7 @@ void build(const config::Loaded& loaded) {
                                    .classes = 10,
                                    .class_names = {},
                                    .statistics = {{0.5F}, {0.25F}}};
-  const auto task = config::make_task(loaded, std::make_shared<tasks::ClassificationData>(info, 0));
+  const auto task = config::make_task(loaded, std::make_shared<tasks::SampleData>(info, 0));
   nn::Module& model = task->model();
   const auto precision = train::make_plan(loaded, model);
   train::Learners(*task, loaded, train::step_options(config),

@@ -9,7 +9,7 @@
 #include "data/preparation.h"
 #include "data/transforms/pipeline.h"
 #include "files/safetensors.h"
-#include "tasks/classification/preprocessing.h"
+#include "tasks/preprocessing.h"
 #include "tests/support/paths.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 
 #include "config/task.h"
 #include "core/error.h"
-#include "tasks/classification/data.h"
+#include "tasks/sample_data.h"
 #include "tasks/classification/scores.h"
 #include "tests/support/temporary_files.h"
 #include "train/evaluate.h"
@@ -111,9 +111,9 @@ TEST_CASE("a description of the data survives the way through metadata", "[task]
   datasets::DatasetInfo info{
       .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
   info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
-  const tasks::ClassificationData data(info, 64);
+  const tasks::SampleData data(info, 64);
   const auto recalled = config::recall_data(config, tasks::Json::parse(data.description().dump()));
-  const auto& back = dynamic_cast<const tasks::ClassificationData&>(*recalled);
+  const auto& back = dynamic_cast<const tasks::SampleData&>(*recalled);
   CHECK(back.info().sample_shape == info.sample_shape);
   CHECK(back.info().class_names == info.class_names);
   CHECK(back.info().statistics.mean == info.statistics.mean);
@@ -122,7 +122,7 @@ TEST_CASE("a description of the data survives the way through metadata", "[task]
   CHECK_THROWS_AS(config::recall_data(config, tasks::Json{{"name", 3}}), UserError);
   info.classes = 3;
   CHECK_THAT(user_error_of([&] {
-               tasks::ClassificationData(info, 64).require_like(data.description(), "best.safetensors");
+               tasks::SampleData(info, 64).require_like(data.description(), "best.safetensors");
              }),
              Contains("best.safetensors") && Contains("2 classes") && Contains("x has 3"));
 }

@@ -1,5 +1,5 @@
 // In which form a model is given its images.
-#include "tasks/classification/image_format.h"
+#include "tasks/image_format.h"
 
 #include "config/load.h"
 #include "core/random.h"

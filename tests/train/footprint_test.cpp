@@ -4,7 +4,7 @@
 #include "core/backend.h"
 #include "core/memory_limit.h"
 #include "core/random.h"
-#include "tasks/classification/data.h"
+#include "tasks/sample_data.h"
 #include "tests/support/temporary_files.h"
 #include "train/learners.h"
 #include "train/setup.h"
@@ -103,7 +103,7 @@ TEST_CASE("a footprint takes no memory", "[footprint]") {
       "digits_mlp", {"model={\"name\":\"mlp\",\"hidden\":[16777216,16777216]}", "data.batch_size=1048576"});
   const MemoryFigures before = host_allocator().figures();
   const train::Footprint footprint = train::footprint_of(
-      loaded, std::make_shared<tasks::ClassificationData>(
+      loaded, std::make_shared<tasks::SampleData>(
                   datasets::DatasetInfo{.name = "digits", .sample_shape = {8, 8, 1}, .classes = 10}, 0));
   CHECK(host_allocator().figures().peak_reserved - before.reserved < std::size_t{64} << 20);
   CHECK(static_cast<double>(footprint.largest_bytes) == 0x1p50);

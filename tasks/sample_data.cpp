@@ -1,12 +1,14 @@
-#include "tasks/classification/data.h"
+#include "tasks/sample_data.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/error.h"
+#include "data/decorators.h"
 #include "data/limits.h"
-#include "data/synthetic.h"
 
 namespace tandem::tasks {
 
@@ -26,36 +28,44 @@ datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size) {
   return {.train = dataset, .test = dataset, .validation = {}, .image_size = image_size};
 }
 
+datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
+  std::iota(indices.begin(), indices.end(), 0U);
+  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
+}
+
 }  // namespace
 
-ClassificationData::ClassificationData(datasets::Splits splits)
+SampleData::SampleData(datasets::Splits splits)
     : splits_(std::move(splits)), open_(true), training_samples_(splits_.train->size()) {}
 
-ClassificationData::ClassificationData(datasets::DatasetInfo info, Index image_size, Index training_samples)
+SampleData::SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples)
     : splits_(without_samples(std::move(info), image_size)), training_samples_(training_samples) {}
 
-DataPtr ClassificationData::open(const datasets::LabelledSetOptions& options, const SampleReport& report) {
-  return std::make_shared<ClassificationData>(datasets::open_dataset(options, report));
+datasets::DatasetPtr SampleData::samples_of(const std::string& split, Index few) const {
+  ensure(open_, "data", "{} is only described", info().name);
+  if (split == "test") return splits_.test;
+  if (split == "train" && few > 0) return first_samples(splits_.train, few);
+  if (split == "train") return splits_.train;
+  require(splits_.validation != nullptr, "",
+          "there is no validation split; data.validation_size sets one aside");
+  return splits_.validation;
 }
 
-DataPtr ClassificationData::describe(const datasets::LabelledSetOptions& options) {
-  if (options.set.name() != "synthetic") return open(options, {});
-  return std::make_shared<ClassificationData>(options.set.as<datasets::SyntheticSetOptions>().info(), 0,
-                                              options.common.train_size);
+Json SampleData::description() const {
+  Json json{{"name", info().name},
+            {"dtype", std::string(name_of(info().dtype))},
+            {"sample_shape", extents_of(info().sample_shape)},
+            {"classes", info().classes},
+            {"class_names", info().class_names},
+            {"mean", info().statistics.mean},
+            {"stddev", info().statistics.stddev},
+            {"image_size", image_size()}};
+  if (info().masks) json["masks"] = true;
+  return json;
 }
 
-Json ClassificationData::description() const {
-  return {{"name", info().name},
-          {"dtype", std::string(name_of(info().dtype))},
-          {"sample_shape", extents_of(info().sample_shape)},
-          {"classes", info().classes},
-          {"class_names", info().class_names},
-          {"mean", info().statistics.mean},
-          {"stddev", info().statistics.stddev},
-          {"image_size", image_size()}};
-}
-
-DataPtr ClassificationData::recall(const Json& json) {
+DataPtr SampleData::recall(const Json& json) {
   datasets::DatasetInfo info;
   Index image_size = 0;
   try {
@@ -67,6 +77,7 @@ DataPtr ClassificationData::recall(const Json& json) {
     info.statistics = {json.at("mean").get<std::vector<float>>(),
                        json.at("stddev").get<std::vector<float>>()};
     image_size = json.at("image_size");
+    info.masks = json.value("masks", false);
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
             info.classes, datasets::kMaxClasses);
@@ -74,11 +85,11 @@ DataPtr ClassificationData::recall(const Json& json) {
     throw UserError(
         "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
   }
-  return std::make_shared<ClassificationData>(std::move(info), image_size);
+  return std::make_shared<SampleData>(std::move(info), image_size);
 }
 
-void ClassificationData::require_like(const Json& saved, const std::string& weights) const {
-  const auto then = std::static_pointer_cast<const ClassificationData>(recall(saved));
+void SampleData::require_like(const Json& saved, const std::string& weights) const {
+  const auto then = std::static_pointer_cast<const SampleData>(recall(saved));
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
 }

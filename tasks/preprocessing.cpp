@@ -1,4 +1,4 @@
-#include "tasks/classification/preprocessing.h"
+#include "tasks/preprocessing.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tasks/classification/image_format.h"
+#include "tasks/image_format.h"
 
 #include <optional>
 

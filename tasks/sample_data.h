@@ -1,24 +1,23 @@
-// The data of a classifier: samples with a class each, or what is known of them once the files are gone.
+// Data of numbered samples, split for training and testing, or what is known of it once the files are gone:
+// for families whose sets are Splits (data/labelled_set.h).
 #pragma once
 
 #include <vector>
 
-#include "data/registry.h"
-#include "tasks/registry.h"
+#include "data/labelled_set.h"
+#include "tasks/task.h"
 
 namespace tandem::tasks {
 
-class ClassificationData final : public Data {
+class SampleData final : public Data {
  public:
   // Opened: `splits` has samples.
-  explicit ClassificationData(datasets::Splits splits);
+  explicit SampleData(datasets::Splits splits);
   // Described only. `image_size`: side that images of varying size are brought to; 0: they have one size.
   // `training_samples` of 0: not known; not kept.
-  ClassificationData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0);
+  SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0);
 
-  static DataPtr open(const datasets::LabelledSetOptions& options, const SampleReport& report);
-  // Synthetic data needs no samples to be known.
-  static DataPtr describe(const datasets::LabelledSetOptions& options);
+  // Throws UserError when the description is damaged.
   static DataPtr recall(const Json& description);
 
   Json description() const override;
@@ -30,6 +29,9 @@ class ClassificationData final : public Data {
   bool is_open() const { return open_; }
   // Those of a description have no samples, and are for pipelines.
   const datasets::Splits& splits() const { return splits_; }
+  // Those of a split, in order; of "train" no more than the first `few` where that is not 0. Throws
+  // InternalError when the data is only described, UserError when there is no such split.
+  datasets::DatasetPtr samples_of(const std::string& split, Index few = 0) const;
 
  private:
   datasets::Splits splits_;

@@ -1,0 +1,258 @@
+#include "data/mask_folder.h"
+
+#include <algorithm>
+#include <bitset>
+#include <cmath>
+#include <exception>
+#include <numeric>
+
+#include "core/error.h"
+#include "data/decorators.h"
+#include "data/limits.h"
+#include "files/input.h"
+
+namespace tandem::datasets {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Index kMostClasses = 255;  // 0 to 254 of a byte; 255 counts for nothing
+constexpr std::string_view kLayout =
+    "; a set has train/images, train/masks, test/images and test/masks, or images and masks, in which a mask "
+    "is a PNG of its image's name";
+
+struct Pairs {
+  std::vector<fs::path> images, masks;
+};
+
+Pairs pairs_in(const fs::path& folder) {
+  const fs::path images = folder / "images", masks = folder / "masks";
+  for (const fs::path& part : {images, masks})
+    require(files::kind_of(part) == files::Kind::folder, part.string(), "{}{}", files::no_folder(part),
+            kLayout);
+  Pairs pairs{.images = image_files_below(images), .masks = {}};
+  require(!pairs.images.empty(), images.string(), "has no .jpg, .jpeg or .png file in it");
+  for (const fs::path& image : pairs.images) {
+    const fs::path mask = (masks / image.lexically_relative(images)).replace_extension(".png");
+    require(files::kind_of(mask) != files::Kind::absent, image.string(), "has no mask: there is no {}",
+            mask.string());
+    pairs.masks.push_back(mask);
+  }
+  return pairs;
+}
+
+// What stands in the masks of a folder, whatever it means. Reads all of them.
+std::bitset<256> values_in(const std::vector<fs::path>& masks, std::size_t memory) {
+  std::vector<std::bitset<256>> found(masks.size());
+  std::vector<std::exception_ptr> errors(masks.size());
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    try {
+      const Tensor mask = read_indices(masks[i], memory);
+      const std::uint8_t* value = mask.data<std::uint8_t>();
+      for (Index p = 0; p < mask.numel(); ++p) found[i].set(value[p]);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return std::accumulate(found.begin(), found.end(), std::bitset<256>{},
+                         [](const auto& a, const auto& b) { return a | b; });
+}
+
+// As many as the training masks hold. Grey levels that only look like classes are refused.
+Index classes_in(const fs::path& folder, const MaskFolderOptions& own, std::size_t memory) {
+  std::bitset<256> found = values_in(pairs_in(folder).masks, memory);
+  const bool ignores = own.ignore_index < 256 && found.test(static_cast<std::size_t>(own.ignore_index));
+  if (ignores) found.reset(static_cast<std::size_t>(own.ignore_index));
+  std::string listed;
+  Index highest = 0, count = 0;
+  for (Index value = 0; value < 256; ++value) {
+    if (!found.test(static_cast<std::size_t>(value))) continue;
+    highest = value;
+    if (++count <= 8) listed += fmt::format("{}{}", listed.empty() ? "" : ", ", value);
+  }
+  if (count > 8) listed += ", …";
+  const std::string masks = (folder / "masks").string();
+  require(count > 0, masks, "holds nothing but {}, which counts for nothing (data.ignore_index)",
+          own.ignore_index);
+  require(
+      count > 1 || !ignores, masks,
+      "holds no values but {} and {}, which counts for nothing (data.ignore_index); where they are the two "
+      "classes, say data.values [{}, {}]",
+      listed, own.ignore_index, std::min(highest, own.ignore_index), std::max(highest, own.ignore_index));
+  require(highest < 2 * count + 8 && highest < kMostClasses, masks,
+          "holds the values {}, too few to be the classes 0 to {}; data.values lists those that are classes, "
+          "or data.classes says how many there are",
+          listed, highest);
+  return highest + 1;
+}
+
+Index classes_of(const fs::path& train, const MaskFolderOptions& own, std::size_t memory) {
+  const auto named = static_cast<Index>(own.class_names.size()),
+             listed = static_cast<Index>(own.values.size());
+  const Index classes = own.classes > 0 ? own.classes
+                        : named > 0     ? named
+                        : listed > 0    ? listed
+                                        : classes_in(train, own, memory);
+  require(named == 0 || named == classes, "data.class_names", "has {} names for {} classes", named, classes);
+  require(listed == 0 || listed == classes, "data.values", "has {} values for {} classes", listed, classes);
+  return classes;
+}
+
+}  // namespace
+
+MaskValues::MaskValues(const MaskFolderOptions& options, Index classes) {
+  classes_.fill(kNoClass);
+  for (Index c = 0; c < classes; ++c) {
+    const Index value = options.values.empty() ? c : options.values[static_cast<std::size_t>(c)];
+    std::int16_t& place = classes_[static_cast<std::size_t>(value)];
+    require(place == kNoClass, "data.values", "{} stands for two classes, {} and {}", value, place, c);
+    place = static_cast<std::int16_t>(c);
+  }
+  if (options.ignore_index > 255) return;
+  std::int16_t& ignored = classes_[static_cast<std::size_t>(options.ignore_index)];
+  // By its default it is no more than what a class may not be without anybody saying so.
+  require(ignored == kNoClass || options.ignore_index == kIgnored, "data.ignore_index",
+          "{} stands for class {}, too", options.ignore_index, ignored);
+  if (ignored == kNoClass) ignored = kIgnored;
+}
+
+MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValues& values, std::size_t memory)
+    : values_(values), memory_(memory) {
+  info_ = std::move(info);
+  info_.masks = true;
+  Pairs pairs = pairs_in(folder);
+  images_ = std::move(pairs.images);
+  masks_ = std::move(pairs.masks);
+  require(size() <= kMaxSamples, folder.string(), "{} samples, at most {} can be numbered", size(),
+          kMaxSamples);
+}
+
+Sample MaskFolder::get(Index index) const {
+  const auto at = static_cast<std::size_t>(index);
+  const Shape& sample = info_.sample_shape;
+  Sample pair{.image = read_image(images_[at], static_cast<int>(sample[2]), memory_),
+              .label = 0,
+              .mask = read_indices(masks_[at], memory_)};
+  const Index height = pair.image.size(0), width = pair.image.size(1);
+  require(pair.mask.size(0) == height && pair.mask.size(1) == width, masks_[at].string(),
+          "has {}x{} pixels, its image {}x{}", pair.mask.size(1), pair.mask.size(0), width, height);
+  require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
+          "has {}x{} pixels, the first image {}x{}; data.image_size brings all of them to one size, "
+          "data.any_size leaves that to data.augment",
+          width, height, sample[1], sample[0]);
+  std::uint8_t* value = pair.mask.data<std::uint8_t>();
+  for (Index i = 0; i < pair.mask.numel(); ++i) {
+    const std::int16_t stands_for = values_[value[i]];
+    require(stands_for != MaskValues::kNoClass, masks_[at].string(),
+            "holds {} in row {}, column {}, which is none of the {} classes", value[i], i / width, i % width,
+            info_.classes);
+    value[i] = static_cast<std::uint8_t>(stands_for);
+  }
+  return pair;
+}
+
+namespace {
+
+fs::path first_folder(const fs::path& root, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
+  }
+  return {};
+}
+
+// Of the training images.
+DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
+  DatasetInfo info{.name = "masks", .sample_shape = {0, 0, own.channels}};
+  info.classes = classes_of(train, own, common.image_memory());
+  info.class_names = own.class_names;
+  if (own.image_size == 0 && !own.any_size) {
+    const Tensor first =
+        read_image(pairs_in(train).images.front(), static_cast<int>(own.channels), common.image_memory());
+    info.sample_shape = first.shape();
+  }
+  // Of ImageNet, the custom for photographs.
+  info.statistics = own.channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
+                                      : ChannelStatistics{{0.449F}, {0.226F}};
+  return info;
+}
+
+Splits divided(const DatasetPtr& all, const fs::path& root, double fraction, std::uint64_t seed) {
+  const Index count = all->size();
+  require(count >= 2, root.string(), "has one image; another one is needed to test on");
+  const auto kept = std::clamp<Index>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);
+  std::vector<std::uint32_t> order = permutation(count, seed, 3);
+  std::vector<std::uint32_t> test(order.begin(), order.begin() + kept),
+      train(order.begin() + kept, order.end());
+  std::ranges::sort(test);
+  std::ranges::sort(train);
+  return {.train = std::make_shared<Subset>(all, std::move(train)),
+          .test = std::make_shared<Subset>(all, std::move(test)),
+          .validation = {}};
+}
+
+Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const SampleReport& report) {
+  require_path(common, "masks", "a folder with train/ and test/, each with images/ and masks/");
+  const fs::path root = common.place();
+  const fs::path folder = first_folder(root, {"train"}), train = folder.empty() ? root : folder;
+  const DatasetInfo info = info_of(train, own, common);
+  const MaskValues values(own, info.classes);
+  const auto opened = [&](const fs::path& part) -> DatasetPtr {
+    DatasetPtr set = std::make_shared<MaskFolder>(part, info, values, common.image_memory());
+    if (own.skip_bad_samples) set = std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
+    return set;
+  };
+  if (folder.empty()) {
+    Splits splits = divided(opened(root), root, own.test_fraction, common.seed());
+    splits.image_size = own.image_size;
+    return splits;
+  }
+  const fs::path test = first_folder(root, {"test"});
+  const fs::path validation = first_folder(root, {"val", "valid", "validation"});
+  require(!test.empty() || !validation.empty(), root.string(), "has train/, but neither test/ nor val/");
+  Splits splits{.train = opened(train), .test = opened(test.empty() ? validation : test), .validation = {}};
+  if (!test.empty() && !validation.empty()) splits.validation = opened(validation);
+  splits.image_size = own.image_size;
+  return splits;
+}
+
+}  // namespace
+
+LabelledFamily::Entry masks_entry() {
+  using Options = MaskFolderOptions;
+  constexpr auto kSamples = static_cast<double>(kMaxSamples);
+  return LabelledFamily::entry<Options>(
+      "masks", "folders of images and of PNG files with the class of every pixel",
+      options::Describe<Options>()
+          .key("channels", &Options::channels, "3, or 1 for grey", {.min = 1, .max = 3})
+          .key("classes", &Options::classes, "number of classes; 0: what the training masks hold",
+               {.min = 0, .max = static_cast<double>(kMostClasses)})
+          .key("class_names", &Options::class_names, "what the classes are called, in order")
+          .key("values", &Options::values,
+               "what stands in the masks for each class, such as [0, 255]; by default its number",
+               {.min = 0, .max = 255})
+          .key("ignore_index", &Options::ignore_index,
+               "what stands in the masks for pixels that count for nothing, in the loss and in the figures; "
+               "256: nothing does",
+               {.min = 0, .max = 256})
+          .key("image_size", &Options::image_size,
+               "side in pixels that images and masks are brought to, whatever their proportions; 0: all have "
+               "one size, and keep it",
+               {.min = 0, .max = 65536})
+          .key("any_size", &Options::any_size,
+               "images differ in size, and data.augment crops or resizes them to one")
+          .key("test_fraction", &Options::test_fraction,
+               "share of the images kept for testing, where there is no test split",
+               {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
+          .key("skip_bad_samples", &Options::skip_bad_samples,
+               "take the next image for one that cannot be read or whose mask cannot be used, and log it")
+          .key("max_bad_samples", &Options::max_bad_samples, "stop when there are more",
+               {.min = 0, .max = kSamples})
+          .rule("channels", "must be 1 or 3", [](const Options& o) { return o.channels != 2; }),
+      open_masks);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,33 @@
+#include "data/masked_sets.h"
+
+#include "data/cutouts.h"
+#include "data/mask_folder.h"
+#include "data/scenes.h"
+
+namespace tandem::datasets {
+
+const LabelledFamily& masked_sets() {
+  static const LabelledFamily family({.what = "data set", .help = "the data set"},
+                                     {scenes_entry(), cutouts_entry(), masks_entry()});
+  return family;
+}
+
+const options::Schema& MaskedSetOptions::schema() {
+  static const options::Schema schema = options::Describe<MaskedSetOptions>()
+                                            .choice(&MaskedSetOptions::set)
+                                            .include(&MaskedSetOptions::common)
+                                            .options_of(&MaskedSetOptions::set)
+                                            .short_key("name");
+  return schema;
+}
+
+Splits open_masked_set(const MaskedSetOptions& options, const SampleReport& report) {
+  return open_set(masked_sets(), options.set, options.common, report);
+}
+
+Splits open_masked_set(std::string_view name, const SetOptions& common, const options::Given& own,
+                       const SampleReport& report) {
+  return open_masked_set({options::Choice<masked_sets>(name, own), common}, report);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,26 @@
+// Sets of images with a mask each by name, split for training and testing.
+#pragma once
+
+#include <string_view>
+
+#include "data/labelled_set.h"
+
+namespace tandem::datasets {
+
+// In the order documents list them. One must be named.
+const LabelledFamily& masked_sets();
+
+// What a configuration says about such a set.
+struct MaskedSetOptions {
+  options::Choice<masked_sets> set;
+  SetOptions common;
+  static const options::Schema& schema();
+};
+
+// As open_dataset (data/registry.h).
+Splits open_masked_set(const MaskedSetOptions& options, const SampleReport& report = {});
+//   open_masked_set("masks", {.path = "cells"}, {{"values", std::vector<Index>{0, 255}}});
+Splits open_masked_set(std::string_view name, const SetOptions& common = {}, const options::Given& own = {},
+                       const SampleReport& report = {});
+
+}  // namespace tandem::datasets

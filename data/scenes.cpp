@@ -1,0 +1,130 @@
+#include "data/scenes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "data/digits.h"
+#include "data/fashion_mnist.h"
+#include "data/limits.h"
+#include "data/transforms/render.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+constexpr Index kTrainingScenes = 4800, kTestScenes = 500;
+constexpr Index kMeasured = 500;      // scenes whose pixels give the statistics
+constexpr std::uint32_t kStream = 2;  // of the seed's synthetic data; data/synthetic.cpp has 0 and 1
+
+// Uniform in [0, range), a byte each.
+void fill_with_noise(const RandomKey& key, std::uint32_t range, std::span<std::uint8_t> pixels) {
+  for (std::size_t i = 0; i < pixels.size(); i += 16) {
+    const auto words = philox(key, static_cast<std::uint32_t>(i / 16));
+    for (std::size_t j = i; j < std::min(i + 16, pixels.size()); ++j)
+      pixels[j] = static_cast<std::uint8_t>((words[(j - i) / 4] >> (8 * (j % 4)) & 0xff) * range >> 8);
+  }
+}
+
+}  // namespace
+
+Scenes::Scenes(DatasetPtr items, const ScenesOptions& options, Index count, std::uint64_t seed,
+               std::uint32_t split)
+    : items_(std::move(items)), options_(options), count_(count), seed_(seed), split_(split) {
+  const DatasetInfo& shown = items_->info();
+  require(shown.dtype == DType::u8 && shown.sample_shape.rank() == 3 && shown.sample_shape[2] == 1, "scenes",
+          "show grey pictures of 8 bits, {} has {} {}", shown.name, name_of(shown.dtype),
+          to_string(shown.sample_shape));
+  require(shown.classes + 1 < kIgnored, "scenes", "{} has {} classes, masks tell 254 apart", shown.name,
+          shown.classes);
+  require(options.item_size >= 1 && options.item_size <= options.image_size, "data.item_size",
+          "pictures of {} pixels do not fit into scenes of {} (data.image_size)", options.item_size,
+          options.image_size);
+  require(count > 0 && count <= kMaxSamples, "scenes", "{} scenes", count);
+  info_.name = "scenes";
+  info_.sample_shape = {options.image_size, options.image_size, 1};
+  info_.classes = shown.classes + 1;
+  info_.class_names = {"background"};
+  info_.class_names.insert(info_.class_names.end(), shown.class_names.begin(), shown.class_names.end());
+  info_.masks = true;
+}
+
+Sample Scenes::get(Index index) const {
+  ensure(index >= 0 && index < count_, "scenes", "scene {} of {}", index, count_);
+  const Index side = options_.image_size, item = options_.item_size;
+  const TensorOptions bytes{.dtype = DType::u8, .kind = MemoryKind::data};
+  const Sample scene{
+      .image = Tensor::empty({side, side, 1}, bytes), .label = 0, .mask = Tensor::zeros({side, side}, bytes)};
+  RandomKey key{.seed = seed_,
+                .purpose = RandomPurpose::synthetic_data,
+                .call = static_cast<std::uint32_t>(index),
+                .step = split_,
+                .micro_batch = kStream};
+  RandomStream random(key);
+  std::uint8_t* const pixels = scene.image.data<std::uint8_t>();
+  std::uint8_t* const mask = scene.mask.data<std::uint8_t>();
+  ++key.micro_batch;
+  fill_with_noise(key, static_cast<std::uint32_t>(options_.noise * 255.0 + 0.5),
+                  {pixels, static_cast<std::size_t>(side * side)});
+  const auto shown = random.below(static_cast<std::uint32_t>(options_.most) + 1);
+  for (std::uint32_t i = 0; i < shown; ++i) {
+    const Sample picture = items_->get(random.below(static_cast<std::uint32_t>(items_->size())));
+    const auto room = static_cast<std::uint32_t>(side - item + 1);
+    const Index top = random.below(room), left = random.below(room);
+    thread_local std::vector<float> values;
+    resize_part(picture.image, {0, 0, picture.image.size(0), picture.image.size(1)}, item, item, values);
+    for (Index y = 0; y < item; ++y) {
+      for (Index x = 0; x < item; ++x) {
+        const auto value = static_cast<std::uint8_t>(values[static_cast<std::size_t>(y * item + x)] + 0.5F);
+        if (value <= kSeeThrough) continue;
+        const Index at = (top + y) * side + left + x;
+        pixels[at] = value;
+        mask[at] = static_cast<std::uint8_t>(picture.label + 1);
+      }
+    }
+  }
+  return scene;
+}
+
+namespace {
+
+Splits items_of(const ScenesOptions& own, const SetOptions& common) {
+  if (own.items == "fashion_mnist") {
+    const FashionMnist sets = read_fashion_mnist(common.place());
+    return {.train = sets.train, .test = sets.test, .validation = {}};
+  }
+  return open_digits({}, common);
+}
+
+Splits open_scenes(const ScenesOptions& own, const SetOptions& common, const SampleReport&) {
+  const Splits items = items_of(own, common);
+  const Index training = common.train_size > 0 ? common.train_size : kTrainingScenes;
+  const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;
+  const auto train =
+      std::make_shared<Scenes>(items.train, own, training + common.validation_size, common.seed(), 0);
+  train->set_statistics(statistics_of(*train, kMeasured));
+  const auto test = std::make_shared<Scenes>(items.test, own, testing, common.seed(), 1);
+  test->set_statistics(train->info().statistics);
+  return {.train = train, .test = test, .validation = {}};
+}
+
+}  // namespace
+
+LabelledFamily::Entry scenes_entry() {
+  return LabelledFamily::entry<ScenesOptions>(
+      "scenes", "grey pictures on noise, composed as they are asked for",
+      options::Describe<ScenesOptions>()
+          .key("items", &ScenesOptions::items,
+               "the pictures: those of fashion_mnist (Debian's package dataset-fashion-mnist) or the digits "
+               "that come with Tandem",
+               {.choices = {"fashion_mnist", "digits"}})
+          .key("image_size", &ScenesOptions::image_size, "side of a scene in pixels", {.min = 8, .max = 8192})
+          .key("item_size", &ScenesOptions::item_size, "side of a picture in pixels", {.min = 1, .max = 8192})
+          .key("most", &ScenesOptions::most, "pictures in a scene, at most", {.min = 1, .max = 1000})
+          .key("noise", &ScenesOptions::noise,
+               "brightness that the noise behind them stays below, 1 is white", {.min = 0.0, .max = 1.0}),
+      open_scenes);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,12 @@
+// Segmentation: one class for each pixel of an image. Metrics, over all pixels of the set that count: miou
+// (the mean intersection over union of the classes), dice (their mean Dice coefficient), pixel_accuracy,
+// loss.
+#pragma once
+
+#include "tasks/registry.h"
+
+namespace tandem::tasks {
+
+FamilyOfTasks::Entry segmentation_family();
+
+}  // namespace tandem::tasks

@@ -1,0 +1,195 @@
+#include "tasks/segmentation/loss.h"
+
+#include <optional>
+#include <vector>
+
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+#include "data/dataset.h"
+
+namespace tandem::tasks {
+
+using datasets::kIgnored;
+
+Tensor SegmentationLoss::operator()(const Tensor& output, const Tensor& mask) const {
+  require(output.rank() == 4 && output.shape().without(3) == mask.shape() && output.size(3) == scores_,
+          "model", "masks of {} need {} scores for each of their pixels, this model gives {}",
+          to_string(mask.shape()), scores_, to_string(output.shape()));
+  return compute(output, mask);
+}
+
+namespace {
+
+using Entry = SegmentationLosses::Entry;
+
+// What each batch of an accumulated step counts.
+enum class PixelBatchCounts : std::uint8_t { samples, pixels };
+
+// What both losses are told: weights of the terms, and how Dice is computed.
+struct TermOptions {
+  double dice = 1.0;
+  double epsilon = 1e-6;
+  bool squared = false;
+  PixelBatchCounts batch_weight = PixelBatchCounts::samples;
+
+  DiceLossOptions dice_options() const {
+    return {.epsilon = epsilon, .squared = squared, .ignore_index = kIgnored};
+  }
+  bool by_pixels() const { return batch_weight == PixelBatchCounts::pixels; }
+  static const options::Schema& schema();
+};
+
+void add_term(Tensor& sum, double weight, const Tensor& term) {
+  const Tensor weighted = weight == 1.0 ? term : mul(term, weight);
+  sum = sum.defined() ? add(sum, weighted) : weighted;
+}
+
+// ---- Cross entropy and Dice
+
+struct CrossEntropyDiceOptions {
+  double cross_entropy = 1.0;
+  TermOptions terms;
+  std::optional<std::vector<double>> class_weights{};
+};
+
+class CrossEntropyDice final : public SegmentationLoss {
+ public:
+  CrossEntropyDice(const CrossEntropyDiceOptions& options, Index classes)
+      : SegmentationLoss(classes, options.terms.by_pixels()), options_(options) {
+    require(classes >= 2, "loss", "cross_entropy_dice tells classes apart, there is {}", classes);
+    const auto& given = options.class_weights;
+    if (!given) return;
+    require(static_cast<Index>(given->size()) == classes, "",
+            "loss.class_weights: has {} weights, the data has {} classes", given->size(), classes);
+    class_weights_ = Tensor::from(std::vector<float>(given->begin(), given->end()), {classes});
+  }
+
+ private:
+  Tensor compute(const Tensor& output, const Tensor& mask) const override {
+    if (class_weights_.defined()) class_weights_ = class_weights_.to(output.device());
+    Tensor sum;
+    if (options_.cross_entropy > 0.0)
+      add_term(sum, options_.cross_entropy,
+               cross_entropy(output, mask, {.ignore_index = kIgnored, .class_weights = class_weights_}));
+    if (options_.terms.dice > 0.0)
+      add_term(sum, options_.terms.dice, dice_loss(output, mask, options_.terms.dice_options()));
+    return sum;
+  }
+
+  CrossEntropyDiceOptions options_;
+  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
+};
+
+// ---- Binary cross entropy and Dice
+
+struct BceDiceOptions {
+  double bce = 1.0, bce_until = 0.0;
+  TermOptions terms;
+};
+
+class BceDice final : public SegmentationLoss {
+ public:
+  BceDice(const BceDiceOptions& options, Index classes)
+      : SegmentationLoss(1, options.terms.by_pixels()), options_(options) {
+    require(classes == 2, "loss", "bce_dice tells two classes apart, the data has {}", classes);
+  }
+
+ private:
+  Tensor compute(const Tensor& output, const Tensor& mask) const override {
+    Tensor dice, sum;
+    const auto& terms = options_.terms;
+    if (terms.dice > 0.0 || options_.bce_until > 0.0)
+      dice = binary_dice_loss(output, mask, terms.dice_options());
+    if (terms.dice > 0.0) add_term(sum, terms.dice, dice);
+    if (options_.bce == 0.0) return sum;
+    // Binary cross entropy of z is the cross entropy of scores (0, z), which knows of ignored pixels.
+    const Tensor both = concat({Tensor::zeros(output.shape(), output.options()), output}, -1);
+    Tensor bce = cross_entropy(both, mask, {.ignore_index = kIgnored});
+    if (options_.bce_until > 0.0) {
+      const auto scalar = [&](double value) { return Tensor::scalar(value, bce.options()); };
+      bce = where(less(dice, scalar(options_.bce_until)), scalar(0.0), bce);
+    }
+    add_term(sum, options_.bce, bce);
+    return sum;
+  }
+
+  BceDiceOptions options_;
+};
+
+}  // namespace
+}  // namespace tandem::tasks
+
+template <>
+struct tandem::options::Words<tandem::tasks::PixelBatchCounts> {
+  static constexpr std::array values{"samples", "pixels"};
+};
+
+namespace tandem::tasks {
+
+const options::Schema& TermOptions::schema() {
+  static const options::Schema schema =
+      options::Describe<TermOptions>()
+          .key("dice", &TermOptions::dice, "weight of 1 - Dice, the mean over classes; 0: without it",
+               {.min = 0.0, .max = 1e6})
+          .key("epsilon", &TermOptions::epsilon,
+               "added to both sides of Dice's fraction; a class that is neither there nor predicted counts 1",
+               {.min = 0.0, .max = 1e6})
+          .key("squared", &TermOptions::squared,
+               "Dice's denominator sums squares (Milletari, Navab and Ahmadi 2016)")
+          .key("batch_weight", &TermOptions::batch_weight,
+               "what each batch of an accumulated step counts: its samples, or its pixels that are not "
+               "ignored, which gives the cross entropy that one batch of all of them has");
+  return schema;
+}
+
+namespace {
+
+Entry cross_entropy_dice_entry() {
+  using Options = CrossEntropyDiceOptions;
+  return SegmentationLosses::entry<Options>(
+      "cross_entropy_dice", "cross entropy of softmax and Dice, each with a weight",
+      options::Describe<Options>()
+          .key("cross_entropy", &Options::cross_entropy,
+               "weight of the mean cross entropy over pixels; 0: without it", {.min = 0.0, .max = 1e6})
+          .include(&Options::terms)
+          .key("class_weights", &Options::class_weights, "one weight a class, in the cross entropy",
+               {.min = 0.0, .max = 1e6})
+          .rule("dice", "and loss.cross_entropy must not both be 0",
+                [](const Options& o) { return o.cross_entropy > 0.0 || o.terms.dice > 0.0; }),
+      [](const Options& options, Index classes) -> std::unique_ptr<SegmentationLoss> {
+        return std::make_unique<CrossEntropyDice>(options, classes);
+      });
+}
+
+Entry bce_dice_entry() {
+  using Options = BceDiceOptions;
+  return SegmentationLosses::entry<Options>(
+      "bce_dice", "of two classes: binary cross entropy of one score and Dice of the second class",
+      options::Describe<Options>()
+          .key("bce", &Options::bce, "weight of the mean binary cross entropy over pixels; 0: without it",
+               {.min = 0.0, .max = 1e6})
+          .key("bce_until", &Options::bce_until,
+               "leaves binary cross entropy out where 1 - Dice of a batch is below it; 0: never",
+               {.min = 0.0, .max = 1.0})
+          .include(&Options::terms)
+          .rule("dice", "and loss.bce must not both be 0",
+                [](const Options& o) { return o.bce > 0.0 || o.terms.dice > 0.0; })
+          .rule("bce_until", "would leave nothing without loss.dice",
+                [](const Options& o) { return o.bce_until == 0.0 || o.terms.dice > 0.0; }),
+      [](const Options& options, Index classes) -> std::unique_ptr<SegmentationLoss> {
+        return std::make_unique<BceDice>(options, classes);
+      });
+}
+
+}  // namespace
+
+const SegmentationLosses& segmentation_losses() {
+  static const SegmentationLosses family(
+      {.what = "loss", .help = "the loss of a batch", .fallback = "cross_entropy_dice"},
+      {cross_entropy_dice_entry(), bce_dice_entry()});
+  return family;
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,44 @@
+#include "tasks/segmentation/options.h"
+
+#include "tasks/sections.h"
+
+namespace tandem::tasks {
+
+const options::Schema& SegmentationOptions::Data::schema() {
+  static const options::Schema schema =
+      options::Describe<Data>()
+          .include(&Data::set)
+          .key("augment", &Data::augment,
+               "transforms of each training image, in order; its mask shares those of geometry; evaluation "
+               "keeps those that are not random")
+          .short_key("name");
+  return schema;
+}
+
+const options::Schema& SegmentationOptions::Evaluation::schema() {
+  static const options::Schema schema =
+      options::Describe<Evaluation>()
+          .key("confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation")
+          .key("examples", &Evaluation::examples,
+               "images of which each evaluation leaves a picture, beside their true and their predicted "
+               "masks; 0: none",
+               {.min = 0, .max = 64});
+  return schema;
+}
+
+const options::Schema& SegmentationOptions::Checkpoint::schema() {
+  static const options::Schema schema =
+      describe_best(&Checkpoint::best, {"miou", "dice", "pixel_accuracy", "loss"});
+  return schema;
+}
+
+options::Schema SegmentationOptions::schema() {
+  return options::Describe<SegmentationOptions>()
+      .key("model", &SegmentationOptions::model, "the network", {.required = true})
+      .key("data", &SegmentationOptions::data, "what to train on", {.required = true})
+      .key("loss", &SegmentationOptions::loss, "the loss")
+      .key("eval", &SegmentationOptions::eval, "evaluation during training")
+      .key("checkpoint", &SegmentationOptions::checkpoint, "what is saved, and when");
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,38 @@
+// What a configuration says of a task of segmentation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/masked_sets.h"
+#include "data/transforms/transform.h"
+#include "models/model_options.h"
+#include "tasks/segmentation/loss.h"
+
+namespace tandem::tasks {
+
+struct SegmentationOptions {
+  struct Data {
+    datasets::MaskedSetOptions set;
+    std::vector<datasets::TransformSpec> augment;
+    static const options::Schema& schema();
+  };
+  struct Evaluation {
+    bool confusion = false;
+    Index examples = 4;
+    static const options::Schema& schema();
+  };
+  struct Checkpoint {
+    std::string best = "miou";
+    static const options::Schema& schema();
+  };
+
+  models::ModelOptions model;
+  Data data;
+  options::Choice<segmentation_losses> loss;
+  Evaluation eval;
+  Checkpoint checkpoint;
+  static options::Schema schema();
+};
+
+}  // namespace tandem::tasks

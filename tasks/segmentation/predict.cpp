@@ -1,0 +1,194 @@
+#include "tasks/segmentation/predict.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "core/error.h"
+#include "data/image_file.h"
+#include "data/preparation.h"
+#include "data/transforms/pipeline.h"
+#include "files/input.h"
+#include "files/json_text.h"
+#include "files/output.h"
+#include "files/write.h"
+#include "models/builder.h"
+#include "tasks/input_files.h"
+#include "tasks/segmentation/pictures.h"
+#include "tasks/segmentation/scores.h"
+
+namespace tandem::tasks {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Index kMostMultiple = 4096;  // that the sides of an image are extended to
+
+// [height,width] of what lies in the upper left corner of a mask [1,H,W], brought to another size.
+Tensor mask_of_size(const Tensor& mask, Index height, Index width, const Shape& image) {
+  const Tensor result = Tensor::empty({image[0], image[1]}, {.dtype = DType::u8, .kind = MemoryKind::data});
+  datasets::ImageView view = datasets::ImageView::whole(image[0], image[1]);
+  view.support = {0, 0, height, width};
+  datasets::render_mask({mask.data<std::uint8_t>(), mask.size(2)}, view, result.data<std::uint8_t>());
+  return result;
+}
+
+}  // namespace
+
+Segmenter::Segmenter(nn::Module& model, const SampleData& data,
+                     const std::vector<datasets::TransformSpec>& augment, Device device)
+    : model_(model), data_(data), device_(device) {
+  transforms_ = datasets::with_sizes(data.info(), data.image_size(), augment, true);
+  std::erase_if(transforms_,
+                [](const auto& spec) { return spec.name == "center_crop" || spec.name == "pad"; });
+}
+
+// [height,width,channels] with sides of the least power of two that the model takes such images in.
+Shape Segmenter::taken_for(const Shape& prepared) const {
+  for (Index multiple = 1;; multiple *= 2) {
+    const auto extended = [&](Index pixels) { return (pixels + multiple - 1) / multiple * multiple; };
+    const Shape taken{extended(prepared[0]), extended(prepared[1]), prepared[2]};
+    try {
+      const Shape scores = models::output_shape(model_, taken);
+      if (scores.rank() == 3 && scores[0] == taken[0] && scores[1] == taken[1]) return taken;
+      require(multiple < kMostMultiple, "model", "gives {} for an image of {}", to_string(scores),
+              to_string(taken));
+    } catch (const UserError&) {
+      if (multiple >= kMostMultiple) throw;
+    }
+  }
+}
+
+Tensor Segmenter::operator()(const Tensor& image) const {
+  const NoGrad no_grad;
+  datasets::DatasetInfo info = data_.info();
+  info.sample_shape = image.shape();
+  const datasets::Pipeline pipeline(info, transforms_);
+  const Shape& prepared = pipeline.output_shape();
+  std::vector<float> pixels(static_cast<std::size_t>(prepared.numel()));
+  pipeline.apply(image, {}, pixels.data());
+  const Shape taken = taken_for(prepared);
+  const Tensor batch = Tensor::zeros(taken.inserted(0, 1));
+  const Index row = prepared[1] * prepared[2];
+  for (Index y = 0; y < prepared[0]; ++y)
+    std::copy_n(pixels.data() + y * row, row, batch.data<float>() + y * taken[1] * taken[2]);
+  return mask_of_size(classes_of_scores(model_(batch.to(device_))), prepared[0], prepared[1], image.shape());
+}
+
+namespace {
+
+struct Job {
+  std::string image;
+  fs::path mask, overlay;  // empty: not written
+};
+
+fs::path overlay_beside(const fs::path& mask) {
+  return mask.parent_path() / fmt::format("{}-overlay.png", mask.stem().string());
+}
+
+// Where the masks go: a PNG file is named for one, and a folder for any number.
+std::vector<Job> jobs_of(const std::vector<std::string>& images, const std::string& out) {
+  std::vector<Job> jobs;
+  const bool into_file = fs::path(out).extension() == ".png" && files::kind_of(out) != files::Kind::folder;
+  require(!into_file || images.size() == 1, "",
+          "predict: --out {} is one file, for {} images; name a folder to write their masks to", out,
+          images.size());
+  std::map<fs::path, std::string> taken;
+  for (const std::string& image : images) {
+    Job job{.image = image, .mask = {}, .overlay = {}};
+    if (!out.empty()) {
+      job.mask = into_file ? fs::path(out) : fs::path(out) / fs::path(image).stem().replace_extension(".png");
+      job.overlay = overlay_beside(job.mask);
+    }
+    for (const fs::path& path : {job.mask, job.overlay}) {
+      if (path.empty()) continue;
+      const auto [other, is_new] = taken.emplace(path.lexically_normal(), image);
+      require(is_new, "", "predict: {} and {} would both be written to {}", other->second, image,
+              path.string());
+    }
+    jobs.push_back(std::move(job));
+  }
+  for (const std::string& image : images) {
+    for (const auto& [path, source] : taken) {
+      std::error_code absent;
+      require(!fs::equivalent(path, image, absent) || absent, "",
+              "predict: the mask of {} would replace the image {}; choose another --out", source, image);
+    }
+  }
+  return jobs;
+}
+
+void make_folder_of(const fs::path& file) {
+  if (file.empty() || file.parent_path().empty()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  require(!error, "", "predict: the folder {} cannot be made: {}", file.parent_path().string(),
+          error.message());
+}
+
+std::string name_of_class(const datasets::DatasetInfo& info, std::size_t index) {
+  return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
+}
+
+// The classes of a mask and their shares of its pixels, the largest first.
+std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
+  std::vector<std::int64_t> pixels(256);
+  for (const auto value : mask.to_vector<std::uint8_t>()) ++pixels[value];
+  std::vector<std::pair<std::size_t, double>> shares;
+  for (std::size_t c = 0; c < pixels.size(); ++c) {
+    if (pixels[c] > 0)
+      shares.emplace_back(c, static_cast<double>(pixels[c]) / static_cast<double>(mask.numel()));
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &std::pair<std::size_t, double>::second);
+  return shares;
+}
+
+void print_shares(const Job& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
+  if (json) {
+    nlohmann::ordered_json line{{"input", job.image}};
+    if (!job.mask.empty()) {
+      line["mask"] = job.mask.string();
+      line["overlay"] = job.overlay.string();
+    }
+    line["classes"] = nlohmann::ordered_json::array();
+    for (const auto& [c, share] : shares_of(mask))
+      line["classes"].push_back({{"class", c}, {"name", name_of_class(info, c)}, {"share", share}});
+    output::print("{}\n", files::json_text(line));
+    return;
+  }
+  std::string text = job.image;
+  if (!job.mask.empty()) text += " → " + job.mask.string();
+  for (const auto& [c, share] : shares_of(mask))
+    text += fmt::format("  {} {:.1f} %", name_of_class(info, c), 100.0 * share);
+  output::print("{}\n", text);
+}
+
+}  // namespace
+
+void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, std::size_t image_memory,
+                 const PredictRequest& request) {
+  require(!request.inputs.empty(), "", "predict: inputs are missing: image files, or folders of them");
+  const auto palette =
+      class_colours().first(static_cast<std::size_t>(std::clamp<Index>(info.classes, 2, 256)));
+  for (const Job& job : jobs_of(files_of(request.inputs), request.out)) {
+    require(datasets::is_image_file(job.image), "",
+            "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
+    const Tensor image =
+        datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
+    const Tensor mask = segmenter(image);
+    if (!job.mask.empty()) {
+      make_folder_of(job.mask);
+      files::write_atomically(job.mask.string(), datasets::indexed_png_of(mask, palette));
+      files::write_atomically(job.overlay.string(), datasets::png_of(overlay(image, mask)));
+    }
+    print_shares(job, mask, info, request.json);
+  }
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,136 @@
+#include "tasks/segmentation/scores.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/modes.h"
+#include "core/error.h"
+#include "data/dataset.h"
+
+namespace tandem::tasks {
+
+using datasets::kIgnored;
+
+namespace {
+
+// Of one pixel; false where a score is no number.
+bool predicted(const float* scores, Index count, std::uint8_t& best) {
+  if (count == 1) {
+    best = scores[0] > 0.0F ? 1 : 0;
+    return scores[0] == scores[0];
+  }
+  Index greatest = 0;
+  bool numbers = true;
+  for (Index c = 0; c < count; ++c) {
+    numbers = numbers && scores[c] == scores[c];
+    if (scores[c] > scores[greatest]) greatest = c;
+  }
+  best = static_cast<std::uint8_t>(greatest);
+  return numbers;
+}
+
+double mean_of(const std::vector<Overlap>& overlaps, std::optional<double> Overlap::*figure) {
+  double sum = 0.0;
+  std::int64_t present = 0;
+  for (const Overlap& overlap : overlaps) {
+    if (!(overlap.*figure)) continue;
+    sum += *(overlap.*figure);
+    ++present;
+  }
+  return present > 0 ? sum / static_cast<double>(present) : 0.0;
+}
+
+}  // namespace
+
+std::vector<Overlap> overlaps_of(const ConfusionMatrix& confusion) {
+  std::vector<Overlap> overlaps(static_cast<std::size_t>(confusion.classes));
+  for (Index c = 0; c < confusion.classes; ++c) {
+    std::int64_t truth = 0, taken = 0;
+    for (Index other = 0; other < confusion.classes; ++other) {
+      truth += confusion.at(c, other);
+      taken += confusion.at(other, c);
+    }
+    const std::int64_t right = confusion.at(c, c);
+    if (truth + taken == 0) continue;
+    overlaps[static_cast<std::size_t>(c)] = {
+        .iou = static_cast<double>(right) / static_cast<double>(truth + taken - right),
+        .dice = 2.0 * static_cast<double>(right) / static_cast<double>(truth + taken)};
+  }
+  return overlaps;
+}
+
+double mean_iou(const std::vector<Overlap>& overlaps) { return mean_of(overlaps, &Overlap::iou); }
+double mean_dice(const std::vector<Overlap>& overlaps) { return mean_of(overlaps, &Overlap::dice); }
+
+Tensor classes_of_scores(const Tensor& scores) {
+  const Index count = scores.size(-1);
+  const std::vector<float> values = scores.to_vector<float>();
+  const Tensor classes = Tensor::empty(scores.shape().without(scores.rank() - 1),
+                                       {.dtype = DType::u8, .kind = MemoryKind::data});
+  std::uint8_t* const to = classes.data<std::uint8_t>();
+  for (Index i = 0; i < classes.numel(); ++i) predicted(values.data() + i * count, count, to[i]);
+  return classes;
+}
+
+PixelScores::PixelScores(const SegmentationLoss& loss, Index classes) : loss_of_(loss), confusion_(classes) {}
+
+Tensor PixelScores::add(const Tensor& output, const Tensor& mask) {
+  const NoGrad no_grad;
+  const std::vector<float> scores = output.to_vector<float>();
+  const std::vector<std::uint8_t> truth = mask.to_vector<std::uint8_t>();
+  const Tensor classes = Tensor::empty(mask.shape(), {.dtype = DType::u8, .kind = MemoryKind::data});
+  std::uint8_t* const best = classes.data<std::uint8_t>();
+  const Index each = loss_of_.scores();
+  std::int64_t counted = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const bool numbers = predicted(scores.data() + static_cast<Index>(i) * each, each, best[i]);
+    if (truth[i] == kIgnored) continue;
+    ++counted;
+    const Index other = (truth[i] + 1) % confusion_.classes;
+    confusion_.add(truth[i], numbers ? best[i] : other);
+  }
+  if (confusion_.classes == 2) count_probabilities(scores, truth);
+  if (counted > 0) loss_ += loss_of_(output, mask).item() * static_cast<double>(counted);
+  weight_ += static_cast<double>(counted);
+  return classes;
+}
+
+void PixelScores::count_probabilities(const std::vector<float>& scores,
+                                      const std::vector<std::uint8_t>& truth) {
+  const auto each = static_cast<std::size_t>(loss_of_.scores());
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    if (truth[i] == kIgnored) continue;
+    const float* pixel = scores.data() + i * each;
+    const double z = each == 1 ? pixel[0] : static_cast<double>(pixel[1]) - pixel[0];
+    const double probability = z == z ? 1.0 / (1.0 + std::exp(-z)) : 0.0;
+    const int step = std::min(static_cast<int>(probability * kThresholds), kThresholds - 1);
+    ++probabilities_[truth[i]][static_cast<std::size_t>(step)];
+  }
+}
+
+std::vector<double> PixelScores::iou_by_threshold() const {
+  std::vector<double> result;
+  if (confusion_.classes != 2) return result;
+  std::int64_t positives = 0, right = 0, wrong = 0;
+  for (const std::int64_t pixels : probabilities_[1]) positives += pixels;
+  for (int i = kThresholds - 1; i >= 1; --i) {
+    right += probabilities_[1][static_cast<std::size_t>(i)];
+    wrong += probabilities_[0][static_cast<std::size_t>(i)];
+    const std::int64_t either = positives + wrong;
+    result.push_back(either > 0 ? static_cast<double>(right) / static_cast<double>(either) : 0.0);
+  }
+  std::ranges::reverse(result);
+  return result;
+}
+
+Metrics PixelScores::metrics() const {
+  const std::vector<Overlap> overlaps = overlaps_of(confusion_);
+  std::int64_t right = 0;
+  for (Index c = 0; c < confusion_.classes; ++c) right += confusion_.at(c, c);
+  return {{"miou", mean_iou(overlaps)},
+          {"dice", mean_dice(overlaps)},
+          {"pixel_accuracy", weight_ > 0.0 ? static_cast<double>(right) / weight_ : 0.0},
+          {"loss", weight_ > 0.0 ? loss_ / weight_ : 0.0}};
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,240 @@
+#include "tasks/segmentation/task.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "data/registry.h"
+#include "data/sample_source.h"
+#include "models/registry.h"
+#include "tasks/preprocessing.h"
+#include "tasks/segmentation/family.h"
+#include "tasks/segmentation/pictures.h"
+#include "tasks/segmentation/predict.h"
+#include "tasks/segmentation/scores.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+// Pixels as they were before normalisation, of image i of a batch: u8 [H,W,C].
+Tensor image_of(const Tensor& images, Index i, const datasets::Affine& affine, float unit) {
+  const Tensor normalised = images.rows(i, 1).to(Device{});
+  const Index channels = affine.channels();
+  const Shape shape{images.size(1), images.size(2), channels};
+  const Tensor image = Tensor::empty(shape, {.dtype = DType::u8, .kind = MemoryKind::data});
+  const float* x = normalised.data<float>();
+  std::uint8_t* to = image.data<std::uint8_t>();
+  for (Index p = 0; p < shape.numel(); ++p) {
+    const auto c = static_cast<std::size_t>(p % channels);
+    const float pixel = (x[p] - affine.offset[c]) / affine.scale[c] * (255.0F / unit);
+    to[p] = static_cast<std::uint8_t>(std::clamp(pixel + 0.5F, 0.0F, 255.0F));
+  }
+  return image;
+}
+
+Tensor mask_of(const Tensor& masks, Index i) {
+  const Tensor mask = masks.rows(i, 1).to(Device{});
+  return mask.viewed(mask.shape().without(0));
+}
+
+class SegmentationEvaluation final : public Evaluation {
+ public:
+  SegmentationEvaluation(nn::Module& model, const SegmentationLoss& loss, const datasets::DatasetInfo& info,
+                         const datasets::Affine& affine, Index examples, bool details)
+      : model_(model),
+        info_(info),
+        affine_(affine),
+        scores_(loss, info.classes),
+        examples_(examples),
+        details_(details) {}
+
+  void add(const datasets::Batch& batch) override {
+    const Tensor classes = scores_.add(model_(batch["image"]), batch["mask"]);
+    for (Index i = 0; i < batch.samples && !examples_.full(); ++i)
+      examples_.add(image_of(batch["image"], i, affine_, info_.dtype == DType::u8 ? 255.0F : 1.0F),
+                    mask_of(batch["mask"], i), mask_of(classes, i));
+  }
+
+  Metrics metrics() const override { return scores_.metrics(); }
+
+  Json details() const override {
+    Json iou = Json::array(), dice = Json::array();
+    for (const Overlap& overlap : overlaps_of(scores_.confusion())) {
+      iou.push_back(overlap.iou ? Json(*overlap.iou) : Json());
+      dice.push_back(overlap.dice ? Json(*overlap.dice) : Json());
+    }
+    Json details{{"classes", info_.class_names}, {"iou", iou}, {"dice", dice}};
+    if (const auto sweep = scores_.iou_by_threshold(); !sweep.empty()) details["iou_by_threshold"] = sweep;
+    if (details_) details["confusion"] = scores_.confusion().json();
+    return details;
+  }
+
+  std::vector<Artifact> artifacts() const override {
+    std::vector<Artifact> artifacts;
+    if (std::string picture = examples_.png(); !picture.empty())
+      artifacts.push_back({.file = "examples.png", .contents = std::move(picture), .kept = true});
+    if (details_)
+      artifacts.push_back({.file = "confusion.csv", .contents = scores_.confusion().csv(info_.class_names)});
+    return artifacts;
+  }
+
+ private:
+  nn::Module& model_;
+  const datasets::DatasetInfo& info_;
+  const datasets::Affine& affine_;
+  PixelScores scores_;
+  ExampleSheet examples_;
+  bool details_;
+};
+
+}  // namespace
+
+Segmentation::Segmentation(const SegmentationOptions& options, const Context& context,
+                           std::shared_ptr<const SampleData> data)
+    : options_(options),
+      context_(context),
+      data_(std::move(data)),
+      training_(datasets::training_pipeline(data_->splits(), transforms())),
+      loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
+  require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
+          data_->info().name, to_string(training_.output_shape()));
+  const RandomScope random(context_.seed, 0, 0);
+  model_ = models::build(options_.model, {.sample = training_.output_shape(),
+                                          .dtype = training_.output_dtype(),
+                                          .classes = loss_->scores(),
+                                          .by_pixel = true});
+}
+
+std::vector<datasets::TransformSpec> Segmentation::transforms() const {
+  return few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+}
+
+void Segmentation::prepare(const amp::Plan& precision, Device device) {
+  format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
+}
+
+Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
+  const Tensor output = (*model_)(batch["image"]);
+  if (context.ready) context.ready();
+  return (*loss_)(output, batch["mask"]);
+}
+
+std::string Segmentation::validation_split() const {
+  return few() ? "train" : data_->splits().validation ? "validation" : "test";
+}
+
+datasets::DatasetPtr Segmentation::samples_of(const std::string& split) const {
+  return data_->samples_of(split, context_.loading.overfit_batches * context_.loading.batch_size);
+}
+
+datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
+  const datasets::LoadingOptions& loading = context_.loading;
+  const datasets::DatasetPtr samples = samples_of("train");
+  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : loading.batch_size;
+  return std::make_shared<datasets::SampleSource>(
+      samples, datasets::training_pipeline(data_->splits(), transforms()),
+      datasets::SampleOptions{.batch_size = size,
+                              .shuffle = loading.shuffle && !few(),
+                              .drop_last = (loading.drop_last || batch_size > 0) && samples->size() >= size,
+                              .seed = context_.seed,
+                              .device = device,
+                              .dtype = format_.dtype,
+                              .channel_multiple = format_.channel_multiple});
+}
+
+datasets::SourcePtr Segmentation::evaluation_source(const std::string& split, Device device) const {
+  return std::make_shared<datasets::SampleSource>(
+      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
+      datasets::SampleOptions{.batch_size = context_.loading.evaluated_at_once(), .device = device});
+}
+
+datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Shape shape = training_.output_shape().inserted(0, samples), masks = shape.without(3);
+  if (device == kShapes) {
+    const auto empty = [](const Shape& of, DType type) {
+      return Tensor::empty(of, {type, kShapes, MemoryKind::data});
+    };
+    return {{{"image", empty(shape, DType::f32)}, {"mask", empty(masks, DType::u8)}}, samples};
+  }
+  const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
+  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+  const Tensor mask = Tensor::empty(masks, {.dtype = DType::u8, .kind = MemoryKind::data});
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
+  const std::span<std::uint8_t> pixels(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel()));
+  for (auto& pixel : pixels)
+    pixel = static_cast<std::uint8_t>(random.below(static_cast<std::uint32_t>(data_->info().classes)));
+  datasets::Batch batch({{"image", in_format(image, format_)}, {"mask", mask}}, samples);
+  batch.weight = static_cast<double>(mask.numel());
+  return batch.to(device);
+}
+
+std::unique_ptr<Evaluation> Segmentation::evaluation(bool details) {
+  return std::make_unique<SegmentationEvaluation>(*model_, *loss_, data_->info(), training_.affine(),
+                                                  options_.eval.examples, details);
+}
+
+std::string Segmentation::text_of(const datasets::Batch& batch) const {
+  const Index zeros = batch["image"].size(-1) - training_.output_shape().at(-1);
+  return fmt::format("{} and masks {}{}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()),
+                     zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "");
+}
+
+std::string Segmentation::text_of_data() const {
+  const datasets::SourcePtr source = training_source({});
+  const Index training = source->samples_before({0, source->batches(0)});
+  return fmt::format("{}: {} training, {} {} images with masks, {} classes", data_->info().name, training,
+                     samples_of(validation_split())->size(), validation_split(), data_->info().classes);
+}
+
+std::vector<Signature> Segmentation::signatures() {
+  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
+}
+
+std::map<std::string, std::string> Segmentation::export_metadata() const {
+  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+}
+
+void Segmentation::predict(const PredictRequest& request, Device device) {
+  write_masks(Segmenter(*model_, *data_, options_.data.augment, device), data_->info(),
+              options_.data.set.common.image_memory(), request);
+}
+
+namespace {
+
+class SegmentationRecipe final : public Recipe {
+ public:
+  SegmentationRecipe(const SegmentationOptions& options, const Context& context)
+      : options_(options), context_(context) {}
+
+  DataPtr open(SampleReport report) const override {
+    return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
+  }
+  DataPtr describe() const override { return open({}); }
+  DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
+  std::unique_ptr<Task> make(DataPtr data) const override {
+    return std::make_unique<Segmentation>(options_, context_,
+                                          std::static_pointer_cast<const SampleData>(std::move(data)));
+  }
+
+ private:
+  SegmentationOptions options_;
+  Context context_;
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry segmentation_family() {
+  return FamilyOfTasks::entry<SegmentationOptions>(
+      "segmentation", "one class for each pixel of an image", SegmentationOptions::schema(),
+      [](const SegmentationOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
+        return std::make_unique<SegmentationRecipe>(options, context);
+      });
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,58 @@
+// The task of what gives a class to every pixel: see family.h.
+#pragma once
+
+#include "data/transforms/pipeline.h"
+#include "tasks/image_format.h"
+#include "tasks/registry.h"
+#include "tasks/sample_data.h"
+#include "tasks/segmentation/options.h"
+
+namespace tandem::tasks {
+
+class Segmentation final : public Task {
+ public:
+  // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
+  Segmentation(const SegmentationOptions& options, const Context& context,
+               std::shared_ptr<const SampleData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  // Lets the loader give images in the form of the first convolution's operands.
+  void prepare(const amp::Plan& precision, Device device) override;
+
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+  bool by_weight() const override { return loss_->by_pixels(); }
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override;
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool keeps_details() const override { return options_.eval.confusion; }
+  bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::map<std::string, std::string> export_metadata() const override;
+  std::vector<std::string> predict_options() const override { return {"inputs", "--out", "--json"}; }
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  // With data.overfit_batches the first batches are all there is, unaugmented.
+  bool few() const { return context_.loading.overfit_batches > 0; }
+  datasets::DatasetPtr samples_of(const std::string& split) const;
+  // Of training samples, in order.
+  std::vector<datasets::TransformSpec> transforms() const;
+
+  const SegmentationOptions options_;
+  const Context context_;
+  std::shared_ptr<const SampleData> data_;
+  datasets::Pipeline training_;
+  std::unique_ptr<const SegmentationLoss> loss_;
+  nn::ModulePtr model_;
+  ImageFormat format_;  // of training; evaluation is in FP32
+};
+
+}  // namespace tandem::tasks
