@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/dcgan.h"
 #include "models/layer_types.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
@@ -132,11 +133,31 @@ ModelInfo lenet_info() {
           make_lenet};
 }
 
+nn::ModulePtr make_dcgan(const Options& options, const DataInfo& data) {
+  const bool image = data.sample.rank() == 3;
+  return std::make_shared<Dcgan>(DcganOptions{
+      .image_size = options.integer_or_known("image_size", image ? data.sample[0] : 0, 32, "the images have"),
+      .channels = in_channels_of(options, data, 1),
+      .noise = options.integer("noise"),
+      .width = options.integer("width")});
+}
+
+ModelInfo dcgan_info() {
+  return {
+      "dcgan",
+      "DCGAN: a generator and a discriminator of strided convolutions, for the task gan",
+      {in_channels_option(),
+       count_option("image_size", "side of the images, 8, 16, 32, …; found from the data"),
+       count_option("noise", "random numbers that an image is made from", Index{100}),
+       count_option("width", "channels at half the image's side, doubled each time it halves", Index{32})},
+      make_dcgan};
+}
+
 }  // namespace
 
 const std::vector<ModelInfo>& registry() {
   static const std::vector<ModelInfo> models = [] {
-    std::vector<ModelInfo> all{mlp_info(), lenet_info()};
+    std::vector<ModelInfo> all{mlp_info(), lenet_info(), dcgan_info()};
     for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     return all;
