@@ -135,6 +135,8 @@ ModelInfo lenet_info() {
 
 nn::ModulePtr make_dcgan(const Options& options, const DataInfo& data) {
   const bool image = data.sample.rank() == 3;
+  require(!image || data.sample[0] == data.sample[1], "dcgan", "images of {}×{} are not square",
+          data.sample[0], data.sample[1]);
   return std::make_shared<Dcgan>(DcganOptions{
       .image_size = options.integer_or_known("image_size", image ? data.sample[0] : 0, 32, "the images have"),
       .channels = in_channels_of(options, data, 1),
@@ -150,7 +152,8 @@ ModelInfo dcgan_info() {
        count_option("image_size", "side of the images, 8, 16, 32, …; found from the data"),
        count_option("noise", "random numbers that an image is made from", Index{100}),
        count_option("width", "channels at half the image's side, doubled each time it halves", Index{32})},
-      make_dcgan};
+      make_dcgan,
+      /*in_parts=*/true};
 }
 
 }  // namespace
