@@ -8,6 +8,7 @@
 
 #include "amp/autocast.h"
 #include "cli/commands.h"
+#include "config/task.h"
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
@@ -16,7 +17,6 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "studies/profile/profile.h"
-#include "tasks/registry.h"
 #include "tasks/skipped_samples.h"
 #include "train/phases.h"
 #include "train/ranges.h"
@@ -45,7 +45,7 @@ class Bench {
  public:
   explicit Bench(const config::Loaded& loaded)
       : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
-    task_ = tasks::make_task(loaded, tasks::describe_data(config_));
+    task_ = config::make_task(loaded, config::describe_data(config_));
     nn::Module& model = task_->model();
     precision_ = train::make_plan(loaded, model);
     task_->prepare(*precision_, device_);
@@ -126,8 +126,9 @@ class Bench {
 
   // Of the data itself: what the steps so far ran on was only described.
   void open_loader(const config::Loaded& loaded) {
-    const auto reader = tasks::make_task(
-        loaded, tasks::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }));
+    const auto reader = config::make_task(loaded, config::open_data(config_, [](const std::string& reason) {
+                                            tasks::warn_of_skipped(reason);
+                                          }));
     reader->prepare(*precision_, device_);
     loader_ = std::make_unique<datasets::Loader>(
         reader->training_source(device_),

@@ -2,12 +2,12 @@
 
 #include "amp/autocast.h"
 #include "cli/commands.h"
+#include "config/task.h"
 #include "core/error.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/safetensors.h"
 #include "runs/checkpoints.h"
-#include "tasks/registry.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/setup.h"
@@ -21,8 +21,8 @@ int eval(const EvalArguments& arguments) {
   const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) runs::weights_path(run, arguments.weights);  // before the data is read
   tasks::SkippedSamples skipped;
-  const tasks::DataPtr data = tasks::open_data(loaded.config, skipped.reporter());
-  const auto task = tasks::make_task(loaded, data);
+  const tasks::DataPtr data = config::open_data(loaded.config, skipped.reporter());
+  const auto task = config::make_task(loaded, data);
   const bool validates = task->validation_split() == "validation";
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
   const std::string which = !arguments.weights.empty() ? arguments.weights : validates ? "best" : "last";
@@ -42,7 +42,7 @@ int eval(const EvalArguments& arguments) {
     output::remark(
         "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
         "data.validation_size sets samples aside to choose by\n");
-  const runs::Metrics metrics = evaluation->metrics();
+  const tasks::Metrics metrics = evaluation->metrics();
   if (arguments.json) {
     nlohmann::ordered_json object{{"run", arguments.run},
                                   {"weights", weights},

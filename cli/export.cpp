@@ -3,10 +3,10 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "config/task.h"
 #include "core/error.h"
 #include "files/output.h"
 #include "runs/checkpoints.h"
-#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -33,7 +33,7 @@ int export_weights(const ExportArguments& arguments) {
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const std::string weights = runs::weights_path(run, which);
-  const auto task = tasks::make_task(loaded, tasks::recall_data(loaded.config, runs::saved_data(weights)));
+  const auto task = config::make_task(loaded, config::recall_data(loaded.config, runs::saved_data(weights)));
   runs::load_run_weights(run, which, task->model());
   const tasks::Signature called = task->signatures().front();
   const exporting::ExportRequest request{

@@ -64,13 +64,11 @@ Rows configs() {
   Rows rows;
   for (const std::string& name : config::shipped_names()) {
     const auto loaded = config::load(name);
-    const auto& model = loaded.config.model.spec;
-    rows.emplace_back(
-        name,
-        fmt::format(
-            "{} on {}, {}, {} epochs",
-            model.contains("name") && model["name"].is_string() ? model["name"].get<std::string>() : "layers",
-            loaded.config.data.name, loaded.config.optimizer.name(), loaded.config.epochs));
+    const auto& task = loaded.config.task;
+    const std::string model = task.value("model.name").text;
+    rows.emplace_back(name, fmt::format("{} on {}, {}, {} epochs", model.empty() ? "layers" : model,
+                                        task.value("data.name").text, loaded.config.optimizer.name(),
+                                        loaded.config.epochs));
   }
   return rows;
 }
@@ -91,7 +89,8 @@ int list(const ListArguments& arguments) {
           "ls {}: --json-schema and --markdown are for keys", arguments.what);
   if (arguments.what == "models") print(table(models::registry(), &models::ModelInfo::help));
   if (arguments.what == "layers") print(layers());
-  if (arguments.what == "datasets") print(table(datasets::all_datasets(), &datasets::DatasetEntry::help));
+  if (arguments.what == "datasets")
+    print(table(datasets::labelled_sets().entries(), &options::Variant::help));
   if (arguments.what == "optimizers") print(table(optim::optimizers().entries(), &options::Variant::help));
   if (arguments.what == "schedules") print(table(optim::schedules().entries(), &options::Variant::help));
   if (arguments.what == "ops") print(ops());

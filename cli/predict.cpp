@@ -5,9 +5,9 @@
 
 #include "autograd/modes.h"
 #include "cli/commands.h"
+#include "config/task.h"
 #include "core/error.h"
 #include "runs/checkpoints.h"
-#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -35,9 +35,9 @@ int predict(const PredictArguments& arguments) {
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
-  const auto task = tasks::make_task(
-      loaded, tasks::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
-  require_understood(arguments.request, *task, loaded.config.task);
+  const auto task = config::make_task(
+      loaded, config::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
+  require_understood(arguments.request, *task, loaded.config.task.name());
   runs::load_run_weights(run, which, task->model());
   const Device device = train::device_of(loaded.config);
   task->model().to(device);

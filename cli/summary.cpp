@@ -47,11 +47,11 @@ void print_layers(const models::ModelSummary& summary) {
 int summary(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
-  const tasks::DataPtr data = tasks::describe_data(loaded.config);
+  const tasks::DataPtr data = config::describe_data(loaded.config);
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
   const auto summarised = [&](Device device) {
     const nn::BuildDevice building(device);
-    const auto task = tasks::make_task(loaded, data);
+    const auto task = config::make_task(loaded, data);
     const tasks::Signature called = task->signatures().front();
     return models::summarise(*called.module, called.sample, called.dtype, timed);
   };

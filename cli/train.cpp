@@ -31,7 +31,7 @@ void print_result(const train::TrainResult& result, const config::Config& config
   const auto shown = [](const std::string& key, double number) {
     return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
   };
-  const std::string& key = config.checkpoint.best;
+  const std::string key = config.best();
   const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
   output::print("{} {}: {} {}, {} of training\n", name, metric, shown(metric, value),
                 by_validation ? fmt::format("with the weights of epoch {} (validation {} {})",

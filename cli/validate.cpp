@@ -23,7 +23,7 @@ int validate(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   tasks::DataPtr data;
   try {
-    data = tasks::describe_data(loaded.config);
+    data = config::describe_data(loaded.config);
   } catch (const std::exception& error) {
     output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;

@@ -142,7 +142,7 @@ Value& descend(Value& root, const Override& given, std::size_t depth, const Orig
                    given.path[i], given.path_to(i));
       at->kind = Value::Kind::object;
     }
-    const Key* const key = known ? known->find(given.path[i]) : nullptr;
+    const Key* const key = known ? known->find(given.path[i], variant_of(*known, *at)) : nullptr;
     const Type* const type = key && key->type.item ? key->type.item.get() : key ? &key->type : nullptr;
     known = type ? type->schema : nullptr;
     Value* member = at->find(given.path[i]);

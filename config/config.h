@@ -1,5 +1,5 @@
 // The configuration as plain structs. The defaults here are the defaults of the program; what each key means
-// and may hold is said once: in keys.cpp, or beside what the key belongs to (optimizers, schedules).
+// may hold is said once: in keys.cpp, or beside what the key belongs to (tasks, optimizers, schedules).
 #pragma once
 
 #include <cstdint>
@@ -9,53 +9,12 @@
 #include <vector>
 
 #include "config/schema.h"
-#include "data/transforms/transform.h"
+#include "data/loading.h"
 #include "optim/registry.h"
 #include "optim/schedules.h"
+#include "tasks/registry.h"
 
 namespace tandem::config {
-
-struct TransformConfig {
-  datasets::TransformSpec spec;
-  static const Schema& schema();
-};
-
-struct DataConfig {
-  std::string name;
-  std::optional<std::string> path;
-  std::int64_t batch_size = 128;
-  std::optional<std::int64_t> eval_batch_size;  // absent: batch_size
-  std::vector<TransformConfig> augment;
-  std::int64_t workers = 0, prefetch = 2;
-  bool shuffle = true, drop_last = false;
-  std::int64_t overfit_batches = 0;
-  std::int64_t train_size = 0, validation_size = 0, test_size = 0;
-  double test_fraction = 0.2;
-  std::int64_t split_seed = 0;
-  std::int64_t image_size = 0, channels = 0, classes = 0;
-  std::string layout = "auto";
-  double noise = 0.15;
-  std::optional<std::string> train_images, train_labels, test_images, test_labels;
-  bool skip_bad_samples = false;
-  std::int64_t max_bad_samples = 100;
-  std::int64_t max_image_mib = 256;
-  static const Schema& schema();
-};
-
-struct ModelConfig {
-  Json spec = Json::object();  // as models::build takes it
-  static const Schema& schema();
-};
-
-struct LossConfig {
-  std::string name = "cross_entropy";
-  double label_smoothing = 0.0;
-  std::optional<std::vector<double>> class_weights;
-  std::string batch_weight = "samples";
-  bool by_class_weights() const { return batch_weight == "class_weights"; }
-  double alpha = 0.25, gamma = 2.0;
-  static const Schema& schema();
-};
 
 // What is absent is as `mode` says.
 struct ScalerConfig {
@@ -121,7 +80,6 @@ struct InitConfig {
 
 struct EvalConfig {
   std::int64_t every_epochs = 1;
-  bool confusion = false;
   static const Schema& schema();
 };
 
@@ -129,7 +87,6 @@ struct CheckpointConfig {
   std::int64_t every_epochs = 1;
   std::optional<std::int64_t> every_steps;
   std::int64_t keep = 2;
-  std::string best = "accuracy";
   std::string on_save_error = "stop";
   static const Schema& schema();
 };
@@ -145,10 +102,8 @@ struct CompareConfig {
 
 struct Config {
   std::string name;  // of the run; the configuration file's own name unless given
-  std::string task = "classification";
-  ModelConfig model;
-  DataConfig data;
-  LossConfig loss;
+  Choice<tasks::families> task;
+  datasets::LoadingOptions data;  // what the loop is told there; the rest is the task's
   Choice<optim::optimizers> optimizer;
   optim::ScheduleOptions schedule;
   PrecisionConfig precision = PrecisionConfig::fp32();
@@ -170,6 +125,9 @@ struct Config {
   std::string cuda_graph = "auto";
   std::optional<std::int64_t> threads;
   std::string run_dir = "runs/{name}-{time}";
+
+  // checkpoint.best, a key of the task.
+  std::string best() const;
   static const Schema& schema();
 };
 

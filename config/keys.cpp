@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "config/config.h"
+#include "core/error.h"
 #include "optim/scaler.h"
 
 namespace tandem::config {
@@ -13,35 +14,9 @@ constexpr std::int64_t kMany = 1'000'000'000;
 Rule at_least(double min) { return {.min = min}; }
 Rule between(double min, double max) { return {.min = min, .max = max}; }
 Rule share() { return {.min = 0.0, .max = 1.0}; }
-Rule only(std::vector<std::string> names, Rule rule = {}) {
-  rule.only_for = std::move(names);
-  return rule;
-}
 Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
 }  // namespace
-
-const Schema& LossConfig::schema() {
-  static const Schema schema =
-      Describe<LossConfig>()
-          .key("name", &LossConfig::name, "the loss of a batch",
-               one_of({"cross_entropy", "focal", "bce_with_logits", "mse"}))
-          .key("label_smoothing", &LossConfig::label_smoothing, "share of the target spread over all classes",
-               only({"cross_entropy"}, {.min = 0.0, .max = 1.0, .open_max = true}))
-          .key("class_weights", &LossConfig::class_weights, "one weight a class",
-               only({"cross_entropy"}, between(0, 1e6)))
-          .key("batch_weight", &LossConfig::batch_weight,
-               "what each batch of an accumulated step counts: its samples, or the sum of their class "
-               "weights, "
-               "which gives the mean that one batch of all of them has",
-               only({"cross_entropy"}, one_of({"samples", "class_weights"})))
-          .key("alpha", &LossConfig::alpha, "weight of the target class; -1: none",
-               only({"focal"}, between(-1, 1)))
-          .key("gamma", &LossConfig::gamma, "exponent that plays down easy samples",
-               only({"focal"}, between(0, 100)))
-          .short_key("name");
-  return schema;
-}
 
 const Schema& ScalerConfig::schema() {
   std::vector<std::string> modes{"auto", "none", "dynamic"};
@@ -178,10 +153,8 @@ const Schema& InitConfig::schema() {
 
 const Schema& EvalConfig::schema() {
   static const Schema schema =
-      Describe<EvalConfig>()
-          .key("every_epochs", &EvalConfig::every_epochs, "epochs between evaluations; 0: only at the end",
-               between(0, 1e6))
-          .key("confusion", &EvalConfig::confusion, "write confusion.csv after the last evaluation");
+      Describe<EvalConfig>().key("every_epochs", &EvalConfig::every_epochs,
+                                 "epochs between evaluations; 0: only at the end", between(0, 1e6));
   return schema;
 }
 
@@ -194,11 +167,6 @@ const Schema& CheckpointConfig::schema() {
                "steps between further checkpoints inside an epoch", between(1, kMany))
           .key("keep", &CheckpointConfig::keep, "how many checkpoints stay besides the best one",
                between(2, 1e6))
-          .key("best", &CheckpointConfig::best,
-               "by what `best` is chosen: on the validation split (data.validation_size), or where there is "
-               "none on the "
-               "test split, which makes that figure optimistic",
-               one_of({"accuracy", "top5", "loss"}))
           .key("on_save_error", &CheckpointConfig::on_save_error,
                "a checkpoint or metrics that cannot be written, because of a full disk for instance: stop "
                "the run, or continue and try again at the next one; earlier checkpoints stay either way",
@@ -229,10 +197,9 @@ const Schema& Config::schema() {
   static const Schema schema =
       Describe<Config>()
           .key("name", &Config::name, "name of the run; the file's own name by default")
-          .key("task", &Config::task, "what is learnt", one_of({"classification"}))
-          .key("model", &Config::model, "the network", {.required = true})
-          .key("data", &Config::data, "what to train on", {.required = true})
-          .key("loss", &Config::loss, "the loss")
+          .choice(&Config::task)
+          .section("data", &Config::data, "what to train on")
+          .options_of(&Config::task)
           .key("optimizer", &Config::optimizer, "the update rule")
           .key("schedule", &Config::schedule, "course of the learning rate")
           .key("precision", &Config::precision, "arithmetic of the training step")
@@ -245,8 +212,8 @@ const Schema& Config::schema() {
                {.min = 0.0, .max = 1e30, .open_min = true})
           .key("ema", &Config::ema, "average of the weights, evaluated and saved in their place")
           .key("init_from", &Config::init_from, "weights to start from")
-          .key("eval", &Config::eval, "evaluation during training")
-          .key("checkpoint", &Config::checkpoint, "what is saved, and when")
+          .section("eval", &Config::eval, "evaluation during training")
+          .section("checkpoint", &Config::checkpoint, "what is saved, and when")
           .key("compare", &Config::compare, "what `tandem compare` trains, and how it judges")
           .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
                between(1, kMany))
@@ -280,6 +247,13 @@ const Schema& Config::schema() {
                {.min = 1, .max = 1024, .keyword = "auto"})
           .key("run_dir", &Config::run_dir, "directory of the run; {name} and {time} are replaced");
   return schema;
+}
+
+std::string Config::best() const {
+  const Value best = task.value("checkpoint.best");
+  ensure(best.is(Value::Kind::string), "task", "{} does not say by what the best epoch is chosen",
+         task.name());
+  return best.text;
 }
 
 }  // namespace tandem::config

@@ -73,18 +73,11 @@ class CrossChecks {
   CrossChecks(const Config& config, const Value& root) : config_(config), root_(root) {}
 
   std::vector<Problem> run() {
-    const bool named = config_.model.spec.contains("name") && !config_.model.spec["name"].is_null();
-    const bool layers = config_.model.spec.contains("layers");
-    check(named != layers, "model",
-          named ? "has both a name and layers; one of them is the model"
-                : "needs a name (one of `tandem ls models`) or layers");
     for (Complaint& complaint : complaints(Config::schema(), &config_))
       check(false, complaint.path, std::move(complaint.what));
     if (config_.init_from && config_.init_from->freeze) regex("init_from.freeze", *config_.init_from->freeze);
     for (const auto& [pattern, precision] : config_.precision.layers) regex("precision.layers", pattern);
     if (problems_.empty()) precision();
-    check(!config_.loss.by_class_weights() || config_.loss.class_weights.has_value(), "loss.batch_weight",
-          "needs loss.class_weights");
     arms();
     const std::string& dir = config_.run_dir;
     check(!dir.empty(), "run_dir", "expected a path");

@@ -7,14 +7,15 @@
 #include "core/options/family.h"
 #include "core/options/schema.h"
 #include "core/options/value.h"
+#include "files/json_value.h"
 
 namespace tandem::config {
 
 using Json = nlohmann::ordered_json;
 using namespace options;
 
-Json to_json(const Value& value);
-Value from_json(const Json& json, const Origin& origin);
+inline Json to_json(const Value& value) { return files::to_json<Json>(value); }
+inline Value from_json(const Json& json, const Origin& origin) { return files::from_json(json, origin); }
 
 }  // namespace tandem::config
 

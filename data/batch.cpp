@@ -9,6 +9,8 @@ namespace tandem::datasets {
 Batch::Batch(std::vector<Field> fields, Index samples_)
     : samples(samples_), weight(static_cast<double>(samples_)), fields_(std::move(fields)) {}
 
+Batch::~Batch() = default;
+
 const Tensor& Batch::operator[](std::string_view name) const {
   const auto found = std::ranges::find(fields_, name, &Field::name);
   if (found != fields_.end()) return found->value;

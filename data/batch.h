@@ -21,6 +21,11 @@ class Batch {
   Batch() = default;
   // It counts as much as it has samples.
   Batch(std::vector<Field> fields, Index samples);
+  Batch(const Batch&) = default;
+  Batch(Batch&&) noexcept = default;
+  Batch& operator=(const Batch&) = default;
+  Batch& operator=(Batch&&) noexcept = default;
+  ~Batch();  // inlined, GCC 12 takes the fields of an optional one for uninitialised
 
   // The field of that name. Throws UserError that names the fields there are when there is none.
   const Tensor& operator[](std::string_view name) const;

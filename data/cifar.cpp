@@ -112,4 +112,30 @@ CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& path) {
   return files;
 }
 
+namespace {
+
+struct CifarOptions {};
+
+}  // namespace
+
+LabelledFamily::Entry cifar_entry(CifarKind kind) {
+  const bool ten = kind == CifarKind::cifar10;
+  const std::string name = ten ? "cifar10" : "cifar100";
+  const ChannelStatistics statistics =
+      ten ? ChannelStatistics{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}
+          : ChannelStatistics{{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}};
+  return LabelledFamily::entry<CifarOptions>(
+      name, fmt::format("50,000 + 10,000 photographs, 32x32, {} classes (binary version)", class_count(kind)),
+      options::Describe<CifarOptions>(),
+      [kind, name, statistics](const CifarOptions&, const SetOptions& common, const SampleReport&) {
+        require_path(common, name, "the folder of the unpacked binary version");
+        CifarFiles files = find_cifar_files(kind, common.place());
+        const DatasetInfo info{
+            .name = name, .class_names = std::move(files.class_names), .statistics = statistics};
+        return Splits{.train = read_cifar(kind, files.train, info),
+                      .test = read_cifar(kind, files.test, info),
+                      .validation = {}};
+      });
+}
+
 }  // namespace tandem::datasets

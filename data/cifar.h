@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/dataset.h"
 #include "data/io/byte_reader.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -31,5 +31,7 @@ struct CifarFiles {
 // In `folder` itself, or in cifar-10-batches-bin or cifar-100-binary below it. Throws UserError naming what
 // is missing.
 CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& folder);
+
+LabelledFamily::Entry cifar_entry(CifarKind kind);
 
 }  // namespace tandem::datasets

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/decorators.h"
 #include "data/idx.h"
 #include "files/input.h"
 
@@ -48,6 +49,18 @@ std::shared_ptr<InMemoryDataset> read_digits(const fs::path& folder) {
   for (int digit = 0; digit < 10; ++digit) info.class_names.push_back(std::to_string(digit));
   info.statistics = {{0.3053F}, {0.3759F}};
   return read_idx_dataset({place / kImages, place / kLabels}, std::move(info));
+}
+
+LabelledFamily::Entry digits_entry() {
+  options::Describe<DigitsOptions> keys;
+  return LabelledFamily::entry<DigitsOptions>(
+      "digits", "1,797 handwritten digits, 8x8, 10 classes; comes with Tandem", describe_test_fraction(keys),
+      [](const DigitsOptions& own, const SetOptions& common, const SampleReport&) {
+        const auto all = read_digits(common.place());
+        const SplitPair pair =
+            split_by_class(all, all->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
+        return Splits{.train = pair.first, .test = pair.second, .validation = {}};
+      });
 }
 
 }  // namespace tandem::datasets

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "data/dataset.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -12,5 +12,10 @@ namespace tandem::datasets {
 // $TANDEM_DATA_DIR/digits, beside the sources, beside the program (../share/tandem/data/digits), where Tandem
 // is installed.
 std::shared_ptr<InMemoryDataset> read_digits(const std::filesystem::path& folder = {});
+
+struct DigitsOptions {
+  double test_fraction = 0.2;  // of every class
+};
+LabelledFamily::Entry digits_entry();
 
 }  // namespace tandem::datasets

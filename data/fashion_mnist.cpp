@@ -15,4 +15,20 @@ FashionMnist read_fashion_mnist(const std::filesystem::path& folder) {
   return {read_idx_dataset(files.train, info), read_idx_dataset(files.test, info)};
 }
 
+namespace {
+
+struct FashionMnistOptions {};
+
+}  // namespace
+
+LabelledFamily::Entry fashion_mnist_entry() {
+  return LabelledFamily::entry<FashionMnistOptions>(
+      "fashion_mnist", "60,000 + 10,000 grey images of clothes, 28x28, 10 classes",
+      options::Describe<FashionMnistOptions>(),
+      [](const FashionMnistOptions&, const SetOptions& common, const SampleReport&) {
+        const FashionMnist sets = read_fashion_mnist(common.place());
+        return Splits{.train = sets.train, .test = sets.test, .validation = {}};
+      });
+}
+
 }  // namespace tandem::datasets

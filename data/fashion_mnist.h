@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "data/dataset.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -16,5 +16,7 @@ struct FashionMnist {
 
 // `folder` of {} is the package's. Throws UserError naming the package and the file it expects.
 FashionMnist read_fashion_mnist(const std::filesystem::path& folder = {});
+
+LabelledFamily::Entry fashion_mnist_entry();
 
 }  // namespace tandem::datasets

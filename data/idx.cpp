@@ -171,4 +171,60 @@ IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view ad
   return found;
 }
 
+namespace {
+
+IdxFiles files_of(const IdxOptions& own, const SetOptions& common) {
+  struct Named {
+    const std::optional<std::string>& given;
+    std::string_view key;
+    std::filesystem::path* file;
+  };
+  IdxFiles files;
+  const std::array<Named, 4> named{{{own.train_images, "data.train_images", &files.train.images},
+                                    {own.train_labels, "data.train_labels", &files.train.labels},
+                                    {own.test_images, "data.test_images", &files.test.images},
+                                    {own.test_labels, "data.test_labels", &files.test.labels}}};
+  const auto is_given = [](const Named& file) { return file.given && !file.given->empty(); };
+  const auto given = std::ranges::count_if(named, is_given);
+  if (given == 0) {
+    require_path(common, "idx", "the folder of train-images-idx3-ubyte and its three companions");
+    return find_idx_files(common.place(),
+                          "; other names can be given as data.train_images, data.train_labels, "
+                          "data.test_images and data.test_labels");
+  }
+  require(given == 4, "data",
+          "{} of train_images, train_labels, test_images and test_labels are given, expected none or all",
+          given);
+  for (const Named& file : named) {
+    *file.file = common.place() / *file.given;
+    require(std::filesystem::exists(*file.file), file.key, "{}: there is no such file", file.file->string());
+  }
+  return files;
+}
+
+Splits open_idx(const IdxOptions& own, const SetOptions& common, const SampleReport&) {
+  const IdxFiles files = files_of(own, common);
+  const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = own.classes}, own.layout);
+  train->set_statistics(statistics_of(*train));
+  const auto test = read_idx_dataset(files.test, train->info(), own.layout);
+  require(test->info().sample_shape == train->info().sample_shape, files.test.images.string(),
+          "has images of shape {}, the training split of {}", to_string(test->info().sample_shape),
+          to_string(train->info().sample_shape));
+  return {.train = train, .test = test, .validation = {}};
+}
+
+}  // namespace
+
+LabelledFamily::Entry idx_entry() {
+  options::Describe<IdxOptions> keys;
+  describe_arrays(keys);
+  const std::string help = "file with a name of its own, below data.path";
+  keys.key("train_images", &IdxOptions::train_images, help)
+      .key("train_labels", &IdxOptions::train_labels, help)
+      .key("test_images", &IdxOptions::test_images, help)
+      .key("test_labels", &IdxOptions::test_labels, help);
+  return LabelledFamily::entry<IdxOptions>(
+      "idx", "images and labels in IDX files, plain or .gz, named as MNIST's", keys, open_idx);
+}
+
 }  // namespace tandem::datasets

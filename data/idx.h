@@ -4,9 +4,8 @@
 
 #include <filesystem>
 
-#include "data/dataset.h"
 #include "data/io/byte_reader.h"
-#include "data/layout.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -30,5 +29,13 @@ struct IdxFiles {
 // or .idx<rank>-ubyte, then .gz or not, possibly behind a prefix such as "emnist-letters-". Throws UserError
 // that names what is missing, followed by `advice`.
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice);
+
+struct IdxOptions {
+  Index classes = 0;  // labels are below it; 0: the highest + 1
+  Layout layout = Layout::automatic;
+  // Files with other names, relative to the path; all four or none.
+  std::optional<std::string> train_images{}, train_labels{}, test_images{}, test_labels{};
+};
+LabelledFamily::Entry idx_entry();
 
 }  // namespace tandem::datasets

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "data/decorators.h"
 #include "data/image_file.h"
 #include "data/limits.h"
 #include "files/input.h"
@@ -61,6 +62,72 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
 Sample ImageFolder::get(Index index) const {
   const auto at = static_cast<std::size_t>(index);
   return {read_image(files_[at], channels_, memory_), labels_[at]};
+}
+
+namespace {
+
+constexpr Index kDefaultImageSize = 224;
+
+fs::path first_folder(const fs::path& root, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
+  }
+  return {};
+}
+
+Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common,
+                         const SampleReport& report) {
+  require_path(common, "image_folder",
+               "a folder with train/ and test/ (or val/), or with one subfolder per class");
+  const int channels = own.channels == 0 ? 3 : static_cast<int>(own.channels);
+  require(channels == 1 || channels == 3, "data.channels", "is {}, images of a folder have 3 or 1",
+          own.channels);
+  Splits splits{.train = {}, .test = {}, .validation = {}, .image_size = own.image_size};
+  if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
+  const bool check = !own.skip_bad_samples;  // else they are skipped, and counted, as they are read
+  const auto guarded = [&](const DatasetPtr& dataset) -> DatasetPtr {
+    if (!own.skip_bad_samples) return dataset;
+    return std::make_shared<SkipUnreadable>(dataset, own.max_bad_samples, report);
+  };
+  const fs::path root = common.place(), train = first_folder(root, {"train"});
+  if (train.empty()) {
+    const auto all = std::make_shared<ImageFolder>(root, channels, std::vector<std::string>{}, check,
+                                                   common.image_memory());
+    const SplitPair pair = split_by_class(all, all->labels(), own.test_fraction, common.seed());
+    splits.train = guarded(pair.first);
+    splits.test = guarded(pair.second);
+    return splits;
+  }
+  const fs::path test = first_folder(root, {"test"});
+  const fs::path validation = first_folder(root, {"val", "valid", "validation"});
+  require(!test.empty() || !validation.empty(), root.string(), "has train/, but neither test/ nor val/");
+  const auto train_set = std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, check,
+                                                       common.image_memory());
+  const auto held_out = [&](const fs::path& folder) {
+    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check,
+                                                 common.image_memory()));
+  };
+  splits.train = guarded(train_set);
+  splits.test = held_out(test.empty() ? validation : test);
+  if (!test.empty() && !validation.empty()) splits.validation = held_out(validation);
+  return splits;
+}
+
+}  // namespace
+
+LabelledFamily::Entry image_folder_entry() {
+  constexpr auto kSamples = static_cast<double>(kMaxSamples);
+  options::Describe<ImageFolderOptions> keys;
+  describe_test_fraction(keys)
+      .key("image_size", &ImageFolderOptions::image_size, "side in pixels that images are brought to; 0: 224",
+           {.min = 0, .max = 65536})
+      .key("channels", &ImageFolderOptions::channels, "3, or 1 for grey; 0: 3", {.min = 0, .max = 65536})
+      .key("skip_bad_samples", &ImageFolderOptions::skip_bad_samples,
+           "take the next image for one that cannot be read, and log it")
+      .key("max_bad_samples", &ImageFolderOptions::max_bad_samples, "stop when there are more",
+           {.min = 0, .max = kSamples});
+  return LabelledFamily::entry<ImageFolderOptions>(
+      "image_folder", "JPEG and PNG files, one subfolder per class", keys, open_image_folder);
 }
 
 }  // namespace tandem::datasets

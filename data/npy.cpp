@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "data/decorators.h"
 #include "data/limits.h"
 
 namespace tandem::datasets {
@@ -283,6 +284,35 @@ std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const T
   require_finite(images, source);
   const Tensor samples = images.dtype() == DType::i64 ? images : channels_last(images, layout, source);
   return std::make_shared<InMemoryDataset>(samples, wide, std::move(info), source);
+}
+
+namespace {
+
+Splits open_npy(const NpyOptions& own, const SetOptions& common, const SampleReport&) {
+  require_path(common, "npy", "a .npz file, or a folder of .npy files");
+  const ArraySplits arrays =
+      read_array_splits(common.place(), {.name = "npy", .classes = own.classes}, own.layout);
+  Splits splits{.train = arrays.train, .test = arrays.test, .validation = arrays.validation};
+  if (!splits.test) {
+    const auto train = std::dynamic_pointer_cast<const InMemoryDataset>(arrays.train);
+    const SplitPair pair =
+        split_by_class(train, train->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
+    splits.train = pair.first;
+    splits.test = pair.second;
+  }
+  return splits;
+}
+
+}  // namespace
+
+LabelledFamily::Entry npy_entry() {
+  options::Describe<NpyOptions> keys;
+  describe_test_fraction(keys);
+  return LabelledFamily::entry<NpyOptions>(
+      "npy",
+      "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], features [N,D] or, as "
+      "integers of more than 8 bits, indices; and labels",
+      describe_arrays(keys), open_npy);
 }
 
 }  // namespace tandem::datasets

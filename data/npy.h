@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
 #include "data/io/byte_reader.h"
-#include "data/layout.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -49,5 +48,12 @@ struct ArraySplits {
 // is images and labels.
 ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info,
                               Layout layout = Layout::automatic);
+
+struct NpyOptions {
+  double test_fraction = 0.2;  // of every class, where the files have no test split
+  Index classes = 0;           // labels are below it; 0: the highest + 1
+  Layout layout = Layout::automatic;
+};
+LabelledFamily::Entry npy_entry();
 
 }  // namespace tandem::datasets

@@ -101,4 +101,50 @@ std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options)
   return std::make_shared<InMemoryDataset>(images, labels, std::move(info), "synthetic");
 }
 
+namespace {
+
+Index or_default(Index value, Index standard) { return value > 0 ? value : standard; }
+
+Splits open_synthetic(const SyntheticSetOptions& own, const SetOptions& common, const SampleReport&) {
+  const DatasetInfo info = own.info();
+  const Shape& shape = info.sample_shape;
+  SyntheticOptions synthetic{.count = or_default(common.train_size, 5000) + common.validation_size,
+                             .classes = info.classes,
+                             .height = shape[0],
+                             .width = shape[1],
+                             .channels = shape[2],
+                             .noise = own.noise,
+                             .seed = common.seed()};
+  const auto train = make_synthetic(synthetic);
+  train->set_statistics(statistics_of(*train, 1000));
+  synthetic.count = or_default(common.test_size, 1000);
+  synthetic.split = 1;
+  const auto test = make_synthetic(synthetic);
+  test->set_statistics(train->info().statistics);
+  return {.train = train, .test = test, .validation = {}};
+}
+
+}  // namespace
+
+DatasetInfo SyntheticSetOptions::info() const {
+  const Index side = or_default(image_size, 32);
+  return {.name = "synthetic",
+          .sample_shape = {side, side, or_default(channels, 3)},
+          .classes = or_default(classes, 10)};
+}
+
+LabelledFamily::Entry synthetic_entry() {
+  return LabelledFamily::entry<SyntheticSetOptions>(
+      "synthetic", "learnable random patterns made in memory",
+      options::Describe<SyntheticSetOptions>()
+          .key("image_size", &SyntheticSetOptions::image_size, "side of the images in pixels; 0: 32",
+               {.min = 0, .max = 65536})
+          .key("channels", &SyntheticSetOptions::channels, "of the images; 0: 3", {.min = 0, .max = 65536})
+          .key("classes", &SyntheticSetOptions::classes, "number of classes; 0: 10",
+               {.min = 0, .max = 16777216})
+          .key("noise", &SyntheticSetOptions::noise, "standard deviation of the noise, 1 is full brightness",
+               {.min = 0.0, .max = 10.0}),
+      open_synthetic);
+}
+
 }  // namespace tandem::datasets

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "data/dataset.h"
+#include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
@@ -20,5 +20,16 @@ struct SyntheticOptions {
 // offset and covered with noise. A pure function of the options. Throws UserError on an empty extent or more
 // than 64 GiB.
 std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options);
+
+struct SyntheticSetOptions {
+  Index image_size = 0;  // 0: 32
+  Index channels = 0;    // 0: 3
+  Index classes = 0;     // 0: 10
+  double noise = 0.15;
+
+  // Of what is made, known without making it.
+  DatasetInfo info() const;
+};
+LabelledFamily::Entry synthetic_entry();
 
 }  // namespace tandem::datasets

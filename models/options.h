@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/options/check.h"
 #include "core/shape.h"
 
 namespace tandem::models {
@@ -54,15 +55,7 @@ OptionInfo choice(std::string name, std::string help, std::optional<OptionValue>
                   std::vector<std::string> choices);
 
 // A wrong key or value at a place of the configuration, such as model.layers[3].kernel.
-class OptionError : public UserError {
- public:
-  OptionError(std::string path, const std::string& message)
-      : UserError(path, message), path_(std::move(path)) {}
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using options::OptionError;
 
 // The end of an error message: "; did you mean \"kernel\"?", or what is known when nothing is near.
 std::string suggestion(std::string_view name, std::span<const std::string> known);

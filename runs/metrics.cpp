@@ -24,16 +24,6 @@ Json as_json(const Metrics& metrics) {
 
 }  // namespace
 
-double metric(const Metrics& metrics, const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-    names.push_back(known);
-  }
-  throw UserError("",
-                  fmt::format("there is no metric \"{}\"; the task has {}", name, fmt::join(names, ", ")));
-}
-
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 void MetricsFile::write(const StartEvent& event) {

@@ -9,14 +9,12 @@
 
 #include "amp/gradient_histogram.h"
 #include "runs/metrics_record.h"
+#include "tasks/metrics.h"
 
 namespace tandem::runs {
 
-// Name and value, in the order to print: {"accuracy", 0.93}, {"loss", 0.21}.
-using Metrics = std::vector<std::pair<std::string, double>>;
-
-// The value of `name`; throws UserError listing what there is.
-double metric(const Metrics& metrics, const std::string& name);
+using tasks::metric;
+using tasks::Metrics;
 
 struct StartEvent {
   std::int64_t parameters = 0;

@@ -1,41 +1,43 @@
-// Families by name.
+// Families of tasks by name. A configuration names one, and the family describes the sections that are its
+// own: see docs/add-a-task.md.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
+#include "core/options/family.h"
+#include "data/labelled_set.h"
+#include "data/loading.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
 
-// Told the reason for each sample that was skipped; from any thread.
-using SampleReport = std::function<void(const std::string&)>;
+using datasets::SampleReport;
 
-struct Family {
-  std::string name;
-  std::string help;  // one line
-  // Reads what the configuration names. Throws UserError for what is missing or wrong.
-  DataPtr (*open)(const config::Config& config, SampleReport report);
-  // The same without reading, where that is possible; else by opening it.
-  DataPtr (*describe)(const config::Config& config);
-  // From the description saved with weights. Throws UserError when it is damaged.
-  DataPtr (*recall)(const config::Config& config, const Json& description);
-  // The task with a model whose weights are drawn from the seed. Errors name the line of the configuration.
-  // `loaded` is kept by reference.
-  std::unique_ptr<Task> (*make)(const config::Loaded& loaded, DataPtr data);
+// What a task is told besides the options of its family.
+struct Context {
+  std::uint64_t seed = 1;  // of the run: weights, order, augmentation
+  datasets::LoadingOptions loading;
 };
 
-// In the order documents list them.
-const std::vector<Family>& all_families();
-// The family of a checked configuration.
-const Family& family_of(const config::Config& config);
+// A task that has yet to be made: a family with its options, checked.
+class Recipe {
+ public:
+  virtual ~Recipe() = default;
+  // Reads what the options name. Throws UserError for what is missing or wrong.
+  virtual DataPtr open(SampleReport report) const = 0;
+  // The same without reading, where that is possible; else by opening it.
+  virtual DataPtr describe() const = 0;
+  // From the description saved with weights. Throws UserError when it is damaged.
+  virtual DataPtr recall(const Json& description) const = 0;
+  // The task with a model whose weights are drawn from the seed. `data` is of this family. Throws
+  // options::OptionError with the place in the configuration of what the model cannot be made with.
+  virtual std::unique_ptr<Task> make(DataPtr data) const = 0;
+};
 
-// With that family.
-DataPtr open_data(const config::Config& config, SampleReport report);
-DataPtr describe_data(const config::Config& config);
-DataPtr recall_data(const config::Config& config, const Json& description);
-std::unique_ptr<Task> make_task(const config::Loaded& loaded, DataPtr data);
+using FamilyOfTasks = options::Family<std::unique_ptr<Recipe>(const Context&)>;
+
+// In the order documents list them; without a name it is classification.
+const FamilyOfTasks& families();
 
 }  // namespace tandem::tasks

@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "amp/autocast.h"
-#include "config/load.h"
 #include "core/tensor.h"
 #include "data/source.h"
 #include "nn/module.h"
-#include "runs/metrics.h"
 #include "tasks/carry.h"
+#include "tasks/metrics.h"
 
 namespace tandem::tasks {
 
@@ -57,7 +56,7 @@ class Evaluation {
   virtual ~Evaluation() = default;
   // Runs the model on the batch, in the mode and the precision that are active.
   virtual void add(const datasets::Batch& batch) = 0;
-  virtual runs::Metrics metrics() const = 0;
+  virtual Metrics metrics() const = 0;
   // More than figures, where asked for: as members of an object, and as files.
   virtual Json details() const;
   virtual std::vector<Artifact> artifacts() const { return {}; }
@@ -146,6 +145,8 @@ class Task {
   virtual datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const = 0;
 
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
+  // Whether a run leaves the details of its last evaluation.
+  virtual bool keeps_details() const { return false; }
   // Whether a greater value of the metric is the better one.
   virtual bool greater_is_better(const std::string& metric) const = 0;
 

@@ -27,7 +27,7 @@ std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader&
   return evaluation;
 }
 
-std::string metrics_text(const runs::Metrics& metrics) {
+std::string metrics_text(const tasks::Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics)
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", name, value);

@@ -15,6 +15,6 @@ std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader&
                                             const StopRequest* stop = nullptr);
 
 // "accuracy 0.9261  top5 0.9989  loss 0.2210"
-std::string metrics_text(const runs::Metrics& metrics);
+std::string metrics_text(const tasks::Metrics& metrics);
 
 }  // namespace tandem::train

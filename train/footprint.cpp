@@ -64,7 +64,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
 
   Footprint footprint;
   const nn::BuildDevice building(kShapes);
-  const auto task = tasks::make_task(loaded, data);
+  const auto task = config::make_task(loaded, data);
   nn::Module& model = task->model();
   freeze_parameters(config, model);
   describe_parameters(model, footprint);

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "config/task.h"
 #include "core/allocator.h"
-#include "tasks/registry.h"
 
 namespace tandem::train {
 

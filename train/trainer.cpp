@@ -32,9 +32,9 @@ const char* name_of(TrainStatus status) {
 
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
-  const tasks::DataPtr data = tasks::open_data(config_, skipped_.reporter());
+  const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data));
-  task_ = tasks::make_task(loaded_, data);
+  task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
@@ -208,7 +208,7 @@ void Trainer::warn_of_underflow(Session& session) {
   if (!batch) return;
   amp::ExponentHistogram gradients;
   {
-    const auto task = tasks::make_task(loaded_, task_->data());
+    const auto task = config::make_task(loaded_, task_->data());
     initialise_from(config_, task->model());
     task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
     task->model().to(device_);
@@ -337,7 +337,7 @@ void Trainer::test_best(Session& session) {
   }
   runs::load_run_weights(session.directory, "best", task_->model());
   session.state.epoch_loss = session.state.epoch_samples = 0.0;
-  evaluate_now(session, *test_loader_, "test", config_.eval.confusion);
+  evaluate_now(session, *test_loader_, "test", task_->keeps_details());
 }
 
 }  // namespace tandem::train

@@ -17,12 +17,12 @@
 
 #include "amp/autocast.h"
 #include "amp/overflow.h"
+#include "config/task.h"
 #include "data/loader.h"
 #include "runs/checkpoints.h"
 #include "runs/log.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
-#include "tasks/registry.h"
 #include "tasks/skipped_samples.h"
 #include "train/phases.h"
 #include "train/progress.h"

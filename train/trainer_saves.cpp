@@ -64,10 +64,10 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   std::optional<optim::Ema::Scope> averaged;
   if (step_->ema()) averaged.emplace(*step_->ema());
   if (due(config_.eval.every_epochs)) {
-    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && config_.eval.confusion))
+    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && task_->keeps_details()))
       return false;
     session.metrics.write_tensors(*step_, epoch);
-    const std::string& key = config_.checkpoint.best;
+    const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
     if (is_better(value, session.state.best, task_->greater_is_better(key))) {
       conclude_save(session);

@@ -320,7 +320,7 @@ std::vector<Complaint> complaints(const Schema& schema, const void* object, cons
   std::vector<Complaint> found;
   for (const CrossRule& rule : schema.rules) {
     if (std::string what = rule.complaint(object); !what.empty())
-      found.push_back({joined(path, rule.key), std::move(what)});
+      found.push_back({rule.key.empty() ? path : joined(path, rule.key), std::move(what)});
   }
   for (const Key& key : schema.keys) {
     if (!key.visit) continue;

@@ -38,6 +38,9 @@ std::vector<Complaint> complaints(const Schema& schema, const void* object, cons
 // A wrong key or value among the options of what `where` names: "[sgd] momentum must lie in [0, 1), is 1.5".
 class OptionError : public UserError {
  public:
+  // At a place of a whole configuration: "[model.layers[3].kernel] expected an integer".
+  OptionError(std::string path, std::string detail)
+      : UserError(path, detail), path_(std::move(path)), detail_(std::move(detail)) {}
   OptionError(const std::string& where, std::string path, std::string detail, const char* between = " ")
       : UserError(where, path.empty() ? detail : path + between + detail),
         path_(std::move(path)),

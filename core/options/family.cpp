@@ -10,7 +10,7 @@ namespace {
 
 bool described_alike(const Key& a, const Key& b) {
   return a.name == b.name && a.required == b.required && a.help == b.help && a.type.text() == b.type.text() &&
-         a.default_value == b.default_value;
+         a.type.schema == b.type.schema && a.default_value == b.default_value;
 }
 
 // A key of the options, seen from the Chosen that has them.
@@ -80,8 +80,18 @@ const std::string& Chosen::name() const {
 }
 
 Value Chosen::value(std::string_view key) const {
-  const Key* const found = variant_ ? variant_->schema.find(key) : nullptr;
-  return found ? found->load(options_.data()) : Value();
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const Key* const found = variant_ ? variant_->schema.find(key.substr(0, dot)) : nullptr;
+  if (!found) return {};
+  Value value = found->load(options_.data());
+  for (std::size_t start = dot; start < key.size();) {
+    const std::size_t end = std::min(key.find('.', start + 1), key.size());
+    const Value* const inner = value.find(key.substr(start + 1, end - start - 1));
+    if (!inner) return {};
+    value = Value(*inner);
+    start = end;
+  }
+  return value;
 }
 
 Schema schema_of_choice(const FamilyInfo& info, const std::vector<const Variant*>& variants) {

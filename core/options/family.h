@@ -16,6 +16,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -35,6 +36,8 @@ class Chosen {
  public:
   Chosen() = default;  // none
   explicit Chosen(const Variant& variant) : variant_(&variant), options_(variant.schema.make()) {}
+  // `options` are those of the variant.
+  Chosen(const Variant& variant, Record options) : variant_(&variant), options_(std::move(options)) {}
 
   const std::string& name() const;  // "" when there is none
   // Its options as the struct that its entry describes. Throws InternalError when they are another.
@@ -44,7 +47,12 @@ class Chosen {
            name());
     return *static_cast<const T*>(options_.data());
   }
-  // For code that does not know which it is: the value of a key, null when it has none of that name.
+  template <class T>
+  T& as() {
+    return const_cast<T&>(std::as_const(*this).template as<T>());
+  }
+  // For code that does not know which it is: the value of a key, "data.name" being one inside of an object;
+  // null when it has none of that name.
   Value value(std::string_view key) const;
   const void* options() const { return options_.data(); }
   void* options() { return options_.data(); }
@@ -123,10 +131,12 @@ class Family<Made(Context...)> {
 
   // Throw UserError for an unknown name, for options that it does not have or that are out of range, and what
   // making throws.
-  Made make(std::string_view name, const Given& given, Context... context) const {
+  Chosen chosen(std::string_view name, const Given& given) const {
     const Entry& entry = at(name);
-    const Record options = bound(entry.name, entry.schema, given);
-    return entry.make(options.data(), std::forward<Context>(context)...);
+    return {entry, bound(entry.name, entry.schema, given)};
+  }
+  Made make(std::string_view name, const Given& given, Context... context) const {
+    return make(chosen(name, given), std::forward<Context>(context)...);
   }
   Made make(const Chosen& chosen, Context... context) const {
     return at(chosen.name()).make(chosen.options(), std::forward<Context>(context)...);
@@ -143,7 +153,7 @@ template <auto kFamily>
 class Choice : public Chosen {
  public:
   Choice() : Chosen(kFamily().fallback()) {}
-  explicit Choice(std::string_view name) : Chosen(kFamily().at(name)) {}
+  explicit Choice(std::string_view name, const Given& given = {}) : Chosen(kFamily().chosen(name, given)) {}
 
   static const Schema& schema() {
     static const Schema schema = [] {

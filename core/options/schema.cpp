@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -62,6 +64,103 @@ Key detail::of_member(const Key& key, std::function<void*(void*)> member) {
       inner(seen(object), path, visitor);
     };
   return outer;
+}
+
+namespace {
+
+bool is_object_named(const Key& key, const std::string& name) {
+  return key.name == name && key.type.kind == Type::Kind::object;
+}
+
+// What is written as one object, as the two that are meant.
+std::pair<Value, Value> parted(const Value& value, const Schema& first) {
+  std::pair<Value, Value> parts{Value(Given{}), Value(Given{})};
+  if (!value.is(Value::Kind::object)) {  // the short form, which is that of the variant
+    parts.second = value;
+    return parts;
+  }
+  for (const Value::Member& member : value.members)
+    (first.find(member.name) ? parts.first : parts.second).members.push_back(member);
+  return parts;
+}
+
+Value united(const Value& first, const Value& second, const std::string& discriminator) {
+  Given members;
+  if (const Value* name = second.find(discriminator)) members.push_back({discriminator, *name});
+  members.insert(members.end(), first.members.begin(), first.members.end());
+  for (const Value::Member& member : second.members)
+    if (member.name != discriminator) members.push_back(member);
+  return members;
+}
+
+std::shared_ptr<const Schema> united(const Schema& section, const Schema& added) {
+  ensure(section.short_key.empty() && section.presets.empty() && added.presets.empty(), "options",
+         "a section that variants add to has no short forms of its own");
+  auto schema = std::make_shared<Schema>();
+  schema->discriminator = added.discriminator;
+  schema->short_key = added.short_key;
+  const auto is_discriminator = [&](const Key& key) { return key.name == added.discriminator; };
+  std::ranges::copy_if(added.keys, std::back_inserter(schema->keys), is_discriminator);
+  std::ranges::copy(section.keys, std::back_inserter(schema->keys));
+  std::ranges::copy_if(added.keys, std::back_inserter(schema->keys), std::not_fn(is_discriminator));
+  detail::require_unique(*schema);
+  return schema;
+}
+
+// Rules need no joining: `visit` shows both structs.
+Key joined_section(const Key& section, const Key& added) {
+  Key key = section;
+  key.section = false;
+  key.required = section.required || added.required;
+  key.only_for = added.only_for;
+  const Schema &own = *section.type.schema, &more = *added.type.schema;
+  key.type.joined = united(own, more);
+  key.type.schema = key.type.joined.get();
+  key.store = [to_own = section.store, to_more = added.store, &own](void* object, const Value& value) {
+    const auto [first, second] = parted(value, own);
+    to_own(object, first);
+    to_more(object, second);
+  };
+  key.load = [of_own = section.load, of_more = added.load, name = more.discriminator](const void* object) {
+    return united(of_own(object), of_more(object), name);
+  };
+  key.visit = [of_own = section.visit, of_more = added.visit](const void* object, const std::string& path,
+                                                              const VisitObject& visitor) {
+    of_own(object, path, visitor);
+    of_more(object, path, visitor);
+  };
+  key.default_value = united(section.default_value, added.default_value, more.discriminator);
+  return key;
+}
+
+}  // namespace
+
+void detail::join_sections(Schema& schema) {
+  for (std::size_t i = 0; i < schema.keys.size(); ++i) {
+    if (!schema.keys[i].section) continue;
+    const Key section = schema.keys[i];
+    const auto is_added = [&](const Key& key) { return !key.section && is_object_named(key, section.name); };
+    std::vector<Key> joined;
+    for (const Key& key : schema.keys)
+      if (is_added(key)) joined.push_back(joined_section(section, key));
+    if (joined.empty()) continue;
+    // Variants that add nothing.
+    if (const Key* const names = schema.find(schema.discriminator);
+        names && !joined.front().only_for.empty()) {
+      Key rest = section;
+      for (const std::string& name : names->type.choices)
+        if (std::ranges::none_of(joined, [&](const Key& key) { return key.belongs_to(name); }))
+          rest.only_for.push_back(name);
+      if (!rest.only_for.empty()) joined.push_back(std::move(rest));
+    }
+    const auto before = static_cast<std::size_t>(
+        std::count_if(schema.keys.begin(), schema.keys.begin() + static_cast<std::ptrdiff_t>(i), is_added));
+    std::erase_if(schema.keys, is_added);
+    i -= before;
+    schema.keys.erase(schema.keys.begin() + static_cast<std::ptrdiff_t>(i));
+    schema.keys.insert(schema.keys.begin() + static_cast<std::ptrdiff_t>(i), joined.begin(), joined.end());
+    i += joined.size() - 1;
+  }
 }
 
 void detail::require_unique(const Schema& schema) {

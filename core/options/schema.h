@@ -49,6 +49,7 @@ struct Type {
   std::vector<std::string> choices;         // of a string; empty: any
   std::shared_ptr<const Type> item;         // of a list or a map
   const Schema* schema = nullptr;           // of an object
+  std::shared_ptr<const Schema> joined;     // keeps that of a joined section (Describe::section)
   std::size_t max_count = 1;                // of numbers
   bool whole = false;                       // of numbers: integers only
 
@@ -74,13 +75,14 @@ struct Key {
   // Absent where the value holds no described object.
   std::function<void(const void* object, const std::string& path, const VisitObject&)> visit;
   Value default_value;
+  bool section = false;  // an object in which variants of a choice may have keys of their own
 
   bool belongs_to(std::string_view name) const;
 };
 
 // What several keys must satisfy together, or one beyond its type.
 struct CrossRule {
-  std::string key;                                           // that a complaint names
+  std::string key;                                           // that a complaint names; "": the object
   std::function<std::string(const void* object)> complaint;  // "" when it holds
 };
 
@@ -91,6 +93,14 @@ class Record {
   template <class T>
   requires(!std::same_as<T, Record>) explicit Record(T value)
       : kind_(&kKind<T>), data_(new T(std::move(value))) {}
+  // A T as its initialisers say.
+  template <class T>
+  static Record fresh() {
+    Record record;
+    record.kind_ = &kKind<T>;
+    record.data_ = new T();
+    return record;
+  }
   Record(const Record& other);
   Record(Record&& other) noexcept;
   Record& operator=(Record other) noexcept;
@@ -162,6 +172,8 @@ Type ranged(Type::Kind kind, const Rule& rule);
 Key of_member(const Key& key, std::function<void*(void*)> member);
 std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::function<void*(void*)> member);
 
+// Makes one key of a section and of an object that a variant calls by the same name.
+void join_sections(Schema& schema);
 // Throws InternalError when two keys of one variant share a name.
 void require_unique(const Schema& schema);
 
@@ -175,7 +187,7 @@ template <class T>
 class Describe {
  public:
   Describe() {
-    schema_.make = [] { return Record(T{}); };
+    schema_.make = [] { return Record::fresh<T>(); };
   }
 
   template <class M>
@@ -207,6 +219,14 @@ class Describe {
       };
     if (!key.required) key.default_value = key.load(&defaults_);
     schema_.keys.push_back(std::move(key));
+    return *this;
+  }
+  // A described struct in whose object the variants of a choice may have keys of their own: where one has an
+  // object of the same name, what the file writes there goes to the two structs, to each its keys.
+  template <class M>
+  Describe& section(std::string name, M T::*member, std::string help, Rule rule = {}) {
+    key(std::move(name), member, std::move(help), std::move(rule));
+    schema_.keys.back().section = true;
     return *this;
   }
   // The keys of a described member, at this level.
@@ -247,6 +267,7 @@ class Describe {
     return *this;
   }
   operator Schema() {
+    detail::join_sections(schema_);
     detail::require_unique(schema_);
     return std::move(schema_);
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/options/schema.h"
 #include "core/random.h"
 #include "data/transforms/image_work.h"
 
@@ -21,6 +22,7 @@ namespace tandem::datasets {
 struct TransformSpec {
   std::string name;
   std::map<std::string, std::vector<double>> parameters;
+  static const options::Schema& schema();
 };
 
 struct ParameterInfo {

@@ -65,7 +65,7 @@ class Planner {
     plan_.config = request_.config;
     plan_.name = config.name;
     plan_.overrides = request_.overrides;
-    plan_.metric = config.checkpoint.best;
+    plan_.metric = config.best();
     plan_.percent = plan_.metric != "loss";
     plan_.margin = compare.margin;
     plan_.default_margin = !loaded_.given.find("compare") || !loaded_.given.find("compare")->find("margin");

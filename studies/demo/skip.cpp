@@ -106,7 +106,7 @@ void run_skip(Session& session) {
   session.say(
       fmt::format("ResNet-8 on {}, {} batches in FP16, a loss scale that starts at 2^24 and doubles after 20 "
                   "clean steps.\n",
-                  loaded.config.data.name, batches));
+                  loaded.config.task.value("data.name").text, batches));
   if (drop.culprit) session.say("the first overflow: " + amp::to_string(*drop.culprit) + "\n");
   report::Table hashes({"hash of", "before the skipped step", "after it"});
   hashes.right_from(9);

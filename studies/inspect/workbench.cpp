@@ -19,14 +19,14 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
   tasks::DataPtr data;
   bool open = true;
   try {
-    data = tasks::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
+    data = config::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
   } catch (const UserError& error) {
     if (weights.empty()) throw;
-    data = tasks::recall_data(config_, runs::saved_data(weights));
+    data = config::recall_data(config_, runs::saved_data(weights));
     open = false;
     notes_.push_back(fmt::format("the data cannot be read ({}); batches are noise", error.what()));
   }
-  task_ = tasks::make_task(loaded, data);
+  task_ = config::make_task(loaded, data);
   if (open) {
     loader_ = std::make_unique<datasets::Loader>(
         task_->training_source({}, batch_size_),
@@ -73,7 +73,8 @@ runs::Metrics Workbench::evaluate() {
 std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision,
                                                   std::optional<optim::Schedule> schedule) {
   optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config_.seed));
-  options.schedule = schedule ? std::move(*schedule) : optim::constant(optim::learning_rate(config_.optimizer));
+  options.schedule =
+      schedule ? std::move(*schedule) : optim::constant(optim::learning_rate(config_.optimizer));
   options.clip_norm = config_.clip_norm;
   options.clip_value = config_.clip_value;
   return std::make_unique<optim::Step>(model(), std::vector<optim::Optimizer*>{optimizer_.get()},

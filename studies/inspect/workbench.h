@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "config/task.h"
 #include "data/loader.h"
 #include "runs/metrics.h"
-#include "tasks/registry.h"
 #include "train/setup.h"
 
 namespace tandem::train {

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "data/limits.h"
+#include "data/synthetic.h"
 
 namespace tandem::tasks {
 
@@ -33,41 +34,14 @@ ClassificationData::ClassificationData(datasets::Splits splits)
 ClassificationData::ClassificationData(datasets::DatasetInfo info, Index image_size, Index training_samples)
     : splits_(without_samples(std::move(info), image_size)), training_samples_(training_samples) {}
 
-DataPtr ClassificationData::open(const config::Config& config, SampleReport report) {
-  const auto& data = config.data;
-  datasets::DataOptions options;
-  options.name = data.name;
-  options.path = data.path.value_or("");
-  options.train_size = data.train_size;
-  options.validation_size = data.validation_size;
-  options.test_size = data.test_size;
-  options.test_fraction = data.test_fraction;
-  options.split_seed = static_cast<std::uint64_t>(data.split_seed);
-  options.image_size = data.image_size;
-  options.channels = data.channels;
-  options.classes = data.classes;
-  options.layout = datasets::layout_from_name(data.layout);
-  options.noise = data.noise;
-  options.train_images = data.train_images.value_or("");
-  options.train_labels = data.train_labels.value_or("");
-  options.test_images = data.test_images.value_or("");
-  options.test_labels = data.test_labels.value_or("");
-  options.skip_bad_samples = data.skip_bad_samples;
-  options.max_bad_samples = data.max_bad_samples;
-  options.image_memory = static_cast<std::size_t>(data.max_image_mib) << 20;
-  options.report = std::move(report);
-  return std::make_shared<ClassificationData>(datasets::open_dataset(options));
+DataPtr ClassificationData::open(const datasets::LabelledSetOptions& options, const SampleReport& report) {
+  return std::make_shared<ClassificationData>(datasets::open_dataset(options, report));
 }
 
-DataPtr ClassificationData::describe(const config::Config& config) {
-  const auto& data = config.data;
-  if (data.name != "synthetic") return open(config, {});
-  const Index side = data.image_size > 0 ? data.image_size : 32;
-  datasets::DatasetInfo info;
-  info.name = data.name;
-  info.sample_shape = {side, side, data.channels > 0 ? data.channels : 3};
-  info.classes = data.classes > 0 ? data.classes : 10;
-  return std::make_shared<ClassificationData>(std::move(info), 0, data.train_size);
+DataPtr ClassificationData::describe(const datasets::LabelledSetOptions& options) {
+  if (options.set.name() != "synthetic") return open(options, {});
+  return std::make_shared<ClassificationData>(options.set.as<datasets::SyntheticSetOptions>().info(), 0,
+                                              options.common.train_size);
 }
 
 Json ClassificationData::description() const {
@@ -81,7 +55,7 @@ Json ClassificationData::description() const {
           {"image_size", image_size()}};
 }
 
-DataPtr ClassificationData::recall(const config::Config&, const Json& json) {
+DataPtr ClassificationData::recall(const Json& json) {
   datasets::DatasetInfo info;
   Index image_size = 0;
   try {
@@ -104,15 +78,9 @@ DataPtr ClassificationData::recall(const config::Config&, const Json& json) {
 }
 
 void ClassificationData::require_like(const Json& saved, const std::string& weights) const {
-  const auto then = std::static_pointer_cast<const ClassificationData>(recall({}, saved));
+  const auto then = std::static_pointer_cast<const ClassificationData>(recall(saved));
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
-}
-
-std::vector<datasets::TransformSpec> augmentations(const config::Config& config) {
-  std::vector<datasets::TransformSpec> specs;
-  for (const auto& transform : config.data.augment) specs.push_back(transform.spec);
-  return specs;
 }
 
 }  // namespace tandem::tasks

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "config/config.h"
 #include "data/registry.h"
 #include "tasks/registry.h"
 
@@ -17,10 +16,10 @@ class ClassificationData final : public Data {
   // `training_samples` of 0: not known; not kept.
   ClassificationData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0);
 
-  static DataPtr open(const config::Config& config, SampleReport report);
+  static DataPtr open(const datasets::LabelledSetOptions& options, const SampleReport& report);
   // Synthetic data needs no samples to be known.
-  static DataPtr describe(const config::Config& config);
-  static DataPtr recall(const config::Config& config, const Json& description);
+  static DataPtr describe(const datasets::LabelledSetOptions& options);
+  static DataPtr recall(const Json& description);
 
   Json description() const override;
   Index training_samples() const override { return training_samples_; }
@@ -37,8 +36,5 @@ class ClassificationData final : public Data {
   bool open_ = false;
   Index training_samples_ = 0;
 };
-
-// data.augment.
-std::vector<datasets::TransformSpec> augmentations(const config::Config& config);
 
 }  // namespace tandem::tasks

@@ -5,6 +5,6 @@
 
 namespace tandem::tasks {
 
-Family classification_family();
+FamilyOfTasks::Entry classification_family();
 
 }  // namespace tandem::tasks

@@ -6,42 +6,156 @@
 
 namespace tandem::tasks {
 
-ClassificationLoss::ClassificationLoss(const config::LossConfig& loss, Index classes)
-    : config_(loss), classes_(classes) {
-  if (!loss.class_weights) return;
-  require(static_cast<Index>(loss.class_weights->size()) == classes, "",
-          "loss.class_weights: has {} weights, the model has {} classes", loss.class_weights->size(),
-          classes);
-  const std::vector<float> weights(loss.class_weights->begin(), loss.class_weights->end());
-  class_weights_ = Tensor::from(weights, {classes});
-}
-
-double ClassificationLoss::weight_of(std::int64_t label) const {
-  return config_.class_weights ? (*config_.class_weights)[static_cast<std::size_t>(label)] : 1.0;
-}
-
 Tensor ClassificationLoss::operator()(const Tensor& output, const datasets::Batch& batch) const {
   require(output.rank() == 2 && output.size(1) == classes_, "model",
           "a classifier gives [batch, {}] scores, this one gives {}", classes_, to_string(output.shape()));
-  if (class_weights_.defined()) class_weights_ = class_weights_.to(output.device());
-  const Tensor& soft = batch.find("soft_label");
-  if (config_.name == "cross_entropy")
-    return cross_entropy(
-        output, soft.defined() ? soft : batch["label"],
-        {.label_smoothing = config_.label_smoothing, .ignore_index = {}, .class_weights = class_weights_});
-  const Tensor targets = soft.defined() ? soft : one_hot(batch["label"], classes_);
-  if (config_.name == "focal") return focal_loss(output, targets, config_.alpha, config_.gamma);
-  if (config_.name == "bce_with_logits") return bce_with_logits(output, targets);
-  return mse_loss(output, targets);
+  return compute(output, batch["label"], batch.find("soft_label"));
 }
 
-datasets::BatchWeight ClassificationLoss::batch_weight() const {
-  if (!config_.by_class_weights()) return {};
-  return [weights = *config_.class_weights](std::span<const std::int64_t> labels) {
-    double sum = 0.0;
-    for (const std::int64_t label : labels) sum += weights[static_cast<std::size_t>(label)];
-    return sum;
-  };
+namespace {
+
+using Entry = ClassificationLosses::Entry;
+
+// ---- Cross-entropy
+
+// What each batch of an accumulated step counts.
+enum class BatchCounts : std::uint8_t { samples, class_weights };
+
+struct CrossEntropyOptions {
+  double label_smoothing = 0.0;
+  std::optional<std::vector<double>> class_weights{};
+  BatchCounts batch_weight = BatchCounts::samples;
+};
+
+class CrossEntropyLoss final : public ClassificationLoss {
+ public:
+  CrossEntropyLoss(const CrossEntropyOptions& options, Index classes)
+      : ClassificationLoss(classes), options_(options) {
+    const auto& given = options.class_weights;
+    if (!given) return;
+    require(static_cast<Index>(given->size()) == classes, "",
+            "loss.class_weights: has {} weights, the model has {} classes", given->size(), classes);
+    class_weights_ = Tensor::from(std::vector<float>(given->begin(), given->end()), {classes});
+  }
+
+  datasets::BatchWeight batch_weight() const override {
+    if (options_.batch_weight != BatchCounts::class_weights) return {};
+    return [weights = *options_.class_weights](std::span<const std::int64_t> labels) {
+      double sum = 0.0;
+      for (const std::int64_t label : labels) sum += weights[static_cast<std::size_t>(label)];
+      return sum;
+    };
+  }
+
+  double weight_of(std::int64_t label) const override {
+    return options_.class_weights ? (*options_.class_weights)[static_cast<std::size_t>(label)] : 1.0;
+  }
+
+ private:
+  Tensor compute(const Tensor& output, const Tensor& labels, const Tensor& soft) const override {
+    if (class_weights_.defined()) class_weights_ = class_weights_.to(output.device());
+    return cross_entropy(
+        output, soft.defined() ? soft : labels,
+        {.label_smoothing = options_.label_smoothing, .ignore_index = {}, .class_weights = class_weights_});
+  }
+
+  CrossEntropyOptions options_;
+  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
+};
+
+// ---- Losses of each score by itself
+
+template <class Options>
+class ElementwiseLoss final : public ClassificationLoss {
+ public:
+  using Formula = Tensor (*)(const Options& options, const Tensor& output, const Tensor& targets);
+  ElementwiseLoss(const Options& options, Formula formula, Index classes)
+      : ClassificationLoss(classes), options_(options), formula_(formula) {}
+
+ private:
+  Tensor compute(const Tensor& output, const Tensor& labels, const Tensor& soft) const override {
+    return formula_(options_, output, soft.defined() ? soft : one_hot(labels, classes()));
+  }
+
+  Options options_;
+  Formula formula_;
+};
+
+template <class Options>
+Entry elementwise_entry(std::string name, std::string help, options::Schema keys,
+                        typename ElementwiseLoss<Options>::Formula formula) {
+  return ClassificationLosses::entry<Options>(
+      std::move(name), std::move(help), std::move(keys),
+      [formula](const Options& options, Index classes) -> std::unique_ptr<ClassificationLoss> {
+        return std::make_unique<ElementwiseLoss<Options>>(options, formula, classes);
+      });
+}
+
+struct FocalOptions {
+  double alpha = 0.25, gamma = 2.0;
+};
+struct BinaryOptions {};
+struct SquaredOptions {};
+
+}  // namespace
+}  // namespace tandem::tasks
+
+template <>
+struct tandem::options::Words<tandem::tasks::BatchCounts> {
+  static constexpr std::array values{"samples", "class_weights"};
+};
+
+namespace tandem::tasks {
+namespace {
+
+Entry cross_entropy_entry() {
+  return ClassificationLosses::entry<CrossEntropyOptions>(
+      "cross_entropy", "of softmax, against a class or shares of classes",
+      options::Describe<CrossEntropyOptions>()
+          .key("label_smoothing", &CrossEntropyOptions::label_smoothing,
+               "share of the target spread over all classes", {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("class_weights", &CrossEntropyOptions::class_weights, "one weight a class",
+               {.min = 0.0, .max = 1e6})
+          .key("batch_weight", &CrossEntropyOptions::batch_weight,
+               "what each batch of an accumulated step counts: its samples, or the sum of their class "
+               "weights, "
+               "which gives the mean that one batch of all of them has")
+          .rule("batch_weight", "needs loss.class_weights",
+                [](const CrossEntropyOptions& o) {
+                  return o.batch_weight == BatchCounts::samples || o.class_weights.has_value();
+                }),
+      [](const CrossEntropyOptions& options, Index classes) -> std::unique_ptr<ClassificationLoss> {
+        return std::make_unique<CrossEntropyLoss>(options, classes);
+      });
+}
+
+}  // namespace
+
+const ClassificationLosses& classification_losses() {
+  static const ClassificationLosses family(
+      {.what = "loss", .help = "the loss of a batch", .fallback = "cross_entropy"},
+      {cross_entropy_entry(),
+       elementwise_entry<FocalOptions>(
+           "focal", "binary cross-entropy that plays down what is easy (Lin et al. 2017)",
+           options::Describe<FocalOptions>()
+               .key("alpha", &FocalOptions::alpha, "weight of the target class; -1: none",
+                    {.min = -1.0, .max = 1.0})
+               .key("gamma", &FocalOptions::gamma, "exponent that plays down easy samples",
+                    {.min = 0.0, .max = 100.0}),
+           [](const FocalOptions& o, const Tensor& output, const Tensor& targets) {
+             return focal_loss(output, targets, o.alpha, o.gamma);
+           }),
+       elementwise_entry<BinaryOptions>(
+           "bce_with_logits", "binary cross-entropy of each class by itself",
+           options::Describe<BinaryOptions>(),
+           [](const BinaryOptions&, const Tensor& output, const Tensor& targets) {
+             return bce_with_logits(output, targets);
+           }),
+       elementwise_entry<SquaredOptions>("mse", "squared distance of the scores from 0 and 1",
+                                         options::Describe<SquaredOptions>(),
+                                         [](const SquaredOptions&, const Tensor& output,
+                                            const Tensor& targets) { return mse_loss(output, targets); })});
+  return family;
 }
 
 }  // namespace tandem::tasks

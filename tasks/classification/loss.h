@@ -1,30 +1,43 @@
 // The losses of a classifier.
 #pragma once
 
-#include "config/config.h"
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/options/family.h"
 #include "data/sample_source.h"
 
 namespace tandem::tasks {
 
 class ClassificationLoss {
  public:
-  // `classes` is the width of the model's output. Throws UserError unless there are as many class weights.
-  ClassificationLoss(const config::LossConfig& loss, Index classes);
+  // `classes` is the width of the model's output.
+  explicit ClassificationLoss(Index classes) : classes_(classes) {}
+  virtual ~ClassificationLoss() = default;
 
   // An f32 scalar, the mean over the batch. output [N,classes]; targets are the batch's labels, or its soft
   // labels where samples were mixed.
   Tensor operator()(const Tensor& output, const datasets::Batch& batch) const;
   // What the loss of a batch counts in a mean over several; absent: its samples.
-  datasets::BatchWeight batch_weight() const;
+  virtual datasets::BatchWeight batch_weight() const { return {}; }
+  // What a label counts in the mean loss.
+  virtual double weight_of(std::int64_t /*label*/) const { return 1.0; }
 
   Index classes() const { return classes_; }
-  // What a label counts in the mean loss.
-  double weight_of(std::int64_t label) const;
+
+ protected:
+  // `soft` [N,classes] or absent.
+  virtual Tensor compute(const Tensor& output, const Tensor& labels, const Tensor& soft) const = 0;
 
  private:
-  config::LossConfig config_;
   Index classes_;
-  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
 };
+
+using ClassificationLosses = options::Family<std::unique_ptr<ClassificationLoss>(Index classes)>;
+
+// Without a name it is cross_entropy. Making one throws UserError unless there are as many class weights as
+// classes.
+const ClassificationLosses& classification_losses();
 
 }  // namespace tandem::tasks

@@ -180,14 +180,17 @@ class Predictor {
 
 }  // namespace
 
-void print_predictions(nn::Module& model, const ClassificationData& data, const config::Config& config,
-                       const PredictRequest& request, Device device) {
+void print_predictions(nn::Module& model, const ClassificationData& data,
+                       const ClassificationOptions::Data& options, const PredictRequest& request,
+                       Device device) {
   require(!request.inputs.empty(), "",
           "predict: inputs are missing: image files, folders of them, or arrays (.npy)");
   const std::vector<std::string> files = files_of(request.inputs);
-  const datasets::Pipeline pipeline = pipeline_for(data, augmentations(config));
-  const Reading reading{datasets::layout_from_name(config.data.layout),
-                        static_cast<std::size_t>(config.data.max_image_mib) << 20};
+  const datasets::Pipeline pipeline = pipeline_for(data, options.augment);
+  const options::Value layout = options.set.set.value("layout");  // null of what has no arrays
+  const Reading reading{
+      layout.text.empty() ? datasets::Layout::automatic : datasets::layout_from_name(layout.text),
+      options.set.common.image_memory()};
   Predictor predictor(model, pipeline, data.info(), device, request);
   for (const std::string& file : files) predictor.add(inputs_of(file, data.info(), reading));
   predictor.finish();

@@ -54,9 +54,9 @@ void ClassificationScores::add(const Tensor& output, const datasets::Batch& batc
   weight_ += weight;
 }
 
-runs::Metrics ClassificationScores::metrics() const {
+Metrics ClassificationScores::metrics() const {
   const double samples = static_cast<double>(std::max<std::int64_t>(samples_, 1));
-  runs::Metrics metrics{{"accuracy", static_cast<double>(first_) / samples}};
+  Metrics metrics{{"accuracy", static_cast<double>(first_) / samples}};
   if (loss_of_.classes() > kTop) metrics.emplace_back("top5", static_cast<double>(among_top_) / samples);
   metrics.emplace_back("loss", weight_ > 0.0 ? loss_ / weight_ : 0.0);
   return metrics;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runs/metrics.h"
 #include "tasks/classification/loss.h"
+#include "tasks/metrics.h"
 
 namespace tandem::tasks {
 
@@ -27,7 +27,7 @@ class ClassificationScores {
 
   void add(const Tensor& output, const datasets::Batch& batch);
   // accuracy, top5 with more than five classes, loss.
-  runs::Metrics metrics() const;
+  Metrics metrics() const;
   // Absent unless asked for.
   const ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
 

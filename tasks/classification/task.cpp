@@ -13,7 +13,6 @@
 #include "data/decorators.h"
 #include "models/builder.h"
 #include "models/registry.h"
-#include "tasks/build_model.h"
 #include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
 #include "tasks/classification/preprocessing.h"
@@ -27,12 +26,6 @@ datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index co
   std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
   std::iota(indices.begin(), indices.end(), 0U);
   return std::make_shared<datasets::Subset>(dataset, std::move(indices));
-}
-
-// Of training samples, in order.
-std::vector<datasets::TransformSpec> transforms_of(const config::Config& config) {
-  const auto augment = augmentations(config);
-  return config.data.overfit_batches > 0 ? datasets::evaluation_transforms(augment) : augment;
 }
 
 Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
@@ -49,7 +42,7 @@ class ClassificationEvaluation final : public Evaluation {
       : model_(model), data_(data), scores_(loss, confusion) {}
 
   void add(const datasets::Batch& batch) override { scores_.add(model_(batch["image"]), batch); }
-  runs::Metrics metrics() const override { return scores_.metrics(); }
+  Metrics metrics() const override { return scores_.metrics(); }
 
   Json details() const override {
     const ConfusionMatrix* matrix = scores_.confusion();
@@ -75,14 +68,22 @@ class ClassificationEvaluation final : public Evaluation {
 
 }  // namespace
 
-Classification::Classification(const config::Loaded& loaded, std::shared_ptr<const ClassificationData> data)
-    : config_(loaded.config),
+Classification::Classification(const ClassificationOptions& options, const Context& context,
+                               std::shared_ptr<const ClassificationData> data)
+    : options_(options),
+      context_(context),
       data_(std::move(data)),
-      training_(datasets::training_pipeline(data_->splits(), transforms_of(config_))),
-      model_(build_model(loaded, {.sample = training_.output_shape(),
-                                  .dtype = datasets::batch_dtype(data_->info()),
-                                  .classes = data_->info().classes})),
-      loss_(config_.loss, classes_of(*model_, training_)) {}
+      training_(datasets::training_pipeline(data_->splits(), transforms())) {
+  const RandomScope random(context_.seed, 0, 0);
+  model_ = models::build(options_.model, {.sample = training_.output_shape(),
+                                          .dtype = datasets::batch_dtype(data_->info()),
+                                          .classes = data_->info().classes});
+  loss_ = classification_losses().make(options_.loss, classes_of(*model_, training_));
+}
+
+std::vector<datasets::TransformSpec> Classification::transforms() const {
+  return few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+}
 
 void Classification::prepare(const amp::Plan& precision, Device device) {
   format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
@@ -91,7 +92,7 @@ void Classification::prepare(const amp::Plan& precision, Device device) {
 Tensor Classification::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
   if (context.ready) context.ready();
-  return loss_(output, batch);
+  return (*loss_)(output, batch);
 }
 
 std::string Classification::validation_split() const {
@@ -103,7 +104,7 @@ datasets::DatasetPtr Classification::samples_of(const std::string& split) const 
   const datasets::Splits& splits = data_->splits();
   if (split == "test") return splits.test;
   if (split == "train" && few())
-    return first_samples(splits.train, config_.data.overfit_batches * config_.data.batch_size);
+    return first_samples(splits.train, context_.loading.overfit_batches * context_.loading.batch_size);
   if (split == "train") return splits.train;
   require(splits.validation != nullptr, "",
           "there is no validation split; data.validation_size sets one aside");
@@ -111,25 +112,25 @@ datasets::DatasetPtr Classification::samples_of(const std::string& split) const 
 }
 
 datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
-  const auto& data = config_.data;
+  const datasets::LoadingOptions& loading = context_.loading;
   const datasets::DatasetPtr samples = samples_of("train");
-  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : data.batch_size;
+  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : loading.batch_size;
   return std::make_shared<datasets::SampleSource>(
-      samples, datasets::training_pipeline(data_->splits(), transforms_of(config_)),
+      samples, datasets::training_pipeline(data_->splits(), transforms()),
       datasets::SampleOptions{.batch_size = size,
-                              .shuffle = data.shuffle && !few(),
-                              .drop_last = (data.drop_last || batch_size > 0) && samples->size() >= size,
-                              .seed = static_cast<std::uint64_t>(config_.seed),
+                              .shuffle = loading.shuffle && !few(),
+                              .drop_last = (loading.drop_last || batch_size > 0) && samples->size() >= size,
+                              .seed = context_.seed,
                               .device = device,
                               .dtype = format_.dtype,
                               .channel_multiple = format_.channel_multiple,
-                              .weigh = loss_.batch_weight()});
+                              .weigh = loss_->batch_weight()});
 }
 
 datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
   return std::make_shared<datasets::SampleSource>(
-      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms_of(config_)),
-      datasets::SampleOptions{.batch_size = *config_.data.eval_batch_size, .device = device});
+      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
+      datasets::SampleOptions{.batch_size = context_.loading.evaluated_at_once(), .device = device});
 }
 
 datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -151,12 +152,12 @@ datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Devic
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));
   datasets::Batch batch({{"image", in_format(image, format_)}, {"label", Tensor::from(labels, {samples})}},
                         samples);
-  if (const datasets::BatchWeight weigh = loss_.batch_weight()) batch.weight = weigh(labels);
+  if (const datasets::BatchWeight weigh = loss_->batch_weight()) batch.weight = weigh(labels);
   return batch.to(device);
 }
 
 std::unique_ptr<Evaluation> Classification::evaluation(bool details) {
-  return std::make_unique<ClassificationEvaluation>(*model_, loss_, *data_, details);
+  return std::make_unique<ClassificationEvaluation>(*model_, *loss_, *data_, details);
 }
 
 std::string Classification::text_of(const datasets::Batch& batch) const {
@@ -177,23 +178,43 @@ std::vector<Signature> Classification::signatures() {
 }
 
 std::map<std::string, std::string> Classification::export_metadata() const {
-  return preprocessing(data_->info(), data_->image_size(), augmentations(config_));
+  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
 }
 
 void Classification::predict(const PredictRequest& request, Device device) {
-  print_predictions(*model_, *data_, config_, request, device);
+  print_predictions(*model_, *data_, options_.data, request, device);
 }
 
-Family classification_family() {
-  return {.name = "classification",
-          .help = "one class for each sample",
-          .open = ClassificationData::open,
-          .describe = ClassificationData::describe,
-          .recall = ClassificationData::recall,
-          .make = [](const config::Loaded& loaded, DataPtr data) -> std::unique_ptr<Task> {
-            return std::make_unique<Classification>(
-                loaded, std::static_pointer_cast<const ClassificationData>(std::move(data)));
-          }};
+namespace {
+
+class ClassificationRecipe final : public Recipe {
+ public:
+  ClassificationRecipe(const ClassificationOptions& options, const Context& context)
+      : options_(options), context_(context) {}
+
+  DataPtr open(SampleReport report) const override {
+    return ClassificationData::open(options_.data.set, report);
+  }
+  DataPtr describe() const override { return ClassificationData::describe(options_.data.set); }
+  DataPtr recall(const Json& description) const override { return ClassificationData::recall(description); }
+  std::unique_ptr<Task> make(DataPtr data) const override {
+    return std::make_unique<Classification>(
+        options_, context_, std::static_pointer_cast<const ClassificationData>(std::move(data)));
+  }
+
+ private:
+  ClassificationOptions options_;
+  Context context_;
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry classification_family() {
+  return FamilyOfTasks::entry<ClassificationOptions>(
+      "classification", "one class for each sample", ClassificationOptions::schema(),
+      [](const ClassificationOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
+        return std::make_unique<ClassificationRecipe>(options, context);
+      });
 }
 
 }  // namespace tandem::tasks

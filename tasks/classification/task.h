@@ -4,14 +4,15 @@
 #include "data/transforms/pipeline.h"
 #include "tasks/classification/data.h"
 #include "tasks/classification/image_format.h"
-#include "tasks/classification/loss.h"
+#include "tasks/classification/options.h"
 
 namespace tandem::tasks {
 
 class Classification final : public Task {
  public:
-  // `loaded` is kept by reference. Throws UserError when the model does not fit the data or its own options.
-  Classification(const config::Loaded& loaded, std::shared_ptr<const ClassificationData> data);
+  // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
+  Classification(const ClassificationOptions& options, const Context& context,
+                 std::shared_ptr<const ClassificationData> data);
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
@@ -19,7 +20,7 @@ class Classification final : public Task {
   void prepare(const amp::Plan& precision, Device device) override;
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
-  bool by_weight() const override { return config_.loss.by_class_weights(); }
+  bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
@@ -27,6 +28,7 @@ class Classification final : public Task {
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool keeps_details() const override { return options_.eval.confusion; }
   bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
 
   std::string text_of(const datasets::Batch& batch) const override;
@@ -41,13 +43,16 @@ class Classification final : public Task {
  private:
   datasets::DatasetPtr samples_of(const std::string& split) const;
   // With data.overfit_batches the first batches are all there is, unaugmented.
-  bool few() const { return config_.data.overfit_batches > 0; }
+  bool few() const { return context_.loading.overfit_batches > 0; }
+  // Of training samples, in order.
+  std::vector<datasets::TransformSpec> transforms() const;
 
-  const config::Config& config_;
+  const ClassificationOptions options_;
+  const Context context_;
   std::shared_ptr<const ClassificationData> data_;
   datasets::Pipeline training_;
   nn::ModulePtr model_;
-  ClassificationLoss loss_;
+  std::unique_ptr<const ClassificationLoss> loss_;
   ImageFormat format_;  // of training; evaluation is in FP32
 };
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "config/task.h"
 #include "core/backend.h"
 #include "data/loader.h"
 #include "tasks/classification/image_format.h"
-#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"
@@ -23,7 +23,7 @@ struct Training {
   explicit Training(const std::vector<std::string>& overrides,
                     train::GraphUse graphs = train::GraphUse::automatic)
       : loaded(config::load("resnet20_synthetic", with_small_model(overrides))) {
-    task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+    task = config::make_task(loaded, config::describe_data(loaded.config));
     model = &task->model();
     plan = train::make_plan(loaded, *model);
     model->to(test_device());

@@ -15,7 +15,7 @@ void build(const config::Loaded& loaded) {
                                    .classes = 10,
                                    .class_names = {},
                                    .statistics = {{0.5F}, {0.25F}}};
-  const auto task = tasks::make_task(loaded, std::make_shared<tasks::ClassificationData>(info, 0));
+  const auto task = config::make_task(loaded, std::make_shared<tasks::ClassificationData>(info, 0));
   nn::Module& model = task->model();
   const auto precision = train::make_plan(loaded, model);
   const auto optimizer = train::make_optimizer(config, model);

@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "config/task.h"
 #include "core/tensor.h"
 #include "models/registry.h"
 #include "studies/compare/capacity.h"
 #include "studies/compare/report.h"
-#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
@@ -180,9 +180,9 @@ TEST_CASE("a speed is the ratio of rounds", "[compare]") {
 
 TEST_CASE("the null arm is one ulp off, everywhere and by the seed alone", "[compare]") {
   const config::Loaded loaded = config::load("digits_mlp");
-  const tasks::DataPtr data = tasks::describe_data(loaded.config);
+  const tasks::DataPtr data = config::describe_data(loaded.config);
   const auto weights = [&](std::uint64_t seed, std::int64_t ulps) {
-    const auto task = tasks::make_task(loaded, data);
+    const auto task = config::make_task(loaded, data);
     train::perturb(task->model(), seed, ulps);
     std::vector<float> values;
     for (const Parameter& parameter : task->model().parameters()) {

@@ -85,7 +85,7 @@ TEST_CASE("losses by name agree with their definitions", "[task]") {
 
 TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
   const config::Loaded loaded = config::load("digits_mlp", {"data.test_size=21", "data.eval_batch_size=5"});
-  const auto task = tasks::make_task(loaded, tasks::open_data(loaded.config, {}));
+  const auto task = config::make_task(loaded, config::open_data(loaded.config, {}));
   datasets::Loader loader(task->evaluation_source("test", {}));
   task->model().eval();
   const runs::Metrics whole = train::evaluate(*task, loader)->metrics();
@@ -103,14 +103,14 @@ TEST_CASE("a description of the data survives the way through metadata", "[task]
       .name = "x", .dtype = DType::u8, .sample_shape = {0, 0, 3}, .classes = 2, .class_names = {"a\"b", "ü"}};
   info.statistics = {{0.1F, 0.2F, 0.3F}, {1.0F, 2.0F, 3.0F}};
   const tasks::ClassificationData data(info, 64);
-  const auto recalled = tasks::recall_data(config, tasks::Json::parse(data.description().dump()));
+  const auto recalled = config::recall_data(config, tasks::Json::parse(data.description().dump()));
   const auto& back = dynamic_cast<const tasks::ClassificationData&>(*recalled);
   CHECK(back.info().sample_shape == info.sample_shape);
   CHECK(back.info().class_names == info.class_names);
   CHECK(back.info().statistics.mean == info.statistics.mean);
   CHECK(back.image_size() == 64);
   CHECK_FALSE(back.is_open());
-  CHECK_THROWS_AS(tasks::recall_data(config, tasks::Json{{"name", 3}}), UserError);
+  CHECK_THROWS_AS(config::recall_data(config, tasks::Json{{"name", 3}}), UserError);
   info.classes = 3;
   CHECK_THAT(user_error_of([&] {
                tasks::ClassificationData(info, 64).require_like(data.description(), "best.safetensors");

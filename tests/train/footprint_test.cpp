@@ -15,7 +15,7 @@ using Catch::Contains;
 namespace {
 
 train::Footprint footprint_of(const config::Loaded& loaded) {
-  return train::footprint_of(loaded, tasks::describe_data(loaded.config));
+  return train::footprint_of(loaded, config::describe_data(loaded.config));
 }
 
 std::size_t kind(const std::array<std::size_t, kMemoryKindCount>& bytes, MemoryKind which) {
@@ -34,13 +34,14 @@ Measured measured(const config::Loaded& loaded) {
     for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] -= std::min(bytes[k], before.live_by_kind[k]);
     return bytes;
   };
-  const auto task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+  const auto task = config::make_task(loaded, config::describe_data(loaded.config));
   nn::Module* const model = &task->model();
   train::freeze_parameters(loaded.config, *model);
   const auto plan = train::make_plan(loaded, *model);
   const auto optimizer = train::make_optimizer(loaded.config, *model);
-  optim::Step step(*model, {optimizer.get()},
-                   train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
+  optim::Step step(
+      *model, {optimizer.get()},
+      train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
   const Index size = loaded.config.data.batch_size;
   const datasets::Batch batch(

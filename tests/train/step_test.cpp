@@ -1,11 +1,11 @@
 // A training step as the Trainer and `tandem bench` run it.
 #include "autograd/modes.h"
+#include "config/task.h"
 #include "core/backend.h"
 #include "core/guard.h"
 #include "core/random.h"
 #include "models/builder.h"
 #include "runs/weights.h"
-#include "tasks/registry.h"
 #include "tests/support/temporary_files.h"
 #include "train/setup.h"
 
@@ -16,7 +16,7 @@ namespace {
 struct Setup {
   explicit Setup(const std::vector<std::string>& overrides)
       : loaded(config::load("resnet20_synthetic", overrides)) {
-    task = tasks::make_task(loaded, tasks::describe_data(loaded.config));
+    task = config::make_task(loaded, config::describe_data(loaded.config));
     model = &task->model();
     optimizer = train::make_optimizer(loaded.config, *model);
     step = std::make_unique<optim::Step>(

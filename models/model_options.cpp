@@ -1,20 +1,23 @@
-// Keys of the "model" section. Models, layers and their options are known to models/ alone; this turns what
-// the registries say into a schema.
+// Turns what the registries say into a schema.
+#include "models/model_options.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "config/config.h"
+#include "files/json_value.h"
+#include "models/builder.h"
 #include "models/layer_types.h"
-#include "models/registry.h"
 
-namespace tandem::config {
+namespace tandem::models {
+
+using options::Key;
+using options::Schema;
+using options::Type;
+using options::Value;
 
 namespace {
-
-using models::OptionInfo;
-using models::OptionType;
 
 Type type_of(const OptionInfo& option) {
   Type type;
@@ -62,12 +65,11 @@ Key key_of(const OptionInfo& option) {
   if (option.fallback)
     key.default_value = std::visit([](const auto& value) -> Value { return value; }, *option.fallback);
   key.store = [name = key.name](void* object, const Value& value) {
-    static_cast<ModelConfig*>(object)->spec[name] = to_json(value);
+    static_cast<ModelOptions*>(object)->spec.set(name, value);
   };
   key.load = [name = key.name, fallback = key.default_value](const void* object) {
-    const Json& spec = static_cast<const ModelConfig*>(object)->spec;
-    const auto found = spec.find(name);
-    return found == spec.end() ? fallback : from_json(*found, {});
+    const Value* const found = static_cast<const ModelOptions*>(object)->spec.find(name);
+    return found ? *found : fallback;
   };
   return key;
 }
@@ -122,7 +124,7 @@ Schema layer_schema() {
   Key nested = plain_key("layers", Type::Kind::any, "the layers of a sequential, as in model.layers");
   nested.only_for = {"sequential"};
   std::vector<std::string> types;
-  for (const models::LayerType& type : models::layer_types()) {
+  for (const LayerType& type : layer_types()) {
     types.push_back(type.name);
     add_variant(schema, type.name, type.options);
   }
@@ -138,11 +140,20 @@ Schema layer_schema() {
 Schema model_schema() {
   static const Schema layers_schema = layer_schema();
   Schema schema;
+  schema.make = [] { return options::Record(ModelOptions{}); };
+  schema.rules.push_back({"", [](const void* object) -> std::string {
+                            const Value& spec = static_cast<const ModelOptions*>(object)->spec;
+                            const Value* const name = spec.find("name");
+                            const bool named = name && !name->is(Value::Kind::null);
+                            if (named != (spec.find("layers") != nullptr)) return "";
+                            return named ? "has both a name and layers; one of them is the model"
+                                         : "needs a name (one of `tandem ls models`) or layers";
+                          }});
   schema.short_key = "name";
   schema.keys.push_back(plain_key("name", Type::Kind::string, "a registered model"));
   schema.keys.front().type.nullable = true;
-  schema.keys.front().type.choices = models::model_names();
-  for (const models::ModelInfo& model : models::registry()) add_variant(schema, model.name, model.options);
+  schema.keys.front().type.choices = model_names();
+  for (const ModelInfo& model : registry()) add_variant(schema, model.name, model.options);
   Type layer;
   layer.kind = Type::Kind::object;
   layer.schema = &layers_schema;
@@ -172,9 +183,13 @@ Schema model_schema() {
 
 }  // namespace
 
-const Schema& ModelConfig::schema() {
+const Schema& ModelOptions::schema() {
   static const Schema schema = model_schema();
   return schema;
 }
 
-}  // namespace tandem::config
+nn::ModulePtr build(const ModelOptions& options, const DataInfo& data, const std::string& path) {
+  return build(files::to_json<nlohmann::json>(options.spec), data, path);
+}
+
+}  // namespace tandem::models

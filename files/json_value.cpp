@@ -1,7 +1,10 @@
-#include "config/schema.h"
+#include "files/json_value.h"
 
-namespace tandem::config {
+namespace tandem::files {
 
+using options::Value;
+
+template <class Json>
 Json to_json(const Value& value) {
   switch (value.kind) {
     case Value::Kind::null:
@@ -16,27 +19,28 @@ Json to_json(const Value& value) {
       return value.text;
     case Value::Kind::list: {
       Json json = Json::array();
-      for (const Value& item : value.items) json.push_back(to_json(item));
+      for (const Value& item : value.items) json.push_back(to_json<Json>(item));
       return json;
     }
     case Value::Kind::object:
       break;
   }
   Json json = Json::object();
-  for (const auto& [key, member] : value.members) json[key] = to_json(member);
+  for (const auto& [key, member] : value.members) json[key] = to_json<Json>(member);
   return json;
 }
 
-Value from_json(const Json& json, const Origin& origin) {
+template <class Json>
+Value from_json(const Json& json, const options::Origin& origin) {
   Value value;
   if (json.is_boolean()) {
-    value = json.get<bool>();
+    value = json.template get<bool>();
   } else if (json.is_number_integer()) {
-    value = json.get<std::int64_t>();
+    value = json.template get<std::int64_t>();
   } else if (json.is_number()) {
-    value = json.get<double>();
+    value = json.template get<double>();
   } else if (json.is_string()) {
-    value = json.get<std::string>();
+    value = json.template get<std::string>();
   } else if (json.is_array()) {
     value.kind = Value::Kind::list;
     for (const auto& item : json) value.items.push_back(from_json(item, origin));
@@ -48,4 +52,9 @@ Value from_json(const Json& json, const Origin& origin) {
   return value;
 }
 
-}  // namespace tandem::config
+template nlohmann::json to_json(const Value&);
+template nlohmann::ordered_json to_json(const Value&);
+template Value from_json(const nlohmann::json&, const options::Origin&);
+template Value from_json(const nlohmann::ordered_json&, const options::Origin&);
+
+}  // namespace tandem::files

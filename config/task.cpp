@@ -1,0 +1,37 @@
+#include "config/task.h"
+
+#include <fmt/core.h>
+
+#include "core/error.h"
+
+namespace tandem::config {
+
+namespace {
+
+std::unique_ptr<tasks::Recipe> recipe_of(const Config& config) {
+  return tasks::families().make(config.task,
+                                {.seed = static_cast<std::uint64_t>(config.seed), .loading = config.data});
+}
+
+}  // namespace
+
+tasks::DataPtr open_data(const Config& config, tasks::SampleReport report) {
+  return recipe_of(config)->open(std::move(report));
+}
+
+tasks::DataPtr describe_data(const Config& config) { return recipe_of(config)->describe(); }
+
+tasks::DataPtr recall_data(const Config& config, const Json& description) {
+  return recipe_of(config)->recall(description);
+}
+
+std::unique_ptr<tasks::Task> make_task(const Loaded& loaded, tasks::DataPtr data) {
+  try {
+    return recipe_of(loaded.config)->make(std::move(data));
+  } catch (const OptionError& error) {
+    throw UserError(
+        "", fmt::format("{}: {}: {}", place_of(loaded.given, error.path()), error.path(), error.detail()));
+  }
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,20 @@
+// What a configuration says of one model: a registered name with its options, or a list of layers.
+#pragma once
+
+#include "core/options/schema.h"
+#include "core/options/value.h"
+#include "models/registry.h"
+#include "nn/module.h"
+
+namespace tandem::models {
+
+struct ModelOptions {
+  options::Value spec = options::Given{};  // an object, as build() takes it (models/builder.h)
+  static const options::Schema& schema();
+};
+
+// Weights are drawn under the active RandomScope. Throws as build() does; `path` is where the options stand
+// in the configuration.
+nn::ModulePtr build(const ModelOptions& options, const DataInfo& data, const std::string& path = "model");
+
+}  // namespace tandem::models

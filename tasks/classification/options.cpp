@@ -1,0 +1,37 @@
+#include "tasks/classification/options.h"
+
+#include "tasks/sections.h"
+
+namespace tandem::tasks {
+
+const options::Schema& ClassificationOptions::Data::schema() {
+  static const options::Schema schema =
+      options::Describe<Data>()
+          .include(&Data::set)
+          .key("augment", &Data::augment,
+               "transforms of each training image, in order; evaluation keeps those that are not random")
+          .short_key("name");
+  return schema;
+}
+
+const options::Schema& ClassificationOptions::Evaluation::schema() {
+  static const options::Schema schema = options::Describe<Evaluation>().key(
+      "confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation");
+  return schema;
+}
+
+const options::Schema& ClassificationOptions::Checkpoint::schema() {
+  static const options::Schema schema = describe_best(&Checkpoint::best, {"accuracy", "top5", "loss"});
+  return schema;
+}
+
+options::Schema ClassificationOptions::schema() {
+  return options::Describe<ClassificationOptions>()
+      .key("model", &ClassificationOptions::model, "the network", {.required = true})
+      .key("data", &ClassificationOptions::data, "what to train on", {.required = true})
+      .key("loss", &ClassificationOptions::loss, "the loss")
+      .key("eval", &ClassificationOptions::eval, "evaluation during training")
+      .key("checkpoint", &ClassificationOptions::checkpoint, "what is saved, and when");
+}
+
+}  // namespace tandem::tasks

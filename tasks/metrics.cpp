@@ -1,0 +1,19 @@
+#include "tasks/metrics.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace tandem::tasks {
+
+double metric(const Metrics& metrics, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+    names.push_back(known);
+  }
+  throw UserError("",
+                  fmt::format("there is no metric \"{}\"; the task has {}", name, fmt::join(names, ", ")));
+}
+
+}  // namespace tandem::tasks
