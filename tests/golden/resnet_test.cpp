@@ -8,9 +8,9 @@
 
 #include "autograd/ops/loss.h"
 #include "files/safetensors.h"
+#include "models/weights.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
-#include "runs/weights.h"
 #include "tests/golden/hashed.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
@@ -45,7 +45,7 @@ double normalised_error(const std::vector<double>& a, const std::vector<double>&
 void check_gradient(const Parameter& parameter, const safetensors::File& golden) {
   INFO(parameter.name());
   REQUIRE(parameter.gradient().defined());
-  const auto gradient = runs::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
+  const auto gradient = models::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
   double squares = 0.0;
   for (double g : gradient) squares += g * g;
   const double norm = golden.read("gradient_norm/" + parameter.name()).item();
