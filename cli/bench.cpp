@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
@@ -18,9 +19,9 @@
 #include "files/output.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
-#include "train/phases.h"
 #include "train/ranges.h"
 #include "train/setup.h"
+#include "train/stages.h"
 
 namespace tandem::cli {
 
@@ -38,8 +39,11 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 struct Measured {
   std::vector<double> step_ms;                                           // sorted
-  std::array<std::vector<double>, train::kPhaseNames.size()> phases_ms;  // sorted
+  std::array<std::vector<double>, train::kStageNames.size()> stages_ms;  // sorted
 };
+
+// Of the phases, in their order.
+using Runners = std::vector<std::unique_ptr<train::StepRunner>>;
 
 class Bench {
  public:
@@ -50,55 +54,46 @@ class Bench {
     precision_ = train::make_plan(loaded, model);
     task_->prepare(*precision_, device_);
     model.to(device_);
-    optimizer_ = train::make_optimizer(config_, model);
-    optim::StepOptions options =
-        train::step_options(config_, optim::constant(optim::learning_rate(config_.optimizer)));
-    step_ = std::make_unique<optim::Step>(model, std::vector<optim::Optimizer*>{optimizer_.get()},
-                                          std::move(options));
-    const auto seed = static_cast<std::uint64_t>(config_.seed);
-    batch_ = task_->made_up(config_.data.batch_size, seed, device_);
-    const auto runner = [&](train::PhaseTimer& phases, train::GraphUse graphs) {
-      return std::make_unique<train::StepRunner>(
-          *task_, *precision_, *step_, phases,
-          train::StepRunnerOptions{.batch_size = config_.data.batch_size, .seed = seed, .graphs = graphs});
-    };
-    runner_ = runner(host_phases_, train::graph_use(config_));
-    timed_runner_ = runner(phases_, train::GraphUse::off);
-    phases_.wait_for(backend_for(device_));
+    learners_ = std::make_unique<train::Learners>(*task_, loaded, train::step_options(config_),
+                                                  [](double lr) { return optim::constant(lr); });
+    batch_ = task_->made_up(config_.data.batch_size, static_cast<std::uint64_t>(config_.seed), device_);
+    runners_ = make_runners(host_stages_, train::graph_use(config_));
+    timed_runners_ = make_runners(stages_, train::GraphUse::off);
+    stages_.wait_for(backend_for(device_));
     if (ranges_) {
-      ranges_->watch(host_phases_);
-      ranges_->watch(phases_);
+      ranges_->watch(host_stages_);
+      ranges_->watch(stages_);
     }
   }
 
   Measured measure(std::int64_t warmup, std::int64_t steps) {
-    for (std::int64_t i = 0; i < warmup; ++i) step(*runner_, host_phases_);
+    for (std::int64_t i = 0; i < warmup; ++i) step(runners_, host_stages_);
     Measured measured;
     const std::int64_t block = backend_for(device_).records() ? kBlock : 1;
     for (std::int64_t i = 0; block > 1 && i < steps; i += block)
       measured.step_ms.push_back(1e3 * seconds_of(block) / static_cast<double>(block));
     const std::int64_t timed = block > 1 ? kBlock : steps;
     for (std::int64_t i = 0; i < timed; ++i) {
-      phases_.clear();
-      step(*timed_runner_, phases_);
-      if (block == 1) measured.step_ms.push_back(1e3 * phases_.total());
-      for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
-        measured.phases_ms[p].push_back(1e3 * phases_.seconds(static_cast<train::Phase>(p)));
+      stages_.clear();
+      step(timed_runners_, stages_);
+      if (block == 1) measured.step_ms.push_back(1e3 * stages_.total());
+      for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
+        measured.stages_ms[p].push_back(1e3 * stages_.seconds(static_cast<train::Stage>(p)));
     }
     std::sort(measured.step_ms.begin(), measured.step_ms.end());
-    for (auto& phase : measured.phases_ms) std::sort(phase.begin(), phase.end());
+    for (auto& stage : measured.stages_ms) std::sort(stage.begin(), stage.end());
     return measured;
   }
 
   // Of ordinary steps, none of them from a recording.
   profile::Profile profile(std::int64_t steps) {
     constexpr std::int64_t kMost = 10;
-    train::PhaseTimer phases;
-    train::StepRunner runner(
-        *task_, *precision_, *step_, phases,
-        {.seed = static_cast<std::uint64_t>(config_.seed), .graphs = train::GraphUse::off});
-    return profile::measure(backend_for(device_), *step_, phases, static_cast<int>(std::min(steps, kMost)),
-                            [&] { step(runner, phases); });
+    train::StageTimer stages;
+    const Runners runners = make_runners(stages, train::GraphUse::off);
+    std::int64_t update_bytes = 0;  // of each update
+    for (const train::Learner& learner : *learners_) update_bytes += learner.step->update_bytes();
+    return profile::measure(backend_for(device_), update_bytes / static_cast<std::int64_t>(learners_->size()),
+                            stages, static_cast<int>(std::min(steps, kMost)), [&] { step(runners, stages); });
   }
 
   Device device() const { return device_; }
@@ -108,16 +103,15 @@ class Bench {
   Json block(bool from_loader, std::int64_t steps) {
     if (from_loader && !loader_) {
       open_loader(loaded_);
-      for (int i = 0; i < kLoaderWarmup; ++i) step(*runner_, host_phases_, true);
+      for (int i = 0; i < kLoaderWarmup; ++i) step(runners_, host_stages_, true);
     }
-    const optim::StepReport before = step_->synchronize();
+    const std::int64_t before = applied();
     items_ = 0;
     const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_, from_loader);
-    const std::int64_t applied = step_->synchronize().applied - before.applied;
+    for (std::int64_t i = 0; i < steps; ++i) step(runners_, host_stages_, from_loader);
+    const std::int64_t done = applied() - before;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return {
-        {"steps", steps}, {"applied", applied}, {"items", items_ * applied / steps}, {"seconds", seconds}};
+    return {{"steps", steps}, {"applied", done}, {"items", items_ * done / steps}, {"seconds", seconds}};
   }
 
  private:
@@ -138,7 +132,7 @@ class Bench {
   double seconds_of(std::int64_t steps) {
     backend_for(device_).synchronize();
     const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < steps; ++i) step(*runner_, host_phases_);
+    for (std::int64_t i = 0; i < steps; ++i) step(runners_, host_stages_);
     backend_for(device_).synchronize();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -149,16 +143,44 @@ class Bench {
     return batch ? *std::move(batch) : *loader_->next();  // the next epoch
   }
 
-  void step(train::StepRunner& runner, train::PhaseTimer& phases, bool from_loader = false) {
-    phases.start();
-    phases.begin(train::Phase::data);
+  // Applied steps of the phase that has fewest; waits for the device.
+  std::int64_t applied() {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const train::Learner& learner : *learners_)
+      least = std::min(least, learner.step->synchronize().applied);
+    return least;
+  }
+
+  Runners make_runners(train::StageTimer& stages, train::GraphUse graphs) {
+    Runners runners;
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+      runners.push_back(std::make_unique<train::StepRunner>(
+          *task_, phase, (*learners_)[phase], *precision_, stages,
+          train::StepRunnerOptions{.batch_size = config_.data.batch_size,
+                                   .seed = static_cast<std::uint64_t>(config_.seed),
+                                   .graphs = graphs}));
+    carries_.resize(runners.size());
+    return runners;
+  }
+
+  // An iteration: a step of each phase over the same batches.
+  void step(const Runners& runners, train::StageTimer& stages, bool from_loader = false) {
+    stages.start();
+    stages.begin(train::Stage::data);
+    std::vector<datasets::Batch> batches;
     for (std::int64_t micro = 0; micro < config_.accumulate; ++micro) {
-      const datasets::Batch batch = next_batch(from_loader);
-      items_ += batch.samples;
-      phases.finish(train::Phase::data);
-      runner.backward(batch);
+      batches.push_back(next_batch(from_loader));
+      items_ += batches.back().samples;
+      stages.finish(train::Stage::data);
+      runners.front()->backward(batches.back(), carries_.front());
+      if (runners.size() == 1) batches.clear();
     }
-    runner.apply();
+    runners.front()->apply();
+    for (std::size_t phase = 1; phase < runners.size(); ++phase) {
+      for (const datasets::Batch& batch : batches) runners[phase]->backward(batch, carries_[phase]);
+      runners[phase]->apply();
+    }
+    learners_->end_iteration();
   }
 
   const config::Loaded& loaded_;
@@ -166,13 +188,13 @@ class Bench {
   const Device device_;
   std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<tasks::Task> task_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<optim::Step> step_;
+  std::unique_ptr<train::Learners> learners_;
   datasets::Batch batch_;
+  std::vector<tasks::Carry> carries_;  // by phase
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;
-  train::PhaseTimer phases_, host_phases_;  // of the device's work; of the host's, which nobody reads
-  std::unique_ptr<train::StepRunner> runner_, timed_runner_;
+  train::StageTimer stages_, host_stages_;  // of the device's work; of the host's, which nobody reads
+  Runners runners_, timed_runners_;
   const std::unique_ptr<profile::Ranges> ranges_ = profile::ranges_if_asked(device_);
 };
 
@@ -210,9 +232,9 @@ void serve(Bench& bench, std::int64_t warmup) {
 Json as_json(const config::Loaded& loaded, const Measured& measured, Device device) {
   const auto& config = loaded.config;
   const Json memory = memory_json(device);
-  Json phases = Json::object();
-  for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
-    phases[train::kPhaseNames[p]] = quantile(measured.phases_ms[p], 0.5);
+  Json stages = Json::object();
+  for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
+    stages[train::kStageNames[p]] = quantile(measured.stages_ms[p], 0.5);
   const double median = quantile(measured.step_ms, 0.5);
   const double items = static_cast<double>(config.data.batch_size * config.accumulate);
   return {{"config", config.name},
@@ -228,7 +250,7 @@ Json as_json(const config::Loaded& loaded, const Measured& measured, Device devi
           {"steps", measured.step_ms.size()},
           {"peak_memory_bytes", memory["peak_memory_bytes"]},
           {"memory", memory["memory"]},
-          {"phases_ms", phases}};
+          {"phases_ms", stages}};
 }
 
 void print_text(const Json& result) {
@@ -240,8 +262,8 @@ void print_text(const Json& result) {
   output::print("{:<12}{:.1f} items/s\n", "rate", result["items_per_s"].get<double>());
   output::print("{:<12}{:.2f} ms (p10 {:.2f}, p90 {:.2f}, {} steps)\n", "step", median,
                 step["p10"].get<double>(), step["p90"].get<double>(), result["steps"].get<std::int64_t>());
-  for (const auto& [phase, ms] : result["phases_ms"].items())
-    output::print("  {:<10}{:.2f} ms, {:.1f} %\n", phase, ms.get<double>(),
+  for (const auto& [stage, ms] : result["phases_ms"].items())
+    output::print("  {:<10}{:.2f} ms, {:.1f} %\n", stage, ms.get<double>(),
                   100.0 * ms.get<double>() / median);
   output::print("{:<12}{}\n", "peak memory", bytes_text(result["peak_memory_bytes"].get<double>()));
   for (const auto& [kind, bytes] : result["memory"].items()) {

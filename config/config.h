@@ -29,6 +29,7 @@ struct ScalerConfig {
   std::string floor_action = "auto";
   std::optional<bool> delayed;
   std::optional<double> tolerance;
+  std::string scope = "global";
   static const Schema& schema();
 };
 
@@ -105,6 +106,7 @@ struct Config {
   Choice<tasks::families> task;
   datasets::LoadingOptions data;  // what the loop is told there; the rest is the task's
   Choice<optim::optimizers> optimizer;
+  std::vector<std::pair<std::string, Choice<optim::optimizers>>> optimizers;  // by phase, in place of it
   optim::ScheduleOptions schedule;
   PrecisionConfig precision = PrecisionConfig::fp32();
   std::int64_t epochs = 10;

@@ -68,6 +68,9 @@ const Schema& ScalerConfig::schema() {
           .key("tolerance", &ScalerConfig::tolerance,
                "overflows that are a smaller share of the steps since the last change lower nothing; auto: 0",
                by_mode(share()))
+          .key("scope", &ScalerConfig::scope,
+               "what has a scale of its own: the whole iteration, every loss, or every phase of the task",
+               one_of({"global", "loss", "optimizer"}))
           .short_key("mode");
   return schema;
 }
@@ -201,6 +204,10 @@ const Schema& Config::schema() {
           .section("data", &Config::data, "what to train on")
           .options_of(&Config::task)
           .key("optimizer", &Config::optimizer, "the update rule")
+          .key(
+              "optimizers", &Config::optimizers,
+              "update rules by name, where a task trains several networks or parts: those that are not named "
+              "here take `optimizer`")
           .key("schedule", &Config::schedule, "course of the learning rate")
           .key("precision", &Config::precision, "arithmetic of the training step")
           .key("epochs", &Config::epochs, "passes over the training data", between(0, 1e6))

@@ -23,8 +23,8 @@ amp::Level level_of(const PrecisionConfig& from) {
 // The keys that make a scaler move: they say nothing about one that does not.
 bool has_rules(const ScalerConfig& from) {
   return from.initial || from.growth || from.backoff || from.interval || from.hysteresis || from.floor ||
-         from.ceiling || from.delayed || from.tolerance || from.counter != "auto" || from.refill != "auto" ||
-         from.floor_action != "auto";
+         from.ceiling || from.delayed || from.tolerance || from.scope != "global" || from.counter != "auto" ||
+         from.refill != "auto" || from.floor_action != "auto";
 }
 
 optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset) {
@@ -50,6 +50,9 @@ optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset)
     options.floor_action = from.floor_action == "clamp"   ? FloorAction::clamp
                            : from.floor_action == "raise" ? FloorAction::raise
                                                           : FloorAction::sanitize;
+  options.scope = from.scope == "loss"        ? optim::ScalerScope::loss
+                  : from.scope == "optimizer" ? optim::ScalerScope::optimizer
+                                              : optim::ScalerScope::global;
   optim::check(options);
   return options;
 }

@@ -51,6 +51,8 @@ class LossScaler {
   // Sets a scale, a power of two, and starts its counters anew.
   void set(double scale, int index = 0);
 
+  // Whether a step was applied since the last update.
+  bool awaits_update() const { return applied_ > 0; }
   // Ends an iteration: what the steps found since the last update moves the scales. Throws UserError when no
   // step was applied since.
   void update();

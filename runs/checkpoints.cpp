@@ -40,11 +40,24 @@ config::Json json_in(const safetensors::File& file, const char* key) {
   return json;
 }
 
+// A number where there is one phase, as runs of one have always saved it.
+config::Json one_or_all(const std::vector<double>& losses) {
+  return losses.size() == 1 ? config::Json(losses.front()) : config::Json(losses);
+}
+
+std::vector<double> epoch_losses_in(const config::Json& json) {
+  const auto number = [](const config::Json& value) { return value.is_number() ? value.get<double>() : 0.0; };
+  if (!json.is_array()) return {number(json)};
+  std::vector<double> losses;
+  for (const config::Json& value : json) losses.push_back(number(value));
+  return losses;
+}
+
 config::Json to_json(const RunState& state) {
   return {{"version", version()},
           {"epoch", state.epoch},
           {"position", state.position},
-          {"epoch_loss", state.epoch_loss},
+          {"epoch_loss", one_or_all(state.epoch_losses)},
           {"epoch_samples", state.epoch_samples},
           {"best", state.best ? config::Json(*state.best) : config::Json()},
           {"best_epoch", state.best_epoch},
@@ -68,7 +81,7 @@ RunState run_state_in(const safetensors::File& file) {
     state.best_epoch = count("best_epoch", 0);
     state.diagnosed = count("diagnosed", 0);
     // A figure that is not finite is null.
-    if (json.at("epoch_loss").is_number()) state.epoch_loss = json.at("epoch_loss");
+    state.epoch_losses = epoch_losses_in(json.at("epoch_loss"));
     state.epoch_samples = json.at("epoch_samples");
     state.best_checkpoint = json.at("best_checkpoint");
     if (!json.at("best").is_null()) {
@@ -110,15 +123,14 @@ void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64
                  {kDataKey, files::json_text(data_)}});
 }
 
-void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
-                       const std::optional<MetricsMark>& metrics) {
-  const std::int64_t number = step.attempted();
-  const std::string name = CheckpointStore::name_of(number);
+void Checkpoints::save(std::int64_t step, const std::vector<optim::NamedTensor>& tensors,
+                       const RunState& state, bool best, const std::optional<MetricsMark>& metrics) {
+  const std::string name = CheckpointStore::name_of(step);
   RunState saved = state;
   if (best) saved.best_checkpoint = name;
-  state_.take(name, step.state(),
+  state_.take(name, tensors,
               {{kStateKey, files::json_text(to_json(saved))}, {kConfigKey, files::json_text(config_)}});
-  const auto write = [this, number, name, best, spared = saved.best_checkpoint,
+  const auto write = [this, step, name, best, spared = saved.best_checkpoint,
                       mark = metrics ? metrics->to_json() : ""] {
     std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
     if (!mark.empty()) {
@@ -130,7 +142,7 @@ void Checkpoints::save(optim::Step& step, const RunState& state, bool best,
     if (best) store_.point("best", name);
     store_.point("latest", name);
     store_.prune(keep_, {spared});
-    return SavedStep{number, store_.path(name).string()};
+    return SavedStep{step, store_.path(name).string()};
   };
   try {
     writing_ = std::async(std::launch::async, write);
@@ -179,10 +191,11 @@ std::vector<SavedStep> Checkpoints::until(std::int64_t step) const {
   return found;
 }
 
-RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, bool converting) {
-  const safetensors::File file((store_.path(checkpoint) / kStateFile).string());
-  RunState state = load_state(file, step, converting);
-  // `best` may mean a checkpoint of a course that this run does not take.
+SavedState Checkpoints::load(const std::string& checkpoint) const {
+  return read_state(safetensors::File((store_.path(checkpoint) / kStateFile).string()));
+}
+
+void Checkpoints::adopt(RunState& state) {
   std::error_code error;
   if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
     if (store_.pointed_at("best") != state.best_checkpoint) store_.point("best", state.best_checkpoint);
@@ -190,15 +203,12 @@ RunState Checkpoints::load(const std::string& checkpoint, optim::Step& step, boo
     state.best.reset();  // its weights are gone: the next evaluation takes their place
     state.best_checkpoint.clear();
   }
-  return state;
 }
 
-RunState load_state(const safetensors::File& file, optim::Step& step, bool converting) {
-  RunState state = run_state_in(file);
-  std::vector<optim::NamedTensor> tensors;
-  for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry));
-  step.load_state(converting ? step.converted(std::move(tensors)) : tensors);
-  return state;
+SavedState read_state(const safetensors::File& file) {
+  SavedState saved{.run = run_state_in(file), .tensors = {}};
+  for (const auto& entry : file.entries()) saved.tensors.emplace_back(entry.name, file.read(entry));
+  return saved;
 }
 
 std::string weights_path(const RunDirectory& run, const std::string& which) {
@@ -255,26 +265,49 @@ std::optional<RunState> newest_state(const RunDirectory& run) {
   return {};
 }
 
-std::string state_in_words(const safetensors::File& file) {
-  if (!file.metadata().contains(kStateKey) || !file.find("step.counters")) return "";
-  const RunState state = run_state_in(file);
-  const auto integers = [&](const char* name) { return file.read(name).to_vector<std::int64_t>(); };
-  const auto reals = [&](const char* name) { return file.read(name).to_vector<double>(); };
+namespace {
+
+// What is behind a name in the state of each step: "" where there is one, else the phase with its dot.
+std::vector<std::string> prefixes_of(const safetensors::File& file) {
+  const std::string counters = "step.counters";
+  std::vector<std::string> prefixes;
+  for (const auto& entry : file.entries())
+    if (entry.name == counters || entry.name.ends_with("." + counters))
+      prefixes.push_back(entry.name.substr(0, entry.name.size() - counters.size()));
+  return prefixes;
+}
+
+std::string step_in_words(const safetensors::File& file, const std::string& prefix) {
+  const auto integers = [&](const char* name) { return file.read(prefix + name).to_vector<std::int64_t>(); };
+  const auto reals = [&](const char* name) { return file.read(prefix + name).to_vector<double>(); };
   const auto counters = integers("step.counters");
-  std::string words = fmt::format("{} steps attempted, {} applied, {} skipped", counters.at(0),
-                                  counters.at(1), counters.at(2));
+  std::string words = fmt::format("{}{} steps attempted, {} applied, {} skipped",
+                                  prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1) + ": ",
+                                  counters.at(0), counters.at(1), counters.at(2));
   if (counters.at(3) > 0) words += fmt::format(", {} of them in a row just now", counters.at(3));
-  words += fmt::format("; goes on in epoch {} after {} samples of it", state.epoch, state.position);
-  if (file.find("step.accumulation")) {
+  if (file.find(prefix + "step.accumulation")) {
     if (const double waiting = reals("step.accumulation").at(0); waiting > 0)
       words += fmt::format(", {} micro-batches into a step", waiting);
   }
-  if (file.find("step.values"))
-    words += fmt::format("; learning rate {:.4g}, gradient norm {:.4g}", reals("step.values").at(1),
+  if (file.find(prefix + "step.values"))
+    words += fmt::format(", learning rate {:.4g}, gradient norm {:.4g}", reals("step.values").at(1),
                          reals("step.values").at(2));
+  return words;
+}
+
+}  // namespace
+
+std::string state_in_words(const safetensors::File& file) {
+  const std::vector<std::string> prefixes = prefixes_of(file);
+  if (!file.metadata().contains(kStateKey) || prefixes.empty()) return "";
+  const RunState state = run_state_in(file);
+  std::string words;
+  for (const std::string& prefix : prefixes) words += step_in_words(file, prefix) + "; ";
+  words += fmt::format("goes on in epoch {} after {} samples of it", state.epoch, state.position);
   if (file.find("scaler.values"))
-    words += fmt::format("; loss scale {:g}, {} clean steps since it moved", reals("scaler.values").at(0),
-                         integers("scaler.counters").at(0));
+    words += fmt::format("; loss scale {:g}, {} clean steps since it moved",
+                         file.read("scaler.values").to_vector<double>().at(0),
+                         file.read("scaler.counters").to_vector<std::int64_t>().at(0));
   if (state.best)
     words += fmt::format("; best {:.4g} after epoch {} ({})", *state.best, state.best_epoch,
                          state.best_checkpoint);

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "files/safetensors.h"
 #include "nn/module.h"
-#include "optim/step.h"
+#include "optim/loss_scaler.h"
 #include "runs/checkpoint_store.h"
 #include "runs/metrics_record.h"
 #include "runs/run_directory.h"
@@ -20,14 +20,19 @@ namespace tandem::runs {
 
 // Where a run stands between two steps.
 struct RunState {
-  std::int64_t epoch = 1;      // 1-based, of the next sample
-  Index position = 0;          // samples of the epoch that were served
-  double epoch_loss = 0.0;     // of those: sum of the losses, weighted with
-  double epoch_samples = 0.0;  // the samples
-  std::optional<double> best;  // of checkpoint.best
+  std::int64_t epoch = 1;                 // 1-based, of the next sample
+  Index position = 0;                     // samples of the epoch that were served
+  std::vector<double> epoch_losses{0.0};  // of those, by phase: sum of the losses, weighted with
+  double epoch_samples = 0.0;             // the samples
+  std::optional<double> best;             // of checkpoint.best
   std::int64_t best_epoch = 0;
   std::string best_checkpoint;  // "step-120"
   std::int64_t diagnosed = 0;   // overflows that were run again, of precision.diagnose
+};
+
+struct SavedState {
+  RunState run;
+  std::vector<optim::NamedTensor> tensors;
 };
 
 class Checkpoints {
@@ -40,8 +45,9 @@ class Checkpoints {
   // the save before it (see `finish`); the second returns when everything has been copied.
   void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
   // `best`: `best` will point at this checkpoint. `metrics`: what metrics.jsonl holds now.
-  void save(optim::Step& step, const RunState& state, bool best,
-            const std::optional<MetricsMark>& metrics = {});
+  // `tensors`: what the steps need to go on.
+  void save(std::int64_t step, const std::vector<optim::NamedTensor>& tensors, const RunState& state,
+            bool best, const std::optional<MetricsMark>& metrics = {});
 
   bool under_way() const { return writing_.valid(); }
   bool ended() const;  // whether `finish` would return at once with what became of a save
@@ -57,9 +63,10 @@ class Checkpoints {
   std::optional<MetricsMark> metrics_of(const std::string& checkpoint) const;
   // All that are there, oldest first, up to a step.
   std::vector<SavedStep> until(std::int64_t step) const;
-  // Takes the state of a whole checkpoint. `converting`: it may have been saved in another precision
-  // (optim::Step::converted). Throws UserError when it belongs to another model.
-  RunState load(const std::string& checkpoint, optim::Step& step, bool converting);
+  // The state of a whole checkpoint.
+  SavedState load(const std::string& checkpoint) const;
+  // The run goes on from that state: `best` points at what was best then, or at nothing where that is gone.
+  void adopt(RunState& state);
 
  private:
   CheckpointStore store_;
@@ -71,9 +78,8 @@ class Checkpoints {
   std::future<SavedStep> writing_;
 };
 
-// Takes a state.safetensors into a step; `converting` as in Checkpoints::load. Throws UserError, with nothing
-// changed, for a file that is no sound state of this model and optimizer.
-RunState load_state(const safetensors::File& file, optim::Step& step, bool converting);
+// What a state.safetensors holds. Throws UserError for a file that is none.
+SavedState read_state(const safetensors::File& file);
 
 // Loads weights by name into `model`; `which` is best, last, step-N, or a file. Returns the path.
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);

@@ -37,16 +37,17 @@ void MetricsFile::write(const StartEvent& event) {
 }
 
 void MetricsFile::write(const StepEvent& event) {
-  record_.add(files::json_text(Json{{"event", "step"},
-                                    {"step", event.step},
-                                    {"applied", event.applied},
-                                    {"epoch", event.epoch},
-                                    {"loss", event.loss},
-                                    {"lr", event.lr},
-                                    {"loss_scale", event.loss_scale},
-                                    {"skipped", event.skipped},
-                                    {"grad_norm", event.grad_norm},
-                                    {"items_per_s", event.items_per_s}}));
+  Json line{{"event", "step"}, {"step", event.step}};
+  if (!event.phase.empty()) line["phase"] = event.phase;
+  line.update(Json{{"applied", event.applied},
+                   {"epoch", event.epoch},
+                   {"loss", event.loss},
+                   {"lr", event.lr},
+                   {"loss_scale", event.loss_scale},
+                   {"skipped", event.skipped},
+                   {"grad_norm", event.grad_norm},
+                   {"items_per_s", event.items_per_s}});
+  record_.add(files::json_text(line));
 }
 
 void MetricsFile::write(const EvalEvent& event) {
@@ -66,14 +67,15 @@ void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
 }
 
 void MetricsFile::write(const OverflowEvent& event) {
-  record_.add(files::json_text(Json{{"event", "overflow"},
-                                    {"step", event.step},
-                                    {"loss_scale", event.loss_scale},
-                                    {"op", event.op},
-                                    {"tensor", event.tensor},
-                                    {"index", event.index},
-                                    {"where", event.where},
-                                    {"cause", event.cause}}));
+  Json line{{"event", "overflow"}, {"step", event.step}};
+  if (!event.phase.empty()) line["phase"] = event.phase;
+  line.update(Json{{"loss_scale", event.loss_scale},
+                   {"op", event.op},
+                   {"tensor", event.tensor},
+                   {"index", event.index},
+                   {"where", event.where},
+                   {"cause", event.cause}});
+  record_.add(files::json_text(line));
 }
 
 void MetricsFile::write(const GradientsEvent& event) {
@@ -92,6 +94,14 @@ void MetricsFile::write(const GradientsEvent& event) {
                                     {"saving_scale", saving ? Json(*saving) : Json()},
                                     {"first", first},
                                     {"counts", counts}}));
+}
+
+void MetricsFile::write(const ImageEvent& event) {
+  record_.add(files::json_text(Json{{"event", "image"},
+                                    {"step", event.step},
+                                    {"epoch", event.epoch},
+                                    {"name", event.name},
+                                    {"file", event.file}}));
 }
 
 void MetricsFile::write(const EndEvent& event) {

@@ -32,6 +32,7 @@ struct StepEvent {
   std::int64_t skipped = 0;  // total
   double grad_norm = 0.0;
   double items_per_s = 0.0;
+  std::string phase{};  // where a task has several: whose step it is
 };
 
 struct EvalEvent {
@@ -46,8 +47,9 @@ struct OverflowEvent {
   double loss_scale = 1.0;
   std::string op, tensor;
   std::int64_t index = 0;
-  std::string where;  // "forward" or "backward"
-  std::string cause;  // "scale" or "intrinsic"
+  std::string where;    // "forward" or "backward"
+  std::string cause;    // "scale" or "intrinsic"
+  std::string phase{};  // as in StepEvent
 };
 
 // Exponents of the weight gradients, all parameters together, as the last step before an evaluation found
@@ -56,6 +58,13 @@ struct GradientsEvent {
   std::int64_t step = 0, epoch = 0;
   double loss_scale = 1.0;  // which the gradients were divided by
   amp::ExponentHistogram weights;
+};
+
+// An image that an evaluation left in the run directory.
+struct ImageEvent {
+  std::int64_t step = 0, epoch = 0;
+  std::string name;  // of the series: "samples.png"
+  std::string file;  // "samples-0003.png"
 };
 
 struct EndEvent {
@@ -78,6 +87,7 @@ class MetricsFile {
   // "first" is the exponent of counts[0]; "flushed" is how many FP16 rounds to zero at scale 1, and
   // "saving_scale" the log2 of the smallest scale at which that is at most one in a thousand.
   void write(const GradientsEvent& event);
+  void write(const ImageEvent& event);
   void write(const EndEvent& event);
 
   // See MetricsRecord.

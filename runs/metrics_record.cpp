@@ -172,7 +172,7 @@ std::string without_later_events(const std::string& text, const MetricsPosition&
     }
     const std::string kind = files::text_in(event, "event");
     const std::int64_t step = files::integer_in(event, "step");
-    const bool of_evaluation = kind == "eval" || kind == "gradients";
+    const bool of_evaluation = kind == "eval" || kind == "gradients" || kind == "image";
     if (step > position.step || (step == position.step && of_evaluation && !position.evaluated)) continue;
     kept += line + '\n';
   }

@@ -68,8 +68,11 @@ class Collector {
     if (kind == "overflow") {
       run_.overflows.push_back({integer_in(event, "step"), number_in(event, "loss_scale"),
                                 text_in(event, "op"), text_in(event, "tensor"), integer_in(event, "index"),
-                                text_in(event, "where"), text_in(event, "cause")});
+                                text_in(event, "where"), text_in(event, "cause"), text_in(event, "phase")});
     }
+    if (kind == "image")
+      images_[text_in(event, "file")] = {integer_in(event, "step"), integer_in(event, "epoch"),
+                                         text_in(event, "name"), text_in(event, "file")};
     if (kind == "gradients") run_.gradients = gradients_in(event);
     if (kind == "end") end(event);
     return true;
@@ -78,6 +81,8 @@ class Collector {
   void finish() {
     for (auto& [step, event] : steps_) run_.steps.push_back(event);
     for (auto& [step, event] : evals_) run_.evals.push_back(std::move(event));
+    for (auto& [file, event] : images_) run_.images.push_back(std::move(event));
+    std::ranges::stable_sort(run_.images, {}, &ImageEvent::step);
   }
 
  private:
@@ -88,7 +93,8 @@ class Collector {
                              std::max<std::int64_t>(before, 0)});
     run_.end.reset();
     if (before < 0) return;  // written by a version that did not say
-    steps_.erase(steps_.upper_bound(before), steps_.end());
+    std::erase_if(steps_, [&](const auto& entry) { return entry.first.first > before; });
+    std::erase_if(images_, [&](const auto& entry) { return entry.second.step > before; });
     std::erase_if(evals_, [&](const auto& entry) { return entry.second.step > before; });
     std::erase_if(run_.overflows, [&](const auto& overflow) { return overflow.step > before; });
     if (run_.gradients && run_.gradients->step > before) run_.gradients.reset();
@@ -96,15 +102,19 @@ class Collector {
 
   void step(const Json& event) {
     const std::int64_t step = integer_in(event, "step");
-    steps_[step] = {step,
-                    integer_in(event, "applied"),
-                    integer_in(event, "epoch"),
-                    number_in(event, "loss"),
-                    number_in(event, "lr"),
-                    number_in(event, "loss_scale"),
-                    integer_in(event, "skipped"),
-                    number_in(event, "grad_norm"),
-                    number_in(event, "items_per_s")};
+    const std::string phase = text_in(event, "phase");
+    if (std::ranges::find(phases_, phase) == phases_.end()) phases_.push_back(phase);
+    const auto order = std::ranges::find(phases_, phase) - phases_.begin();
+    steps_[{step, order}] = {step,
+                             integer_in(event, "applied"),
+                             integer_in(event, "epoch"),
+                             number_in(event, "loss"),
+                             number_in(event, "lr"),
+                             number_in(event, "loss_scale"),
+                             integer_in(event, "skipped"),
+                             number_in(event, "grad_norm"),
+                             number_in(event, "items_per_s"),
+                             phase};
   }
 
   void end(const Json& event) {
@@ -122,7 +132,9 @@ class Collector {
   }
 
   RunRecord& run_;
-  std::map<std::int64_t, StepEvent> steps_;
+  std::vector<std::string> phases_;
+  std::map<std::pair<std::int64_t, std::ptrdiff_t>, StepEvent> steps_;  // by step and phase
+  std::map<std::string, ImageEvent> images_;                            // by file
   std::map<std::pair<std::int64_t, std::string>, EvalEvent> evals_;
 };
 
@@ -144,6 +156,13 @@ std::string RunRecord::status() const { return end && !end->status.empty() ? end
 
 std::int64_t RunRecord::skipped() const {
   return end ? end->skipped : steps.empty() ? 0 : steps.back().skipped;
+}
+
+std::vector<std::string> RunRecord::phases() const {
+  std::vector<std::string> found;
+  for (const StepEvent& step : steps)
+    if (std::ranges::find(found, step.phase) == found.end()) found.push_back(step.phase);
+  return found;
 }
 
 std::int64_t RunRecord::last_step() const { return end ? end->steps : steps.empty() ? 0 : steps.back().step; }

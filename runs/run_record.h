@@ -36,9 +36,10 @@ struct RunRecord {
   std::string name;          // of the directory
   Json config, environment;  // null where the file is missing or damaged
   std::vector<Session> sessions;
-  std::vector<StepEvent> steps;  // by step, each once: what was said of it last
+  std::vector<StepEvent> steps;  // by step and phase, each once: what was said of it last
   std::vector<EvalEvent> evals;  // by step; of a step and split the last one
   std::vector<OverflowEvent> overflows;
+  std::vector<ImageEvent> images;              // by step; each file once
   std::optional<GradientExponents> gradients;  // the last ones
   std::optional<EndEvent> end;                 // of the last session; absent: it runs still, or was cut off
   double wall_s = 0.0;                         // of all sessions that ended
@@ -48,6 +49,8 @@ struct RunRecord {
   // "completed", "interrupted", "failed", or "not ended".
   std::string status() const;
   std::int64_t skipped() const;
+  // The phases that have steps, in their order in an iteration; {""} where there is one.
+  std::vector<std::string> phases() const;
   // Attempted steps.
   std::int64_t last_step() const;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <iterator>
 #include <span>
 
 #include "config/load.h"
@@ -56,12 +57,13 @@ void RunWriter::write(const StepEvent& event) {
   metrics_.write(event);
   if (!events_) return;
   to_events([&] {
-    events_->scalars(event.step, {{"loss", event.loss},
-                                  {"lr", event.lr},
-                                  {"loss_scale", event.loss_scale},
-                                  {"grad_norm", event.grad_norm},
-                                  {"items_per_s", event.items_per_s},
-                                  {"skipped", static_cast<double>(event.skipped)}});
+    const std::string of = event.phase.empty() ? "" : event.phase + "/";
+    events_->scalars(event.step, {{of + "loss", event.loss},
+                                  {of + "lr", event.lr},
+                                  {of + "loss_scale", event.loss_scale},
+                                  {of + "grad_norm", event.grad_norm},
+                                  {of + "items_per_s", event.items_per_s},
+                                  {of + "skipped", static_cast<double>(event.skipped)}});
   });
 }
 
@@ -82,31 +84,41 @@ void RunWriter::write(const EndEvent& event) {
   }
 }
 
-void RunWriter::write_tensors(optim::Step& step, std::int64_t epoch) {
-  const optim::StepReport last = step.synchronize();
-  const optim::FlatBuffers& buffers = step.buffers();
+void RunWriter::write_image(const ImageEvent& event, const std::string& png) {
+  metrics_.write(event);
+  if (events_) to_events([&] { events_->image(event.step, event.name, png); });
+}
+
+void RunWriter::write_tensors(const std::vector<optim::Step*>& steps, std::int64_t iteration,
+                              std::int64_t epoch) {
   const bool wanted = events_ && config_.tensorboard_histograms;
-  const auto parts = [&](const Tensor& buffer, const auto& use) {
-    const auto values = buffer.to_vector<float>();
-    for (const optim::FlatBuffers::Slot& slot : buffers.slots())
-      use(slot.parameter.name(), std::span(values).subspan(static_cast<std::size_t>(slot.first),
-                                                           static_cast<std::size_t>(slot.count)));
-  };
-  Histograms histograms;
-  if (wanted)
-    parts(buffers.masters(), [&](const std::string& name, std::span<const float> values) {
-      histograms.emplace_back("weights/" + name, tensorboard::histogram_of(values));
-    });
-  if (last.attempted > first_step_ && !last.skip) {
-    GradientsEvent found{last.attempted, epoch, last.loss_scale, {}};
+  Histograms weights, gradients;
+  GradientsEvent found{iteration, epoch, 1.0, {}};
+  bool any = false;
+  for (optim::Step* const step : steps) {
+    const optim::StepReport last = step->synchronize();
+    const auto parts = [&](const Tensor& buffer, const auto& use) {
+      const auto values = buffer.to_vector<float>();
+      for (const optim::FlatBuffers::Slot& slot : step->buffers().slots())
+        use(slot.parameter.name(), std::span(values).subspan(static_cast<std::size_t>(slot.first),
+                                                             static_cast<std::size_t>(slot.count)));
+    };
+    if (wanted)
+      parts(step->buffers().masters(), [&](const std::string& name, std::span<const float> values) {
+        weights.emplace_back("weights/" + name, tensorboard::histogram_of(values));
+      });
+    if (last.attempted <= first_step_ || last.skip) continue;
+    any = true;
+    found.loss_scale = last.loss_scale;
     const double unscale = 1.0 / last.loss_scale;
-    parts(buffers.gradients(), [&](const std::string& name, std::span<const float> values) {
+    parts(step->buffers().gradients(), [&](const std::string& name, std::span<const float> values) {
       for (const float value : values) found.weights.add(static_cast<float>(value * unscale));
-      if (wanted) histograms.emplace_back("gradients/" + name, tensorboard::histogram_of(values, unscale));
+      if (wanted) gradients.emplace_back("gradients/" + name, tensorboard::histogram_of(values, unscale));
     });
-    metrics_.write(found);
   }
-  if (wanted) to_events([&] { events_->histograms(last.attempted, histograms); });
+  if (any) metrics_.write(found);
+  weights.insert(weights.end(), std::move_iterator(gradients.begin()), std::move_iterator(gradients.end()));
+  if (wanted) to_events([&] { events_->histograms(iteration, weights); });
 }
 
 }  // namespace tandem::runs

@@ -26,10 +26,13 @@ class RunWriter {
   void write_checkpoint(std::int64_t step, const std::string& path) { metrics_.write_checkpoint(step, path); }
   void write(const OverflowEvent& event) { metrics_.write(event); }
   void write(const EndEvent& event);
+  // An image that was written to a file of the run directory.
+  void write_image(const ImageEvent& event, const std::string& png);
 
-  // Distributions of the weights and of the last step's gradients, which must lie in the buffers still;
-  // gradients are left out after a skipped step, or when this process has done none. Waits for the device.
-  void write_tensors(optim::Step& step, std::int64_t epoch);
+  // Distributions of the weights and of the last steps' gradients, which must lie in the buffers still; the
+  // gradients of a step that was skipped, or that this process has not done, are left out. Waits for the
+  // device.
+  void write_tensors(const std::vector<optim::Step*>& steps, std::int64_t iteration, std::int64_t epoch);
 
   // What cannot be written, and why; lines of metrics.jsonl first, which may be written later.
   std::optional<std::string> trouble() const { return unwritten() ? unwritten() : trouble_; }

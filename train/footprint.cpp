@@ -10,7 +10,9 @@
 #include "core/shapes_backend.h"
 #include "core/units.h"
 #include "nn/device.h"
+#include "train/learners.h"
 #include "train/setup.h"
+#include "train/step_runner.h"
 
 namespace tandem::train {
 
@@ -69,17 +71,17 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
   const auto precision = make_plan(loaded, model);
-  const auto optimizer = make_optimizer(config, model);
-  optim::Step step(model, {optimizer.get()},
-                   step_options(config, optim::constant(optim::learning_rate(config.optimizer))));
+  Learners learners(*task, loaded, step_options(config), [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;
   if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
   const datasets::Batch batch = task->made_up(footprint.batch, 0, kShapes);
-  const RandomScope random(static_cast<std::uint64_t>(config.seed), 0, 0);
   const amp::Autocast autocast(*precision);
-  step.backward(task->loss(batch), static_cast<double>(footprint.batch));
+  for (std::size_t phase = 0; phase < learners.size(); ++phase)
+    learners[phase].step->backward(
+        loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(config.seed)}),
+        static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
   return footprint;
 }

@@ -8,10 +8,10 @@ namespace tandem::profile {
 
 Ranges::~Ranges() {
   pop_all();
-  for (train::PhaseTimer* timer : timers_) timer->set_observer(nullptr);
+  for (train::StageTimer* timer : timers_) timer->set_observer(nullptr);
 }
 
-void Ranges::watch(train::PhaseTimer& timer) {
+void Ranges::watch(train::StageTimer& timer) {
   timer.set_observer(this);
   timers_.push_back(&timer);
 }
@@ -22,13 +22,13 @@ void Ranges::before_backward(const Node& node, std::span<const Tensor>) {
   push(name.c_str());
 }
 
-// What an exception left open ends with the phase.
-void Ranges::begin(train::Phase phase) {
+// What an exception left open ends with the stage.
+void Ranges::begin(train::Stage stage) {
   pop_all();
-  push(train::kPhaseNames[static_cast<std::size_t>(phase)]);
+  push(train::kStageNames[static_cast<std::size_t>(stage)]);
 }
 
-void Ranges::end(train::Phase) { pop_all(); }
+void Ranges::end(train::Stage) { pop_all(); }
 
 void Ranges::push(const char* name) {
   backend_.begin_range(name);

@@ -108,18 +108,10 @@ int freeze_parameters(const config::Config& config, nn::Module& model) {
   return frozen;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model) {
-  std::vector<Parameter> trained = model.parameters();
-  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable(); });
-  require(!trained.empty(), "", "no parameter is left to train: init_from.freeze matches all of them");
-  return optim::optimizers().make(config.optimizer, std::move(trained));
-}
-
-optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
+optim::Schedule make_schedule(const config::Config& config, double lr, std::int64_t steps_per_epoch,
                               std::int64_t total_steps) {
-  return optim::make_schedule(config.schedule, {.lr = optim::learning_rate(config.optimizer),
-                                                .steps = total_steps,
-                                                .steps_per_epoch = steps_per_epoch});
+  return optim::make_schedule(config.schedule,
+                              {.lr = lr, .steps = total_steps, .steps_per_epoch = steps_per_epoch});
 }
 
 amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }
@@ -150,10 +142,9 @@ std::string precision_note(const config::Config& config, Device device) {
   return "this CPU has no AMX: BF16 halves the memory of activations here, and is not faster than FP32";
 }
 
-optim::StepOptions step_options(const config::Config& config, optim::Schedule schedule) {
+optim::StepOptions step_options(const config::Config& config) {
   optim::StepOptions options =
       amp::step_options(precision_of(config), static_cast<std::uint64_t>(config.seed));
-  options.schedule = std::move(schedule);
   options.clip_norm = config.clip_norm;
   options.clip_value = config.clip_value;
   options.accumulate = static_cast<int>(config.accumulate);

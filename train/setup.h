@@ -33,9 +33,10 @@ amp::Precision precision_of(const config::Config& config);
 std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model);
 // What a user should know of that precision on the device, in one line; "" when there is nothing to say.
 std::string precision_note(const config::Config& config, Device device);
-std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, nn::Module& model);
-optim::Schedule make_schedule(const config::Config& config, std::int64_t steps_per_epoch,
+// Of an optimizer with that learning rate.
+optim::Schedule make_schedule(const config::Config& config, double lr, std::int64_t steps_per_epoch,
                               std::int64_t total_steps);
-optim::StepOptions step_options(const config::Config& config, optim::Schedule schedule);
+// All but the schedule.
+optim::StepOptions step_options(const config::Config& config);
 
 }  // namespace tandem::train

@@ -1,5 +1,8 @@
 #include "train/step_runner.h"
 
+#include <algorithm>
+
+#include "autograd/ops/elementwise.h"
 #include "core/backend.h"
 #include "core/random.h"
 
@@ -12,43 +15,92 @@ constexpr int kWarmUp = 3;
 // A recording for each micro-batch costs memory for its launches; longer accumulations gain little.
 constexpr int kMostRecordings = 16;
 
+bool like(const tasks::Carry& a, const tasks::Carry& b) {
+  return std::ranges::equal(a.fields(), b.fields(), [](const datasets::Field& x, const datasets::Field& y) {
+    return x.name == y.name && x.value.shape() == y.value.shape() && x.value.dtype() == y.value.dtype();
+  });
+}
+
+// The same in memory of its own.
+tasks::Carry copy_of(const tasks::Carry& carry) {
+  tasks::Carry copy;
+  for (const datasets::Field& field : carry.fields())
+    copy.set(field.name, field.value.clone(MemoryKind::data));
+  return copy;
+}
+
+void copy_values(const tasks::Carry& from, const tasks::Carry& to) {
+  for (std::size_t i = 0; i < from.fields().size(); ++i) {
+    const Tensor& value = from.fields()[i].value;
+    backend_for(value.device()).copy_bytes(value, to.fields()[i].value);
+  }
+}
+
 }  // namespace
 
-StepRunner::StepRunner(tasks::Task& task, const amp::Plan& precision, optim::Step& step, PhaseTimer& phases,
-                       StepRunnerOptions options)
-    : precision_(precision), task_(task), step_(step), phases_(phases), options_(options) {
-  const Device device = step.buffers().device();
-  const bool possible = backend_for(device).records() && step.options().accumulate <= kMostRecordings;
+Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
+                     const RandomNumbers& random, tasks::Carry* carry, const tasks::OutputsReady& ready) {
+  const int losses = task.phases().at(phase).losses;
+  Tensor sum;
+  for (int i = 0; i < losses; ++i) {
+    const RandomScope scope(random.seed, random.step, random.micro_batch, random.counter);
+    const Tensor loss = task.loss(batch, {.phase = phase, .loss = i, .carry = carry, .ready = ready});
+    sum = i == 0 ? loss : add(sum, loss);
+  }
+  return sum;
+}
+
+StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::Plan& precision,
+                       StageTimer& stages, StepRunnerOptions options)
+    : task_(task),
+      phase_(phase),
+      learner_(learner),
+      step_(*learner.step),
+      precision_(precision),
+      stages_(stages),
+      options_(options) {
+  const Device device = step_.buffers().device();
+  const int backwards = step_.options().accumulate * passes();
+  const bool possible = backend_for(device).records() && backwards <= kMostRecordings;
   require(options_.graphs != GraphUse::on || possible, "",
           "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
-          kMostRecordings, to_string(device), step.options().accumulate);
-  const bool weighs = task_.by_weight() && step.options().accumulate > 1;
+          kMostRecordings / passes(), to_string(device), step_.options().accumulate);
+  const bool weighs = task_.by_weight() && step_.options().accumulate > 1;
   require(
       options_.graphs != GraphUse::on || !weighs, "",
       "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
       "a weight of its own; take cuda_graph=auto");
   records_ = possible && !weighs && options_.graphs != GraphUse::off;
   ensure(!records_ || options_.batch_size > 0, "step", "the size of a full micro-batch is not given");
-  backwards_.resize(records_ ? static_cast<std::size_t>(step.options().accumulate) : 0);
+  recorded_.resize(records_ ? static_cast<std::size_t>(backwards) : 0);
 }
 
-Tensor StepRunner::forward(const datasets::Batch& batch, int micro_batch) {
-  const RandomScope random(options_.seed, 0, static_cast<std::uint32_t>(micro_batch),
-                           step_.random_counter(options_.number_by_applied));
+// The losses of a pass: one of them, or all added up.
+Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
+  const RandomNumbers random{options_.seed, 0, static_cast<std::uint32_t>(micro_batch),
+                             step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_);
-  phases_.begin(Phase::forward);
-  const Tensor loss = task_.loss(batch, {.ready = [&] {
-    phases_.finish(Phase::forward);
-    phases_.begin(Phase::loss);
-  }});
-  phases_.finish(Phase::loss);
+  const tasks::OutputsReady ready = [&] {
+    stages_.finish(Stage::forward);
+    stages_.begin(Stage::loss);
+  };
+  stages_.begin(Stage::forward);
+  Tensor loss;
+  if (learner_.separate_losses) {
+    const RandomScope scope(random.seed, random.step, random.micro_batch, random.counter);
+    loss = task_.loss(batch, {.phase = phase_, .loss = pass, .carry = &carry, .ready = ready});
+  } else {
+    loss = loss_of_phase(task_, phase_, batch, random, &carry, ready);
+  }
+  stages_.finish(Stage::loss);
   return loss;
 }
 
-Tensor StepRunner::loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step) {
-  const RandomScope random(options_.seed, step, static_cast<std::uint32_t>(micro_batch));
+Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int micro_batch,
+                        std::uint32_t step) {
   const amp::Autocast autocast(precision_);
-  return task_.loss(batch);
+  return loss_of_phase(task_, phase_, batch, {options_.seed, step, static_cast<std::uint32_t>(micro_batch)},
+                       &carry);
 }
 
 // What the batch counts among those of its step. The one batch of a step counts what it likes.
@@ -80,20 +132,29 @@ void StepRunner::set_up_inputs(const datasets::Batch& batch) {
 void StepRunner::stop_recording(const VendorError& error) {
   if (options_.graphs == GraphUse::on) throw;
   records_ = false;
-  backwards_.clear();
+  recorded_.clear();
   apply_.reset();
   inputs_ = {};
   why_not_ = error.what();
 }
 
-// Records the micro-batch that is due, and does it. False where that failed and it is to be done the usual
-// way; what the step did before stays.
-bool StepRunner::record(const datasets::Batch& batch) {
-  const int number = step_.micro_batches();
+// Records the pass that is due, and does it. False where that failed and it is to be done the usual way; what
+// the step did before stays.
+bool StepRunner::record(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
   try {
     set_up_inputs(batch);
-    backwards_[static_cast<std::size_t>(number)] =
-        step_.record_backward([&] { return forward(inputs_, number); }, samples_of(batch));
+    RecordedPass made;
+    made.before = copy_of(carry);
+    made.backward = step_.record_backward(
+        [&] {
+          made.after = made.before;
+          return forward(inputs_, made.after, micro_batch, pass);
+        },
+        samples_of(batch), learner_.first_loss + pass);
+    carry = copy_of(made.after);
+    // Where a stream begins, less is read than later.
+    if (made.before.empty() && !made.after.empty()) return true;
+    recorded_[static_cast<std::size_t>(step_.micro_batches() - 1)] = std::move(made);
     return true;
   } catch (const VendorError& error) {
     stop_recording(error);
@@ -101,31 +162,40 @@ bool StepRunner::record(const datasets::Batch& batch) {
   }
 }
 
-void StepRunner::backward(const datasets::Batch& batch) {
-  phases_.start();
-  const auto number = static_cast<std::size_t>(step_.micro_batches());
-  bool done = false;
+void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
   if (may_record(batch)) {
-    if (backwards_[number]) {
+    const RecordedPass& recorded = recorded_[static_cast<std::size_t>(step_.micro_batches())];
+    if (!recorded.backward) {
+      if (record(batch, carry, micro_batch, pass)) return;
+    } else if (like(recorded.before, carry)) {
       set_up_inputs(batch);
-      phases_.begin(Phase::backward);
-      step_.backward(*backwards_[number]);
-      done = true;
-    } else {
-      done = record(batch);
+      copy_values(carry, recorded.before);
+      stages_.begin(Stage::backward);
+      step_.backward(*recorded.backward);
+      carry = copy_of(recorded.after);
+      return;
     }
   }
-  if (!done) {
-    const Tensor loss = forward(batch, static_cast<int>(number));
-    phases_.begin(Phase::backward);
-    step_.backward(loss, samples_of(batch));
+  const Tensor loss = forward(batch, carry, micro_batch, pass);
+  stages_.begin(Stage::backward);
+  step_.backward(loss, samples_of(batch), learner_.first_loss + pass);
+}
+
+void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry) {
+  stages_.start();
+  const int micro_batch = step_.micro_batches() / passes();
+  const tasks::Carry before = carry;
+  for (int pass = 0; pass < passes(); ++pass) {
+    carry = before;
+    backward_pass(batch, carry, micro_batch, pass);
+    stages_.finish(Stage::backward);
   }
-  phases_.finish(Phase::backward);
 }
 
 // As `record`, of the end of a step.
 bool StepRunner::record_apply() {
-  if (!records_ || apply_ || !backwards_.back() || !step_.ready()) return false;
+  const bool whole = step_.micro_batches() == step_.options().accumulate * passes();
+  if (!records_ || apply_ || !recorded_.back().backward || !whole) return false;
   try {
     apply_ = step_.record_apply();
     return true;
@@ -136,14 +206,14 @@ bool StepRunner::record_apply() {
 }
 
 void StepRunner::apply() {
-  phases_.begin(Phase::update);
+  stages_.begin(Stage::update);
   if (apply_ && step_.fits(*apply_)) {
     step_.apply(*apply_);
   } else if (!record_apply()) {
     step_.apply();
     ++warm_steps_;
   }
-  phases_.finish(Phase::update);
+  stages_.finish(Stage::update);
 }
 
 }  // namespace tandem::train

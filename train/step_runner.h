@@ -1,4 +1,4 @@
-// StepRunner: the training step of a task on one device, micro-batch by micro-batch.
+// StepRunner: the training steps of one phase of a task on one device, micro-batch by micro-batch.
 //
 // Where the device records work, micro-batches of the full size, and the updates of full steps, are recorded
 // after some ordinary steps and done from the recordings from then on; everything else is done the usual way,
@@ -18,7 +18,8 @@
 #include "optim/recorded_step.h"
 #include "optim/step.h"
 #include "tasks/task.h"
-#include "train/phases.h"
+#include "train/learners.h"
+#include "train/stages.h"
 
 namespace tandem::train {
 
@@ -39,43 +40,67 @@ struct StepRunnerOptions {
 
 class StepRunner {
  public:
-  // Everything is kept by reference. Throws UserError when graphs are on and cannot be had.
-  StepRunner(tasks::Task& task, const amp::Plan& precision, optim::Step& step, PhaseTimer& phases,
-             StepRunnerOptions options);
+  // Of the phase of that number, which `learner` trains. Everything is kept by reference. Throws UserError
+  // when graphs are on and cannot be had.
+  StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::Plan& precision,
+             StageTimer& stages, StepRunnerOptions options);
 
-  // Forward, loss and backward of the micro-batch that is due.
-  void backward(const datasets::Batch& batch);
+  // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
+  // and then what this one leaves.
+  void backward(const datasets::Batch& batch, tasks::Carry& carry);
   // Ends the step.
   void apply();
 
   // The loss of a batch with the random numbers of a certain step, under the precision of the run, outside of
   // any step: to look at one again.
-  Tensor loss(const datasets::Batch& batch, int micro_batch, std::uint32_t step);
+  Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int micro_batch, std::uint32_t step);
 
   // Whether steps are done from recordings by now; and why they will never be, where that was found out.
   bool recorded() const { return apply_ != nullptr; }
   const std::string& why_not_recorded() const { return why_not_; }
 
  private:
-  Tensor forward(const datasets::Batch& batch, int micro_batch);
+  // One backward of a step, as a device has recorded it, with what it reads and leaves of the carry.
+  struct RecordedPass {
+    std::unique_ptr<optim::RecordedBackward> backward;
+    tasks::Carry before, after;
+  };
+
+  int passes() const { return learner_.separate_losses ? learner_.phase.losses : 1; }
+  Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
+  void backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   double samples_of(const datasets::Batch& batch) const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
-  bool record(const datasets::Batch& batch);
+  bool record(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   bool record_apply();
   void stop_recording(const VendorError& error);
 
-  const amp::Plan& precision_;
   tasks::Task& task_;
+  const std::size_t phase_;
+  Learner& learner_;
   optim::Step& step_;
-  PhaseTimer& phases_;
+  const amp::Plan& precision_;
+  StageTimer& stages_;
   const StepRunnerOptions options_;
   bool records_ = false;  // recordings are made, or will be
   std::string why_not_;
-  int warm_steps_ = 0;      // ordinary steps so far
-  datasets::Batch inputs_;  // what recordings read; absent before the first
-  std::vector<std::unique_ptr<optim::RecordedBackward>> backwards_;  // by micro-batch
+  int warm_steps_ = 0;                  // ordinary steps so far
+  datasets::Batch inputs_;              // what recordings read; absent before the first
+  std::vector<RecordedPass> recorded_;  // by number of the backward in the step
   std::unique_ptr<optim::RecordedApply> apply_;
 };
+
+// The (seed, step, micro-batch) that a loss draws random numbers under, see RandomScope.
+struct RandomNumbers {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0, micro_batch = 0;
+  const std::int64_t* counter = nullptr;
+};
+
+// The sum of the losses of a phase; each of them draws the same random numbers.
+Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
+                     const RandomNumbers& random, tasks::Carry* carry = nullptr,
+                     const tasks::OutputsReady& ready = {});
 
 }  // namespace tandem::train

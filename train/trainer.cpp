@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -43,17 +44,18 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   task_->prepare(*precision_, device_);
   make_loaders();
   model.to(device_);
-  optimizer_ = make_optimizer(config_, model);
   const std::int64_t per_epoch = steps_per_epoch();
-  step_ = std::make_unique<optim::Step>(
-      model, std::vector<optim::Optimizer*>{optimizer_.get()},
-      step_options(config_, make_schedule(config_, per_epoch, per_epoch * config_.epochs)));
-  runner_ =
-      std::make_unique<StepRunner>(*task_, *precision_, *step_, phases_,
-                                   StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
-                                                     .seed = static_cast<std::uint64_t>(config_.seed),
-                                                     .number_by_applied = retries(),
-                                                     .graphs = graph_use(config_)});
+  learners_ = std::make_unique<Learners>(*task_, loaded_, step_options(config_), [&](double lr) {
+    return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
+  });
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+    runners_.push_back(std::make_unique<StepRunner>(
+        *task_, phase, (*learners_)[phase], *precision_, stages_,
+        StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
+                          .seed = static_cast<std::uint64_t>(config_.seed),
+                          .number_by_applied = retries(),
+                          .graphs = graph_use(config_)}));
+  carries_.resize(learners_->size());
 }
 
 Trainer::~Trainer() = default;
@@ -74,21 +76,25 @@ std::int64_t Trainer::steps_per_epoch() const {
 }
 
 bool Trainer::limit_reached() const {
-  return options_.limit_steps && step_->attempted() >= *options_.limit_steps;
+  return options_.limit_steps && learners_->iterations() >= *options_.limit_steps;
 }
 
 std::string Trainer::dry_run() {
-  const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
-  const double loss = task_->loss(*batch).item();
-  step_->clear();
+  std::string losses;
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
+    losses += fmt::format("{}loss{} {:.4f}", phase == 0 ? "" : ", ", learners_->whose(phase),
+                          loss_of_phase(*task_, phase, *batch, random).item());
+    (*learners_)[phase].step->clear();
+  }
   nn::Module& model = task_->model();
   std::string text = task_->text_of_data() + "\n";
   text +=
       fmt::format("model: {} parameters, {} trained\n", model.parameter_count(), model.parameter_count(true));
   for (const std::string& note : notes_) text += note + "\n";
-  text += fmt::format("batch: {} → loss {:.4f}\n", task_->text_of(*batch), loss);
+  text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
   text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
                       config_.precision.label(), to_string(device_));
@@ -102,12 +108,13 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   std::vector<std::string> notes = notes_, warnings;
   runs::RunState state;
   if (options_.resume) state = resume(directory, notes, warnings);
-  Session session(directory, stop, config_, *task_->data());
-  session.state = state;
-  if (options_.resume && step_->attempted() > 0) session.resumed_at = step_->attempted();
-  session.saved_step = session.read_step = step_->attempted();
+  Session session(directory, stop, config_, *task_->data(), learners_->size());
+  if (options_.resume) session.state = state;
+  if (options_.resume && learners_->iterations() > 0) session.resumed_at = learners_->iterations();
+  session.saved_step = learners_->iterations();
+  std::ranges::fill(session.read_step, learners_->iterations());
   const auto ranges = profile::ranges_if_asked(device_);
-  if (ranges) ranges->watch(phases_);
+  if (ranges) ranges->watch(stages_);
   const auto guarded = guarded_ops_if_asked();
   if (guarded)
     notes.push_back(
@@ -120,9 +127,9 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);
   for (const std::string& note : notes) session.say(note);
-  if (step_->attempted() == 0) warn_of_underflow(session);
+  if (learners_->iterations() == 0) warn_of_underflow(session);
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
-                                         to_string(device_), step_->attempted()});
+                                         to_string(device_), learners_->iterations()});
   try {
     if (!session.hindrance()) train(session);
     conclude_save(session);
@@ -145,9 +152,9 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   end(session);
   check_course(session);
   std::string times;
-  for (std::size_t p = 0; p < kPhaseNames.size(); ++p)
-    times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kPhaseNames[p],
-                         phases_.seconds(static_cast<Phase>(p)));
+  for (std::size_t p = 0; p < kStageNames.size(); ++p)
+    times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kStageNames[p],
+                         stages_.seconds(static_cast<Stage>(p)));
   session.log.info("time of the steps: " + times);
   session.log.info(name_of(session.result.status));
   return session.result;
@@ -157,13 +164,15 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
 void Trainer::check_outcome(Session& session) {
   TrainResult& result = session.result;
   if (result.status == TrainStatus::failed) return;
-  const optim::StepReport report = step_->synchronize();
-  if (!session.save_error.empty()) {
+  if (!session.save_error.empty())
     result.failure = fmt::format("the last checkpoint could not be saved: {}", session.save_error);
-  } else if (result.status == TrainStatus::completed && report.attempted > 0 && report.applied == 0) {
-    result.failure =
-        fmt::format("all {} steps were skipped, the last at a loss scale of {}: nothing was learnt",
-                    report.attempted, report.loss_scale);
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    const optim::StepReport report = (*learners_)[phase].step->synchronize();
+    if (result.failure.empty() && result.status == TrainStatus::completed && report.attempted > 0 &&
+        report.applied == 0)
+      result.failure =
+          fmt::format("all {} steps{} were skipped, the last at a loss scale of {}: nothing was learnt",
+                      report.attempted, learners_->whose(phase), report.loss_scale);
   }
   if (!result.failure.empty()) result.status = TrainStatus::failed;
 }
@@ -179,21 +188,27 @@ void Trainer::check_course(Session& session) {
 }
 
 void Trainer::end(Session& session) {
-  const optim::StepReport report = step_->synchronize();
   TrainResult& result = session.result;
-  result.steps = report.attempted;
+  result.steps = learners_->iterations();
   result.best = session.state.best;
   result.chosen_on = task_->validation_split();
   result.best_epoch = session.state.best_epoch;
   result.wall_s = since(session.started);
   tell_skipped(session);
   if (skipped_.count() > 0) session.warn(tasks::text_of_skipped(skipped_.count()));
-  if (report.skipped > 0)
-    session.say(fmt::format("{} of {} steps were skipped: their gradients were not finite", report.skipped,
-                            report.attempted));
-  session.metrics.write(runs::EndEvent{name_of(result.status), report.attempted, report.applied,
-                                       report.skipped, result.wall_s, backend_for(device_).memory().peak,
-                                       result.metrics});
+  runs::EndEvent event{.status = name_of(result.status), .steps = result.steps};
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    const optim::StepReport report = (*learners_)[phase].step->synchronize();
+    if (report.skipped > 0)
+      session.say(fmt::format("{} of {} steps{} were skipped: their gradients were not finite",
+                              report.skipped, report.attempted, learners_->whose(phase)));
+    event.applied = phase == 0 ? report.applied : std::min(event.applied, report.applied);
+    event.skipped += report.skipped;
+  }
+  event.wall_s = result.wall_s;
+  event.peak_memory_bytes = backend_for(device_).memory().peak;
+  event.metrics = result.metrics;
+  session.metrics.write(event);
   if (session.progress) session.progress->finish();
 }
 
@@ -212,9 +227,9 @@ void Trainer::warn_of_underflow(Session& session) {
     initialise_from(config_, task->model());
     task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
     task->model().to(device_);
-    const RandomScope random(static_cast<std::uint64_t>(config_.seed), 0, 0);
     amp::GradientCollector collector(task->model());
-    backward(task->loss(*batch));
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+      backward(loss_of_phase(*task, phase, *batch, {.seed = static_cast<std::uint64_t>(config_.seed)}));
     gradients = collector.activations();
   }
   backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
@@ -260,17 +275,13 @@ bool Trainer::train_epoch(Session& session) {
   task_->model().train();
   const Index batches = train_loader_->batches_per_epoch();
   Index served = train_loader_->batches_served();
-  auto step_started = Clock::now();
-  Pending pending;
-  phases_.start();
+  std::ranges::fill(session.step_started, Clock::now());
+  stages_.start();
   while (served < batches) {
-    micro_batch(session, pending);
+    take_batch(session);
     ++served;
-    if (!step_->ready() && served < batches) continue;
-    pending.seconds = since(step_started);
-    step_started = Clock::now();
-    end_step(session, std::move(pending));
-    pending = {};
+    if (session.batches_taken < config_.accumulate && served < batches) continue;
+    end_iteration(session);
     if (session.checkpoints.ended()) conclude_save(session);
     if (session.stop.asked() || session.hindrance() || limit_reached()) break;
     if (served < batches && checkpoint_due(session)) save_inside_epoch(session);
@@ -280,27 +291,56 @@ bool Trainer::train_epoch(Session& session) {
   session.result.train_s += session.epoch_seconds;
   if (served < batches) return false;
   train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch), 0});
+  std::ranges::fill(carries_, tasks::Carry());
   return true;
 }
 
 // Knows the outcome of every step, where the epoch stands, and that no kernel wrote beyond its memory.
 void Trainer::finish_steps(Session& session) {
-  settle(session, nullptr);
-  step_->synchronize();
+  settle(session);
+  for (Learner& learner : *learners_) learner.step->synchronize();
   read_outcomes(session);
   guard::check("memory");
   session.state.position = train_loader_->state().position;
 }
 
-void Trainer::micro_batch(Session& session, Pending& pending) {
-  phases_.begin(Phase::data);
+// The next batch, for the step of the first phase.
+void Trainer::take_batch(Session& session) {
+  stages_.begin(Stage::data);
   const datasets::Batch batch = train_loader_->next().value();
-  phases_.finish(Phase::data);
-  runner_->backward(batch);
-  pending.samples += static_cast<double>(batch.samples);
-  if (!in_16_bits()) return;
-  pending.batches.push_back(batch);
-  settle(session, &pending);  // after the first one: lets the batches of the step before go
+  stages_.finish(Stage::data);
+  ++session.batches_taken;
+  if (learners_->size() > 1) session.batches.push_back(batch);
+  micro_batch(session, 0, batch);
+}
+
+std::string Trainer::name_of_phase(std::size_t phase) const {
+  return learners_->size() > 1 ? (*learners_)[phase].phase.name : "";
+}
+
+// Mean losses of the epoch so far, for people; "" where nothing of it was trained.
+std::string Trainer::training_losses(const Session& session) const {
+  const runs::RunState& state = session.state;
+  if (state.epoch_samples == 0.0) return "";
+  std::string text = "training loss";
+  for (std::size_t phase = 0; phase < state.epoch_losses.size(); ++phase) {
+    const std::string name = name_of_phase(phase);
+    text += fmt::format("{}{} {:.4f}", phase == 0 ? "" : ",", name.empty() ? "" : " " + name,
+                        state.epoch_losses[phase] / state.epoch_samples);
+  }
+  return text + "  ";
+}
+
+// A kept one has the epoch before its extension.
+void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) {
+  std::filesystem::path file = artifact.file;
+  if (artifact.kept)
+    file.replace_filename(
+        fmt::format("{}-{:04}{}", file.stem().string(), session.state.epoch, file.extension().string()));
+  session.write_beside(session.directory.path() / file, artifact.contents);
+  if (file.extension() == ".png")
+    session.metrics.write_image({learners_->iterations(), session.state.epoch, artifact.file, file.string()},
+                                artifact.contents);
 }
 
 // Returns false when a stop was asked for on the way.
@@ -313,16 +353,11 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
   session.result.epoch = session.state.epoch;
   session.result.split = split;
   session.metrics.write(
-      runs::EvalEvent{step_->attempted(), session.state.epoch, split, session.result.metrics});
-  for (const tasks::Artifact& artifact : evaluation->artifacts())
-    session.write_beside(session.directory.path() / artifact.file, artifact.contents);
-  std::string training;
-  const runs::RunState& state = session.state;
-  if (state.epoch_samples > 0.0)
-    training = fmt::format("training loss {:.4f}  ", state.epoch_loss / state.epoch_samples);
+      runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
+  for (const tasks::Artifact& artifact : evaluation->artifacts()) write_artifact(session, artifact);
   session.say(
-      fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs, training,
-                  split, metrics_text(session.result.metrics),
+      fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs,
+                  training_losses(session), split, metrics_text(session.result.metrics),
                   count_text(session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0),
                   duration_text(since(session.started))));
   return true;
@@ -336,7 +371,7 @@ void Trainer::test_best(Session& session) {
     return;
   }
   runs::load_run_weights(session.directory, "best", task_->model());
-  session.state.epoch_loss = session.state.epoch_samples = 0.0;
+  session.state.epoch_samples = 0.0;
   evaluate_now(session, *test_loader_, "test", task_->keeps_details());
 }
 

@@ -1,4 +1,5 @@
-// Trainer: the loop over epochs and batches of one run.
+// Trainer: the loop over epochs and batches of one run. An iteration is a step of each phase of the task in
+// turn, over the same micro-batches; most tasks have one.
 //
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
@@ -24,10 +25,11 @@
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
 #include "tasks/skipped_samples.h"
-#include "train/phases.h"
+#include "train/learners.h"
 #include "train/progress.h"
 #include "train/setup.h"
 #include "train/signals.h"
+#include "train/step_ledger.h"
 #include "train/step_runner.h"
 
 namespace tandem::train {
@@ -73,32 +75,29 @@ class Trainer {
 
  private:
   struct Session;
-  // A step whose outcome has not been read yet.
-  struct Pending {
-    std::int64_t attempted = 0;
-    std::vector<datasets::Batch>
-        batches;  // kept where the step may have to be run again, until it is settled
-    double samples = 0.0;
-    double seconds = 0.0;
-    bool settled = false;
-  };
-
   void make_loaders();
   void warn_of_underflow(Session& session);
+  std::string training_losses(const Session& session) const;
+  void write_artifact(Session& session, const tasks::Artifact& artifact);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void finish_steps(Session& session);
-  void micro_batch(Session& session, Pending& pending);
-  void end_step(Session& session, Pending pending);
-  void settle(Session& session, const Pending* following);
-  void run_again(Session& session, Pending& pending, optim::StepReport report);
-  [[noreturn]] void give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const;
-  std::optional<amp::Overflow> diagnose(Session& session, const Pending& pending,
+  void take_batch(Session& session);
+  void micro_batch(Session& session, std::size_t phase, const datasets::Batch& batch);
+  void run_micro_batch(std::size_t phase, const MicroBatch& micro_batch);
+  void end_iteration(Session& session);
+  void end_step(Session& session, std::size_t phase);
+  void settle(Session& session);
+  void run_again(Session& session, LedgerStep& step, optim::StepReport report);
+  [[noreturn]] void give_up(const LedgerStep& step, const optim::StepReport& report,
+                            const std::optional<amp::Overflow>& cause);
+  std::optional<amp::Overflow> diagnose(Session& session, const LedgerStep& step,
                                         const optim::StepReport& report);
-  std::string advice_on_divergence(const Pending& pending, const optim::StepReport& report) const;
+  std::string advice_on_divergence(const LedgerStep& step, const optim::StepReport& report) const;
   void read_outcomes(Session& session);
   void tell_skipped(Session& session);
-  void log_step(Session& session, const Pending& pending, const optim::StepReport& report);
+  void log_step(Session& session, const LedgerStep& step, const optim::StepReport& report);
+  void show_progress(Session& session, const LedgerStep& step, double loss, double lr);
   void save(Session& session, const runs::RunState& state, bool best);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
@@ -118,6 +117,8 @@ class Trainer {
   bool retries() const { return config_.precision.on_skip == "retry"; }
   std::int64_t steps_per_epoch() const;
   bool limit_reached() const;
+  // "" where there is one.
+  std::string name_of_phase(std::size_t phase) const;
 
   const config::Loaded& loaded_;
   const config::Config& config_;
@@ -128,10 +129,11 @@ class Trainer {
   std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
   std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;  // of initialisation
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<optim::Step> step_;
-  PhaseTimer phases_;
-  std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<Learners> learners_;
+  StageTimer stages_;
+  // By phase: what runs its steps, and what its next micro-batch begins with.
+  std::vector<std::unique_ptr<StepRunner>> runners_;
+  std::vector<tasks::Carry> carries_;
 };
 
 }  // namespace tandem::train

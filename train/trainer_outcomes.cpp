@@ -7,36 +7,65 @@
 
 namespace tandem::train {
 
-void Trainer::end_step(Session& session, Pending pending) {
-  runner_->apply();
-  pending.attempted = step_->attempted();
-  session.pending.push_back(std::move(pending));
-  if (step_->arrived()) settle(session, nullptr);
+// A micro-batch of the step that is due in that phase, with what the one before it left.
+void Trainer::run_micro_batch(std::size_t phase, const MicroBatch& micro_batch) {
+  carries_[phase] = micro_batch.carry;
+  runners_[phase]->backward(micro_batch.batch, carries_[phase]);
+}
+
+void Trainer::micro_batch(Session& session, std::size_t phase, const datasets::Batch& batch) {
+  const MicroBatch micro_batch{batch, carries_[phase]};
+  run_micro_batch(phase, micro_batch);
+  session.ledger.add(phase, micro_batch);
+  settle(session);  // after the first one: lets the batches of the step before go
+}
+
+// The step of each phase in turn: the first has seen the batches, the others go over them.
+void Trainer::end_iteration(Session& session) {
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    if (phase > 0)
+      for (const datasets::Batch& batch : session.batches) micro_batch(session, phase, batch);
+    end_step(session, phase);
+  }
+  session.batches.clear();
+  session.batches_taken = 0;
+}
+
+void Trainer::end_step(Session& session, std::size_t phase) {
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - session.step_started[phase]).count();
+  session.step_started[phase] = now;
+  runners_[phase]->apply();
+  if (phase + 1 == learners_->size()) learners_->end_iteration();
+  optim::Step& step = *(*learners_)[phase].step;
+  session.ledger.apply(step.attempted(), learners_->iterations(), seconds);
+  if (step.arrived()) settle(session);
   read_outcomes(session);
 }
 
-// Makes sure of the outcome of the last 16-bit step. `following` is the step after it, of which micro-batches
-// have been done: where the last one has to be run again, they are dropped, and done once more.
-void Trainer::settle(Session& session, const Pending* following) {
-  if (!in_16_bits() || session.pending.empty() || session.pending.back().settled) return;
-  Pending& last = session.pending.back();
-  last.settled = true;
-  const optim::StepReport report = step_->synchronize();
+// Makes sure of the outcome of the last 16-bit step, before anything else changes what it began with. The
+// step after it, perhaps of another phase, may have begun: where the last one has to be run again, its
+// micro-batches are dropped, and done once more.
+void Trainer::settle(Session& session) {
+  LedgerStep* const last = session.ledger.unsettled();
+  if (!last) return;
+  const optim::StepReport report = (*learners_)[last->phase].step->synchronize();
   const bool hopeless = report.exhausted || report.consecutive_skips >= config_.precision.max_skips;
   const bool examined = session.state.diagnosed < config_.precision.diagnose;
   if (report.skip && (hopeless || examined || retries())) {
-    if (following) step_->clear();
-    run_again(session, last, report);
-    if (following) {
-      for (const datasets::Batch& batch : following->batches) runner_->backward(batch);
-    }
+    const LedgerStep* const following = session.ledger.gathering();
+    if (following) (*learners_)[following->phase].step->clear();
+    run_again(session, *last, report);
+    if (following)
+      for (const MicroBatch& micro_batch : following->micro_batches)
+        run_micro_batch(following->phase, micro_batch);
   }
-  last.batches.clear();
+  session.ledger.settle();
 }
 
 // Before the first update no learning rate is to blame.
-std::string Trainer::advice_on_divergence(const Pending& pending, const optim::StepReport& report) const {
-  if (report.applied > 0 || pending.attempted > 1)
+std::string Trainer::advice_on_divergence(const LedgerStep& step, const optim::StepReport& report) const {
+  if (report.applied > 0 || step.attempted > 1)
     return fmt::format(
         ", at a learning rate of {:g}; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
         report.learning_rate);
@@ -47,26 +76,31 @@ std::string Trainer::advice_on_divergence(const Pending& pending, const optim::S
 }
 
 // A step that overflowed is diagnosed, and retried at the lower scale where the configuration says so.
-void Trainer::run_again(Session& session, Pending& pending, optim::StepReport report) {
+void Trainer::run_again(Session& session, LedgerStep& step, optim::StepReport report) {
   while (report.skip) {
     const bool hopeless = report.exhausted || report.consecutive_skips >= config_.precision.max_skips;
     std::optional<amp::Overflow> cause;
     if (hopeless || session.state.diagnosed < config_.precision.diagnose) {
       ++session.state.diagnosed;
-      cause = diagnose(session, pending, report);
+      cause = diagnose(session, step, report);
     }
-    if (hopeless) give_up(report, cause);
+    if (hopeless) give_up(step, report, cause);
     // A loss that is not finite is so at any scale; log_step says what that means.
     if (!retries() || !std::isfinite(report.loss)) return;
-    for (const datasets::Batch& batch : pending.batches) runner_->backward(batch);
-    runner_->apply();
-    pending.attempted = step_->attempted();
-    report = step_->synchronize();
+    learners_->end_iteration();  // where the scale still waits for the phases after this one, it moves now
+    for (const MicroBatch& micro_batch : step.micro_batches) run_micro_batch(step.phase, micro_batch);
+    runners_[step.phase]->apply();
+    if (step.phase + 1 == learners_->size()) learners_->end_iteration();
+    optim::Step& again = *(*learners_)[step.phase].step;
+    step.attempted = again.attempted();
+    step.iteration = learners_->iterations();
+    report = again.synchronize();
   }
 }
 
 // Ends a run whose steps are skipped without end.
-void Trainer::give_up(const optim::StepReport& report, const std::optional<amp::Overflow>& cause) const {
+void Trainer::give_up(const LedgerStep& step, const optim::StepReport& report,
+                      const std::optional<amp::Overflow>& cause) {
   const std::string why =
       report.exhausted
           ? fmt::format(
@@ -75,30 +109,35 @@ void Trainer::give_up(const optim::StepReport& report, const std::optional<amp::
           : fmt::format(
                 "{} steps in a row were skipped (precision.max_skips), the last at a loss scale of {}",
                 report.consecutive_skips, report.loss_scale);
-  const bool lower_scale = cause && cause->caused_by_scale && !step_->scaler().options().moves();
+  Learner& learner = (*learners_)[step.phase];
+  const bool lower_scale = cause && cause->caused_by_scale && !learner.step->scaler().options().moves();
   throw Diverged{
-      fmt::format("step {}: {}; {}{}", report.attempted, why,
+      fmt::format("step {}{}: {}; {}{}", step.iteration, learners_->whose(step.phase), why,
                   cause ? amp::to_string(*cause) : "no op was found to overflow when the step was run again",
                   lower_scale ? "; take a lower static scale, or \"scaler\": \"dynamic\""
                               : "; try a lower optimizer.lr, schedule.warmup_steps or clip_norm")};
 }
 
 // Names what overflowed, in the log and to the user.
-std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& pending,
+std::optional<amp::Overflow> Trainer::diagnose(Session& session, const LedgerStep& step,
                                                const optim::StepReport& report) {
   // What the step's random numbers were numbered by: the count before it.
   const auto number = static_cast<std::uint32_t>(retries() ? report.applied : report.attempted - 1);
-  const auto overflow = amp::find_overflow(
-      task_->model(), static_cast<int>(pending.batches.size()),
-      [&](int i) { return runner_->loss(pending.batches[static_cast<std::size_t>(i)], i, number); },
-      report.loss_scale);
-  step_->clear();
+  const auto loss = [&](int i) {
+    const MicroBatch& micro_batch = step.micro_batches[static_cast<std::size_t>(i)];
+    return runners_[step.phase]->loss(micro_batch.batch, micro_batch.carry, i, number);
+  };
+  const auto overflow = amp::find_overflow(task_->model(), static_cast<int>(step.micro_batches.size()), loss,
+                                           report.loss_scale);
+  (*learners_)[step.phase].step->clear();
   if (!overflow) return {};
-  session.metrics.write(runs::OverflowEvent{
-      report.attempted, report.loss_scale, overflow->op, overflow->tensor, overflow->index,
-      overflow->forward ? "forward" : "backward", overflow->caused_by_scale ? "scale" : "intrinsic"});
-  session.say(fmt::format("step {} overflowed at loss scale {} and was {}: {}", report.attempted,
-                          report.loss_scale, retries() ? "retried" : "skipped", amp::to_string(*overflow)));
+  session.metrics.write(runs::OverflowEvent{step.iteration, report.loss_scale, overflow->op, overflow->tensor,
+                                            overflow->index, overflow->forward ? "forward" : "backward",
+                                            overflow->caused_by_scale ? "scale" : "intrinsic",
+                                            name_of_phase(step.phase)});
+  session.say(fmt::format("step {}{} overflowed at loss scale {} and was {}: {}", step.iteration,
+                          learners_->whose(step.phase), report.loss_scale, retries() ? "retried" : "skipped",
+                          amp::to_string(*overflow)));
   return overflow;
 }
 
@@ -106,12 +145,11 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const Pending& 
 // settled, since it may be run again until then.
 void Trainer::read_outcomes(Session& session) {
   tell_skipped(session);
-  while (!session.pending.empty()) {
-    const Pending& next = session.pending.front();
-    if (in_16_bits() && !next.settled) return;
-    if (next.attempted == step_->attempted() && !step_->arrived()) return;
-    log_step(session, next, step_->report_of(next.attempted));
-    session.pending.pop_front();
+  while (const LedgerStep* const next = session.ledger.readable()) {
+    optim::Step& step = *(*learners_)[next->phase].step;
+    if (next->attempted == step.attempted() && !step.arrived()) return;
+    log_step(session, *next, step.report_of(next->attempted));
+    session.ledger.pop();
   }
 }
 
@@ -123,42 +161,55 @@ void Trainer::tell_skipped(Session& session) {
   }
 }
 
-void Trainer::log_step(Session& session, const Pending& pending, const optim::StepReport& report) {
+void Trainer::log_step(Session& session, const LedgerStep& step, const optim::StepReport& report) {
   double loss = report.loss;
-  const double samples = pending.samples;
-  session.state.epoch_loss += loss * samples;
-  session.state.epoch_samples += samples;
-  session.own_samples += samples;
-  session.step_seconds =
-      session.step_seconds == 0.0 ? pending.seconds : 0.9 * session.step_seconds + 0.1 * pending.seconds;
+  session.state.epoch_losses[step.phase] += loss * step.samples;
+  if (step.phase == 0) {
+    session.state.epoch_samples += step.samples;
+    session.own_samples += step.samples;
+  }
   const bool diverged = !std::isfinite(loss);
   if (std::isnan(loss)) loss = std::numeric_limits<double>::quiet_NaN();  // printed without a sign
-  const std::int64_t before = std::exchange(session.read_step, pending.attempted);
-  if (passes_multiple(before, pending.attempted, config_.log_every) || diverged)
-    session.metrics.write(runs::StepEvent{pending.attempted, report.applied, session.state.epoch, loss,
-                                          report.learning_rate, report.loss_scale, report.skipped,
-                                          report.gradient_norm, samples / pending.seconds});
+  const std::int64_t before = std::exchange(session.read_step[step.phase], step.iteration);
+  if (passes_multiple(before, step.iteration, config_.log_every) || diverged)
+    session.metrics.write(runs::StepEvent{.step = step.iteration,
+                                          .applied = report.applied,
+                                          .epoch = session.state.epoch,
+                                          .loss = loss,
+                                          .lr = report.learning_rate,
+                                          .loss_scale = report.loss_scale,
+                                          .skipped = report.skipped,
+                                          .grad_norm = report.gradient_norm,
+                                          .items_per_s = step.samples / step.seconds,
+                                          .phase = name_of_phase(step.phase)});
   if (diverged && config_.on_divergence == "stop")
     throw Diverged{
-        fmt::format("step {} (epoch {}): the loss is {}{}, or go on regardless with "
+        fmt::format("step {}{} (epoch {}): the loss is {}{}, or go on regardless with "
                     "on_divergence=continue",
-                    pending.attempted, session.state.epoch, loss, advice_on_divergence(pending, report))};
+                    step.iteration, learners_->whose(step.phase), session.state.epoch, loss,
+                    advice_on_divergence(step, report))};
   if (!in_16_bits() && report.consecutive_skips >= config_.precision.max_skips)
-    throw Diverged{
-        fmt::format("step {}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
-                    "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
-                    report.attempted, report.consecutive_skips)};
+    throw Diverged{fmt::format(
+        "step {}{}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
+        "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
+        step.iteration, learners_->whose(step.phase), report.consecutive_skips)};
+  if (step.phase == 0) show_progress(session, step, loss, report.learning_rate);
+}
+
+void Trainer::show_progress(Session& session, const LedgerStep& step, double loss, double lr) {
+  session.step_seconds =
+      session.step_seconds == 0.0 ? step.seconds : 0.9 * session.step_seconds + 0.1 * step.seconds;
   if (!session.progress) return;
   const std::int64_t per_epoch = steps_per_epoch();
   session.progress->update({.epoch = session.state.epoch,
                             .epochs = config_.epochs,
-                            .step = (pending.attempted - 1) % per_epoch + 1,
+                            .step = (step.iteration - 1) % per_epoch + 1,
                             .steps = per_epoch,
-                            .total_step = pending.attempted,
+                            .total_step = step.iteration,
                             .total_steps = per_epoch * config_.epochs,
                             .loss = loss,
-                            .lr = report.learning_rate,
-                            .items_per_s = samples / session.step_seconds});
+                            .lr = lr,
+                            .items_per_s = step.samples / session.step_seconds});
 }
 
 }  // namespace tandem::train

@@ -19,6 +19,25 @@ bool is_better(double value, const std::optional<double>& best, bool greater) {
   return greater ? value > *best : value < *best;
 }
 
+// Of the names under which a checkpoint holds what the next micro-batch begins with.
+std::string carry_prefix(const std::string& phase) { return phase + "carry."; }
+
+// Takes the carry of a phase out of a state.
+tasks::Carry taken_carry(std::vector<optim::NamedTensor>& tensors, const std::string& phase, Device device) {
+  const std::string prefix = carry_prefix(phase);
+  tasks::Carry carry;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix)) carry.set(name.substr(prefix.size()), tensor.to(device));
+  std::erase_if(tensors, [&](const optim::NamedTensor& named) { return named.first.starts_with(prefix); });
+  return carry;
+}
+
+std::vector<optim::Step*> steps_of(Learners& learners) {
+  std::vector<optim::Step*> steps;
+  for (const Learner& learner : learners) steps.push_back(learner.step.get());
+  return steps;
+}
+
 }  // namespace
 
 // Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
@@ -32,17 +51,25 @@ runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<
   if (newest) {
     take_choices(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
-    state = checkpoints.load(*newest, *step_, changes.precision);
+    runs::SavedState saved = checkpoints.load(*newest);
+    require(saved.run.epoch_losses.size() == learners_->size(), "",
+            "{}: its state is of {} phases, this task has {}", *newest, saved.run.epoch_losses.size(),
+            learners_->size());
+    for (std::size_t phase = 0; phase < carries_.size(); ++phase)
+      carries_[phase] = taken_carry(saved.tensors, learners_->prefix_of(phase), device_);
+    learners_->load_state(saved.tensors, changes.precision);
+    checkpoints.adopt(saved.run);
+    state = saved.run;
     train_loader_->seek({static_cast<std::uint32_t>(state.epoch - 1), state.position});
     for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
     if (changes.precision)
       notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
-                                  config_.precision.label(), step_->scaler().value()));
-    notes.push_back(fmt::format("resumed after step {}, in epoch {}", step_->attempted(), state.epoch));
+                                  config_.precision.label(), learners_->loss_scale(0)));
+    notes.push_back(fmt::format("resumed after step {}, in epoch {}", learners_->iterations(), state.epoch));
   } else {
     notes.push_back("the run had saved nothing yet: it begins anew");
   }
-  const std::int64_t step = step_->attempted();
+  const std::int64_t step = learners_->iterations();
   for (std::string& warning : runs::mend_metrics(
            directory, {.step = step,
                       .evaluated = state.position == 0 && state.epoch <= config_.epochs,
@@ -59,14 +86,13 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   const auto due = [&](std::int64_t every) {
     return last || (every > 0 && session.state.epoch % every == 0);
   };
-  const std::int64_t epoch = session.state.epoch, step = step_->attempted();
+  const std::int64_t epoch = session.state.epoch, step = learners_->iterations();
   // The averages are what is evaluated and saved, where there are any.
-  std::optional<optim::Ema::Scope> averaged;
-  if (step_->ema()) averaged.emplace(*step_->ema());
+  AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
     if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && task_->keeps_details()))
       return false;
-    session.metrics.write_tensors(*step_, epoch);
+    session.metrics.write_tensors(steps_of(*learners_), step, epoch);
     const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
     if (is_better(value, session.state.best, task_->greater_is_better(key))) {
@@ -80,7 +106,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
   conclude_save(session);
   session.checkpoints.take_weights(task_->model(), epoch, step);
-  if (averaged) averaged->leave();
+  averaged.leave();
   runs::RunState next = session.state;
   if (whole) begin_next_epoch(next);
   save(session, next, best);
@@ -90,7 +116,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
 // Of checkpoint.every_steps.
 bool Trainer::checkpoint_due(const Session& session) const {
   const auto& every = config_.checkpoint.every_steps;
-  return every && passes_multiple(session.saved_step, step_->attempted(), *every);
+  return every && passes_multiple(session.saved_step, learners_->iterations(), *every);
 }
 
 void Trainer::save_inside_epoch(Session& session) {
@@ -100,10 +126,9 @@ void Trainer::save_inside_epoch(Session& session) {
 }
 
 void Trainer::save_unevaluated(Session& session) {
-  std::optional<optim::Ema::Scope> averaged;
-  if (step_->ema()) averaged.emplace(*step_->ema());
-  session.checkpoints.take_weights(task_->model(), session.state.epoch, step_->attempted());
-  if (averaged) averaged->leave();
+  AveragedWeights averaged(*learners_);
+  session.checkpoints.take_weights(task_->model(), session.state.epoch, learners_->iterations());
+  averaged.leave();
   save(session, session.state, false);
 }
 
@@ -111,9 +136,13 @@ void Trainer::save_unevaluated(Session& session) {
 void Trainer::save(Session& session, const runs::RunState& state, bool best) {
   const std::string choices = backend_for(device_).choices();
   if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
-  session.checkpoints.save(*step_, state, best, session.metrics.mark());
-  session.saved_step = step_->attempted();
-  if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(step_->attempted());
+  std::vector<optim::NamedTensor> tensors = learners_->state();
+  for (std::size_t phase = 0; phase < carries_.size(); ++phase)
+    for (const datasets::Field& field : carries_[phase].fields())
+      tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
+  session.checkpoints.save(learners_->iterations(), tensors, state, best, session.metrics.mark());
+  session.saved_step = learners_->iterations();
+  if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(learners_->iterations());
 }
 
 // Waits for the save under way, if any, and says what became of it.

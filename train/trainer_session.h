@@ -4,8 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
-#include <deque>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -39,7 +39,8 @@ struct Diverged {
 inline void begin_next_epoch(runs::RunState& state) {
   ++state.epoch;
   state.position = 0;
-  state.epoch_loss = state.epoch_samples = 0.0;
+  std::ranges::fill(state.epoch_losses, 0.0);
+  state.epoch_samples = 0.0;
 }
 
 // Whether a count that went from `before` to `now` came to a multiple of `every` or passed one: a step that
@@ -58,13 +59,18 @@ inline config::Json course_of(const config::Config& config) {
 // What exists only while a run goes on.
 struct Trainer::Session {
   Session(const runs::RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
-          const tasks::Data& data)
+          const tasks::Data& data, std::size_t phases)
       : directory(directory_),
         stop(stop_),
         survives_write_errors(config.checkpoint.on_save_error == "continue"),
         metrics(directory_, config),
         log(directory_.log()),
-        checkpoints(directory_, config.checkpoint.keep, data.description(), course_of(config)) {}
+        checkpoints(directory_, config.checkpoint.keep, data.description(), course_of(config)),
+        ledger(!config.precision.is_fp32()),
+        read_step(phases),
+        step_started(phases, Clock::now()) {
+    state.epoch_losses.assign(phases, 0.0);
+  }
 
   void say(const std::string& text) {
     if (progress) progress->line(text);
@@ -116,13 +122,18 @@ struct Trainer::Session {
   std::unique_ptr<Progress> progress;  // absent when quiet
   runs::RunState state;
   TrainResult result;
-  std::deque<Pending> pending;
+  StepLedger ledger;
+  // The batches of the iteration under way: how many, and themselves where further phases go over them.
+  std::int64_t batches_taken = 0;
+  std::vector<datasets::Batch> batches;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
   double own_samples = 0.0;  // of the epoch, that this process has served
-  // Attempted steps at the last save and at the last step that was read, or when the session began.
-  std::int64_t saved_step = 0, read_step = 0;
+  // Iterations at the last save, and by phase at the last step that was read, or when the session began.
+  std::int64_t saved_step = 0;
+  std::vector<std::int64_t> read_step;
+  std::vector<Clock::time_point> step_started;  // by phase: when its last step ended
   std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
   std::string save_error;        // of the last save; empty when it went well
   std::optional<std::string> trouble;            // of files beside the checkpoints

@@ -444,6 +444,10 @@ struct Binding<std::vector<std::pair<std::string, T>>> {
     for (const auto& [key, member] : from) members.push_back({key, Binding<T>::load(member)});
     return members;
   }
+  static void visit(const std::vector<std::pair<std::string, T>>& from, const std::string& path,
+                    const VisitObject& visitor) requires HoldsObjects<T> {
+    for (const auto& [key, member] : from) Binding<T>::visit(member, joined(path, key), visitor);
+  }
 };
 
 template <class T>

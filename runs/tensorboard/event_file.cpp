@@ -89,6 +89,29 @@ void EventFile::histograms(std::int64_t step, const std::vector<std::pair<std::s
   }
 }
 
+// What the first chunk of a PNG says: width and height in four bytes each, depth, colour type (ISO
+// 15948, 11.2.2).
+void EventFile::image(std::int64_t step, const std::string& name, const std::string& png) {
+  constexpr std::size_t kWidth = 16, kHeight = 20, kColour = 25;
+  if (png.size() <= kColour || !png.starts_with("\x89PNG") || png.substr(12, 4) != "IHDR") return;
+  const auto number = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(png[at + i]);
+    return static_cast<std::int32_t>(value);
+  };
+  const auto colour = static_cast<unsigned char>(png[kColour]);
+  proto::Event event;
+  event.set_step(step);
+  proto::Summary::Value* entry = event.mutable_summary()->add_value();
+  entry->set_tag(name);
+  proto::Summary::Image* image = entry->mutable_image();
+  image->set_width(number(kWidth));
+  image->set_height(number(kHeight));
+  image->set_colorspace(colour == 0 ? 1 : colour == 4 ? 2 : colour == 6 ? 4 : 3);
+  image->set_encoded_image_string(png);
+  write(event);
+}
+
 void EventFile::text(std::int64_t step, const std::string& name, const std::string& markdown) {
   proto::Event event;
   event.set_step(step);

@@ -30,6 +30,8 @@ class EventFile {
   // Names, with "/" between group and rest, and values; a value may be NaN.
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);
+  // `png`: the file's bytes, of which the header says the size. Does nothing for bytes that are no PNG.
+  void image(std::int64_t step, const std::string& name, const std::string& png);
   // `markdown` for the text dashboard.
   void text(std::int64_t step, const std::string& name, const std::string& markdown);
 

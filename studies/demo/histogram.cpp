@@ -32,7 +32,8 @@ void run_histogram(Session& session) {
   const std::int64_t steps = small ? 200 : 300;
   double scale = 0.0;
   {
-    const auto step = bench.make_step(precision);
+    const auto learners = bench.make_learners(precision);
+    optim::Step* const step = learners->front().step.get();
     const amp::Plan plan(precision, bench.model());
     for (std::int64_t i = 0; i < steps; ++i) {
       step->backward(bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i)));

@@ -57,7 +57,8 @@ Course train(const config::Loaded& loaded, bool retry, std::int64_t batches) {
   amp::Precision precision = amp::Precision::amp_fp16();
   precision.scaler.initial = 0x1p24;
   precision.scaler.interval = 20;
-  const auto step = bench.make_step(precision);
+  const auto learners = bench.make_learners(precision);
+  optim::Step* const step = learners->front().step.get();
   const amp::Plan plan(precision, bench.model());
   Course course{.scale = {.name = retry ? "retry" : "drop", .x = {}, .y = {}, .steps = true}};
   course.lowest = precision.scaler.initial;

@@ -47,9 +47,10 @@ class Trained {
     amp::Precision precision = amp::Precision::amp_bf16();
     precision.dtype = DType::f16;  // of the statistics; ops run in BF16, which needs no loss scale
     precision.lower_batch_norm = half;
-    step_ = bench_.make_step(precision, optim::Schedule(0.05, [lengths](std::int64_t applied) {
-                               return applied < lengths.training ? 0.05 : 0.0;
-                             }));
+    learners_ = bench_.make_learners(precision, optim::Schedule(0.05, [lengths](std::int64_t applied) {
+                                       return applied < lengths.training ? 0.05 : 0.0;
+                                     }));
+    step_ = learners_->front().step.get();
   }
 
   void step() {
@@ -63,7 +64,8 @@ class Trained {
  private:
   train::Workbench bench_;
   amp::Plan plan_;
-  std::unique_ptr<optim::Step> step_;
+  std::unique_ptr<train::Learners> learners_;
+  optim::Step* step_ = nullptr;
 };
 
 struct StatisticsResult {

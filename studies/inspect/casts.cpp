@@ -175,7 +175,8 @@ CastReport report_casts(train::Workbench& bench, const amp::Precision& precision
                         const datasets::Batch& batch) {
   const amp::Plan plan(precision, bench.model());
   CastCollector collector(bench.model(), precision);
-  backward(bench.loss(batch, plan), precision.scaler.initial);
+  for (std::size_t phase = 0; phase < bench.phases(); ++phase)
+    backward(bench.loss(batch, plan, 0, phase), precision.scaler.initial);
   bench.model().clear_gradients();
   return std::move(collector.report);
 }
@@ -187,11 +188,16 @@ PrecisionMemory measure_memory(const config::Loaded& loaded, const std::string& 
   const MemoryFigures before = memory.figures();
   train::Workbench bench(loaded, weights, batch_size);
   const amp::Plan plan(precision, bench.model());
-  const auto step = bench.make_step(precision);
+  const auto learners = bench.make_learners(precision);
   memory.reset_peak();
   for (std::uint32_t i = 0; i < 2; ++i) {
-    step->backward(bench.loss(bench.next_batch(), plan, i));
-    step->apply();
+    const datasets::Batch batch = bench.next_batch();
+    for (std::size_t phase = 0; phase < learners->size(); ++phase) {
+      optim::Step& step = *(*learners)[phase].step;
+      step.backward(bench.loss(batch, plan, i, phase), 1.0, (*learners)[phase].first_loss);
+      step.apply();
+    }
+    learners->end_iteration();
   }
   const MemoryFigures after = memory.figures();
   const auto of = [&](MemoryKind kind) {

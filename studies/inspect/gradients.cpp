@@ -21,7 +21,8 @@ std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, cons
                                                    const amp::Plan& plan) {
   amp::GradientCollector collector(bench.model());
   for (const Batch& entry : batches) {
-    backward(bench.loss(entry.batch, plan, entry.step));
+    for (std::size_t phase = 0; phase < bench.phases(); ++phase)
+      backward(bench.loss(entry.batch, plan, entry.step, phase));
     bench.model().clear_gradients();
   }
   return collector.layers();

@@ -11,11 +11,14 @@
 #include "train/evaluate.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
+#include "train/step_runner.h"
 
 namespace tandem::train {
 
 Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size)
-    : config_(loaded.config), batch_size_(batch_size > 0 ? batch_size : config_.data.batch_size) {
+    : loaded_(loaded),
+      config_(loaded.config),
+      batch_size_(batch_size > 0 ? batch_size : config_.data.batch_size) {
   tasks::DataPtr data;
   bool open = true;
   try {
@@ -46,7 +49,7 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     models::load_weights(model(), file);
     notes_.push_back("weights: " + weights);
   }
-  optimizer_ = make_optimizer(config_, model());
+  phases_ = task_->phases().size();
   model().train();
 }
 
@@ -59,10 +62,10 @@ datasets::Batch Workbench::next_batch() {
   return batch ? *std::move(batch) : *loader_->next();
 }
 
-Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step) {
-  const RandomScope random(static_cast<std::uint64_t>(config_.seed), step, 0);
+Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step,
+                       std::size_t phase) {
   const amp::Autocast autocast(plan);
-  return task_->loss(batch);
+  return loss_of_phase(*task_, phase, batch, {static_cast<std::uint64_t>(config_.seed), step});
 }
 
 runs::Metrics Workbench::evaluate() {
@@ -70,15 +73,13 @@ runs::Metrics Workbench::evaluate() {
   return train::evaluate(*task_, *held_out_)->metrics();
 }
 
-std::unique_ptr<optim::Step> Workbench::make_step(const amp::Precision& precision,
-                                                  std::optional<optim::Schedule> schedule) {
+std::unique_ptr<Learners> Workbench::make_learners(const amp::Precision& precision,
+                                                   const std::optional<optim::Schedule>& schedule) {
   optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config_.seed));
-  options.schedule =
-      schedule ? std::move(*schedule) : optim::constant(optim::learning_rate(config_.optimizer));
   options.clip_norm = config_.clip_norm;
   options.clip_value = config_.clip_value;
-  return std::make_unique<optim::Step>(model(), std::vector<optim::Optimizer*>{optimizer_.get()},
-                                       std::move(options));
+  return std::make_unique<Learners>(*task_, loaded_, options,
+                                    [&](double lr) { return schedule ? *schedule : optim::constant(lr); });
 }
 
 }  // namespace tandem::train

@@ -11,6 +11,7 @@
 #include "config/task.h"
 #include "data/loader.h"
 #include "runs/metrics.h"
+#include "train/learners.h"
 #include "train/setup.h"
 
 namespace tandem::train {
@@ -31,22 +32,26 @@ class Workbench {
 
   // The next training batch; begins anew when the epoch is over.
   datasets::Batch next_batch();
-  // Forward and loss of a batch under `plan`, with the random numbers of step `step`.
-  Tensor loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step = 0);
+  // Forward and loss of a batch in a phase under `plan`, with the random numbers of step `step`.
+  Tensor loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step = 0,
+              std::size_t phase = 0);
+  std::size_t phases() const { return phases_; }
   // The metrics of the weights as they are on the held-out split, in FP32. Throws UserError without data.
   runs::Metrics evaluate();
-  // A training step of the given precision over the workbench's model: one at a time.
-  std::unique_ptr<optim::Step> make_step(const amp::Precision& precision,
-                                         std::optional<optim::Schedule> schedule = {});
+  // Training steps of the given precision over the workbench's model: one at a time. Without a schedule the
+  // rates of the optimizers are constant.
+  std::unique_ptr<Learners> make_learners(const amp::Precision& precision,
+                                          const std::optional<optim::Schedule>& schedule = {});
 
  private:
+  const config::Loaded& loaded_;
   const config::Config& config_;
   std::vector<std::string> notes_;
   std::unique_ptr<datasets::Loader> loader_, held_out_;  // absent: noise
   Index batch_size_ = 1;
   std::uint32_t served_ = 0;
   std::unique_ptr<tasks::Task> task_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::size_t phases_ = 1;
 };
 
 }  // namespace tandem::train

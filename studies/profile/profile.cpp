@@ -97,16 +97,16 @@ class Totals {
   std::map<Key, Cost> costs_;
 };
 
-// Tells a timer's phases to a recorder within its life.
+// Tells a timer's stages to a recorder within its life.
 class Told {
  public:
-  Told(train::PhaseTimer& timer, Recorder& recorder) : timer_(timer) { timer.set_observer(&recorder); }
+  Told(train::StageTimer& timer, Recorder& recorder) : timer_(timer) { timer.set_observer(&recorder); }
   ~Told() { timer_.set_observer(nullptr); }
   Told(const Told&) = delete;
   Told& operator=(const Told&) = delete;
 
  private:
-  train::PhaseTimer& timer_;
+  train::StageTimer& timer_;
 };
 
 double host_seconds(const std::function<void()>& work) {
@@ -126,11 +126,11 @@ Cost& Cost::operator+=(const Cost& other) {
   return *this;
 }
 
-Profile measure(Backend& backend, const optim::Step& step, train::PhaseTimer& phases, int steps,
+Profile measure(Backend& backend, std::int64_t update_bytes, train::StageTimer& stages, int steps,
                 const std::function<void()>& run_step) {
   Profile profile;
   profile.steps = steps;
-  Recorder recorder(backend, step.update_bytes());
+  Recorder recorder(backend, update_bytes);
   Totals totals;
   {
     CopyLoad load(backend);
@@ -144,7 +144,7 @@ Profile measure(Backend& backend, const optim::Step& step, train::PhaseTimer& ph
     // A profiled step takes the host somewhat longer than an ordinary one.
     const bool asynchronous = backend.device().type != DeviceType::cpu;
     const auto ahead = asynchronous ? static_cast<std::int64_t>(std::ceil(2.0 * asking / copying)) : 0;
-    const Told told(phases, recorder);
+    const Told told(stages, recorder);
     for (int i = 0; i < steps; ++i) {
       load.enqueue(ahead);
       recorder.begin_step();
@@ -155,8 +155,8 @@ Profile measure(Backend& backend, const optim::Step& step, train::PhaseTimer& ph
       recorder.end_step();
       totals.add(recorder);
       profile.step_seconds += recorder.step_seconds() / steps;
-      for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p)
-        profile.phase_seconds[p] += recorder.phase_seconds(static_cast<train::Phase>(p)) / steps;
+      for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
+        profile.stage_seconds[p] += recorder.stage_seconds(static_cast<train::Stage>(p)) / steps;
     }
   }
   for (const DType operands : totals.operands())

@@ -15,7 +15,7 @@
 #include "optim/step.h"
 #include "studies/profile/limits.h"
 #include "studies/profile/recorder.h"
-#include "train/phases.h"
+#include "train/stages.h"
 
 namespace tandem::profile {
 
@@ -51,7 +51,7 @@ struct OpCost {
 struct Profile {
   int steps = 0;
   double step_seconds = 0.0;                                      // from its first mark to its last
-  std::array<double, train::kPhaseNames.size()> phase_seconds{};  // those that were told
+  std::array<double, train::kStageNames.size()> stage_seconds{};  // those that were told
   Cost ops;                                                       // of all ops and the update
   std::vector<FamilyCost> families;                               // in the order of Family, forward first
   std::vector<OpCost> slowest;                                    // all ops, the slowest first
@@ -61,9 +61,9 @@ struct Profile {
   double rest_seconds() const { return step_seconds - ops.seconds; }
 };
 
-// Calls `run_step`, an ordinary step of `step` that tells its phases to `phases`, once to warm up and `steps`
+// Calls `run_step`, an ordinary step that tells its stages to `stages`, once to warm up and `steps`
 // times to be measured.
-Profile measure(Backend& backend, const optim::Step& step, train::PhaseTimer& phases, int steps,
+Profile measure(Backend& backend, std::int64_t update_bytes, train::StageTimer& stages, int steps,
                 const std::function<void()>& run_step);
 
 // Milliseconds, GB/s, TFLOP/s and shares between 0 and 1: see tests/device/profile_test.cpp for every key.

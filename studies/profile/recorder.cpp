@@ -25,7 +25,7 @@ bool Recorder::contains(const std::vector<Piece>& pieces, const Tensor& tensor) 
 void Recorder::begin_step() {
   calls_.clear();
   frames_.clear();
-  phases_.clear();
+  stages_.clear();
   shapes_of_.clear();
   step_first_ = backend_.time_mark();
 }
@@ -33,10 +33,10 @@ void Recorder::begin_step() {
 void Recorder::end_step() {
   const std::uint64_t last = backend_.time_mark();
   step_seconds_ = backend_.seconds_between(step_first_, last);
-  phase_seconds_ = {};
-  for (const Span& span : phases_) {
+  stage_seconds_ = {};
+  for (const Span& span : stages_) {
     if (!span.open)
-      phase_seconds_[static_cast<std::size_t>(span.phase)] += backend_.seconds_between(span.first, span.last);
+      stage_seconds_[static_cast<std::size_t>(span.stage)] += backend_.seconds_between(span.first, span.last);
   }
   for (Call& call : calls_) call.seconds = backend_.seconds_between(call.first, call.last);
   for (const Call& call : calls_) {
@@ -169,18 +169,18 @@ void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
   calls_[static_cast<std::size_t>(index)].bytes = moved;
 }
 
-void Recorder::begin(train::Phase phase) {
-  if (phase == train::Phase::update && frames_.empty())
+void Recorder::begin(train::Stage stage) {
+  if (stage == train::Stage::update && frames_.empty())
     open({.direction = Direction::update, .bytes = update_bytes_});
-  phases_.push_back({.phase = phase, .first = backend_.time_mark()});
+  stages_.push_back({.stage = stage, .first = backend_.time_mark()});
 }
 
-void Recorder::end(train::Phase phase) {
-  if (phases_.empty() || !phases_.back().open || phases_.back().phase != phase) return;
-  phases_.back().last = backend_.time_mark();
-  phases_.back().open = false;
-  if (phase != train::Phase::update || frames_.size() != 1) return;
-  calls_[static_cast<std::size_t>(frames_.back().call)].last = phases_.back().last;
+void Recorder::end(train::Stage stage) {
+  if (stages_.empty() || !stages_.back().open || stages_.back().stage != stage) return;
+  stages_.back().last = backend_.time_mark();
+  stages_.back().open = false;
+  if (stage != train::Stage::update || frames_.size() != 1) return;
+  calls_[static_cast<std::size_t>(frames_.back().call)].last = stages_.back().last;
   close();
 }
 

@@ -16,7 +16,7 @@
 #include "autograd/observers.h"
 #include "core/backend.h"
 #include "studies/profile/families.h"
-#include "train/phases.h"
+#include "train/stages.h"
 
 namespace tandem::profile {
 
@@ -38,8 +38,8 @@ struct Call {
   double seconds = 0.0;
 };
 
-// Observes the ops of its thread between begin_step and end_step; phases are told by a PhaseTimer.
-class Recorder final : public OpObserver, public train::PhaseObserver {
+// Observes the ops of its thread between begin_step and end_step; stages are told by a StageTimer.
+class Recorder final : public OpObserver, public train::StageObserver {
  public:
   // `update_bytes` is what the update moves, see optim::Step.
   Recorder(Backend& backend, std::int64_t update_bytes) : backend_(backend), update_bytes_(update_bytes) {}
@@ -51,7 +51,7 @@ class Recorder final : public OpObserver, public train::PhaseObserver {
   // Of the last step.
   const std::vector<Call>& calls() const { return calls_; }
   double step_seconds() const { return step_seconds_; }
-  double phase_seconds(train::Phase phase) const { return phase_seconds_[static_cast<std::size_t>(phase)]; }
+  double stage_seconds(train::Stage stage) const { return stage_seconds_[static_cast<std::size_t>(stage)]; }
   // Of all steps.
   const std::string& shapes(const Call& call) const { return texts_[call.shapes]; }
 
@@ -60,8 +60,8 @@ class Recorder final : public OpObserver, public train::PhaseObserver {
                      std::span<const Tensor> outputs) override;
   void before_backward(const Node& node, std::span<const Tensor> dy) override;
   void after_backward(const Node& node, std::span<const Tensor> dx) override;
-  void begin(train::Phase phase) override;
-  void end(train::Phase phase) override;
+  void begin(train::Stage stage) override;
+  void end(train::Stage stage) override;
 
  private:
   // A piece of memory, which is not kept alive: a tensor that is held would change what ops do in place.
@@ -78,7 +78,7 @@ class Recorder final : public OpObserver, public train::PhaseObserver {
     DType operands = DType::f32;
   };
   struct Span {
-    train::Phase phase;
+    train::Stage stage;
     std::uint64_t first = 0, last = 0;
     bool open = true;
   };
@@ -96,7 +96,7 @@ class Recorder final : public OpObserver, public train::PhaseObserver {
   std::int64_t update_bytes_;
   std::vector<Call> calls_;
   std::vector<Frame> frames_;
-  std::vector<Span> phases_;
+  std::vector<Span> stages_;
   std::vector<Piece> read_, written_;  // of the call that is looked at
   std::vector<Piece> gradients_;       // of the outputs of the backward under way
   std::int64_t saved_bytes_ = 0;       // of what that backward reads beside them
@@ -105,7 +105,7 @@ class Recorder final : public OpObserver, public train::PhaseObserver {
   std::unordered_map<std::string, std::size_t> text_index_{{"", 0}};
   std::uint64_t step_first_ = 0;
   double step_seconds_ = 0.0;
-  std::array<double, train::kPhaseNames.size()> phase_seconds_{};
+  std::array<double, train::kStageNames.size()> stage_seconds_{};
 };
 
 }  // namespace tandem::profile

@@ -129,9 +129,9 @@ void print_limits(const Limits& limits) {
 }  // namespace
 
 Json to_json(const Profile& profile) {
-  Json phases = Json::object();
-  for (std::size_t p = 0; p < train::kPhaseNames.size(); ++p) {
-    if (profile.phase_seconds[p] > 0.0) phases[train::kPhaseNames[p]] = 1e3 * profile.phase_seconds[p];
+  Json stages = Json::object();
+  for (std::size_t p = 0; p < train::kStageNames.size(); ++p) {
+    if (profile.stage_seconds[p] > 0.0) stages[train::kStageNames[p]] = 1e3 * profile.stage_seconds[p];
   }
   Json families = Json::array(), slowest = Json::array();
   for (const FamilyCost& family : profile.families) {
@@ -145,7 +145,7 @@ Json to_json(const Profile& profile) {
           {"step_ms", 1e3 * profile.step_seconds},
           {"ops_ms", 1e3 * profile.ops.seconds},
           {"between_ms", 1e3 * profile.rest_seconds()},
-          {"phases_ms", phases},
+          {"phases_ms", stages},
           {"families", families},
           {"slowest", slowest},
           {"limits", limits_json(profile.limits)}};

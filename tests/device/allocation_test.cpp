@@ -44,7 +44,7 @@ TEST_CASE("whichever allocation of a step is refused, the step can be done again
     const int failures = fail_each_allocation([&] {
       training.step->clear();
       REQUIRE(allocator.figures().live <= live + 4096);  // reports that are kept
-      for (const datasets::Batch& batch : batches) training.runner->backward(batch);
+      for (const datasets::Batch& batch : batches) training.runner->backward(batch, training.carry);
       training.runner->apply();
       training.step->synchronize();
     });

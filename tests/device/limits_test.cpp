@@ -19,7 +19,7 @@ TEST_CASE("the host neither waits nor allocates in a step", "[device][emulated]"
     std::vector<datasets::Batch> batches;
     for (std::uint64_t i = 0; i < 12; ++i) batches.push_back(Training::batch(i));
     const auto step = [&](std::uint64_t i) {
-      training.runner->backward(batches[i]);
+      training.runner->backward(batches[i], training.carry);
       training.runner->apply();
     };
     for (std::uint64_t i = 0; i < 6; ++i) step(i);
@@ -51,7 +51,7 @@ TEST_CASE("memory that runs out is an error with figures and advice, and nothing
   gpu.set_device_memory(gpu.counts().device_bytes + (std::size_t{1} << 20));
   std::string message;
   try {
-    training.runner->backward(Training::batch(1, 60000));
+    training.runner->backward(Training::batch(1, 60000), training.carry);
   } catch (const VendorError& error) {
     message = error.what();
   }

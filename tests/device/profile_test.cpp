@@ -36,14 +36,14 @@ class Recorded {
   // One step of a training.
   explicit Recorded(test::Training& training)
       : recorder_(test::backend_under_test(), training.step->update_bytes()) {
-    training.phases.set_observer(&recorder_);
+    training.stages.set_observer(&recorder_);
     recorder_.begin_step();
     {
       const ObserverScope observed(recorder_);
       training.run(0);
     }
     recorder_.end_step();
-    training.phases.set_observer(nullptr);
+    training.stages.set_observer(nullptr);
   }
 
   std::vector<std::string> names(bool inner = false) const {
@@ -86,8 +86,8 @@ TEST_CASE("every op of a step is recorded once", "[profile]") {
                                                  "relu backward", "batch_norm_train backward",
                                                  "conv2d backward", "update"});
   for (const Call& call : step.recorder().calls()) CHECK(call.seconds >= 0.0);
-  for (const train::Phase phase : {train::Phase::forward, train::Phase::loss, train::Phase::backward})
-    CHECK(step.recorder().phase_seconds(phase) <= step.recorder().step_seconds());
+  for (const train::Stage stage : {train::Stage::forward, train::Stage::loss, train::Stage::backward})
+    CHECK(step.recorder().stage_seconds(stage) <= step.recorder().step_seconds());
 }
 
 TEST_CASE("FLOPs of products are those of the formula, in both passes", "[profile]") {
@@ -196,8 +196,8 @@ TEST_CASE("a bound is the larger of moving and computing", "[profile]") {
 TEST_CASE("a profile adds up, and its JSON has every key", "[profile]") {
   test::Training training({"precision=amp_bf16"}, train::GraphUse::off);
   std::uint64_t batches = 0;
-  const profile::Profile profile = profile::measure(test::backend_under_test(), *training.step,
-                                                    training.phases, 2, [&] { training.run(batches++); });
+  const profile::Profile profile = profile::measure(test::backend_under_test(), training.step->update_bytes(),
+                                                    training.stages, 2, [&] { training.run(batches++); });
   CHECK(batches == 4);
 
   profile::Cost families, ops;

@@ -27,12 +27,12 @@ struct Training {
     model = &task->model();
     plan = train::make_plan(loaded, *model);
     model->to(test_device());
-    optimizer = train::make_optimizer(loaded.config, *model);
-    step = std::make_unique<optim::Step>(
-        *model, std::vector<optim::Optimizer*>{optimizer.get()},
-        train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 20)));
+    learners = std::make_unique<train::Learners>(
+        *task, loaded, train::step_options(loaded.config),
+        [&](double lr) { return train::make_schedule(loaded.config, lr, 10, 20); });
+    step = learners->front().step.get();
     runner = std::make_unique<train::StepRunner>(
-        *task, *plan, *step, phases,
+        *task, 0, learners->front(), *plan, stages,
         train::StepRunnerOptions{.batch_size = loaded.config.data.batch_size, .seed = 5, .graphs = graphs});
   }
 
@@ -61,7 +61,7 @@ struct Training {
     for (const Index size : sizes) {
       datasets::Batch next = batch(first++, size);
       next.set("image", tasks::in_format(next["image"], format));
-      runner->backward(next);
+      runner->backward(next, carry);
     }
     runner->apply();
     return step->synchronize();
@@ -77,9 +77,10 @@ struct Training {
   std::unique_ptr<amp::Plan> plan;
   std::unique_ptr<tasks::Task> task;
   nn::Module* model = nullptr;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<optim::Step> step;
-  train::PhaseTimer phases;
+  std::unique_ptr<train::Learners> learners;
+  optim::Step* step = nullptr;
+  tasks::Carry carry;
+  train::StageTimer stages;
   std::unique_ptr<train::StepRunner> runner;
   tasks::ImageFormat format;  // of what `run` gives the model
 };

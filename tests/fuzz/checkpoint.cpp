@@ -11,8 +11,9 @@ void run(Bytes input) {
   const safetensors::File file(file_of(input));
   runs::state_in_words(file);
   SmallRun run;
-  const runs::RunState loaded = runs::load_state(file, *run.step, false);
-  expect(loaded.epoch >= 1 && loaded.position >= 0, "a place in the run that cannot be");
+  const runs::SavedState saved = runs::read_state(file);
+  run.step->load_state(saved.tensors);
+  expect(saved.run.epoch >= 1 && saved.run.position >= 0, "a place in the run that cannot be");
   while (!run.step->ready()) run.backward();
   run.step->apply();
   run.step->synchronize();

@@ -37,7 +37,8 @@ void run(Bytes input) {
   const config::Value value = config::parse(text, origin);
   expect(keys_of(value) == keys_in(input), "a key was lost");
   const std::string dumped = config::to_json(value).dump();
-  expect(config::to_json(config::parse(dumped, origin)) == config::to_json(value), "written and read, it is another value");
+  expect(config::to_json(config::parse(dumped, origin)) == config::to_json(value),
+         "written and read, it is another value");
   // Files that the input names lie outside of it.
   require(!value.find("base"), "input", "bases are not followed here");
   const config::Loaded loaded = config::load(file_of(input));

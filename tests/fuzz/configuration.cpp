@@ -18,10 +18,8 @@ void build(const config::Loaded& loaded) {
   const auto task = config::make_task(loaded, std::make_shared<tasks::ClassificationData>(info, 0));
   nn::Module& model = task->model();
   const auto precision = train::make_plan(loaded, model);
-  const auto optimizer = train::make_optimizer(config, model);
-  const optim::Step step(
-      model, {optimizer.get()},
-      train::step_options(config, train::make_schedule(config, 1000, 1000 * config.epochs)));
+  train::Learners(*task, loaded, train::step_options(config),
+                  [&](double lr) { return train::make_schedule(config, lr, 1000, 1000 * config.epochs); });
 }
 
 void check_round_trip(const config::Loaded& loaded) {

@@ -90,7 +90,8 @@ void states(const fs::path& folder) {
     if (name != "fresh") run.backward();
     if (run.step->ready()) run.step->apply();
     checkpoints.take_weights(*run.model, 1, run.step->attempted());
-    checkpoints.save(*run.step, {.epoch = 2, .position = 4, .best = 0.5, .best_epoch = 1}, true);
+    checkpoints.save(run.step->attempted(), run.step->state(),
+                     {.epoch = 2, .position = 4, .best = 0.5, .best_epoch = 1}, true);
     const fs::path saved = checkpoints.finish()->path;
     write_file(folder / "checkpoint" / name, read_bytes((saved / "state.safetensors").string()));
   }

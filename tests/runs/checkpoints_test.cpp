@@ -2,6 +2,7 @@
 
 #include "nn/layers/linear.h"
 #include "optim/sgd.h"
+#include "optim/step.h"
 #include "tests/support/limited_threads.h"
 #include "tests/support/temporary_files.h"
 
@@ -16,7 +17,7 @@ TEST_CASE("a checkpoint is written where there is no room for a thread to do it"
   runs::Checkpoints checkpoints(run, 2, {}, config::Json::object());
   const test::LimitedThreads limited(0);
   checkpoints.take_weights(model, 1, 0);
-  checkpoints.save(step, {}, true);
+  checkpoints.save(0, step.state(), {}, true);
   CHECK(checkpoints.ended());
   const auto saved = checkpoints.finish();
   REQUIRE(saved);

@@ -6,6 +6,7 @@
 #include "core/random.h"
 #include "tasks/classification/data.h"
 #include "tests/support/temporary_files.h"
+#include "train/learners.h"
 #include "train/setup.h"
 
 using namespace tandem;
@@ -38,10 +39,9 @@ Measured measured(const config::Loaded& loaded) {
   nn::Module* const model = &task->model();
   train::freeze_parameters(loaded.config, *model);
   const auto plan = train::make_plan(loaded, *model);
-  const auto optimizer = train::make_optimizer(loaded.config, *model);
-  optim::Step step(
-      *model, {optimizer.get()},
-      train::step_options(loaded.config, optim::constant(optim::learning_rate(loaded.config.optimizer))));
+  train::Learners learners(*task, loaded, train::step_options(loaded.config),
+                           [](double lr) { return optim::constant(lr); });
+  optim::Step& step = *learners.front().step;
   Measured result{.model = less(host_allocator().figures().live_by_kind), .step = {}};
   const Index size = loaded.config.data.batch_size;
   const datasets::Batch batch(

@@ -7,6 +7,7 @@
 #include "models/builder.h"
 #include "models/weights.h"
 #include "tests/support/temporary_files.h"
+#include "train/learners.h"
 #include "train/setup.h"
 
 using namespace tandem;
@@ -18,10 +19,10 @@ struct Setup {
       : loaded(config::load("resnet20_synthetic", overrides)) {
     task = config::make_task(loaded, config::describe_data(loaded.config));
     model = &task->model();
-    optimizer = train::make_optimizer(loaded.config, *model);
-    step = std::make_unique<optim::Step>(
-        *model, std::vector<optim::Optimizer*>{optimizer.get()},
-        train::step_options(loaded.config, train::make_schedule(loaded.config, 10, 10)));
+    learners = std::make_unique<train::Learners>(
+        *task, loaded, train::step_options(loaded.config),
+        [&](double lr) { return train::make_schedule(loaded.config, lr, 10, 10); });
+    step = learners->front().step.get();
     const Index size = loaded.config.data.batch_size;
     const Tensor image = Tensor::empty(task->signatures().front().sample.inserted(0, size));
     backend_for({}).random_normal({.seed = 3}, image, 0.0, 1.0);
@@ -41,8 +42,8 @@ struct Setup {
   config::Loaded loaded;
   std::unique_ptr<tasks::Task> task;
   nn::Module* model = nullptr;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<optim::Step> step;
+  std::unique_ptr<train::Learners> learners;
+  optim::Step* step = nullptr;
   datasets::Batch batch;
 };
 
@@ -78,13 +79,13 @@ TEST_CASE("every optimizer and schedule trains from a configuration", "[step]") 
                                R"({"name": "polynomial", "power": 2})"}) {
     INFO(schedule);
     const auto config = config::load("resnet20_synthetic", {std::string("schedule=") + schedule}).config;
-    const optim::Schedule rate = train::make_schedule(config, 10, 10);
+    const optim::Schedule rate = train::make_schedule(config, optim::learning_rate(config.optimizer), 10, 10);
     CHECK(rate(9) < optim::learning_rate(config.optimizer));
     CHECK(rate.peak() == optim::learning_rate(config.optimizer));
   }
   CHECK_THAT(testing::user_error_of([] {
                train::make_schedule(config::load("resnet20_synthetic", {"schedule.warmup_steps=10"}).config,
-                                    10, 10);
+                                    0.1, 10, 10);
              }),
              Catch::Contains("warm-up"));
 }
@@ -97,7 +98,7 @@ TEST_CASE("a parameter takes the keys of every group that matches, the last one'
                  {"match": "^fc", "lr_factor": 10},
                  {"match": "fc\\.bias", "lr_factor": 2}]})"});
   int seen = 0;
-  for (const optim::Optimizer::Entry& entry : setup.optimizer->entries()) {
+  for (const optim::Optimizer::Entry& entry : setup.learners->front().optimizers.front()->entries()) {
     const std::string& name = entry.parameter.name();
     INFO(name);
     const auto expect = [&](double lr_factor, double weight_decay) {
