@@ -27,9 +27,9 @@ std::string padded(const std::string& text, std::size_t to) {
 }
 
 // Which variants have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has no name.
-std::string owners_text(const Key& key, std::size_t most) {
+std::string owners_text(const std::vector<std::string>& only_for, std::size_t most) {
   std::vector<std::string> owners;
-  for (const std::string& owner : key.only_for) {
+  for (const std::string& owner : only_for) {
     if (!owner.empty()) owners.push_back(owner);
   }
   if (owners.empty()) return "";
@@ -95,7 +95,7 @@ Json object_schema(const Schema& schema) {
   Json properties = Json::object(), required = Json::array();
   for (const Key& key : schema.keys) {
     Json json = type_schema(key.type);
-    json["description"] = key.help + owners_text(key, kAllOwners);
+    json["description"] = key.help + owners_text(key.only_for, kAllOwners);
     if (key.required) {
       required.push_back(key.name);
     } else if (key.type.kind != Type::Kind::object) {
@@ -137,10 +137,10 @@ std::string default_text(const Key& key) {
 std::string keys_as_text(const Schema& schema) {
   constexpr std::size_t kPathWidth = 36, kDefaultWidth = 16, kOwners = 4;
   std::string text;
-  for (const auto& [path, key] : list_keys(schema))
+  for (const auto& [path, key, only_for] : list_keys(schema))
     text += fmt::format("{}{}{}: {}{}\n", padded(path, kPathWidth),
                         padded(default_text(*key) + " ", kDefaultWidth), key->help, key->type.text(),
-                        owners_text(*key, kOwners));
+                        owners_text(only_for, kOwners));
   return text;
 }
 
@@ -157,19 +157,22 @@ std::string keys_as_markdown(const Schema& schema) {
       "value.\n";
   const auto add_table = [&](const std::string& title, const std::string& section) {
     text += fmt::format("\n## {}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n", title);
-    for (const auto& [path, key] : list_keys(schema)) {
+    for (const auto& [path, key, only_for] : list_keys(schema)) {
       const std::size_t dot = path.find('.');
       if (section.empty() ? dot != std::string::npos : path.substr(0, dot) != section) continue;
       const std::string value = default_text(*key);
       text += fmt::format("| `{}` | {} | {} | {} |\n", path,
-                          escaped(key->type.text() + owners_text(*key, kAllOwners)),
+                          escaped(key->type.text() + owners_text(only_for, kAllOwners)),
                           value.empty() || value == "required" ? value : fmt::format("`{}`", escaped(value)),
                           escaped(key->help));
     }
   };
   add_table("The run", "");
+  std::vector<std::string> sections;
   for (const Key& key : schema.keys) {
-    if (key.type.kind == Type::Kind::object) add_table(fmt::format("`{}`", key.name), key.name);
+    if (key.type.kind != Type::Kind::object || std::ranges::count(sections, key.name) > 0) continue;
+    sections.push_back(key.name);
+    add_table(fmt::format("`{}`", key.name), key.name);
   }
   return text;
 }

@@ -49,8 +49,9 @@ void require_apart(const std::vector<tasks::Phase>& phases) {
     const std::size_t before = known.size();
     for (const Parameter& parameter : trainable(*phase.trained)) {
       for (std::size_t i = 0; i < before; ++i)
-        require(!(known[i].first == parameter), "", "phases {} and {} both train {}; a parameter belongs to one",
-                known[i].second, phase.name, parameter.name());
+        require(!(known[i].first == parameter), "",
+                "phases {} and {} both train {}; a parameter belongs to one", known[i].second, phase.name,
+                parameter.name());
       known.emplace_back(parameter, phase.name);
     }
   }

@@ -72,6 +72,11 @@ config::Json json_of(const std::string& path) {
   return json;
 }
 
+// Whatever the order of keys.
+bool same_values(const config::Json& a, const config::Json& b) {
+  return nlohmann::json(a) == nlohmann::json(b);
+}
+
 // The status of the last end event; "" when there is none.
 std::string last_status(const runs::RunDirectory& run) {
   std::string status;
@@ -112,7 +117,7 @@ std::optional<runs::RunDirectory> newest_unfinished(const config::Config& config
       const auto time = fs::last_write_time(path / "checkpoints", error);
       if (error || (newest && time <= newest_time)) continue;
       runs::RunDirectory run = runs::RunDirectory::open(path.string());
-      if (json_of(run.config()) != wanted || has_completed(run, config.epochs)) continue;
+      if (!same_values(json_of(run.config()), wanted) || has_completed(run, config.epochs)) continue;
       newest = std::move(run);
       newest_time = time;
     } catch (const Error& error) {
@@ -153,8 +158,8 @@ std::optional<runs::RunDirectory> run_to_resume(const std::string& config,
 namespace {
 
 // What a run that was saved before a key was there has had of it; nothing for keys without a default.
-std::string default_of(const std::string& path) {
-  for (const auto& [listed, key] : config::list_keys(config::Config::schema()))
+std::string default_of(const std::string& path, const std::string& task) {
+  for (const auto& [listed, key, only_for] : config::list_keys(config::Config::schema(), task))
     if (listed == path && !key->required)
       return options::to_string(key->default_value.is(options::Value::Kind::null) &&
                                         !key->type.keyword.empty()
@@ -177,7 +182,7 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
       return found == in.end() ? std::string("absent") : found->second;
     };
     if (value(before) == value(after)) return;
-    if (!before.contains(key) && value(after) == default_of(key)) return;
+    if (!before.contains(key) && value(after) == default_of(key, now.value("task", ""))) return;
     const std::string text = fmt::format("{}: {} → {}", key, value(before), value(after));
     const bool precision = key == "precision" || key.starts_with("precision.");
     changes.precision |= precision;

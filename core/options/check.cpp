@@ -62,7 +62,9 @@ bool matches_kind(const Type& type, const Value& value) {
 
 class Validator {
  public:
-  explicit Validator(const Schema& root) : root_(root) {}
+  Validator(const Schema& root, const Value& whole) : root_(root), variant_(variant_of(root, whole)) {
+    if (!is_variant(root, variant_)) variant_.clear();
+  }
 
   std::vector<Problem> problems;
 
@@ -190,7 +192,7 @@ class Validator {
   }
 
   // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
-  std::string unknown(const Schema& schema, const std::string& path, const std::string& member) const {
+  std::string unknown(const Schema& schema, const std::string& path, const std::string& member) {
     std::vector<std::string> names;
     for (const Key& key : schema.keys) names.push_back(key.name);
     const std::string none = fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
@@ -198,7 +200,10 @@ class Validator {
     const auto meant = [](const std::string& place, const Key& key) {
       return fmt::format("unknown key; did you mean {}? ({})", place, key.type.text());
     };
-    const std::vector<ListedKey> everywhere = list_keys(root_);
+    if (const std::string owners = other_owners(joined(path, member)); !owners.empty())
+      return fmt::format("no key of \"{}\"; it belongs to {}", variant_, owners);
+    if (own_keys_.empty()) own_keys_ = list_keys(root_, variant_);
+    const std::vector<ListedKey>& everywhere = own_keys_;
     for (const std::string& synonym : synonyms_of(member)) {
       for (const Key& key : schema.keys)
         if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
@@ -218,6 +223,14 @@ class Validator {
     return best ? meant(best->path, *best->key) : none;
   }
 
+  // Those variants of the whole, other than its own, that have a key at `path`.
+  std::string other_owners(const std::string& path) {
+    if (variant_.empty()) return "";
+    if (all_keys_.empty()) all_keys_ = list_keys(root_);
+    const auto found = std::ranges::find(all_keys_, path, &ListedKey::path);
+    return found == all_keys_.end() ? "" : fmt::format("{}", fmt::join(found->only_for, ", "));
+  }
+
   static std::string foreign(const Schema& schema, const std::string& name, const std::string& member) {
     std::vector<std::string> owners;
     for (const Key& key : schema.keys) {
@@ -235,17 +248,48 @@ class Validator {
   }
 
   const Schema& root_;
+  std::string variant_;                         // of the whole; "" where that is none
+  std::vector<ListedKey> own_keys_, all_keys_;  // of that variant, and of every one; listed when asked for
 };
 
-void list_into(const Type& type, const std::string& path, std::vector<ListedKey>& keys) {
-  if (type.kind == Type::Kind::list) list_into(*type.item, path + "[]", keys);
-  if (type.kind == Type::Kind::map) list_into(*type.item, path + ".*", keys);
+// Lists the keys of a type; `around` are the variants of an object around it that have it.
+void list_into(const Type& type, const std::string& path, const std::vector<std::string>& around,
+               std::vector<ListedKey>& keys) {
+  if (type.kind == Type::Kind::list) list_into(*type.item, path + "[]", around, keys);
+  if (type.kind == Type::Kind::map) list_into(*type.item, path + ".*", around, keys);
   if (type.kind != Type::Kind::object) return;
   for (const Key& key : type.schema->keys) {
     const std::string own = joined(path, key.name);
-    keys.push_back({own, &key});
-    list_into(key.type, own, keys);
+    const std::vector<std::string>& owners = key.only_for.empty() ? around : key.only_for;
+    keys.push_back({own, &key, owners});
+    list_into(key.type, own, owners, keys);
   }
+}
+
+bool described_alike(const ListedKey& a, const ListedKey& b) {
+  return a.path == b.path && a.key->required == b.key->required && a.key->help == b.key->help &&
+         a.key->type.text() == b.key->type.text() && a.key->default_value == b.key->default_value;
+}
+
+// What variants of the whole describe alike becomes one, without owners where that is all of them.
+std::vector<ListedKey> united(std::vector<ListedKey> keys, const std::vector<std::string>& variants) {
+  std::vector<ListedKey> rows;
+  for (ListedKey& key : keys) {
+    const auto same =
+        std::ranges::find_if(rows, [&](const ListedKey& row) { return described_alike(row, key); });
+    if (same == rows.end()) {
+      rows.push_back(std::move(key));
+      continue;
+    }
+    for (std::string& owner : key.only_for)
+      if (std::ranges::count(same->only_for, owner) == 0) same->only_for.push_back(std::move(owner));
+  }
+  const auto is_owner = [](const ListedKey& row) {
+    return [&row](const std::string& variant) { return std::ranges::count(row.only_for, variant) > 0; };
+  };
+  for (ListedKey& row : rows)
+    if (!variants.empty() && std::ranges::all_of(variants, is_owner(row))) row.only_for.clear();
+  return rows;
 }
 
 }  // namespace
@@ -311,7 +355,7 @@ std::vector<std::string> listed(const std::vector<Problem>& problems) {
 std::vector<Problem> validate(const Schema& schema, Value& root) {
   if (!root.is(Value::Kind::object))
     return {{root.origin, "configuration", fmt::format("expected an object, got {}", excerpt(root))}};
-  Validator validator(schema);
+  Validator validator(schema, root);
   validator.check_object(schema, root, "");
   return std::move(validator.problems);
 }
@@ -371,13 +415,15 @@ Record bound(const std::string& where, const Schema& schema, const Given& given)
   return record;
 }
 
-std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path) {
-  Type type;
-  type.kind = Type::Kind::object;
-  type.schema = &schema;
+std::vector<ListedKey> list_keys(const Schema& schema, const std::string& variant) {
   std::vector<ListedKey> keys;
-  list_into(type, path, keys);
-  return keys;
+  for (const Key& key : schema.keys) {
+    if (!variant.empty() && !key.belongs_to(variant)) continue;
+    keys.push_back({key.name, &key, key.only_for});
+    list_into(key.type, key.name, key.only_for, keys);
+  }
+  const Key* const names = schema.find(schema.discriminator);
+  return united(std::move(keys), names ? names->type.choices : std::vector<std::string>());
 }
 
 }  // namespace tandem::options

@@ -58,11 +58,14 @@ void require_sound(const std::string& where, const Schema& schema, const void* o
 // What C++ gave by name, checked and laid over the defaults. Throws OptionError.
 Record bound(const std::string& where, const Schema& schema, const Given& given);
 
-// Every key below a schema, with its path; list items and map entries are written "[]" and "*".
+// A key below a schema, with its path, in which list items and map entries are written "[]" and "*".
 struct ListedKey {
   std::string path;
   const Key* key;
+  std::vector<std::string> only_for;  // the variants that have it, of its own object or of one around it
 };
-std::vector<ListedKey> list_keys(const Schema& schema, const std::string& path = "");
+// All of them; what several variants of the whole describe alike at one path is listed once. With `variant`
+// only those that this variant of the whole has.
+std::vector<ListedKey> list_keys(const Schema& schema, const std::string& variant = "");
 
 }  // namespace tandem::options

@@ -11,6 +11,7 @@
 #include "core/kernels/update.h"
 #include "optim/registry.h"
 #include "optim/sgd.h"
+#include "tasks/classification/options.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
 
@@ -155,8 +156,8 @@ TEST_CASE("layers beside a name say whose they are", "[config]") {
 TEST_CASE("whole numbers are integers however they are written", "[config]") {
   const Loaded one = loaded(
       kSmall, {"model.num_classes=1e1", "model.hidden=[8.0, 2e1]", "epochs=3.0", "data.batch_size=1e2"});
-  CHECK(one.config.model.spec.dump() ==
-        loaded(kSmall, {"model.num_classes=10", "model.hidden=[8, 20]"}).config.model.spec.dump());
+  CHECK(one.config.task.value("model") ==
+        loaded(kSmall, {"model.num_classes=10", "model.hidden=[8, 20]"}).config.task.value("model"));
   CHECK(one.config.epochs == 3);
   CHECK(one.config.data.batch_size == 100);
   CHECK_THAT(error_of(kSmall, {"model.num_classes=1.5"}), Contains("model.num_classes: expected integer"));
@@ -314,15 +315,15 @@ TEST_CASE("overrides set, append and remove", "[config]") {
       text, {"data.batch_size=8", "model.hidden.1=7", "+model.hidden=5", "+data.augment=horizontal_flip",
              "optimizer.groups=[{\"match\": \"bias\", \"weight_decay\": 0}]", "name=3 words", "clip_norm=2"});
   CHECK(result.config.data.batch_size == 8);
-  CHECK(result.config.model.spec["hidden"] == Json({64, 7, 5}));
+  CHECK(result.config.task.value("model.hidden") == Value(std::vector{64, 7, 5}));
   CHECK(place_of(result.given, "model.hidden") == "command line");
   CHECK(place_of(result.given, "model.hidden[0]").ends_with("config.json:1"));
-  CHECK(result.config.data.augment.at(0).spec.name == "horizontal_flip");
+  CHECK(result.config.task.as<tasks::ClassificationOptions>().data.augment.at(0).name == "horizontal_flip");
   CHECK(result.config.optimizer.as<optim::SgdOptions>().groups.at(0).weight_decay == 0.0);
   CHECK(result.config.name == "3 words");
   CHECK(result.config.clip_norm == 2.0);
-  CHECK(loaded(text, {"~data.batch_size"}).config.data.batch_size == DataConfig{}.batch_size);
-  CHECK(loaded(text, {"~model.hidden.0"}).config.model.spec["hidden"] == Json({32}));
+  CHECK(loaded(text, {"~data.batch_size"}).config.data.batch_size == datasets::LoadingOptions{}.batch_size);
+  CHECK(loaded(text, {"~model.hidden.0"}).config.task.value("model.hidden") == Value(std::vector{32}));
   CHECK(loaded(text, {"optimizer=adam"}).config.optimizer.name() == "adam");
 
   CHECK_THAT(error_of(text, {"model.hidden.2=1"}), Contains("model.hidden has 2 items; there is no item 2"));
@@ -351,7 +352,7 @@ TEST_CASE("bases lie below, cycles are found", "[config]") {
   const Loaded result = load(top);
   CHECK(result.config.epochs == 5);
   CHECK(result.config.seed == 4);
-  CHECK(result.config.model.spec["hidden"] == Json({1}));
+  CHECK(result.config.task.value("model.hidden") == Value(std::vector{1}));
   CHECK(result.config.optimizer.name() == "adam");
   CHECK_THAT(with_origins(result), Contains("top.json:2"));
   CHECK_THAT(with_origins(result), Contains("ground.json:1"));
@@ -362,7 +363,7 @@ TEST_CASE("bases lie below, cycles are found", "[config]") {
   const std::string lost = directory.write("lost.json", R"({"base": "nowhere.json"})");
   CHECK_THAT(user_error_of([&] { load(lost); }), Contains("lost.json:1: base: nowhere.json: no such file"));
   const std::string shipped = directory.write("shipped.json", R"({"base": "digits_mlp", "epochs": 1})");
-  CHECK(load(shipped).config.data.name == "digits");
+  CHECK(load(shipped).config.task.value("data.name").text == "digits");
   const std::string wrong = directory.write("wrong.json", R"({"base": 3})");
   CHECK_THAT(user_error_of([&] { load(wrong); }), Contains("expected a path"));
 }

@@ -10,6 +10,7 @@
 #include "models/registry.h"
 #include "optim/registry.h"
 #include "optim/schedules.h"
+#include "tasks/classification/loss.h"
 #include "tests/support/temporary_files.h"
 
 using namespace tandem;
@@ -185,18 +186,18 @@ TEST_CASE("every key refuses what its type refuses", "[schema]") {
 
 TEST_CASE("every key has one line of help and a name of its own", "[schema]") {
   std::set<std::string> unique;
-  for (const auto& [path, key] : list_keys(root())) {
+  for (const auto& [path, key, only_for] : list_keys(root())) {
     INFO(path);
     CHECK_FALSE(key->help.empty());
     CHECK(key->help.find('\n') == std::string::npos);
     std::string id = path;
-    for (const auto& owner : key->only_for) CHECK(unique.insert(path + "/" + owner).second);
-    if (key->only_for.empty()) CHECK(unique.insert(path).second);
+    for (const auto& owner : only_for) CHECK(unique.insert(path + "/" + owner).second);
+    if (only_for.empty()) CHECK(unique.insert(path).second);
   }
 }
 
 TEST_CASE("defaults pass their own types", "[schema]") {
-  for (const auto& [path, key] : list_keys(root())) {
+  for (const auto& [path, key, only_for] : list_keys(root())) {
     if (key->required || key->default_value.is(Value::Kind::null) || key->type.kind == Type::Kind::object)
       continue;
     INFO(path << " = " << to_string(key->default_value));
@@ -227,8 +228,10 @@ TEST_CASE("the keys of optimizers and schedules are those of the library", "[sch
   }
   CHECK(optimizer.find("name")->type.choices == optim::optimizers().names());
   CHECK(schedule.find("name")->type.choices == optim::schedules().names());
-  CHECK(DataConfig::schema().find("name")->type.choices.size() == datasets::all_datasets().size());
-  CHECK(ModelConfig::schema().find("name")->type.choices == models::model_names());
+  CHECK(root().find("data")->type.schema->find("name")->type.choices == datasets::labelled_sets().names());
+  CHECK(root().find("model")->type.schema->find("name")->type.choices == models::model_names());
+  CHECK(root().find("loss")->type.schema->find("name")->type.choices ==
+        tasks::classification_losses().names());
 }
 
 TEST_CASE("10,000 mutations of shipped configurations: no unknown and no double key is accepted",
@@ -279,6 +282,6 @@ TEST_CASE("the JSON Schema has every key", "[schema]") {
   // An infinite bound is none: JSON would say null.
   for (const char* bound : {"\"minimum\":null", "\"maximum\":null"})
     CHECK(schema.dump().find(bound) == std::string::npos);
-  for (const auto& [path, key] : list_keys(root()))
+  for (const auto& [path, key, only_for] : list_keys(root()))
     CHECK(keys_as_text(root()).find(path) != std::string::npos);
 }

@@ -1,5 +1,8 @@
 // Described options: values, binding to structs, rules that join keys, and families of things that one key
 // names.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -298,6 +301,162 @@ TEST_CASE("a family may require a name", "[options]") {
   const auto problems = validate(required.schema(), object);
   REQUIRE(problems.size() == 1);
   CHECK_THAT(problems[0].what, Contains("required: what is drawn (one of circle)"));
+}
+
+// ---- Sections of a whole in which its variants have keys, too
+
+namespace {
+
+struct Painting {
+  struct Frame {
+    std::string wood = "oak";
+    static const Schema& schema() {
+      static const Schema schema =
+          Describe<Frame>()
+              .key("wood", &Frame::wood, "it is made of")
+              .rule("wood", "must not be balsa", [](const Frame& f) { return f.wood != "balsa"; });
+      return schema;
+    }
+  };
+  Frame frame;
+  Corner corner;
+};
+
+struct Poster {
+  struct Frame {
+    Choice<shapes> shape;
+    std::int64_t pins = 4;
+    static const Schema& schema() {
+      static const Schema schema = Describe<Frame>()
+                                       .choice(&Frame::shape)
+                                       .key("pins", &Frame::pins, "that hold it", {.min = 1})
+                                       .options_of(&Frame::shape)
+                                       .short_key("name");
+      return schema;
+    }
+  };
+  Frame frame;
+};
+
+struct Plain {};
+
+using Pictures = Family<int()>;
+
+const Pictures& pictures() {
+  static const Pictures family(
+      {.what = "picture", .help = "what hangs there", .fallback = "painting", .discriminator = "picture"},
+      {Pictures::entry<Painting>("painting", "of oil",
+                                 Describe<Painting>()
+                                     .key("frame", &Painting::frame, "around it")
+                                     .key("corner", &Painting::corner, "of it"),
+                                 [](const Painting&) { return 1; }),
+       Pictures::entry<Poster>(
+           "poster", "of paper",
+           Describe<Poster>().key("frame", &Poster::frame, "around it", {.required = true}),
+           [](const Poster&) { return 2; }),
+       Pictures::entry<Plain>("plain", "nothing", Describe<Plain>(), [](const Plain&) { return 3; })});
+  return family;
+}
+
+struct Wall {
+  struct Frame {
+    double width = 3.0;
+    static const Schema& schema() {
+      static const Schema schema =
+          Describe<Frame>()
+              .key("width", &Frame::width, "in inches", {.min = 0.0})
+              .rule("width", "must not be 13", [](const Frame& f) { return f.width != 13.0; });
+      return schema;
+    }
+  };
+  Frame frame;
+  Choice<pictures> picture;
+  static const Schema& schema() {
+    static const Schema schema = Describe<Wall>()
+                                     .choice(&Wall::picture)
+                                     .section("frame", &Wall::frame, "around it")
+                                     .options_of(&Wall::picture);
+    return schema;
+  }
+};
+
+Wall hung(const Given& given) {
+  Value object(given);
+  for (const Problem& problem : validate(Wall::schema(), object)) FAIL(problem.path + ": " + problem.what);
+  Wall wall;
+  store_options(Wall::schema(), &wall, object);
+  return wall;
+}
+
+std::string wall_problem(const Given& given) {
+  Value object(given);
+  const auto problems = validate(Wall::schema(), object);
+  return problems.empty() ? "" : problems.front().path + ": " + problems.front().what;
+}
+
+}  // namespace
+
+TEST_CASE("variants have keys in a section of the whole", "[options]") {
+  const Wall by_default = hung({});
+  CHECK(
+      to_string(load_options(Wall::schema(), &by_default)) ==
+      R"({"picture":"painting","frame":{"width":3.0,"wood":"oak"},"corner":{"radius":0.5,"filled":false}})");
+  const Wall painting = hung({{"frame", Given{{"wood", "ash"}, {"width", 2.0}}}});
+  CHECK(painting.frame.width == 2.0);
+  CHECK(painting.picture.as<Painting>().frame.wood == "ash");
+  CHECK(painting.picture.value("frame.wood") == Value("ash"));
+  CHECK(painting.picture.value("frame.width") == Value());
+  CHECK(painting.picture.value("corner.radius") == Value(0.5));
+
+  const Wall poster =
+      hung({{"picture", "poster"}, {"frame", Given{{"name", "circle"}, {"width", 1.0}, {"diameter", 5.0}}}});
+  CHECK(poster.frame.width == 1.0);
+  CHECK(poster.picture.as<Poster>().frame.shape.as<CircleOptions>().diameter == 5.0);
+  CHECK(to_string(load_options(Wall::schema(), &poster)) ==
+        R"({"picture":"poster","frame":{"name":"circle","width":1.0,"pins":4,"side":2.0,"diameter":5.0}})");
+  // The short form is the variant's; the section has its defaults beside it.
+  const Wall word = hung({{"picture", "poster"}, {"frame", "circle"}});
+  CHECK(word.picture.as<Poster>().frame.shape.name() == "circle");
+  CHECK(word.frame.width == 3.0);
+  // A variant that adds nothing.
+  const Wall plain = hung({{"picture", "plain"}, {"frame", Given{{"width", 9.0}}}});
+  CHECK(to_string(load_options(Wall::schema(), &plain)) == R"({"picture":"plain","frame":{"width":9.0}})");
+}
+
+TEST_CASE("a key in a shared section says whose it is", "[options]") {
+  CHECK(wall_problem({{"picture", "poster"}}) ==
+        "frame: required: around it (object, or its name alone (one of square, circle))");
+  CHECK(wall_problem({{"frame", Given{{"pins", 3}}}}) ==
+        "frame.pins: no key of \"painting\"; it belongs to poster");
+  CHECK(wall_problem({{"picture", "plain"}, {"corner", Given{}}}) ==
+        "corner: no key of \"plain\"; it belongs to painting");
+  CHECK_THAT(wall_problem({{"frame", Given{{"woood", "oak"}}}}), Contains("did you mean frame.wood?"));
+  CHECK_THAT(wall_problem({{"woodd", "oak"}}), Contains("did you mean frame.wood?"));
+  // Nothing of another variant is proposed.
+  CHECK_THAT(wall_problem({{"picture", "plain"}, {"woodd", "oak"}}), Contains("known here: picture, frame"));
+  CHECK_THAT(wall_problem({{"picture", "poster"}, {"frame", Given{{"name", "circle"}, {"count", 3}}}}),
+             Contains("frame.count: no key of \"circle\"; it belongs to square"));
+  const auto rules = [](const Wall& wall) {
+    const auto found = complaints(Wall::schema(), &wall);
+    return found.empty() ? "" : found.front().path + " " + found.front().what;
+  };
+  CHECK(rules(hung({{"frame", Given{{"width", 13}}}})) == "frame.width must not be 13");
+  CHECK(rules(hung({{"frame", Given{{"wood", "balsa"}}}})) == "frame.wood must not be balsa");
+}
+
+TEST_CASE("what variants describe alike is listed once", "[options]") {
+  std::vector<std::string> rows;
+  for (const auto& [path, key, only_for] : list_keys(Wall::schema()))
+    rows.push_back(fmt::format("{} {}", path, fmt::join(only_for, ",")));
+  const auto has = [&](const std::string& row) { return std::count(rows.begin(), rows.end(), row); };
+  CHECK(has("frame.width ") == 1);
+  CHECK(has("frame.wood painting") == 1);
+  CHECK(has("frame.pins poster") == 1);
+  CHECK(has("frame.count square") == 1);
+  CHECK(has("corner.radius painting") == 1);
+  std::vector<std::string> plain;
+  for (const auto& listed : list_keys(Wall::schema(), "plain")) plain.push_back(listed.path);
+  CHECK(plain == std::vector<std::string>{"picture", "frame", "frame.width"});
 }
 
 }  // namespace tandem::test

@@ -280,7 +280,8 @@ TEST_CASE("image folders are split by folder or by class", "[image_folder]") {
       add("one/" + std::to_string(i) + ".png", static_cast<std::uint8_t>(i));
       add("two/" + std::to_string(i) + ".png", static_cast<std::uint8_t>(100 + i));
     }
-    const DataOptions options{.name = "image_folder", .path = folder.path(), .image_size = 8};
+    const LabelledSetOptions options{options::Choice<labelled_sets>("image_folder", {{"image_size", 8}}),
+                                     {.path = folder.path()}};
     const Splits splits = open_dataset(options);
     REQUIRE(splits.train->size() == 16);
     REQUIRE(splits.test->size() == 4);
@@ -305,15 +306,15 @@ TEST_CASE("image folders are split by folder or by class", "[image_folder]") {
     for (const char* name :
          {"train/a/1.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/1.png"})
       add(name, 1);
-    const Splits splits = open_dataset({.name = "image_folder", .path = folder.path()});
+    const Splits splits = open_dataset("image_folder", {.path = folder.path()});
     CHECK(splits.train->size() == 3);
     CHECK(splits.validation->get(0).label == 1);
     CHECK(splits.test->get(0).label == 0);
     CHECK(training_pipeline(splits, {}).output_shape() == Shape{224, 224, 3});
     fs::remove_all(folder / "test");
-    CHECK(open_dataset({.name = "image_folder", .path = folder.path()}).test->get(0).label == 1);
+    CHECK(open_dataset("image_folder", {.path = folder.path()}).test->get(0).label == 1);
     fs::remove_all(folder / "val");
-    CHECK_THROWS_WITH(open_dataset({.name = "image_folder", .path = folder.path()}),
+    CHECK_THROWS_WITH(open_dataset("image_folder", {.path = folder.path()}),
                       Contains("neither test/ nor val/"));
   }
 }
@@ -326,28 +327,38 @@ TEST_CASE("bad images stop the run or are skipped up to a limit", "[image_folder
                bad ? Bytes{1, 2, 3} : png_bytes({.color_type = 0}, {static_cast<std::uint8_t>(i)}));
   }
   write_file(folder / "test/a/0.png", png_bytes({}, {0, 0, 0}));
-  DataOptions options{.name = "image_folder", .path = folder.path()};
-  options.image_memory = 10;
-  CHECK_THROWS_WITH(open_dataset(options).train->get(0), Contains("0.png") && Contains("data.max_image_mib"));
-  CHECK_THROWS_WITH(open_dataset(options).test->get(0), Contains("0.png") && Contains("data.max_image_mib"));
-  options.image_memory = kImageMemory;
-  CHECK_THROWS_WITH(open_dataset(options).train->get(1), Contains("1.png") && Contains("neither"));
+  const auto open_folder = [&](const options::Given& own, const SampleReport& report = {}) {
+    return open_dataset("image_folder", {.path = folder.path()}, own, report);
+  };
+  CHECK_THROWS_WITH(open_folder({}).train->get(1), Contains("1.png") && Contains("neither"));
   std::vector<std::string> reports;
-  options.skip_bad_samples = true;
-  options.report = [&](const std::string& reason) { reports.push_back(reason); };
-  const Splits splits = open_dataset(options);
+  const Splits splits = open_folder({{"skip_bad_samples", true}},
+                                    [&](const std::string& reason) { reports.push_back(reason); });
   CHECK(values(splits.train->get(1).image).front() == 3);
   CHECK(values(splits.train->get(1).image).front() == 3);
   CHECK(values(splits.train->get(5).image).front() == 0);
   REQUIRE(reports.size() == 3);
   CHECK_THAT(reports[0], Contains("1.png"));
-  options.max_bad_samples = 1;
-  const Splits strict = open_dataset(options);
+  const auto open_strict = [&](int at_most) {
+    return open_folder({{"skip_bad_samples", true}, {"max_bad_samples", at_most}});
+  };
+  const Splits strict = open_strict(1);
   CHECK(values(strict.train->get(5).image).front() == 0);
   CHECK_THROWS_WITH(strict.train->get(1), Contains("more than 1 samples") && Contains("max_bad_samples"));
-  CHECK_THROWS_WITH(open_dataset(options).train->get(1), Contains("more than 1 samples"));
-  options.max_bad_samples = 2;
-  CHECK(values(open_dataset(options).train->get(1).image).front() == 3);
+  CHECK_THROWS_WITH(open_strict(1).train->get(1), Contains("more than 1 samples"));
+  CHECK(values(open_strict(2).train->get(1).image).front() == 3);
+}
+
+TEST_CASE("decoding an image takes no more memory than it may", "[image_folder]") {
+  const TempFolder folder;
+  const Bytes large = png_bytes({.width = 1000, .height = 1000}, Bytes(3'000'000, 1));
+  for (const char* name : {"train/a/0.png", "test/a/0.png"}) write_file(folder / name, large);
+  const auto open_within = [&](Index mib) {
+    return open_dataset("image_folder", {.path = folder.path(), .max_image_mib = mib});
+  };
+  CHECK_THROWS_WITH(open_within(1).train->get(0), Contains("0.png") && Contains("data.max_image_mib"));
+  CHECK_THROWS_WITH(open_within(1).test->get(0), Contains("0.png") && Contains("data.max_image_mib"));
+  CHECK_NOTHROW(open_within(256).train->get(0));
 }
 
 TEST_CASE("what is no file among images is named, or skipped with the bad ones", "[image_folder]") {
@@ -356,16 +367,14 @@ TEST_CASE("what is no file among images is named, or skipped with the bad ones",
     write_file(folder / name, png_bytes({}, {1, 2, 3}));
   fs::create_directory(folder / "train/a/folder.png");  // a folder all the same
   write_file(folder / "train/a/folder.png/1.png", png_bytes({}, {1, 2, 3}));
-  DataOptions options{.name = "image_folder", .path = folder.path()};
-  CHECK(open_dataset(options).train->size() == 2);
+  const SetOptions set{.path = folder.path()};
+  CHECK(open_dataset("image_folder", set).train->size() == 2);
   const fs::path bad = folder / "train/a/x.png";
   const auto check = [&](const std::string& what) {
-    CHECK_THROWS_WITH(open_dataset(options), Contains("x.png] " + what));
-    DataOptions skipping = options;
+    CHECK_THROWS_WITH(open_dataset("image_folder", set), Contains("x.png] " + what));
     std::string reported;
-    skipping.skip_bad_samples = true;
-    skipping.report = [&](const std::string& line) { reported += line; };
-    const Splits splits = open_dataset(skipping);
+    const Splits splits = open_dataset("image_folder", set, {{"skip_bad_samples", true}},
+                                       [&](const std::string& line) { reported += line; });
     REQUIRE(splits.train->size() == 3);
     for (Index i = 0; i < 3; ++i) splits.train->get(i);
     CHECK_THAT(reported, Contains("x.png] " + what));
@@ -388,19 +397,17 @@ TEST_CASE("loops of symbolic links in place of data are named", "[image_folder]"
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   for (const char* name : {"image_folder", "idx", "npy", "cifar10", "cifar100", "digits", "fashion_mnist"}) {
     INFO(name);
-    CHECK_THROWS_AS(open_dataset({.name = name, .path = fifo}), UserError);
-    CHECK_THROWS_WITH(open_dataset({.name = name, .path = loop}), Contains("is a loop of symbolic links"));
+    CHECK_THROWS_AS(open_dataset(name, {.path = fifo}), UserError);
+    CHECK_THROWS_WITH(open_dataset(name, {.path = loop}), Contains("is a loop of symbolic links"));
   }
-  CHECK_THROWS_WITH(open_dataset({.name = "npy", .path = fifo}), Contains("is a FIFO, not a regular file"));
-  CHECK_THROWS_WITH(open_dataset({.name = "idx", .path = fifo}), Contains("is a FIFO, not a folder"));
-  CHECK_THROWS_WITH(open_dataset({.name = "image_folder", .path = fifo}),
-                    Contains("is a FIFO, not a folder"));
-  CHECK_THROWS_WITH(open_dataset({.name = "idx",
-                                  .path = folder.path(),
-                                  .train_images = "fifo",
-                                  .train_labels = "fifo",
-                                  .test_images = "fifo",
-                                  .test_labels = "fifo"}),
+  CHECK_THROWS_WITH(open_dataset("npy", {.path = fifo}), Contains("is a FIFO, not a regular file"));
+  CHECK_THROWS_WITH(open_dataset("idx", {.path = fifo}), Contains("is a FIFO, not a folder"));
+  CHECK_THROWS_WITH(open_dataset("image_folder", {.path = fifo}), Contains("is a FIFO, not a folder"));
+  CHECK_THROWS_WITH(open_dataset("idx", {.path = folder.path()},
+                                 {{"train_images", "fifo"},
+                                  {"train_labels", "fifo"},
+                                  {"test_images", "fifo"},
+                                  {"test_labels", "fifo"}}),
                     Contains("is a FIFO, not a regular file"));
   write_file(folder / "images/train/a/0.png", png_bytes({}, {1, 2, 3}));
   fs::create_symlink("b", folder / "images/train/b");

@@ -69,24 +69,25 @@ TEST_CASE("arrays with their channels first are refused until data.layout says s
   const TempFolder folder;
   const fs::path path = folder / "set.npz";
   write_npz(path, counted<std::uint8_t>({4, 3, 6, 6}));
-  DataOptions options{.name = "npy", .path = path, .test_fraction = 0.5};
-  CHECK_THROWS_WITH(open_dataset(options), Contains("set.npz:x_train") && Contains("[4,3,6,6]") &&
-                                               Contains("data.layout=nchw") && Contains("data.layout=nhwc"));
-  options.layout = Layout::nchw;
-  CHECK(open_dataset(options).train->info().sample_shape == Shape{6, 6, 3});
-  CHECK(open_dataset(options).train->info().statistics.mean.size() == 3);
-  options.layout = Layout::nhwc;
-  CHECK(open_dataset(options).train->info().sample_shape == Shape{3, 6, 6});
+  const auto open_npy = [&](const char* layout) {
+    return open_dataset("npy", {.path = path}, {{"test_fraction", 0.5}, {"layout", layout}});
+  };
+  CHECK_THROWS_WITH(open_npy("auto"), Contains("set.npz:x_train") && Contains("[4,3,6,6]") &&
+                                          Contains("data.layout=nchw") && Contains("data.layout=nhwc"));
+  CHECK(open_npy("nchw").train->info().sample_shape == Shape{6, 6, 3});
+  CHECK(open_npy("nchw").train->info().statistics.mean.size() == 3);
+  CHECK(open_npy("nhwc").train->info().sample_shape == Shape{3, 6, 6});
 
-  DataOptions idx{.name = "idx", .path = folder.path()};
   for (const char* split : {"train", "t10k"}) {
     write_file(folder / (std::string(split) + "-images-idx3-ubyte"),
                idx_bytes(8, {2, 1, 5, 5}, Bytes(50, 7)));
     write_file(folder / (std::string(split) + "-labels-idx1-ubyte"), idx_bytes(8, {2}, {0, 1}));
   }
-  CHECK_THROWS_WITH(open_dataset(idx), Contains("train-images-idx3-ubyte") && Contains("data.layout=nchw"));
-  idx.layout = Layout::nchw;
-  CHECK(open_dataset(idx).test->info().sample_shape == Shape{5, 5, 1});
+  const auto open_idx = [&](const char* layout) {
+    return open_dataset("idx", {.path = folder.path()}, {{"layout", layout}});
+  };
+  CHECK_THROWS_WITH(open_idx("auto"), Contains("train-images-idx3-ubyte") && Contains("data.layout=nchw"));
+  CHECK(open_idx("nchw").test->info().sample_shape == Shape{5, 5, 1});
 }
 
 TEST_CASE("values that are not finite are refused by sample and place", "[layout]") {
@@ -97,7 +98,8 @@ TEST_CASE("values that are not finite are refused by sample and place", "[layout
     values[at] = value;
     write_npz(path, Tensor::from(values, shape));
   };
-  const DataOptions options{.name = "npy", .path = path, .test_fraction = 0.5};
+  const LabelledSetOptions options{options::Choice<labelled_sets>("npy", {{"test_fraction", 0.5}}),
+                                   {.path = path}};
   with({4, 5}, 13, std::numeric_limits<float>::quiet_NaN());
   CHECK_THROWS_WITH(open_dataset(options), Contains("set.npz:x_train") && Contains("1 of 4 samples") &&
                                                Contains("sample 2 with nan at [3]"));
@@ -112,19 +114,18 @@ TEST_CASE("a path that is wrong is called data.path", "[registry]") {
   write_file(folder / "file", Bytes{1});
   for (const char* name : {"fashion_mnist", "digits", "cifar10", "idx", "image_folder", "npy"}) {
     INFO(name);
-    CHECK_THROWS_WITH(open_dataset({.name = name, .path = folder / "none"}),
+    CHECK_THROWS_WITH(open_dataset(name, {.path = folder / "none"}),
                       Contains("[data.path] " + (folder / "none").string()));
-    CHECK_THROWS_WITH(open_dataset({.name = name, .path = folder.path()}),
+    CHECK_THROWS_WITH(open_dataset(name, {.path = folder.path()}),
                       Contains("data.path") || Contains(folder.path().string()));
   }
   for (const char* name : {"fashion_mnist", "digits", "idx", "image_folder"})
-    CHECK_THROWS_WITH(open_dataset({.name = name, .path = folder / "file"}),
+    CHECK_THROWS_WITH(open_dataset(name, {.path = folder / "file"}),
                       Contains("[data.path]") && Contains("is a file, not a folder"));
-  CHECK_THROWS_WITH(open_dataset({.name = "idx",
-                                  .path = folder.path(),
-                                  .train_images = "file",
-                                  .train_labels = "gone",
-                                  .test_images = "file",
-                                  .test_labels = "file"}),
+  CHECK_THROWS_WITH(open_dataset("idx", {.path = folder.path()},
+                                 {{"train_images", "file"},
+                                  {"train_labels", "gone"},
+                                  {"test_images", "file"},
+                                  {"test_labels", "file"}}),
                     Contains("[data.train_labels]") && Contains("gone"));
 }

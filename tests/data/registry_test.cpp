@@ -71,7 +71,7 @@ TEST_CASE("the digits come with the sources", "[digits]") {
   CHECK(all->info().statistics.mean[0] == Approx(measured.mean[0]).margin(1e-4));
   CHECK(all->info().statistics.stddev[0] == Approx(measured.stddev[0]).margin(1e-4));
 
-  const Splits splits = open_dataset({.name = "digits"});
+  const Splits splits = open_dataset("digits");
   CHECK(splits.train->size() + splits.test->size() == 1797);
   CHECK(splits.test->size() == Approx(359).margin(5));
   for (const auto& [label, count] : class_counts(*splits.test)) CHECK(count == Approx(36).margin(1));
@@ -107,10 +107,10 @@ TEST_CASE("Fashion-MNIST from its package", "[fashion_mnist]") {
 
 TEST_CASE("missing data names the package and the file", "[fashion_mnist]") {
   CHECK_THROWS_WITH(
-      open_dataset({.name = "fashion_mnist", .path = "/nonexistent"}),
+      open_dataset("fashion_mnist", {.path = "/nonexistent"}),
       Contains("/nonexistent") && Contains("dataset-fashion-mnist") && Contains("train-images-idx3-ubyte"));
   const TempFolder folder;
-  CHECK_THROWS_WITH(open_dataset({.name = "fashion_mnist", .path = folder.path()}),
+  CHECK_THROWS_WITH(open_dataset("fashion_mnist", {.path = folder.path()}),
                     Contains("train-images-idx3-ubyte") && Contains("apt install dataset-fashion-mnist"));
 }
 
@@ -148,31 +148,22 @@ TEST_CASE("a split by class leaves something of every class on both sides", "[re
 }
 
 TEST_CASE("data sets open by name, with sizes and splits", "[registry]") {
-  CHECK_THROWS_WITH(open_dataset({.name = "fashion-mnist"}), Contains("did you mean \"fashion_mnist\"?"));
-  CHECK_THROWS_WITH(open_dataset({.name = "cifar10"}),
-                    Contains("data.path") && Contains("cifar10 needs a path"));
-  CHECK_THROWS_WITH(open_dataset({.name = "synthetic", .train_size = -1}), Contains("-1"));
-  for (const DatasetEntry& entry : all_datasets()) {
-    CHECK(!entry.help.empty());
-    CHECK(!entry.where.empty());
-  }
-  const DataOptions options{.name = "synthetic",
-                            .train_size = 100,
-                            .test_size = 20,
-                            .validation_size = 30,
-                            .image_size = 6,
-                            .channels = 1,
-                            .classes = 3};
-  const Splits splits = open_dataset(options);
+  CHECK_THROWS_WITH(open_dataset("fashion-mnist"), Contains("did you mean \"fashion_mnist\"?"));
+  CHECK_THROWS_WITH(open_dataset("cifar10"), Contains("data.path") && Contains("cifar10 needs a path"));
+  CHECK_THROWS_WITH(open_dataset("synthetic", {.train_size = -1}), Contains("-1"));
+  for (const auto& entry : labelled_sets().entries()) CHECK(!entry.help.empty());
+  const Splits splits = open_dataset("synthetic", {.train_size = 100, .validation_size = 30, .test_size = 20},
+                                     {{"image_size", 6}, {"channels", 1}, {"classes", 3}});
   CHECK(splits.train->size() == 100);
   CHECK(splits.validation->size() == 30);
   CHECK(splits.test->size() == 20);
   CHECK(splits.train->info().sample_shape == Shape{6, 6, 1});
   CHECK(splits.train->info().classes == 3);
-  const Splits digits = open_dataset({.name = "digits", .train_size = 500, .validation_size = 100});
+  const Splits digits = open_dataset("digits", {.train_size = 500, .validation_size = 100});
   CHECK(digits.train->size() == 500);
   CHECK(digits.validation->size() == 100);
-  CHECK_THROWS_WITH(open_dataset({.name = "digits", .validation_size = 5000}), Contains("validation_size"));
+  CHECK_THROWS_WITH(open_dataset("digits", {.validation_size = 5000}), Contains("validation_size"));
+  CHECK_THROWS_WITH(open_dataset("digits", {}, {{"noise", 0.1}}), Contains("noise"));
 }
 
 TEST_CASE("IDX, CIFAR and NumPy data sets open by name", "[registry]") {
@@ -186,28 +177,26 @@ TEST_CASE("IDX, CIFAR and NumPy data sets open by name", "[registry]") {
   write_file(folder / "train-labels-idx1-ubyte", labels(6));
   write_gz(folder / "t10k-images-idx3-ubyte.gz", idx_bytes(0x08, {3, 3, 3}, random_bytes(27, 2)));
   write_gz(folder / "t10k-labels-idx1-ubyte.gz", labels(3));
-  const Splits idx = open_dataset({.name = "idx", .path = folder.path()});
+  const Splits idx = open_dataset("idx", {.path = folder.path()});
   CHECK(idx.train->size() == 6);
   CHECK(idx.test->size() == 3);
   CHECK(idx.test->info().classes == 3);
   const ChannelStatistics measured = statistics_of(*idx.train);
   CHECK(idx.test->info().statistics.mean == measured.mean);
-  const Splits named = open_dataset({.name = "idx",
-                                     .path = folder.path(),
-                                     .train_images = "t10k-images-idx3-ubyte.gz",
-                                     .train_labels = "t10k-labels-idx1-ubyte.gz",
-                                     .test_images = "train-images-idx3-ubyte",
-                                     .test_labels = "train-labels-idx1-ubyte"});
+  const Splits named = open_dataset("idx", {.path = folder.path()},
+                                    {{"train_images", "t10k-images-idx3-ubyte.gz"},
+                                     {"train_labels", "t10k-labels-idx1-ubyte.gz"},
+                                     {"test_images", "train-images-idx3-ubyte"},
+                                     {"test_labels", "train-labels-idx1-ubyte"}});
   CHECK(named.train->size() == 3);
-  CHECK_THROWS_WITH(open_dataset({.name = "idx", .path = folder.path(), .train_images = "x"}),
+  CHECK_THROWS_WITH(open_dataset("idx", {.path = folder.path()}, {{"train_images", "x"}}),
                     Contains("none or all"));
   write_file(folder / "other", idx_bytes(0x08, {3, 2, 3}, Bytes(18)));
-  CHECK_THROWS_WITH(open_dataset({.name = "idx",
-                                  .path = folder.path(),
-                                  .train_images = "train-images-idx3-ubyte",
-                                  .train_labels = "train-labels-idx1-ubyte",
-                                  .test_images = "other",
-                                  .test_labels = "t10k-labels-idx1-ubyte.gz"}),
+  CHECK_THROWS_WITH(open_dataset("idx", {.path = folder.path()},
+                                 {{"train_images", "train-images-idx3-ubyte"},
+                                  {"train_labels", "train-labels-idx1-ubyte"},
+                                  {"test_images", "other"},
+                                  {"test_labels", "t10k-labels-idx1-ubyte.gz"}}),
                     Contains("other") && Contains("[2,3,1]"));
 
   write_file(folder / "images.npy",
@@ -215,7 +204,7 @@ TEST_CASE("IDX, CIFAR and NumPy data sets open by name", "[registry]") {
   Bytes classes(20);
   for (std::size_t i = 0; i < 20; ++i) classes[i] = static_cast<std::uint8_t>(i % 2);
   write_file(folder / "labels.npy", npy_bytes(npy_header("|u1", false, "(20,)"), classes));
-  const Splits npy = open_dataset({.name = "npy", .path = folder.path(), .test_fraction = 0.2});
+  const Splits npy = open_dataset("npy", {.path = folder.path()}, {{"test_fraction", 0.2}});
   CHECK(npy.train->size() == 16);
   CHECK(npy.test->size() == 4);
   CHECK(npy.train->info().statistics.mean.size() == 3);
@@ -225,7 +214,7 @@ TEST_CASE("IDX, CIFAR and NumPy data sets open by name", "[registry]") {
     record[0] = static_cast<std::uint8_t>(i);
     write_file(folder / (i == 6 ? "test_batch.bin" : "data_batch_" + std::to_string(i) + ".bin"), record);
   }
-  const Splits cifar = open_dataset({.name = "cifar10", .path = folder.path()});
+  const Splits cifar = open_dataset("cifar10", {.path = folder.path()});
   CHECK(cifar.train->size() == 5);
   CHECK(cifar.test->get(0).label == 6);
   CHECK(cifar.train->info().statistics.stddev.size() == 3);

@@ -80,7 +80,7 @@ void mutate(Json& root, std::mt19937& random) {
   if (at->is_array()) {
     at->insert(at->begin() + static_cast<std::ptrdiff_t>(random() % (at->size() + 1)), some_value(random));
   } else if (at->is_object()) {
-    const auto& [path, key] = known_keys()[random() % known_keys().size()];
+    const auto& [path, key, only_for] = known_keys()[random() % known_keys().size()];
     (*at)[key->name] = value_for(*key, random);
   } else {
     *at = some_value(random);

@@ -1,6 +1,7 @@
 #include "tests/fuzz/configuration.h"
 
 #include "config/reader.h"
+#include "config/task.h"
 #include "tasks/classification/data.h"
 #include "tests/fuzz/target.h"
 #include "train/setup.h"

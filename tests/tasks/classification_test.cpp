@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/task.h"
 #include "core/error.h"
 #include "tasks/classification/data.h"
 #include "tasks/classification/scores.h"
@@ -19,68 +20,76 @@ datasets::Batch batch_of(const std::vector<std::int64_t>& labels) {
   return {{{"label", Tensor::from(labels, {count})}}, count};
 }
 
+std::unique_ptr<tasks::ClassificationLoss> made(const char* name, const options::Given& given,
+                                                Index classes) {
+  return tasks::classification_losses().make(name, given, classes);
+}
+
 }  // namespace
 
 TEST_CASE("evaluation weighs samples, not batches", "[task]") {
-  const tasks::ClassificationLoss loss({}, 3);
-  tasks::ClassificationScores scores(loss, true);
+  const auto loss = made("cross_entropy", {}, 3);
+  tasks::ClassificationScores scores(*loss, true);
   scores.add(Tensor::from({5, 0, 0, 0, 5, 0, 0, 0, 5}, {3, 3}), batch_of({0, 1, 2}));
   scores.add(Tensor::from({5, 0, 0}, {1, 3}), batch_of({2}));
-  const runs::Metrics metrics = scores.metrics();
-  CHECK(runs::metric(metrics, "accuracy") == 0.75);
+  const tasks::Metrics metrics = scores.metrics();
+  CHECK(tasks::metric(metrics, "accuracy") == 0.75);
   const double right = std::log(std::exp(5.0) + 2.0) - 5.0, wrong = std::log(std::exp(5.0) + 2.0);
-  CHECK(runs::metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
+  CHECK(tasks::metric(metrics, "loss") == Approx((3 * right + wrong) / 4).epsilon(1e-5));
   CHECK(scores.confusion()->counts == std::vector<std::int64_t>{1, 0, 0, 0, 1, 0, 1, 0, 1});
   CHECK(scores.confusion()->csv({"a", "b,c", "d\"e"}) ==
         "true\\predicted,a,\"b,c\",\"d\"\"e\"\na,1,0,0\n\"b,c\",0,1,0\n\"d\"\"e\",1,0,1\n");
 }
 
 TEST_CASE("the loss of an evaluation is weighted by class", "[task]") {
-  config::LossConfig config;
-  config.class_weights = {1.0, 4.0};
-  const tasks::ClassificationLoss loss(config, 2);
+  const auto loss = made("cross_entropy", {{"class_weights", std::vector{1.0, 4.0}}}, 2);
   const Tensor logits = Tensor::from({2, -1, 0.5F, 1, 3, 0}, {3, 2});
-  tasks::ClassificationScores whole(loss, false), parts(loss, false);
+  tasks::ClassificationScores whole(*loss, false), parts(*loss, false);
   whole.add(logits, batch_of({0, 1, 1}));
   parts.add(logits.rows(0, 1), batch_of({0}));
   parts.add(logits.rows(1, 2), batch_of({1, 1}));
-  CHECK(runs::metric(parts.metrics(), "loss") == Approx(runs::metric(whole.metrics(), "loss")).epsilon(1e-6));
-  CHECK(runs::metric(whole.metrics(), "loss") ==
-        Approx(loss(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
+  CHECK(tasks::metric(parts.metrics(), "loss") ==
+        Approx(tasks::metric(whole.metrics(), "loss")).epsilon(1e-6));
+  CHECK(tasks::metric(whole.metrics(), "loss") ==
+        Approx((*loss)(logits, batch_of({0, 1, 1})).item()).epsilon(1e-6));
 }
 
 TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
-  const tasks::ClassificationLoss loss({}, 7);
-  tasks::ClassificationScores scores(loss, false);
+  const auto loss = made("cross_entropy", {}, 7);
+  tasks::ClassificationScores scores(*loss, false);
   const float nan = std::nanf("");
   scores.add(Tensor::from({7, 6, 5, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 7}),
              batch_of({4, 5, 0}));
-  CHECK(runs::metric(scores.metrics(), "accuracy") == Approx(1.0 / 3));
-  CHECK(runs::metric(scores.metrics(), "top5") == Approx(2.0 / 3));
-  tasks::ClassificationScores broken(loss, false);
+  CHECK(tasks::metric(scores.metrics(), "accuracy") == Approx(1.0 / 3));
+  CHECK(tasks::metric(scores.metrics(), "top5") == Approx(2.0 / 3));
+  tasks::ClassificationScores broken(*loss, false);
   broken.add(Tensor::full({1, 7}, nan), batch_of({0}));
-  CHECK(runs::metric(broken.metrics(), "accuracy") == 0.0);
-  CHECK(runs::metric(broken.metrics(), "top5") == 0.0);
+  CHECK(tasks::metric(broken.metrics(), "accuracy") == 0.0);
+  CHECK(tasks::metric(broken.metrics(), "top5") == 0.0);
 }
 
 TEST_CASE("losses by name agree with their definitions", "[task]") {
   const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
-  const auto loss = [&](config::LossConfig config) {
-    return tasks::ClassificationLoss(config, 2)(logits, batch_of({0, 1})).item();
+  const auto loss = [&](const char* name, const options::Given& given = {}) {
+    return (*made(name, given, 2))(logits, batch_of({0, 1})).item();
   };
-  CHECK(loss({.name = "mse"}) == Approx((1 + 1 + 0.25 + 0) / 4));
+  CHECK(loss("mse") == Approx((1 + 1 + 0.25 + 0) / 4));
   const double row0 = std::log1p(std::exp(-3.0)), row1 = std::log1p(std::exp(-0.5));
-  CHECK(loss({.name = "cross_entropy"}) == Approx((row0 + row1) / 2));
-  CHECK(loss({.name = "cross_entropy", .class_weights = std::vector<double>{1, 3}}) ==
+  CHECK(loss("cross_entropy") == Approx((row0 + row1) / 2));
+  CHECK(loss("cross_entropy", {{"class_weights", std::vector<double>{1, 3}}}) ==
         Approx((row0 + 3 * row1) / 4));
   const double bce = std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-1.0)) + std::log1p(std::exp(0.5)) +
                      std::log1p(std::exp(-1.0));
-  CHECK(loss({.name = "bce_with_logits"}) == Approx(bce / 4));
-  CHECK(loss({.name = "focal", .alpha = -1, .gamma = 0}) == Approx(bce / 4));
+  CHECK(loss("bce_with_logits") == Approx(bce / 4));
+  CHECK(loss("focal", {{"alpha", -1}, {"gamma", 0}}) == Approx(bce / 4));
   CHECK_THAT(user_error_of([&] {
-               loss({.class_weights = std::vector<double>{1, 2, 3}});
+               loss("cross_entropy", {{"class_weights", std::vector<double>{1, 2, 3}}});
              }),
              Contains("class_weights"));
+  CHECK_THAT(user_error_of([&] {
+               loss("cross_entropy", {{"batch_weight", "class_weights"}});
+             }),
+             Contains("batch_weight needs loss.class_weights"));
 }
 
 TEST_CASE("an evaluation begins with the first sample, wherever the loader was", "[task]") {
@@ -88,7 +97,7 @@ TEST_CASE("an evaluation begins with the first sample, wherever the loader was",
   const auto task = config::make_task(loaded, config::open_data(loaded.config, {}));
   datasets::Loader loader(task->evaluation_source("test", {}));
   task->model().eval();
-  const runs::Metrics whole = train::evaluate(*task, loader)->metrics();
+  const tasks::Metrics whole = train::evaluate(*task, loader)->metrics();
   loader.next();
   CHECK(train::evaluate(*task, loader)->metrics() == whole);
   CHECK_FALSE(task->model().training());

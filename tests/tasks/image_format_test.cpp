@@ -1,7 +1,9 @@
 // In which form a model is given its images.
 #include "tasks/classification/image_format.h"
 
-#include "tasks/build_model.h"
+#include "config/load.h"
+#include "core/random.h"
+#include "tasks/classification/options.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"
@@ -16,7 +18,9 @@ const Device kGpu{DeviceType::cuda, 0};
 struct Model {
   explicit Model(std::vector<std::string> overrides, const Shape& sample = {32, 32, 3})
       : loaded(config::load("resnet20_synthetic", overrides)) {
-    model = tasks::build_model(loaded, {.sample = sample, .classes = 10});
+    const RandomScope random(1, 0, 0);
+    model = models::build(loaded.config.task.as<tasks::ClassificationOptions>().model,
+                          {.sample = sample, .classes = 10});
     plan = train::make_plan(loaded, *model);
   }
 
