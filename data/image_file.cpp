@@ -36,25 +36,45 @@ Tensor make_image(const ImageSource& source, const Shape& extents, std::size_t b
   return Tensor::empty(extents, {.dtype = DType::u8, .kind = MemoryKind::data});
 }
 
+namespace {
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view signature) {
+  return bytes.size() >= signature.size() &&
+         std::memcmp(bytes.data(), signature.data(), signature.size()) == 0;
+}
+bool is_png(std::span<const std::byte> bytes) { return starts_with(bytes, "\x89PNG\r\n\x1a\n"); }
+
+// The bytes of an image file. A file that is too long is not read at all.
+std::vector<std::byte> bytes_of(const std::filesystem::path& path, const std::string& name,
+                                std::size_t memory) {
+  std::error_code unreadable;  // reading it says why
+  const std::uintmax_t size = std::filesystem::file_size(path, unreadable);
+  if (!unreadable) require_memory({{}, name, memory}, size, fmt::format("{} bytes", size));
+  return read_file(path, kMaxImageFileBytes);
+}
+
+}  // namespace
+
 Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels,
                     std::size_t memory) {
-  ensure(channels == 1 || channels == 3, name, "images of {} channels", channels);
+  ensure(channels == 1 || channels == 3 || channels == 4, name, "images of {} channels", channels);
   const ImageSource source{bytes, name, memory};
-  const auto starts_with = [&](std::string_view signature) {
-    return bytes.size() >= signature.size() &&
-           std::memcmp(bytes.data(), signature.data(), signature.size()) == 0;
-  };
-  if (starts_with("\xff\xd8\xff")) return decode_jpeg(source, channels);
-  if (starts_with("\x89PNG\r\n\x1a\n")) return decode_png(source, channels);
-  throw UserError(name, "is neither a JPEG nor a PNG file");
+  if (is_png(bytes)) return decode_png(source, channels);
+  require(starts_with(bytes, "\xff\xd8\xff"), name, "is neither a JPEG nor a PNG file");
+  require(channels != 4, name, "is a JPEG file, in which nothing is transparent; expected a PNG");
+  return decode_jpeg(source, channels);
 }
 
 Tensor read_image(const std::filesystem::path& path, int channels, std::size_t memory) {
   const std::string name = path.string();
-  std::error_code unreadable;  // reading it says why
-  const std::uintmax_t size = std::filesystem::file_size(path, unreadable);
-  if (!unreadable) require_memory({{}, name, memory}, size, fmt::format("{} bytes", size));
-  return decode_image(read_file(path, kMaxImageFileBytes), name, channels, memory);
+  return decode_image(bytes_of(path, name, memory), name, channels, memory);
+}
+
+Tensor read_indices(const std::filesystem::path& path, std::size_t memory) {
+  const std::string name = path.string();
+  const std::vector<std::byte> bytes = bytes_of(path, name, memory);
+  require(is_png(bytes), name, "is no PNG file, as masks are");
+  return decode_png_indices({bytes, name, memory});
 }
 
 bool is_image_file(const std::filesystem::path& path) {

@@ -17,12 +17,17 @@ namespace tandem::datasets {
 // Memory that decoding one image may take where nobody says otherwise: 89 million pixels in colour.
 inline constexpr std::size_t kImageMemory = std::size_t{256} << 20;
 
-// `channels` is 3 (grey images are repeated) or 1 (colours become their luma). Throws UserError naming `name`
-// when the bytes are neither JPEG nor PNG, are truncated or damaged, exceed the limits of data/limits.h, or
-// would take more than `memory` bytes to decode, the file's own included.
+// `channels` is 3 (grey images are repeated), 1 (colours become their luma) or, of PNG only, 4 (colours and
+// their opacity, not laid over anything). Throws UserError naming `name` when the bytes are neither JPEG nor
+// PNG, are truncated or damaged, exceed the limits of data/limits.h, or would take more than `memory` bytes
+// to decode, the file's own included.
 Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels = 3,
                     std::size_t memory = kImageMemory);
 Tensor read_image(const std::filesystem::path& path, int channels = 3, std::size_t memory = kImageMemory);
+
+// A PNG of palette indices or grey values of at most 8 bits, as they are stored: u8 [H,W]. Errors as above,
+// and UserError for any other kind of PNG.
+Tensor read_indices(const std::filesystem::path& path, std::size_t memory = kImageMemory);
 
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
@@ -48,6 +53,7 @@ struct ImageSource {
 // One format each; the bytes start with its signature.
 Tensor decode_jpeg(const ImageSource& source, int channels);
 Tensor decode_png(const ImageSource& source, int channels);
+Tensor decode_png_indices(const ImageSource& source);
 
 // An uninitialised image; `besides` is what the decoder takes beside it and the file. Throws UserError when a
 // side is 0, or when the limits of pixels, of pixels a byte, or of memory are exceeded.

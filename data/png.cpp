@@ -44,7 +44,10 @@ void on_read(png_structp png, png_bytep to, std::size_t bytes) {
   decoder->left -= bytes;
 }
 
-bool read_header(PngDecoder& decoder, int channels) {
+// What pixels are wanted as.
+enum class Pixels : std::uint8_t { grey = 1, rgb = 3, rgba = 4, indices };
+
+bool read_header(PngDecoder& decoder, Pixels pixels) {
   png_structp png = decoder.png;
   if (setjmp(png_jmpbuf(png))) return false;
   png_set_read_fn(png, &decoder, on_read);
@@ -53,11 +56,16 @@ bool read_header(PngDecoder& decoder, int channels) {
   png_set_chunk_cache_max(png, 128);
   png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_WARN_DISCARD);
   png_read_info(png, decoder.info);
-  png_set_expand(png);  // palettes, fewer than 8 bits, and transparent colours as alpha
-  png_set_scale_16(png);
   const png_byte type = png_get_color_type(png, decoder.info);
-  const bool grey = type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA;
-  if (channels == 3 && grey) png_set_gray_to_rgb(png);
+  if (pixels == Pixels::indices) {
+    png_set_packing(png);  // a byte each, of the same value
+  } else {
+    png_set_expand(png);  // palettes, fewer than 8 bits, and transparent colours as alpha
+    png_set_scale_16(png);
+    const bool grey = type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA;
+    if (pixels != Pixels::grey && grey) png_set_gray_to_rgb(png);
+    if (pixels == Pixels::rgba) png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);  // where there is none
+  }
   png_set_interlace_handling(png);
   png_read_update_info(png, decoder.info);
   return true;
@@ -68,9 +76,9 @@ struct RowConversion {
   std::int64_t width;
   int colours;  // stored: 3 or 1, and alpha where there is one
   bool has_alpha;
-  int channels;  // wanted
+  int channels;  // wanted; of 4, the last is alpha
 
-  bool any() const { return has_alpha || colours != channels; }
+  bool any() const { return channels != 4 && (has_alpha || colours != channels); }
   // `to` may be `from`.
   void operator()(const unsigned char* from, unsigned char* to) const {
     for (std::int64_t x = 0; x < width; ++x, from += colours + (has_alpha ? 1 : 0), to += channels) {
@@ -111,45 +119,68 @@ bool read_interlaced(PngDecoder& decoder, png_bytepp rows) {
   return true;
 }
 
-}  // namespace
-
-Tensor decode_png(const ImageSource& source, int channels) {
-  const std::string& name = source.name;
-  PngDecoder decoder;
+// Ready to give pixels. Throws UserError naming the source.
+void open_png(PngDecoder& decoder, const ImageSource& source, Pixels pixels) {
   decoder.next = source.bytes.data();
   decoder.left = source.bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
   if (decoder.png) decoder.info = png_create_info_struct(decoder.png);
   if (!decoder.info) throw VendorError("libpng", "gave no reader");
-  require(read_header(decoder, channels), name, "cannot be decoded as PNG: {}", decoder.message);
+  require(read_header(decoder, pixels), source.name, "cannot be decoded as PNG: {}", decoder.message);
+}
 
-  const std::int64_t height = png_get_image_height(decoder.png, decoder.info);
-  const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
-  const int stored = png_get_channels(decoder.png, decoder.info);
-  const bool has_alpha = stored == 2 || stored == 4;
-  const RowConversion convert{width, has_alpha ? stored - 1 : stored, has_alpha, channels};
-  ensure(convert.colours == 3 || (convert.colours == 1 && channels == 1), name,
-         "PNG of {} channels after expansion", stored);
+// [height,width,channels]; `stored` values a pixel come from libpng.
+Tensor read_pixels(PngDecoder& decoder, const ImageSource& source, const RowConversion& convert, int stored) {
+  const std::int64_t height = png_get_image_height(decoder.png, decoder.info), width = convert.width;
   const auto stride = static_cast<std::size_t>(width * stored);
-  ensure(png_get_rowbytes(decoder.png, decoder.info) == stride, name, "PNG rows of unexpected length");
+  ensure(png_get_rowbytes(decoder.png, decoder.info) == stride, source.name, "PNG rows of unexpected length");
 
   // The passes of an interlaced image fill rows bit by bit: it is converted, within its memory, when whole.
   const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
-  const Tensor image = make_image(source, {height, width, interlaced ? stored : channels});
+  const Tensor image = make_image(source, {height, width, interlaced ? stored : convert.channels});
   std::uint8_t* const pixels = image.data<std::uint8_t>();
   if (!interlaced) {
     std::vector<unsigned char> line(convert.any() ? stride : 0);
-    require(read_rows(decoder, convert, pixels, line.data()), name, "cannot be decoded as PNG: {}",
+    require(read_rows(decoder, convert, pixels, line.data()), source.name, "cannot be decoded as PNG: {}",
             decoder.message);
     return image;
   }
   std::vector<png_bytep> rows(static_cast<std::size_t>(height));
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels + y * stride;
-  require(read_interlaced(decoder, rows.data()), name, "cannot be decoded as PNG: {}", decoder.message);
+  require(read_interlaced(decoder, rows.data()), source.name, "cannot be decoded as PNG: {}",
+          decoder.message);
   if (!convert.any()) return image;
   for (std::int64_t y = 0; y < height; ++y)
-    convert(rows[static_cast<std::size_t>(y)], pixels + y * width * channels);
-  return Tensor::over(image.storage(), image.offset(), {height, width, channels}, DType::u8);
+    convert(rows[static_cast<std::size_t>(y)], pixels + y * width * convert.channels);
+  return Tensor::over(image.storage(), image.offset(), {height, width, convert.channels}, DType::u8);
+}
+
+}  // namespace
+
+Tensor decode_png(const ImageSource& source, int channels) {
+  PngDecoder decoder;
+  open_png(decoder, source, static_cast<Pixels>(channels));
+  const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
+  const int stored = png_get_channels(decoder.png, decoder.info);
+  const bool has_alpha = stored == 2 || stored == 4;
+  const RowConversion convert{width, has_alpha ? stored - 1 : stored, has_alpha, channels};
+  ensure(channels == 4 ? stored == 4 : convert.colours == 3 || (convert.colours == 1 && channels == 1),
+         source.name, "PNG of {} channels after expansion", stored);
+  return read_pixels(decoder, source, convert, stored);
+}
+
+Tensor decode_png_indices(const ImageSource& source) {
+  PngDecoder decoder;
+  open_png(decoder, source, Pixels::indices);
+  const png_byte type = png_get_color_type(decoder.png, decoder.info);
+  require(type == PNG_COLOR_TYPE_PALETTE || type == PNG_COLOR_TYPE_GRAY, source.name,
+          "is a PNG of colours{}; a mask has palette indices or grey values, which are the classes",
+          (type & PNG_COLOR_MASK_ALPHA) != 0 ? " with transparency" : "");
+  require(png_get_bit_depth(decoder.png, decoder.info) <= 8, source.name,
+          "has 16 bits a pixel; a mask has at most 8");
+  const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
+  const Tensor indices = read_pixels(decoder, source, {width, 1, false, 1}, 1);
+  return indices.viewed(indices.shape().without(2));
 }
 
 }  // namespace tandem::datasets

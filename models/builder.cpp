@@ -250,10 +250,23 @@ Built build_listed(const json& model, const DataInfo& data, const std::string& p
   return build_layers(model, inputs, path, 0);
 }
 
+// Where there is a class for each pixel, there is one score a class for each pixel.
+void check_pixel_scores(const Shape& result, const DataInfo& data, const std::string& path) {
+  const Shape& sample = data.sample;
+  const bool image = result.rank() == 3 && sample.rank() == 3;
+  if (image && result[0] == sample[0] && result[1] == sample[1] && result[2] >= data.classes) return;
+  fail(path, fmt::format("the result of a sample of {} is {}, but the data has {} classes of pixels, which "
+                         "need one score each at every pixel: {}",
+                         to_string(sample), to_string(result), data.classes,
+                         to_string(sample.with(sample.rank() - 1, data.classes))));
+}
+
 // A classifier gives one score a class for each sample.
-void check_scores(const Built& built, Index classes, const std::string& path) {
+void check_scores(const Built& built, const DataInfo& data, const std::string& path) {
+  const Index classes = data.classes;
   if (classes == 0 || built.results.size() != 1) return;
   const Shape result = built.results[0].shape().without(0);
+  if (data.by_pixel) return check_pixel_scores(result, data, path);
   if (result.rank() == 1 && result[0] >= classes) return;
   const std::string what = fmt::format(
       "the result of a sample is {}, but the data has {} classes, which need one "
@@ -276,7 +289,7 @@ nn::ModulePtr build(const json& model, const DataInfo& known_data, const std::st
     fail(path, "give either \"name\", a registered model, or \"layers\"");
   const DataInfo data = data_of(model, known_data, path);
   const Built built = given(model, "name") ? build_named(model, data, path) : build_listed(model, data, path);
-  check_scores(built, data.classes, path);
+  check_scores(built, data, path);
   return built.module;
 }
 

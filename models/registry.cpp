@@ -7,6 +7,7 @@
 #include "models/lenet.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
+#include "models/unet.h"
 
 namespace tandem::models {
 
@@ -156,13 +157,38 @@ ModelInfo dcgan_info() {
       /*in_parts=*/true};
 }
 
+nn::ModulePtr make_unet(const Options& options, const DataInfo& data) {
+  return std::make_shared<UNet>(UNetOptions{.in_channels = in_channels_of(options, data, 3),
+                                            .num_classes = num_classes_of(options, data, 2),
+                                            .width = options.integer("width"),
+                                            .levels = options.integer("levels")});
+}
+
+ModelInfo unet_info() {
+  return {"unet",
+          "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
+          {in_channels_option(),
+           num_classes_option(),
+           count_option("width", "channels at full size, doubled by each level", Index{64}),
+           {.name = "levels",
+            .type = Type::integer,
+            .help = "how often the image is halved; its sides must be multiples of 2^levels",
+            .fallback = Index{4},
+            .required = false,
+            .low = 1,
+            .high = 10}},
+          make_unet};
+}
+
 }  // namespace
 
 const std::vector<ModelInfo>& registry() {
   static const std::vector<ModelInfo> models = [] {
-    std::vector<ModelInfo> all{mlp_info(), lenet_info(), dcgan_info()};
+    std::vector<ModelInfo> all{mlp_info(), lenet_info()};
     for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
+    all.push_back(unet_info());
+    all.push_back(dcgan_info());
     return all;
   }();
   return models;

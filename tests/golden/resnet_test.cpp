@@ -7,11 +7,9 @@
 #include <cmath>
 
 #include "autograd/ops/loss.h"
-#include "files/safetensors.h"
-#include "models/weights.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
-#include "tests/golden/hashed.h"
+#include "tests/golden/gradients.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
@@ -31,34 +29,6 @@ constexpr double kStatistic = 1e-5;
 // summation, Winograd transforms, contraction), 1.4e-5 at the third loss in an instrumented build.
 constexpr double kFirstLosses = 5e-5;
 constexpr double kLaterLosses = 2e-3;  // of the first loss
-
-double normalised_error(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double difference = 0.0, reference = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    reference += b[i] * b[i];
-  }
-  return std::sqrt(difference / reference);
-}
-
-void check_gradient(const Parameter& parameter, const safetensors::File& golden) {
-  INFO(parameter.name());
-  REQUIRE(parameter.gradient().defined());
-  const auto gradient = models::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
-  double squares = 0.0;
-  for (double g : gradient) squares += g * g;
-  const double norm = golden.read("gradient_norm/" + parameter.name()).item();
-  CHECK(std::sqrt(squares) == Approx(norm).epsilon(kGradient));
-  const auto expected = golden.read("gradient/" + parameter.name()).to_vector<double>();
-  std::vector<double> sampled = gradient;
-  if (gradient.size() > 64) {
-    sampled.clear();
-    for (std::uint32_t word : hashed("entries of " + parameter.name(), 64))
-      sampled.push_back(gradient[word % gradient.size()]);
-  }
-  CHECK(normalised_error(sampled, expected) < kGradient);
-}
 
 struct Run {
   std::vector<double> losses;
@@ -83,16 +53,16 @@ Run train_steps(nn::Module& model, const Shape& images, const std::string& strea
     run.losses.push_back(loss.item());
     step.backward(loss);
     if (golden && i == 0) {
-      CHECK(normalised_error(logits.to_vector<double>(), golden->read("logits").to_vector<double>()) <
+      CHECK(test::normalised_error(logits.to_vector<double>(), golden->read("logits").to_vector<double>()) <
             kLogits);
-      for (const Parameter& parameter : model.parameters()) check_gradient(parameter, *golden);
+      for (const Parameter& parameter : model.parameters()) check_gradient(parameter, *golden, kGradient);
     }
     step.apply();
     if (golden && i == 0) {
       for (const nn::Statistic& statistic : model.statistics()) {
         INFO(statistic.name);
         const auto expected = golden->read("statistic/" + statistic.name).to_vector<double>();
-        CHECK(normalised_error(statistic.live.to_vector<double>(), expected) < kStatistic);
+        CHECK(test::normalised_error(statistic.live.to_vector<double>(), expected) < kStatistic);
       }
     }
   }

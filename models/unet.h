@@ -1,0 +1,76 @@
+// U-Net (Ronneberger, Fischer and Brox 2015, arXiv:1505.04597): one score a class for every pixel.
+//
+// As it is usually built today: 3×3 convolutions that keep the extent, without bias, each with batch norm and
+// ReLU; names of parameters are those of milesial/Pytorch-UNet with transposed convolutions. `levels` times
+// the image is halved by max pooling and its channels are doubled; on the way back a transposed 2×2
+// convolution of stride 2 doubles the image, and what had its size on the way down stands before it: [skip,
+// up]. Weights start as PyTorch's. Input [N,H,W,C], output logits [N,H,W,num_classes].
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nn/layers/conv.h"
+#include "nn/layers/sequential.h"
+
+namespace tandem::models {
+
+struct UNetOptions {
+  Index in_channels = 3;
+  Index num_classes = 2;
+  Index width = 64;  // channels at full size, doubled by each level
+  Index levels = 4;
+};
+
+// Twice a 3×3 convolution, batch norm and ReLU.
+class DoubleConv final : public nn::Module {
+ public:
+  DoubleConv(Index in_channels, Index out_channels);
+  Tensor forward(const Tensor& x) override { return (*double_conv_)(x); }
+  bool take_padded_images(Index channels) override { return double_conv_->take_padded_images(channels); }
+  std::string describe() const override { return "DoubleConv"; }
+
+ private:
+  std::shared_ptr<nn::Sequential> double_conv_;
+};
+
+// [N,H,W,C] → [N,H/2,W/2,out_channels].
+class UNetDown final : public nn::Module {
+ public:
+  UNetDown(Index in_channels, Index out_channels);
+  Tensor forward(const Tensor& x) override { return (*maxpool_conv_)(x); }
+  std::string describe() const override { return "UNetDown"; }
+
+ private:
+  std::shared_ptr<nn::Sequential> maxpool_conv_;
+};
+
+// {x, skip}: [N,H,W,C] and [N,2H,2W,C/2] → [N,2H,2W,C/2].
+class UNetUp final : public nn::Module {
+ public:
+  explicit UNetUp(Index in_channels);
+  Tensor forward_all(const TensorList& xs) override;
+  std::string describe() const override { return "UNetUp"; }
+
+ private:
+  std::shared_ptr<nn::ConvTranspose2d> up_;
+  std::shared_ptr<DoubleConv> conv_;
+};
+
+// Throws UserError unless 2^levels divides both extents of an image.
+class UNet final : public nn::Module {
+ public:
+  explicit UNet(const UNetOptions& options);
+  Tensor forward(const Tensor& x) override;
+  bool take_padded_images(Index channels) override { return inc_->take_padded_images(channels); }
+  std::string describe() const override;
+
+ private:
+  UNetOptions options_;
+  std::shared_ptr<DoubleConv> inc_;
+  std::vector<std::shared_ptr<UNetDown>> down_;
+  std::vector<std::shared_ptr<UNetUp>> up_;
+  std::shared_ptr<nn::Sequential> outc_;
+};
+
+}  // namespace tandem::models
