@@ -251,11 +251,13 @@ class Program {
 
   void add_list() {
     CLI::App* sub = command<ListArguments>("ls", "list what there is", list_, &list);
-    sub->add_option("what", list_.what,
-                    "models, layers, datasets, optimizers, schedules, ops, presets, configs or keys")
+    sub->add_option(
+           "what", list_.what,
+           "tasks, models, layers, datasets, transforms, losses, optimizers, schedules, ops, presets, "
+           "configs or keys")
         ->required()
-        ->check(CLI::IsMember({"models", "layers", "datasets", "optimizers", "schedules", "ops", "presets",
-                               "configs", "keys"}));
+        ->check(CLI::IsMember({"tasks", "models", "layers", "datasets", "transforms", "losses", "optimizers",
+                               "schedules", "ops", "presets", "configs", "keys"}));
     sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
     sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
     sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",

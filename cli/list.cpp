@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "autograd/ops/all_ops.h"
 #include "cli/commands.h"
@@ -9,13 +10,8 @@
 #include "config/describe.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "data/registry.h"
 #include "files/output.h"
-#include "models/layer_types.h"
-#include "models/registry.h"
-#include "optim/registry.h"
 #include "optim/scaler.h"
-#include "optim/schedules.h"
 
 namespace tandem::cli {
 
@@ -29,17 +25,31 @@ void print(const Rows& rows) {
   for (const auto& [name, help] : rows) output::print("{:<{}}  {}\n", name, width, help);
 }
 
-template <class Table>
-Rows table(const Table& entries, std::string std::decay_t<decltype(*std::begin(entries))>::*help) {
+// What a key may name, in every task, and what that is.
+Rows named_by(const std::string& path) {
   Rows rows;
-  for (const auto& entry : entries) rows.emplace_back(entry.name, entry.*help);
+  for (const auto& listed : config::list_keys(config::Config::schema())) {
+    const options::Type& type = listed.key->type;
+    if (listed.path != path) continue;
+    for (std::size_t i = 0; i < type.meanings.size(); ++i) {
+      if (std::ranges::count(rows, type.choices[i], &Rows::value_type::first) == 0)
+        rows.emplace_back(type.choices[i], type.meanings[i]);
+    }
+  }
   return rows;
 }
 
-Rows layers() {
-  Rows rows = table(models::layer_types(), &models::LayerType::help);
-  rows.emplace_back("sequential", "layers of its own, in order or as a graph");
-  return rows;
+// By what they are listed, and the keys that name them.
+const std::map<std::string, std::string>& families() {
+  static const std::map<std::string, std::string> paths{{"tasks", "task"},
+                                                        {"models", "model.name"},
+                                                        {"layers", "model.layers[].type"},
+                                                        {"datasets", "data.name"},
+                                                        {"transforms", "data.augment[].name"},
+                                                        {"losses", "loss.name"},
+                                                        {"optimizers", "optimizer.name"},
+                                                        {"schedules", "schedule.name"}};
+  return paths;
 }
 
 Rows ops() {
@@ -87,12 +97,8 @@ void print_keys(const ListArguments& arguments) {
 int list(const ListArguments& arguments) {
   require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
           "ls {}: --json-schema and --markdown are for keys", arguments.what);
-  if (arguments.what == "models") print(table(models::registry(), &models::ModelInfo::help));
-  if (arguments.what == "layers") print(layers());
-  if (arguments.what == "datasets")
-    print(table(datasets::labelled_sets().entries(), &options::Variant::help));
-  if (arguments.what == "optimizers") print(table(optim::optimizers().entries(), &options::Variant::help));
-  if (arguments.what == "schedules") print(table(optim::schedules().entries(), &options::Variant::help));
+  if (const auto family = families().find(arguments.what); family != families().end())
+    print(named_by(family->second));
   if (arguments.what == "ops") print(ops());
   if (arguments.what == "presets") print(presets());
   if (arguments.what == "configs") print(configs());

@@ -123,13 +123,16 @@ Schema layer_schema() {
   schema.keys.push_back(std::move(inputs));
   Key nested = plain_key("layers", Type::Kind::any, "the layers of a sequential, as in model.layers");
   nested.only_for = {"sequential"};
-  std::vector<std::string> types;
+  std::vector<std::string> types, meanings;
   for (const LayerType& type : layer_types()) {
     types.push_back(type.name);
+    meanings.push_back(type.help);
     add_variant(schema, type.name, type.options);
   }
-  types.push_back("sequential");
+  types.emplace_back("sequential");
+  meanings.emplace_back("layers of its own, in order or as a graph");
   schema.keys.front().type.choices = std::move(types);
+  schema.keys.front().type.meanings = std::move(meanings);
   schema.keys.push_back(std::move(nested));
   Key output = plain_key("output", Type::Kind::string, "name of the layer whose output is the sequential's");
   output.only_for = {"sequential"};
@@ -153,7 +156,10 @@ Schema model_schema() {
   schema.keys.push_back(plain_key("name", Type::Kind::string, "a registered model"));
   schema.keys.front().type.nullable = true;
   schema.keys.front().type.choices = model_names();
-  for (const ModelInfo& model : registry()) add_variant(schema, model.name, model.options);
+  for (const ModelInfo& model : registry()) {
+    schema.keys.front().type.meanings.push_back(model.help);
+    add_variant(schema, model.name, model.options);
+  }
   Type layer;
   layer.kind = Type::Kind::object;
   layer.schema = &layers_schema;

@@ -61,7 +61,10 @@ Key discriminator_of(const FamilyInfo& info, const std::vector<const Variant*>& 
   key.name = info.discriminator;
   key.help = info.help;
   key.type.kind = Type::Kind::string;
-  for (const Variant* variant : variants) key.type.choices.push_back(variant->name);
+  for (const Variant* variant : variants) {
+    key.type.choices.push_back(variant->name);
+    key.type.meanings.push_back(variant->help);
+  }
   key.required = info.fallback.empty();
   if (!key.required) key.default_value = info.fallback;
   key.store = [variants](void* object, const Value& value) {

@@ -47,6 +47,7 @@ struct Type {
   std::optional<double> min, max;
   bool open_min = false, open_max = false;  // the bound itself is excluded
   std::vector<std::string> choices;         // of a string; empty: any
+  std::vector<std::string> meanings;        // of the choices, one line each, where they have one
   std::shared_ptr<const Type> item;         // of a list or a map
   const Schema* schema = nullptr;           // of an object
   std::shared_ptr<const Schema> joined;     // keeps that of a joined section (Describe::section)

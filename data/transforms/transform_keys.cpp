@@ -66,6 +66,7 @@ Schema transform_schema() {
   schema.keys.push_back(name);
   for (const auto& transform : all_transforms()) {
     schema.keys.front().type.choices.push_back(transform.name);
+    schema.keys.front().type.meanings.push_back(transform.help);
     for (const auto& parameter : transform.parameters) schema.keys.push_back(key_of(transform, parameter));
   }
   return schema;
