@@ -2,15 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/decorators.h"
 #include "models/builder.h"
 #include "models/registry.h"
 #include "tasks/classification/family.h"
@@ -21,12 +18,6 @@
 namespace tandem::tasks {
 
 namespace {
-
-datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
-  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
-  std::iota(indices.begin(), indices.end(), 0U);
-  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
-}
 
 Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
   const Shape output = models::output_shape(model, pipeline.output_shape(), pipeline.output_dtype());
@@ -73,6 +64,7 @@ Classification::Classification(const ClassificationOptions& options, const Conte
     : options_(options),
       context_(context),
       data_(std::move(data)),
+      splits_(data_->splits(), context_.loading, context_.seed),
       training_(datasets::training_pipeline(data_->splits(), transforms())) {
   const RandomScope random(context_.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
@@ -82,7 +74,7 @@ Classification::Classification(const ClassificationOptions& options, const Conte
 }
 
 std::vector<datasets::TransformSpec> Classification::transforms() const {
-  return few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
 void Classification::prepare(const amp::Plan& precision, Device device) {
@@ -95,42 +87,25 @@ Tensor Classification::loss(const datasets::Batch& batch, const LossContext& con
   return (*loss_)(output, batch);
 }
 
-std::string Classification::validation_split() const {
-  return few() ? "train" : data_->splits().validation ? "validation" : "test";
-}
-
 datasets::DatasetPtr Classification::samples_of(const std::string& split) const {
   ensure(data_->is_open(), "data", "{} is only described", data_->info().name);
-  const datasets::Splits& splits = data_->splits();
-  if (split == "test") return splits.test;
-  if (split == "train" && few())
-    return first_samples(splits.train, context_.loading.overfit_batches * context_.loading.batch_size);
-  if (split == "train") return splits.train;
-  require(splits.validation != nullptr, "",
-          "there is no validation split; data.validation_size sets one aside");
-  return splits.validation;
+  return splits_.of(split);
 }
 
 datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
-  const datasets::LoadingOptions& loading = context_.loading;
   const datasets::DatasetPtr samples = samples_of("train");
-  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : loading.batch_size;
+  datasets::SampleOptions options = splits_.in_training(device, batch_size);
+  options.dtype = format_.dtype;
+  options.channel_multiple = format_.channel_multiple;
+  options.weigh = loss_->batch_weight();
   return std::make_shared<datasets::SampleSource>(
-      samples, datasets::training_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = size,
-                              .shuffle = loading.shuffle && !few(),
-                              .drop_last = (loading.drop_last || batch_size > 0) && samples->size() >= size,
-                              .seed = context_.seed,
-                              .device = device,
-                              .dtype = format_.dtype,
-                              .channel_multiple = format_.channel_multiple,
-                              .weigh = loss_->batch_weight()});
+      samples, datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
 }
 
 datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
   return std::make_shared<datasets::SampleSource>(
       samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = context_.loading.evaluated_at_once(), .device = device});
+      splits_.in_evaluation(device));
 }
 
 datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
