@@ -26,6 +26,7 @@
 #include "models/mlp.h"
 #include "models/registry.h"
 #include "models/resnet.h"
+#include "models/weights.h"
 #include "nn/layers.h"
 #include "nn/scopes.h"
 #include "optim/adagrad.h"
@@ -39,4 +40,3 @@
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
-#include "runs/weights.h"

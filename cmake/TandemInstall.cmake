@@ -28,7 +28,8 @@ if(TARGET tandem_cuda)
 endif()
 install(TARGETS tandem_program RUNTIME DESTINATION bin)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION share/tandem)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/digits DESTINATION share/tandem/data OPTIONAL)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/digits ${PROJECT_SOURCE_DIR}/data/classifiers
+  DESTINATION share/tandem/data OPTIONAL)
 install(EXPORT tandem-targets NAMESPACE tandem:: DESTINATION lib/cmake/tandem)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandem-config.cmake.in
   ${PROJECT_BINARY_DIR}/tandem-config.cmake INSTALL_DESTINATION lib/cmake/tandem)

@@ -1,11 +1,11 @@
 #include "data/digits.h"
 
-#include <cstdlib>
 #include <vector>
 
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/idx.h"
+#include "data/shipped.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
@@ -17,23 +17,11 @@ namespace {
 constexpr const char* kImages = "digits-images-idx3-ubyte.gz";
 constexpr const char* kLabels = "digits-labels-idx1-ubyte.gz";
 
-std::vector<fs::path> candidates() {
-  std::vector<fs::path> folders;
-  if (const char* chosen = std::getenv("TANDEM_DATA_DIR")) folders.push_back(fs::path(chosen) / "digits");
-  folders.push_back(fs::path(TANDEM_SOURCE_DIR) / "data" / "digits");
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) folders.push_back(program.parent_path().parent_path() / "share" / "tandem" / "data" / "digits");
-  folders.push_back(fs::path(TANDEM_INSTALL_DATA_DIR) / "digits");
-  return folders;
-}
-
 fs::path find_folder() {
+  if (const auto folder = find_shipped("digits", kImages)) return *folder;
   std::string tried;
-  for (const fs::path& folder : candidates()) {
-    if (files::kind_of(folder / kImages) != files::Kind::absent) return folder;
-    tried += (tried.empty() ? "" : ", ") + folder.string();
-  }
+  for (const fs::path& place : shipped_places("digits"))
+    tried += (tried.empty() ? "" : ", ") + place.string();
   throw UserError(
       "digits",
       fmt::format("{} is not in {}; set TANDEM_DATA_DIR to the folder that holds digits/", kImages, tried));

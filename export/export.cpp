@@ -11,7 +11,7 @@
 #include "data/npy.h"
 #include "export/onnx.h"
 #include "files/write.h"
-#include "runs/weights.h"
+#include "models/weights.h"
 
 namespace tandem::exporting {
 
@@ -21,7 +21,7 @@ constexpr std::array kFormats{Format::safetensors, Format::npz, Format::onnx};
 
 std::string npz_of(nn::Module& model) {
   std::vector<datasets::NamedArray> arrays;
-  for (const auto& [name, tensor] : runs::weights_of(model)) arrays.push_back({name, tensor});
+  for (const auto& [name, tensor] : models::weights_of(model)) arrays.push_back({name, tensor});
   return datasets::npz_file(arrays);
 }
 
@@ -55,7 +55,7 @@ Format format_from_name(const std::string& name) {
 void write_export(nn::Module& model, const ExportRequest& request) {
   switch (request.format) {
     case Format::safetensors:
-      return runs::save_weights(model, request.path, {{"format", "pt"}});
+      return models::save_weights(model, request.path, {{"format", "pt"}});
     case Format::npz:
       return files::write_atomically(request.path, npz_of(model));
     case Format::onnx:

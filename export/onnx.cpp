@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "export/onnx.pb.h"
 #include "export/onnx_translation.h"
-#include "runs/weights.h"
+#include "models/weights.h"
 
 namespace tandem::exporting {
 
@@ -34,7 +34,7 @@ class Weights {
     const int rank = tensor.rank();
     const bool plain = entry.layout == ParameterLayout::plain;
     if (!entry.added)
-      graph_.add_weight(entry.name, runs::to_file_layout(entry.value.to(Device{}), entry.layout));
+      graph_.add_weight(entry.name, models::to_file_layout(entry.value.to(Device{}), entry.layout));
     entry.added = true;
     return {.name = entry.name,
             .shape = tensor.shape(),

@@ -222,7 +222,7 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
       options_of(model, {"name", "input_shape", "layers", "output", "outputs"}, infos, path);
   try {
     Built built{create(name, options, data, path), {}, {}};
-    if (data.sample.rank() > 0)
+    if (data.sample.rank() > 0 && !info->in_parts)
       built.results =
           dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())});
     return built;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/dcgan.h"
 #include "models/layer_types.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
@@ -133,6 +134,29 @@ ModelInfo lenet_info() {
           make_lenet};
 }
 
+nn::ModulePtr make_dcgan(const Options& options, const DataInfo& data) {
+  const bool image = data.sample.rank() == 3;
+  require(!image || data.sample[0] == data.sample[1], "dcgan", "images of {}×{} are not square",
+          data.sample[0], data.sample[1]);
+  return std::make_shared<Dcgan>(DcganOptions{
+      .image_size = options.integer_or_known("image_size", image ? data.sample[0] : 0, 32, "the images have"),
+      .channels = in_channels_of(options, data, 1),
+      .noise = options.integer("noise"),
+      .width = options.integer("width")});
+}
+
+ModelInfo dcgan_info() {
+  return {
+      "dcgan",
+      "DCGAN: a generator and a discriminator of strided convolutions, for the task gan",
+      {in_channels_option(),
+       count_option("image_size", "side of the images, 8, 16, 32, …; found from the data"),
+       count_option("noise", "random numbers that an image is made from", Index{100}),
+       count_option("width", "channels at half the image's side, doubled each time it halves", Index{32})},
+      make_dcgan,
+      /*in_parts=*/true};
+}
+
 nn::ModulePtr make_unet(const Options& options, const DataInfo& data) {
   return std::make_shared<UNet>(UNetOptions{.in_channels = in_channels_of(options, data, 3),
                                             .num_classes = num_classes_of(options, data, 2),
@@ -164,6 +188,7 @@ const std::vector<ModelInfo>& registry() {
     for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     all.push_back(unet_info());
+    all.push_back(dcgan_info());
     return all;
   }();
   return models;

@@ -35,6 +35,7 @@ struct ModelInfo {
   std::string help;
   std::vector<OptionInfo> options;
   std::function<nn::ModulePtr(const Options& options, const DataInfo& data)> make;
+  bool in_parts = false;  // no samples go through it as a whole: whoever uses it calls its children
 };
 
 // In the order in which they are documented.

@@ -1,9 +1,9 @@
 #include "optim/optimizer.h"
 
 #include "core/error.h"
+#include "core/names.h"
 #include "core/pattern.h"
 #include "core/suggest.h"
-#include "optim/names.h"
 
 namespace tandem::optim {
 

@@ -15,7 +15,7 @@
 #include "files/input.h"
 #include "files/json_text.h"
 #include "files/write.h"
-#include "runs/weights.h"
+#include "models/weights.h"
 
 namespace tandem::runs {
 
@@ -116,7 +116,7 @@ Checkpoints::~Checkpoints() {
 
 void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step) {
   ensure(!under_way(), "checkpoint", "step {} is saved while another save is under way", step);
-  weights_.take(CheckpointStore::name_of(step), weights_of(model),
+  weights_.take(CheckpointStore::name_of(step), models::weights_of(model),
                 {{"tandem.version", version()},
                  {"tandem.epoch", std::to_string(epoch)},
                  {"tandem.step", std::to_string(step)},
@@ -239,11 +239,11 @@ std::string weights_path(const RunDirectory& run, const std::string& which) {
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model) {
   const std::string path = weights_path(run, which);
   const safetensors::File file(path);
-  const std::string differences = compare_weights(model, file).differences();
+  const std::string differences = models::compare_weights(model, file).differences();
   require(differences.empty(), "",
           "{}: are not the weights of the model that this configuration and its data make: {}", path,
           differences);
-  load_weights(model, file);
+  models::load_weights(model, file);
   return path;
 }
 

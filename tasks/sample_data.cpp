@@ -2,13 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/error.h"
-#include "data/decorators.h"
 #include "data/limits.h"
+#include "data/registry.h"
+#include "data/synthetic.h"
 
 namespace tandem::tasks {
 
@@ -28,12 +27,6 @@ datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size) {
   return {.train = dataset, .test = dataset, .validation = {}, .image_size = image_size};
 }
 
-datasets::DatasetPtr first_samples(const datasets::DatasetPtr& dataset, Index count) {
-  std::vector<std::uint32_t> indices(static_cast<std::size_t>(std::min(count, dataset->size())));
-  std::iota(indices.begin(), indices.end(), 0U);
-  return std::make_shared<datasets::Subset>(dataset, std::move(indices));
-}
-
 }  // namespace
 
 SampleData::SampleData(datasets::Splits splits)
@@ -41,16 +34,6 @@ SampleData::SampleData(datasets::Splits splits)
 
 SampleData::SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples)
     : splits_(without_samples(std::move(info), image_size)), training_samples_(training_samples) {}
-
-datasets::DatasetPtr SampleData::samples_of(const std::string& split, Index few) const {
-  ensure(open_, "data", "{} is only described", info().name);
-  if (split == "test") return splits_.test;
-  if (split == "train" && few > 0) return first_samples(splits_.train, few);
-  if (split == "train") return splits_.train;
-  require(splits_.validation != nullptr, "",
-          "there is no validation split; data.validation_size sets one aside");
-  return splits_.validation;
-}
 
 Json SampleData::description() const {
   Json json{{"name", info().name},
@@ -65,7 +48,18 @@ Json SampleData::description() const {
   return json;
 }
 
-DataPtr SampleData::recall(const Json& json) {
+std::shared_ptr<const SampleData> SampleData::open(const datasets::LabelledSetOptions& set,
+                                                   const SampleReport& report) {
+  return std::make_shared<SampleData>(datasets::open_dataset(set, report));
+}
+
+std::shared_ptr<const SampleData> SampleData::describe(const datasets::LabelledSetOptions& set) {
+  if (set.set.name() != "synthetic") return open(set);
+  return std::make_shared<SampleData>(set.set.as<datasets::SyntheticSetOptions>().info(), 0,
+                                      set.common.train_size);
+}
+
+std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
   datasets::DatasetInfo info;
   Index image_size = 0;
   try {
@@ -89,7 +83,7 @@ DataPtr SampleData::recall(const Json& json) {
 }
 
 void SampleData::require_like(const Json& saved, const std::string& weights) const {
-  const auto then = std::static_pointer_cast<const SampleData>(recall(saved));
+  const auto then = recall(saved);
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
 }

@@ -17,8 +17,13 @@ class SampleData final : public Data {
   // `training_samples` of 0: not known; not kept.
   SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0);
 
+  // Throws UserError as datasets::open_dataset.
+  static std::shared_ptr<const SampleData> open(const datasets::LabelledSetOptions& set,
+                                                const SampleReport& report = {});
+  // Without making the samples of synthetic data; other sets are opened.
+  static std::shared_ptr<const SampleData> describe(const datasets::LabelledSetOptions& set);
   // Throws UserError when the description is damaged.
-  static DataPtr recall(const Json& description);
+  static std::shared_ptr<const SampleData> recall(const Json& description);
 
   Json description() const override;
   Index training_samples() const override { return training_samples_; }
@@ -29,9 +34,6 @@ class SampleData final : public Data {
   bool is_open() const { return open_; }
   // Those of a description have no samples, and are for pipelines.
   const datasets::Splits& splits() const { return splits_; }
-  // Those of a split, in order; of "train" no more than the first `few` where that is not 0. Throws
-  // InternalError when the data is only described, UserError when there is no such split.
-  datasets::DatasetPtr samples_of(const std::string& split, Index few = 0) const;
 
  private:
   datasets::Splits splits_;

@@ -18,10 +18,10 @@
 #include "files/input.h"
 #include "files/output.h"
 #include "models/builder.h"
+#include "models/weights.h"
 #include "optim/registry.h"
 #include "runs/checkpoints.h"
 #include "runs/run_directory.h"
-#include "runs/weights.h"
 
 namespace tandem::train {
 
@@ -80,7 +80,7 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
   const safetensors::File file(path);
   if (from.strict) {
-    const runs::LoadReport fit = runs::compare_weights(model, file);
+    const models::LoadReport fit = models::compare_weights(model, file);
     const std::string rest =
         fit.loaded.empty() ? "none of them fits"
                            : fmt::format(
@@ -90,8 +90,8 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
     require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
             path, fit.differences(), rest);
   }
-  const runs::LoadReport report =
-      runs::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
+  const models::LoadReport report =
+      models::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
   require_finite(model, path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (const int frozen = freeze_parameters(config, model); frozen > 0)

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "optim/names.h"
+#include "core/names.h"
 
 namespace tandem::optim {
 

@@ -5,7 +5,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-#include "optim/names.h"
+#include "core/names.h"
 
 namespace tandem::optim {
 

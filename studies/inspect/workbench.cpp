@@ -5,8 +5,8 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "models/weights.h"
 #include "runs/checkpoints.h"
-#include "runs/weights.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/perturbation.h"
@@ -42,11 +42,11 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     notes_.emplace_back("weights: as training starts");
   } else {
     const safetensors::File file(weights);
-    const std::string differences = runs::compare_weights(model(), file).differences();
+    const std::string differences = models::compare_weights(model(), file).differences();
     require(differences.empty(), "",
             "{}: are not the weights of the model that this configuration and its data make: {}", weights,
             differences);
-    runs::load_weights(model(), file);
+    models::load_weights(model(), file);
     notes_.push_back("weights: " + weights);
   }
   phases_ = task_->phases().size();

@@ -2,14 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/synthetic.h"
 #include "models/builder.h"
 #include "models/registry.h"
 #include "tasks/classification/family.h"
@@ -61,6 +59,7 @@ Classification::Classification(const ClassificationOptions& options, const Conte
     : options_(options),
       context_(context),
       data_(std::move(data)),
+      splits_(data_, context_.loading, context_.seed),
       training_(datasets::training_pipeline(data_->splits(), transforms())) {
   const RandomScope random(context_.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
@@ -70,7 +69,7 @@ Classification::Classification(const ClassificationOptions& options, const Conte
 }
 
 std::vector<datasets::TransformSpec> Classification::transforms() const {
-  return few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
 void Classification::prepare(const amp::Plan& precision, Device device) {
@@ -83,34 +82,19 @@ Tensor Classification::loss(const datasets::Batch& batch, const LossContext& con
   return (*loss_)(output, batch);
 }
 
-std::string Classification::validation_split() const {
-  return few() ? "train" : data_->splits().validation ? "validation" : "test";
-}
-
-datasets::DatasetPtr Classification::samples_of(const std::string& split) const {
-  return data_->samples_of(split, context_.loading.overfit_batches * context_.loading.batch_size);
-}
-
 datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
-  const datasets::LoadingOptions& loading = context_.loading;
-  const datasets::DatasetPtr samples = samples_of("train");
-  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : loading.batch_size;
+  datasets::SampleOptions options = splits_.in_training(device, batch_size);
+  options.dtype = format_.dtype;
+  options.channel_multiple = format_.channel_multiple;
+  options.weigh = loss_->batch_weight();
   return std::make_shared<datasets::SampleSource>(
-      samples, datasets::training_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = size,
-                              .shuffle = loading.shuffle && !few(),
-                              .drop_last = (loading.drop_last || batch_size > 0) && samples->size() >= size,
-                              .seed = context_.seed,
-                              .device = device,
-                              .dtype = format_.dtype,
-                              .channel_multiple = format_.channel_multiple,
-                              .weigh = loss_->batch_weight()});
+      splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
 }
 
 datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
   return std::make_shared<datasets::SampleSource>(
-      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = context_.loading.evaluated_at_once(), .device = device});
+      splits_.of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
+      splits_.in_evaluation(device));
 }
 
 datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -150,7 +134,7 @@ std::string Classification::text_of_data() const {
   const datasets::SourcePtr source = training_source({});
   const Index training = source->samples_before({0, source->batches(0)});
   return fmt::format("{}: {} training, {} {} samples, {} classes", data_->info().name, training,
-                     samples_of(validation_split())->size(), validation_split(), data_->info().classes);
+                     splits_.of(validation_split())->size(), validation_split(), data_->info().classes);
 }
 
 std::vector<Signature> Classification::signatures() {
@@ -172,16 +156,8 @@ class ClassificationRecipe final : public Recipe {
   ClassificationRecipe(const ClassificationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
-  DataPtr open(SampleReport report) const override {
-    return std::make_shared<SampleData>(datasets::open_dataset(options_.data.set, report));
-  }
-  // Synthetic data needs no samples to be known.
-  DataPtr describe() const override {
-    const datasets::LabelledSetOptions& set = options_.data.set;
-    if (set.set.name() != "synthetic") return open({});
-    return std::make_shared<SampleData>(set.set.as<datasets::SyntheticSetOptions>().info(), 0,
-                                        set.common.train_size);
-  }
+  DataPtr open(SampleReport report) const override { return SampleData::open(options_.data.set, report); }
+  DataPtr describe() const override { return SampleData::describe(options_.data.set); }
   DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
   std::unique_ptr<Task> make(DataPtr data) const override {
     return std::make_unique<Classification>(options_, context_,

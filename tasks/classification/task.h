@@ -5,7 +5,7 @@
 #include "tasks/classification/options.h"
 #include "tasks/image_format.h"
 #include "tasks/registry.h"
-#include "tasks/sample_data.h"
+#include "tasks/sample_splits.h"
 
 namespace tandem::tasks {
 
@@ -25,7 +25,7 @@ class Classification final : public Task {
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override;
+  std::string validation_split() const override { return splits_.validation_split(); }
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
@@ -42,15 +42,13 @@ class Classification final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  datasets::DatasetPtr samples_of(const std::string& split) const;
-  // With data.overfit_batches the first batches are all there is, unaugmented.
-  bool few() const { return context_.loading.overfit_batches > 0; }
-  // Of training samples, in order.
+  // Of training samples, in order; of few, those of evaluation.
   std::vector<datasets::TransformSpec> transforms() const;
 
   const ClassificationOptions options_;
   const Context context_;
   std::shared_ptr<const SampleData> data_;
+  SampleSplits splits_;
   datasets::Pipeline training_;
   nn::ModulePtr model_;
   std::unique_ptr<const ClassificationLoss> loss_;

@@ -100,6 +100,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
     : options_(options),
       context_(context),
       data_(std::move(data)),
+      splits_(data_, context_.loading, context_.seed),
       training_(datasets::training_pipeline(data_->splits(), transforms())),
       loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
   require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
@@ -112,7 +113,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
 }
 
 std::vector<datasets::TransformSpec> Segmentation::transforms() const {
-  return few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
 void Segmentation::prepare(const amp::Plan& precision, Device device) {
@@ -125,33 +126,18 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
   return (*loss_)(output, batch["mask"]);
 }
 
-std::string Segmentation::validation_split() const {
-  return few() ? "train" : data_->splits().validation ? "validation" : "test";
-}
-
-datasets::DatasetPtr Segmentation::samples_of(const std::string& split) const {
-  return data_->samples_of(split, context_.loading.overfit_batches * context_.loading.batch_size);
-}
-
 datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
-  const datasets::LoadingOptions& loading = context_.loading;
-  const datasets::DatasetPtr samples = samples_of("train");
-  const Index size = batch_size > 0 ? std::min(batch_size, samples->size()) : loading.batch_size;
+  datasets::SampleOptions options = splits_.in_training(device, batch_size);
+  options.dtype = format_.dtype;
+  options.channel_multiple = format_.channel_multiple;
   return std::make_shared<datasets::SampleSource>(
-      samples, datasets::training_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = size,
-                              .shuffle = loading.shuffle && !few(),
-                              .drop_last = (loading.drop_last || batch_size > 0) && samples->size() >= size,
-                              .seed = context_.seed,
-                              .device = device,
-                              .dtype = format_.dtype,
-                              .channel_multiple = format_.channel_multiple});
+      splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
 }
 
 datasets::SourcePtr Segmentation::evaluation_source(const std::string& split, Device device) const {
   return std::make_shared<datasets::SampleSource>(
-      samples_of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      datasets::SampleOptions{.batch_size = context_.loading.evaluated_at_once(), .device = device});
+      splits_.of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
+      splits_.in_evaluation(device));
 }
 
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -189,7 +175,7 @@ std::string Segmentation::text_of_data() const {
   const datasets::SourcePtr source = training_source({});
   const Index training = source->samples_before({0, source->batches(0)});
   return fmt::format("{}: {} training, {} {} images with masks, {} classes", data_->info().name, training,
-                     samples_of(validation_split())->size(), validation_split(), data_->info().classes);
+                     splits_.of(validation_split())->size(), validation_split(), data_->info().classes);
 }
 
 std::vector<Signature> Segmentation::signatures() {

@@ -4,7 +4,7 @@
 #include "data/transforms/pipeline.h"
 #include "tasks/image_format.h"
 #include "tasks/registry.h"
-#include "tasks/sample_data.h"
+#include "tasks/sample_splits.h"
 #include "tasks/segmentation/options.h"
 
 namespace tandem::tasks {
@@ -25,7 +25,7 @@ class Segmentation final : public Task {
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override;
+  std::string validation_split() const override { return splits_.validation_split(); }
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
@@ -40,15 +40,13 @@ class Segmentation final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  // With data.overfit_batches the first batches are all there is, unaugmented.
-  bool few() const { return context_.loading.overfit_batches > 0; }
-  datasets::DatasetPtr samples_of(const std::string& split) const;
-  // Of training samples, in order.
+  // Of training samples, in order; of few, those of evaluation.
   std::vector<datasets::TransformSpec> transforms() const;
 
   const SegmentationOptions options_;
   const Context context_;
   std::shared_ptr<const SampleData> data_;
+  SampleSplits splits_;
   datasets::Pipeline training_;
   std::unique_ptr<const SegmentationLoss> loss_;
   nn::ModulePtr model_;

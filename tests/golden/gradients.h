@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "files/safetensors.h"
-#include "runs/weights.h"
+#include "models/weights.h"
 #include "tests/golden/hashed.h"
 #include "tests/support/tolerance.h"
 
@@ -16,7 +16,7 @@ namespace tandem {
 inline void check_gradient(const Parameter& parameter, const safetensors::File& golden, double tolerance) {
   INFO(parameter.name());
   REQUIRE(parameter.gradient().defined());
-  const auto gradient = runs::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
+  const auto gradient = models::to_file_layout(parameter.gradient(), parameter.layout()).to_vector<double>();
   double squares = 0.0;
   for (double g : gradient) squares += g * g;
   const double norm = golden.read("gradient_norm/" + parameter.name()).item();

@@ -8,8 +8,8 @@
 
 #include "core/backend.h"
 #include "core/tensor.h"
+#include "models/weights.h"
 #include "nn/module.h"
-#include "runs/weights.h"
 
 namespace tandem {
 
@@ -37,7 +37,7 @@ inline Tensor signed_unit(const std::string& stream, const Shape& shape) {
 
 inline void set_initial(nn::Module& model) {
   for (const Parameter& parameter : model.parameters()) {
-    const Shape shape = runs::file_shape(parameter.value().shape(), parameter.layout());
+    const Shape shape = models::file_shape(parameter.value().shape(), parameter.layout());
     const Tensor initial = signed_unit(parameter.name(), shape);
     float* values = initial.data<float>();
     const auto fan_in = static_cast<double>(shape.product(1, shape.rank()));
@@ -46,7 +46,7 @@ inline void set_initial(nn::Module& model) {
     for (Index i = 0; i < initial.numel(); ++i) {
       values[i] = shape.rank() > 1 ? bound * values[i] : 0.25f * values[i] + (gamma ? 1.0f : 0.0f);
     }
-    const Tensor here = runs::from_file_layout(initial, parameter.layout());
+    const Tensor here = models::from_file_layout(initial, parameter.layout());
     backend_for(Device{}).copy_bytes(here, parameter.value());
     parameter.value().storage()->bump_version();
   }

@@ -1,5 +1,5 @@
 // Weights by name: layouts of files, strict and lenient loading, reports, shared parameters.
-#include "runs/weights.h"
+#include "models/weights.h"
 
 #include <unistd.h>
 
@@ -45,10 +45,10 @@ TEST_CASE("weights written are weights read") {
   const auto first = small_resnet(1);
   (*first)(Tensor::full({2, 8, 8, 1}, 0.5));
   first->commit_statistics();
-  runs::save_weights(*first, scratch.path, {{"made by", "test"}});
+  models::save_weights(*first, scratch.path, {{"made by", "test"}});
   const auto second = small_resnet(2);
   CHECK(state_of(*first) != state_of(*second));
-  const runs::LoadReport report = runs::load_weights(*second, scratch.path);
+  const models::LoadReport report = models::load_weights(*second, scratch.path);
   CHECK(report.loaded.size() ==
         second->parameters().size() + second->statistics().size() + second->counters().size());
   CHECK(report.missing.empty());
@@ -69,7 +69,7 @@ TEST_CASE("files hold PyTorch's layouts") {
   net.add("conv", std::make_shared<nn::Conv2d>(2, 3, std::array<Index, 2>{4, 5}));
   net.add("up", std::make_shared<nn::ConvTranspose2d>(3, 2, std::array<Index, 2>{4, 5}));
   net.add("conv1", std::make_shared<nn::Conv1d>(2, 3, 4));
-  runs::save_weights(net, scratch.path);
+  models::save_weights(net, scratch.path);
   const safetensors::File file(scratch.path);
   const Tensor oihw = file.read("conv.weight");
   CHECK(oihw.shape() == Shape{3, 2, 4, 5});
@@ -84,20 +84,20 @@ TEST_CASE("files hold PyTorch's layouts") {
           CHECK(there[((o * 2 + i) * 4 + h) * 5 + w] == here[((o * 4 + h) * 5 + w) * 2 + i]);
   const auto before = state_of(net);
   for (const Parameter& parameter : net.parameters()) backend_for(Device{}).fill(parameter.value(), 0.0);
-  runs::load_weights(net, file);
+  models::load_weights(net, file);
   CHECK(state_of(net) == before);
 }
 
 TEST_CASE("a head of other classes is reported, and skipped on request") {
   const Scratch scratch;
-  runs::save_weights(*small_resnet(1), scratch.path);
+  models::save_weights(*small_resnet(1), scratch.path);
   const auto other = small_resnet(2, 7);
   const auto before = state_of(*other);
   CHECK_THROWS_WITH(
-      runs::load_weights(*other, scratch.path),
+      models::load_weights(*other, scratch.path),
       Catch::Contains("fc.weight is [10,16], here [7,16]") && Catch::Contains("skip_mismatched"));
   CHECK(state_of(*other) == before);  // nothing was changed
-  const runs::LoadReport report = runs::load_weights(*other, scratch.path, {.skip_mismatched = true});
+  const models::LoadReport report = models::load_weights(*other, scratch.path, {.skip_mismatched = true});
   REQUIRE(report.mismatched.size() == 2);
   CHECK(report.mismatched[0].name == "fc.weight");
   CHECK(report.text().find("of another shape: fc.weight") != std::string::npos);
@@ -107,17 +107,17 @@ TEST_CASE("a head of other classes is reported, and skipped on request") {
 
 TEST_CASE("missing and unexpected names are errors unless loading is lenient") {
   const Scratch scratch;
-  auto weights = runs::weights_of(*small_resnet(1));
+  auto weights = models::weights_of(*small_resnet(1));
   std::erase_if(weights, [](const auto& named) { return named.first == "bn1.bias"; });
   weights.emplace_back("extra.weight", Tensor::scalar(1.0));
   safetensors::write(scratch.path, weights);
   const auto model = small_resnet(2);
   const auto before = state_of(*model);
-  CHECK_THROWS_WITH(runs::load_weights(*model, scratch.path),
+  CHECK_THROWS_WITH(models::load_weights(*model, scratch.path),
                     Catch::Contains("missing bn1.bias") && Catch::Contains("unexpected extra.weight") &&
                         Catch::Contains("strict"));
   CHECK(state_of(*model) == before);
-  const runs::LoadReport report = runs::load_weights(*model, scratch.path, {.strict = false});
+  const models::LoadReport report = models::load_weights(*model, scratch.path, {.strict = false});
   CHECK(report.missing == std::vector<std::string>{"bn1.bias"});
   CHECK(report.unexpected == std::vector<std::string>{"extra.weight"});
   CHECK(report.text().ends_with("missing: bn1.bias; unexpected: extra.weight"));
@@ -125,7 +125,7 @@ TEST_CASE("missing and unexpected names are errors unless loading is lenient") {
 
 TEST_CASE("old files without counters, and 16-bit files, load") {
   const Scratch scratch;
-  auto weights = runs::weights_of(*small_resnet(1));
+  auto weights = models::weights_of(*small_resnet(1));
   std::erase_if(weights, [](const auto& named) { return named.first.ends_with("num_batches_tracked"); });
   for (auto& [name, tensor] : weights) {
     const Tensor half = Tensor::empty(tensor.shape(), {.dtype = DType::bf16});
@@ -134,14 +134,14 @@ TEST_CASE("old files without counters, and 16-bit files, load") {
   }
   safetensors::write(scratch.path, weights);
   const auto model = small_resnet(2);
-  CHECK(runs::load_weights(*model, scratch.path).missing.empty());
+  CHECK(models::load_weights(*model, scratch.path).missing.empty());
   const auto expected = small_resnet(1)->parameters()[0].value().to_vector<float>();
   const auto found = model->parameters()[0].value().to_vector<float>();
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == Approx(expected[i]).epsilon(1.0 / 256));
 
   safetensors::write(scratch.path, {{"weight", Tensor::zeros({2, 3}, {.dtype = DType::i32})}});
   nn::Linear linear(3, 2, {.bias = false});
-  CHECK_THROWS_WITH(runs::load_weights(linear, scratch.path),
+  CHECK_THROWS_WITH(models::load_weights(linear, scratch.path),
                     Catch::Contains("weight") && Catch::Contains("I32"));
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("a shared parameter is stored once and found under any of its names") 
     return net;
   };
   const auto net = tied();
-  runs::save_weights(*net, scratch.path);
+  models::save_weights(*net, scratch.path);
   CHECK(safetensors::File(scratch.path).entries().size() == 1);
   const auto weight = net->parameters()[0].value();
   for (const auto& names :
@@ -163,7 +163,7 @@ TEST_CASE("a shared parameter is stored once and found under any of its names") 
     for (const auto& name : names) file.emplace_back(name, weight);
     safetensors::write(scratch.path, file);
     const auto other = tied();
-    CHECK(runs::load_weights(*other, scratch.path).unexpected.empty());
+    CHECK(models::load_weights(*other, scratch.path).unexpected.empty());
     CHECK(other->parameters()[0].value().to_vector<float>() == weight.to_vector<float>());
   }
 }
@@ -171,10 +171,10 @@ TEST_CASE("a shared parameter is stored once and found under any of its names") 
 TEST_CASE("loaded weights reach a model whose memory an optimizer has moved") {
   const Scratch scratch;
   const auto first = small_resnet(1);
-  runs::save_weights(*first, scratch.path);
+  models::save_weights(*first, scratch.path);
   const auto second = small_resnet(2);
   second->flatten_statistics();
-  runs::load_weights(*second, scratch.path);
+  models::load_weights(*second, scratch.path);
   CHECK(state_of(*first) == state_of(*second));
 }
 

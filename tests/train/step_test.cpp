@@ -5,7 +5,7 @@
 #include "core/guard.h"
 #include "core/random.h"
 #include "models/builder.h"
-#include "runs/weights.h"
+#include "models/weights.h"
 #include "tests/support/temporary_files.h"
 #include "train/learners.h"
 #include "train/setup.h"

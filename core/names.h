@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tandem::optim {
+namespace tandem {
 
 // "a, b, c, d and 7 more"
 inline std::string listed(const std::vector<std::string>& names, std::size_t most = 4) {
@@ -14,4 +14,4 @@ inline std::string listed(const std::vector<std::string>& names, std::size_t mos
   return text;
 }
 
-}  // namespace tandem::optim
+}  // namespace tandem

@@ -8,7 +8,7 @@
 #include "files/safetensors.h"
 #include "nn/module.h"
 
-namespace tandem::runs {
+namespace tandem::models {
 
 // Parameters (shared ones once), live statistics and counters, in the layout of the file. Tensors whose
 // layout is the same here share the module's memory.
@@ -52,4 +52,4 @@ Shape file_shape(const Shape& shape, ParameterLayout layout);
 Tensor to_file_layout(const Tensor& value, ParameterLayout layout);
 Tensor from_file_layout(const Tensor& value, ParameterLayout layout);
 
-}  // namespace tandem::runs
+}  // namespace tandem::models

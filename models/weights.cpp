@@ -1,4 +1,4 @@
-#include "runs/weights.h"
+#include "models/weights.h"
 
 #include <fmt/ranges.h>
 
@@ -12,9 +12,9 @@
 #include "autograd/ops/shape.h"
 #include "core/backend.h"
 #include "core/error.h"
-#include "optim/names.h"
+#include "core/names.h"
 
-namespace tandem::runs {
+namespace tandem::models {
 
 namespace {
 
@@ -74,7 +74,7 @@ std::string text_of(const std::vector<std::uint64_t>& extents) {
   return fmt::format("[{}]", fmt::join(extents, ","));
 }
 
-using optim::listed;
+using tandem::listed;
 
 std::string listed(const std::vector<Mismatch>& mismatches) {
   std::vector<std::string> texts;
@@ -240,4 +240,4 @@ LoadReport load_weights(nn::Module& module, const std::string& path, const LoadO
   return load_weights(module, safetensors::File(path), options);
 }
 
-}  // namespace tandem::runs
+}  // namespace tandem::models

@@ -1,0 +1,43 @@
+// DCGAN (Radford, Metz and Chintala 2016), as in PyTorch's examples: a generator and a discriminator of
+// strided convolutions without pooling.
+#pragma once
+
+#include "nn/layers/sequential.h"
+
+namespace tandem::models {
+
+struct DcganOptions {
+  Index image_size = 32;  // side: 4·2^k with k >= 1; the example's is 64
+  Index channels = 1;
+  Index noise = 100;  // numbers that an image is made from
+  Index width = 32;   // channels at half the image's side, doubled each time it halves; the example's: 64
+};
+
+// Whether there is a DCGAN for images of that side: 8, 16, 32, …, 1024.
+bool is_dcgan_size(Index side);
+
+// z [N,1,1,noise] → images [N,S,S,channels] in [-1, 1]. Parameters and statistics are called main.{i}.… as in
+// PyTorch's examples; ReLUs are fused into the batch norms before them. Convolutions start as N(0, 0.02), the
+// γ of batch norms as N(1, 0.02). Throws UserError for a size that is not 4·2^k.
+std::shared_ptr<nn::Sequential> dcgan_generator(const DcganOptions& options = {});
+
+// Images [N,S,S,channels] → logits [N,1], large for real ones: the example's network without its sigmoid,
+// which belongs to the loss. Parameters, start and errors as above.
+std::shared_ptr<nn::Sequential> dcgan_discriminator(const DcganOptions& options = {});
+
+// Both below one root, as `generator` and `discriminator`; called by name only. The generator is drawn first.
+class Dcgan final : public nn::Module {
+ public:
+  explicit Dcgan(const DcganOptions& options = {});
+
+  nn::Sequential& generator() const { return *generator_; }
+  nn::Sequential& discriminator() const { return *discriminator_; }
+  const DcganOptions& options() const { return options_; }
+  std::string describe() const override;
+
+ private:
+  DcganOptions options_;
+  std::shared_ptr<nn::Sequential> generator_, discriminator_;
+};
+
+}  // namespace tandem::models

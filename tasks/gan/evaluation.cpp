@@ -1,0 +1,81 @@
+#include "tasks/gan/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+#include "data/image_grid.h"
+#include "data/png_write.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr std::uint64_t kSeed = 0;  // of what is made, whatever the run's
+constexpr Index kShown = 64;        // images of the grid
+
+}  // namespace
+
+Tensor without_padding(const Tensor& images, Index padding) {
+  if (padding == 0) return images;
+  return slice(slice(images, 1, padding, images.size(1) - padding), 2, padding, images.size(2) - padding);
+}
+
+std::string png_grid(const Tensor& images) {
+  return datasets::png_of(datasets::image_grid(datasets::pixels_of(images.to(Device{}), -1.0F, 1.0F)));
+}
+
+GanEvaluation::GanEvaluation(models::Dcgan& model, std::shared_ptr<Classifier> classifier, Index samples,
+                             Index padding)
+    : model_(model),
+      classifier_(std::move(classifier)),
+      samples_(samples),
+      padding_(padding),
+      noise_(kSeed, model.options().noise),
+      made_classes_(static_cast<std::size_t>(classifier_->classes())) {}
+
+void GanEvaluation::add(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const Tensor& images = batch["image"];
+  real_.add(classifier_->judge(without_padding(images, padding_)).features);
+  const Index making = std::min(images.size(0), samples_ - made_.count());
+  if (making <= 0) return;
+  const Tensor made = without_padding(model_.generator()(noise_.next(making, images.device())), padding_);
+  const Classifier::Judgement judged = classifier_->judge(cast(made, DType::f32));
+  made_.add(judged.features);
+  for (const Index c : judged.classes) ++made_classes_[static_cast<std::size_t>(c)];
+  const Index before = made_.count() - making;
+  if (before < kShown)
+    shown_.push_back(cast(made.rows(0, std::min(making, kShown - before)), DType::f32).to(Device{}));
+}
+
+Metrics GanEvaluation::metrics() const {
+  return {{classifier_->metric(), frechet_distance(real_, made_)}, {"class_entropy", class_entropy()}};
+}
+
+double GanEvaluation::class_entropy() const {
+  double entropy = 0.0;
+  for (const std::int64_t count : made_classes_) {
+    const double share = static_cast<double>(count) / static_cast<double>(made_.count());
+    if (count > 0) entropy -= share * std::log(share);
+  }
+  return entropy;
+}
+
+Json GanEvaluation::details() const {
+  return {{"classifier", classifier_->description()},
+          {"samples", made_.count()},
+          {"made_classes", made_classes_}};
+}
+
+std::vector<Artifact> GanEvaluation::artifacts() const {
+  if (shown_.empty()) return {};
+  const NoGrad no_grad;
+  return {{.file = "samples.png", .contents = png_grid(concat(shown_, 0)), .kept = true}};
+}
+
+}  // namespace tandem::tasks

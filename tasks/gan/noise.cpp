@@ -1,0 +1,36 @@
+#include "tasks/gan/noise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/ops/random.h"
+#include "core/random.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr Index kBlock = 64;             // rows that are drawn at once
+constexpr std::uint32_t kApart = 0xfff;  // the micro-batch that no training step reaches
+
+}  // namespace
+
+Tensor FixedNoise::next(Index rows, Device device) {
+  const Tensor z = Tensor::empty({rows, 1, 1, width_}, {.dtype = DType::f32, .kind = MemoryKind::data});
+  auto* to = static_cast<std::byte*>(z.raw());
+  while (rows > 0) {
+    if (!drawn_.defined()) {
+      const RandomScope scope(seed_, block_++, kApart);
+      drawn_ = random_normal({kBlock, 1, 1, width_});
+    }
+    const Index taken = std::min(rows, drawn_.size(0));
+    const Tensor part = drawn_.rows(0, taken);
+    std::memcpy(to, part.raw(), part.bytes());
+    to += part.bytes();
+    rows -= taken;
+    drawn_ = taken < drawn_.size(0) ? drawn_.rows(taken, drawn_.size(0) - taken) : Tensor();
+  }
+  return z.to(device);
+}
+
+}  // namespace tandem::tasks

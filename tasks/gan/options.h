@@ -1,0 +1,30 @@
+// What a configuration says of a GAN.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/model_options.h"
+#include "tasks/classification/options.h"
+
+namespace tandem::tasks {
+
+struct GanOptions {
+  struct Evaluation {
+    std::optional<std::string> features;
+    Index samples = 10000;
+    static const options::Schema& schema();
+  };
+  struct Checkpoint {
+    std::string best = "fd_lenet";
+    static const options::Schema& schema();
+  };
+
+  models::ModelOptions model;
+  ClassificationOptions::Data data;  // the same sets; their labels are not looked at
+  Evaluation eval;
+  Checkpoint checkpoint;
+  static options::Schema schema();
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,245 @@
+#include "tasks/gan/task.h"
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "data/preparation.h"
+#include "files/json_text.h"
+#include "files/output.h"
+#include "files/write.h"
+#include "models/builder.h"
+#include "nn/scopes.h"
+#include "tasks/gan/evaluation.h"
+#include "tasks/gan/family.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr std::size_t kDiscriminator = 0;  // the phases, in order
+constexpr Index kMostImages = 10'000;      // of one predict
+
+// Pixels on each side that bring images to a size that a DCGAN has. Throws UserError where that would take
+// more than a sixth of the side: what is learnt would be a frame.
+Index padding_of(const Shape& image) {
+  const Index side = image[0];
+  const auto size = static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(std::max<Index>(side, 8))));
+  const bool fits = image[1] == side && (size - side) % 2 == 0 && 6 * (size - side) <= side;
+  require(fits && models::is_dcgan_size(size), "data",
+          "images of {}×{}: they are to be squares of 8, 16, 32, 64, … pixels, or of an even number little "
+          "below; {{\"name\": \"resize\", \"size\": [{}, {}]}} in data.augment makes them such",
+          image[0], image[1], size, size);
+  return (size - side) / 2;
+}
+
+// To [-1, 1], and with zeros around.
+std::vector<datasets::TransformSpec> last_steps(Index padding) {
+  std::vector<datasets::TransformSpec> steps;
+  if (padding > 0) steps.push_back({"pad", {{"padding", {static_cast<double>(padding)}}, {"fill", {0.0}}}});
+  steps.push_back({"normalise", {{"mean", {0.5}}, {"std", {0.5}}}});
+  return steps;
+}
+
+void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
+  for (const auto& step : augment) {
+    const auto& info = datasets::transform_info(step.name);
+    if (info.stage != datasets::TransformStage::sample)
+      throw options::OptionError("data.augment", fmt::format("{} is nothing to do to the images of a GAN, "
+                                                             "which have no labels and lie in [-1, 1]",
+                                                             info.name));
+  }
+}
+
+std::shared_ptr<models::Dcgan> model_of(const GanOptions& options, const models::DataInfo& data,
+                                        std::uint64_t seed) {
+  const RandomScope random(seed, 0, 0);
+  const auto model = std::dynamic_pointer_cast<models::Dcgan>(models::build(options.model, data));
+  if (!model) throw options::OptionError("model", "is one network, a GAN has two; take \"dcgan\"");
+  return model;
+}
+
+}  // namespace
+
+Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<const GanData> data)
+    : options_(options),
+      context_(context),
+      data_(std::move(data)),
+      splits_(data_->shared_samples(), context_.loading, context_.seed) {
+  require_of_images(options_.data.augment);
+  const datasets::Pipeline as_it_is =
+      datasets::evaluation_pipeline(data_->samples().splits(), options_.data.augment);
+  padding_ = padding_of(as_it_is.output_shape());
+  model_ = model_of(options_, {.sample = pipeline(false).output_shape()}, context_.seed);
+}
+
+datasets::Pipeline Gan::pipeline(bool evaluation) const {
+  const bool plain = evaluation || splits_.few();
+  std::vector<datasets::TransformSpec> steps =
+      plain ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+  for (auto& step : last_steps(padding_)) steps.push_back(std::move(step));
+  const datasets::Splits& splits = data_->samples().splits();
+  return plain ? datasets::evaluation_pipeline(splits, steps) : datasets::training_pipeline(splits, steps);
+}
+
+std::vector<Phase> Gan::phases() {
+  return {{.name = "discriminator", .trained = &model_->discriminator(), .losses = 2},
+          {.name = "generator", .trained = &model_->generator()}};
+}
+
+// Images from z, which is the first that is drawn in a loss.
+Tensor Gan::made(Index samples, Device device) {
+  const Tensor z = random_normal({samples, 1, 1, model_->options().noise}, {.device = device});
+  return model_->generator()(z);
+}
+
+Tensor Gan::judged(const Tensor& images, double as, const LossContext& context) {
+  const Tensor scores = model_->discriminator()(images);
+  if (context.ready) context.ready();
+  return bce_with_logits(scores, Tensor::full(scores.shape(), as, {.device = scores.device()}));
+}
+
+Tensor Gan::loss(const datasets::Batch& batch, const LossContext& context) {
+  const Tensor& real = batch["image"];
+  if (context.phase == kDiscriminator) {
+    if (context.loss == 0) return judged(real, 1.0, context);
+    const Tensor images = [&] {
+      const NoGrad no_grad;
+      const nn::KeepStatistics keep(model_->generator());
+      return made(real.size(0), real.device());
+    }();
+    return judged(images, 0.0, context);
+  }
+  const Tensor images = made(real.size(0), real.device());
+  const nn::Frozen frozen(model_->discriminator());
+  const nn::KeepStatistics keep(model_->discriminator());
+  return judged(images, 1.0, context);
+}
+
+datasets::SourcePtr Gan::training_source(Device device, Index batch_size) const {
+  return std::make_shared<datasets::SampleSource>(splits_.of("train"), pipeline(false),
+                                                  splits_.in_training(device, batch_size));
+}
+
+datasets::SourcePtr Gan::evaluation_source(const std::string& split, Device device) const {
+  return std::make_shared<datasets::SampleSource>(splits_.of(split), pipeline(true),
+                                                  splits_.in_evaluation(device));
+}
+
+datasets::Batch Gan::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Shape shape = pipeline(false).output_shape().inserted(0, samples);
+  const bool nothing = device == kShapes;
+  const Tensor image = Tensor::empty(shape, {DType::f32, nothing ? kShapes : Device{}, MemoryKind::data});
+  if (!nothing)
+    backend_for({}).random_uniform({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, -1.0,
+                                   1.0);
+  return datasets::Batch({{"image", image}}, samples).to(device);
+}
+
+std::unique_ptr<Evaluation> Gan::evaluation(bool) {
+  ensure(data_->classifier() != nullptr, "evaluation", "{} is only described", data_->info().name);
+  return std::make_unique<GanEvaluation>(*model_, data_->classifier(), options_.eval.samples, padding_);
+}
+
+std::string Gan::text_of(const datasets::Batch& batch) const {
+  return fmt::format("{}, z [{},1,1,{}]", to_string(batch["image"].shape()), batch.samples,
+                     model_->options().noise);
+}
+
+std::string Gan::text_of_data() const {
+  const datasets::SourcePtr source = training_source({});
+  std::string text =
+      fmt::format("{}: {} training, {} {} images of {}", data_->info().name,
+                  source->samples_before({0, source->batches(0)}), splits_.of(validation_split())->size(),
+                  validation_split(), to_string(data_->info().sample_shape));
+  if (padding_ > 0) text += fmt::format(", {0} pixels of zeros around", padding_);
+  if (data_->classifier()) {
+    const Json classifier = data_->classifier()->description();
+    text += fmt::format("; {} by {} (SHA-256 {})", data_->classifier()->metric(),
+                        classifier["file"].get<std::string>(),
+                        classifier["sha256"].get<std::string>().substr(0, 16));
+  }
+  return text;
+}
+
+std::vector<Signature> Gan::signatures() {
+  const models::DcganOptions& sizes = model_->options();
+  return {{&model_->generator(), {1, 1, sizes.noise}},
+          {&model_->discriminator(), {sizes.image_size, sizes.image_size, sizes.channels}}};
+}
+
+std::map<std::string, std::string> Gan::export_metadata() const {
+  const models::DcganOptions& sizes = model_->options();
+  const Index side = sizes.image_size;
+  return {{"tandem.input", files::json_text(Json{{"layout", "NCHW"},
+                                                 {"shape", {sizes.noise, Index{1}, Index{1}}},
+                                                 {"distribution", "normal"},
+                                                 {"mean", 0},
+                                                 {"std", 1}})},
+          {"tandem.output", files::json_text(Json{{"layout", "NCHW"},
+                                                  {"shape", {sizes.channels, side, side}},
+                                                  {"range", {-1, 1}},
+                                                  {"padding", padding_}})}};
+}
+
+void Gan::predict(const PredictRequest& request, Device device) {
+  const Index count = request.count.value_or(64);
+  require(count >= 1 && count <= kMostImages, "", "predict: --count {}: 1 to {} images can be made at once",
+          count, kMostImages);
+  require(!request.out.empty(), "", "predict: --out is missing: the PNG file to write");
+  const std::int64_t seed = request.seed.value_or(0);
+  require(seed >= 0, "", "predict: --seed {}: a seed is not negative", seed);
+  const NoGrad no_grad;
+  FixedNoise noise(static_cast<std::uint64_t>(seed), model_->options().noise);
+  TensorList parts;
+  for (Index done = 0; done < count;) {
+    const Index portion = std::min<Index>(count - done, 256);
+    const Tensor images = model_->generator()(noise.next(portion, device));
+    parts.push_back(cast(without_padding(images, padding_), DType::f32).to(Device{}));
+    done += portion;
+  }
+  files::write_atomically(request.out, png_grid(concat(parts, 0)));
+  output::print("{}: {} images of {}×{}, seed {}\n", request.out, count, parts.front().size(1),
+                parts.front().size(2), seed);
+}
+
+namespace {
+
+class GanRecipe final : public Recipe {
+ public:
+  GanRecipe(const GanOptions& options, const Context& context) : options_(options), context_(context) {}
+
+  DataPtr open(SampleReport report) const override { return GanData::open(options_, report); }
+  DataPtr describe() const override { return GanData::describe(options_); }
+  DataPtr recall(const Json& description) const override { return GanData::recall(description); }
+  std::unique_ptr<Task> make(DataPtr data) const override {
+    return std::make_unique<Gan>(options_, context_,
+                                 std::static_pointer_cast<const GanData>(std::move(data)));
+  }
+
+ private:
+  GanOptions options_;
+  Context context_;
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry gan_family() {
+  return FamilyOfTasks::entry<GanOptions>(
+      "gan", "a generator of images against a discriminator", GanOptions::schema(),
+      [](const GanOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
+        return std::make_unique<GanRecipe>(options, context);
+      });
+}
+
+}  // namespace tandem::tasks

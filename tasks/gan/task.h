@@ -1,0 +1,56 @@
+// The task of a generator and a discriminator: see family.h.
+#pragma once
+
+#include "data/transforms/pipeline.h"
+#include "models/dcgan.h"
+#include "tasks/gan/data.h"
+#include "tasks/gan/options.h"
+#include "tasks/sample_splits.h"
+
+namespace tandem::tasks {
+
+// An iteration has two phases (Goodfellow et al. 2014, with the loss for the generator that does not
+// saturate): the discriminator learns from BCE(D(x), 1) + BCE(D(G(z)), 0), then the generator from
+// BCE(D(G(z)), 1), with the discriminator as it is by then. Both phases make their images from the same z,
+// and in either the network that does not learn is left as it is: parameters, gradients and running
+// statistics.
+class Gan final : public Task {
+ public:
+  // Throws UserError when the images have no size that can be made, options::OptionError when the model is
+  // no pair of networks.
+  Gan(const GanOptions& options, const Context& context, std::shared_ptr<const GanData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  std::vector<Phase> phases() override;
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override { return splits_.validation_split(); }
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool greater_is_better(const std::string& metric) const override { return metric == "class_entropy"; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::map<std::string, std::string> export_metadata() const override;
+  std::vector<std::string> predict_options() const override { return {"--count", "--out", "--seed"}; }
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  datasets::Pipeline pipeline(bool evaluation) const;
+  Tensor made(Index samples, Device device);
+  Tensor judged(const Tensor& images, double as, const LossContext& context);
+
+  const GanOptions options_;
+  const Context context_;
+  std::shared_ptr<const GanData> data_;
+  SampleSplits splits_;
+  Index padding_ = 0;  // pixels on each side of an image that bring it to the size of the networks
+  std::shared_ptr<models::Dcgan> model_;
+};
+
+}  // namespace tandem::tasks
