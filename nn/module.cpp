@@ -1,7 +1,11 @@
 #include "nn/module.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <typeinfo>
 #include <unordered_set>
 
 #include "core/backend.h"
@@ -24,6 +28,18 @@ void visit_below(const std::string& path, Module& module,
   for (const auto& [name, child] : module.children()) visit_below(joined(path, name), *child, visitor);
 }
 
+// "Block<nn::Relu>" of "tests::(anonymous namespace)::Block<nn::Relu>": what follows the last "::" that
+// stands in no angle brackets.
+std::string without_scope(const std::string& name) {
+  int depth = 0;
+  for (std::size_t end = name.size(); end > 1; --end) {
+    const char last = name[end - 1];
+    depth += (last == '>') - (last == '<');
+    if (depth == 0 && last == ':' && name[end - 2] == ':') return name.substr(end);
+  }
+  return name;
+}
+
 }  // namespace
 
 ModuleObserverScope::ModuleObserverScope(ModuleObserver& o) : observer(o), outer(innermost_observer) {
@@ -44,6 +60,14 @@ void Module::notify_leave(const Tensor& output) {
 void Module::notify_leave(std::span<const Tensor> outputs) {
   for (const auto* scope = innermost_observer; scope; scope = scope->outer)
     scope->observer.leave_several(*this, outputs);
+}
+
+std::string Module::describe() const {
+  const char* mangled = typeid(*this).name();
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
+  return without_scope(status == 0 ? name.get() : mangled);
 }
 
 Tensor Module::forward(const Tensor&) {

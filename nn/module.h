@@ -148,8 +148,9 @@ class Module {
   // same. A module that hands its input to one child as it is passes this on.
   virtual bool take_padded_images(Index /*channels*/) { return false; }
 
-  // "Conv2d(3 → 64, 7×7, stride 2, padding 3)"
-  virtual std::string describe() const = 0;
+  // What errors, summaries and exports call it: "Conv2d(3 → 64, 7×7, stride 2, padding 3)". Unless
+  // overridden, the name of its class without namespaces.
+  virtual std::string describe() const;
 
  protected:
   Module() = default;

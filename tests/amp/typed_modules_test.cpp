@@ -23,7 +23,6 @@ class Twin final : public nn::Module {
   Pair operator()(const Pair& x) {
     return observed([&] { return Pair{(*left_)(x.left), (*right_)(x.right)}; });
   }
-  std::string describe() const override { return "Twin"; }
 
  private:
   std::shared_ptr<nn::Linear> left_, right_;

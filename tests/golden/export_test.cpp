@@ -160,7 +160,6 @@ class Strange final : public nn::Module {
   Tensor forward(const Tensor& x) override {
     return constant_ ? x + Tensor::full({1}, 2.0) : neg(x.viewed(x.shape()));
   }
-  std::string describe() const override { return "Strange"; }
 
  private:
   bool constant_;
@@ -171,7 +170,6 @@ class Ops final : public nn::Module {
   using Function = std::function<Tensor(const Tensor&)>;
   explicit Ops(Function function) : function_(std::move(function)) {}
   Tensor forward(const Tensor& x) override { return function_(x); }
-  std::string describe() const override { return "Ops"; }
 
  private:
   Function function_;

@@ -51,7 +51,6 @@ TEST_CASE("a module that calls itself counts what it does once") {
       inside = false;
       return y;
     }
-    std::string describe() const override { return "Again"; }
   } again;
   const ModelSummary summary = summarise(again, {4});
   CHECK(summary.layers[0].calls == 2);

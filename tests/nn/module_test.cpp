@@ -162,7 +162,6 @@ class Positions final : public Module {
     const Tensor y = add(x, fixed_);
     return scale_.defined() ? mul(y, scale_) : y;
   }
-  std::string describe() const override { return "Positions"; }
 
  private:
   const Tensor& fixed_;
@@ -208,9 +207,26 @@ TEST_CASE("a constant is the module's own, and its name like any other") {
       CHECK_THROWS_AS(add_constant("absent", Tensor{}), InternalError);
     }
     Tensor forward(const Tensor& x) override { return x; }
-    std::string describe() const override { return "Twice"; }
   };
   Twice(Tensor::from(std::vector<std::int64_t>{1, 2}, {2}));
+}
+
+namespace {
+
+template <class Inner>
+struct Around : Module {};
+
+}  // namespace
+
+TEST_CASE("a module that does not describe itself has the name of its class, without namespaces") {
+  struct Local final : Module {};
+  const std::vector<std::pair<std::string, ModulePtr>> named{
+      {"Local", std::make_shared<Local>()},
+      {"Positions", std::make_shared<Positions>(false)},
+      {"Around<tandem::nn::Relu>", std::make_shared<Around<Relu>>()},
+  };
+  for (const auto& [name, module] : named) CHECK(module->describe() == name);
+  CHECK_THROWS_WITH(Local()(ramp({2})), Catch::Contains("[Local] has no form of one input"));
 }
 
 TEST_CASE("modules of one input refuse several, with their description") {
@@ -265,7 +281,6 @@ class Cell final : public Module {
       return State{mul(c, state.h), c};
     });
   }
-  std::string describe() const override { return "Cell"; }
 
  private:
   std::shared_ptr<Linear> fc_;

@@ -55,7 +55,6 @@ TEST_CASE("misuse is an error", "[optim]") {
    public:
     Wide() { add_parameter("w", Parameter(Tensor::zeros({2}, {.dtype = DType::f64}))); }
     Tensor forward(const Tensor& x) override { return x; }
-    std::string describe() const override { return "Wide"; }
   } f64;
   optim::Sgd f64_sgd(f64.parameters());
   CHECK_THAT(message_of([&] { optim::Step(f64, {&f64_sgd}); }),

@@ -39,7 +39,6 @@ class Toy : public nn::Module {
   Parameter& operator[](std::size_t i) { return members_[i]; }
 
   Tensor forward(const Tensor& x) override { return x; }
-  std::string describe() const override { return "Toy"; }
 
  private:
   std::deque<Parameter> members_;
