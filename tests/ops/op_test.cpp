@@ -20,8 +20,8 @@ namespace tandem::test {
 const Rows& all_rows() {
   static const Rows rows = [] {
     Rows all;
-    const auto add = [&all](const char* family, Rows rows) {
-      for (Row& row : rows) {
+    const auto add = [&all](const char* family, Rows of_family) {
+      for (Row& row : of_family) {
         row.family = family;
         all.push_back(std::move(row));
       }
