@@ -41,7 +41,6 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, model);
-  task_->prepare(*precision_, device_);
   make_loaders();
   model.to(device_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -225,7 +224,6 @@ void Trainer::warn_of_underflow(Session& session) {
   {
     const auto task = config::make_task(loaded_, task_->data());
     initialise_from(config_, task->model());
-    task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
     task->model().to(device_);
     amp::GradientCollector collector(task->model());
     for (std::size_t phase = 0; phase < learners_->size(); ++phase)
