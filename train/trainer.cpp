@@ -88,16 +88,24 @@ std::string Trainer::dry_run() {
                           loss_of_phase(*task_, phase, *batch, random).item());
     (*learners_)[phase].step->clear();
   }
-  nn::Module& model = task_->model();
-  std::string text = task_->text_of_data() + "\n";
-  text +=
-      fmt::format("model: {} parameters, {} trained\n", model.parameter_count(), model.parameter_count(true));
+  std::string text;
+  for (const std::string& line : what_trains()) text += line + "\n";
   for (const std::string& note : notes_) text += note + "\n";
   text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
-  text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
-                      config_.precision.label(), to_string(device_));
-  return text;
+  return text + course() + "\n";
+}
+
+std::vector<std::string> Trainer::what_trains() const {
+  const nn::Module& model = task_->model();
+  return {
+      task_->text_of_data(),
+      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true))};
+}
+
+std::string Trainer::course() const {
+  return fmt::format("run: {} epochs of {} steps, {}, {}", config_.epochs, steps_per_epoch(),
+                     config_.precision.label(), to_string(device_));
 }
 
 TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string& command_line,
@@ -125,7 +133,10 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);
+  for (const std::string& line : what_trains()) session.say(line);
   for (const std::string& note : notes) session.say(note);
+  session.say(course());
+  session.say("run directory: " + directory.path().string());
   if (learners_->iterations() == 0) warn_of_underflow(session);
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
                                          to_string(device_), learners_->iterations()});
