@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "data/limits.h"
-#include "data/registry.h"
 #include "data/synthetic.h"
 
 namespace tandem::tasks {
@@ -49,7 +48,7 @@ Json SampleData::description() const {
 }
 
 std::shared_ptr<const SampleData> SampleData::open(const datasets::LabelledSetOptions& set,
-                                                   const SampleReport& report) {
+                                                   const datasets::SampleReport& report) {
   return std::make_shared<SampleData>(datasets::open_dataset(set, report));
 }
 

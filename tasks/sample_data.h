@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "data/labelled_set.h"
+#include "data/registry.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
@@ -19,7 +19,7 @@ class SampleData final : public Data {
 
   // Throws UserError as datasets::open_dataset.
   static std::shared_ptr<const SampleData> open(const datasets::LabelledSetOptions& set,
-                                                const SampleReport& report = {});
+                                                const datasets::SampleReport& report = {});
   // Without making the samples of synthetic data; other sets are opened.
   static std::shared_ptr<const SampleData> describe(const datasets::LabelledSetOptions& set);
   // Throws UserError when the description is damaged.

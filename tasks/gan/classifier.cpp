@@ -19,6 +19,7 @@
 #include "files/safetensors.h"
 #include "models/model_options.h"
 #include "models/weights.h"
+#include "tasks/sample_data.h"
 
 namespace tandem::tasks {
 

@@ -13,7 +13,7 @@ GanData::GanData(std::shared_ptr<const SampleData> samples, std::shared_ptr<Clas
           to_string(info().sample_shape));
 }
 
-DataPtr GanData::open(const GanOptions& options, const SampleReport& report) {
+DataPtr GanData::open(const GanOptions& options, const datasets::SampleReport& report) {
   const auto samples = SampleData::open(options.data.set, report);
   const GanData images(samples, nullptr);  // says first what the data lacks
   auto classifier = Classifier::of(options.eval.features, {.info = samples->info(),

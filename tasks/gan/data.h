@@ -18,7 +18,7 @@ class GanData final : public Data {
   GanData(std::shared_ptr<const SampleData> samples, std::shared_ptr<Classifier> classifier);
 
   // With the classifier that `options` name, so that a wrong one is found before training.
-  static DataPtr open(const GanOptions& options, const SampleReport& report);
+  static DataPtr open(const GanOptions& options, const datasets::SampleReport& report);
   static DataPtr describe(const GanOptions& options);
   static DataPtr recall(const Json& description);
 

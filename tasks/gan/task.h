@@ -5,6 +5,7 @@
 #include "models/dcgan.h"
 #include "tasks/gan/data.h"
 #include "tasks/gan/options.h"
+#include "tasks/registry.h"
 #include "tasks/sample_splits.h"
 
 namespace tandem::tasks {
