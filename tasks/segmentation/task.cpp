@@ -78,7 +78,7 @@ class SegmentationEvaluation final : public Evaluation {
   std::vector<Artifact> artifacts() const override {
     std::vector<Artifact> artifacts;
     if (std::string picture = examples_.png(); !picture.empty())
-      artifacts.push_back({.file = "examples.png", .contents = std::move(picture), .kept = true});
+      artifacts.push_back({.file = "pictures/examples.png", .contents = std::move(picture), .kept = true});
     if (details_)
       artifacts.push_back({.file = "confusion.csv", .contents = scores_.confusion().csv(info_.class_names)});
     return artifacts;
