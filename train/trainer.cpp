@@ -98,9 +98,8 @@ std::string Trainer::dry_run() {
 
 std::vector<std::string> Trainer::what_trains() const {
   const nn::Module& model = task_->model();
-  return {
-      task_->text_of_data(),
-      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true))};
+  return {task_->text_of_data(), fmt::format("model: {} parameters, {} trained", model.parameter_count(),
+                                             model.parameter_count(true))};
 }
 
 std::string Trainer::course() const {
