@@ -41,7 +41,6 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, model);
-  task_->prepare(*precision_, device_);
   make_loaders();
   model.to(device_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -99,9 +98,8 @@ std::string Trainer::dry_run() {
 
 std::vector<std::string> Trainer::what_trains() const {
   const nn::Module& model = task_->model();
-  return {
-      task_->text_of_data(),
-      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true))};
+  return {task_->text_of_data(), fmt::format("model: {} parameters, {} trained", model.parameter_count(),
+                                             model.parameter_count(true))};
 }
 
 std::string Trainer::course() const {
@@ -236,7 +234,6 @@ void Trainer::warn_of_underflow(Session& session) {
   {
     const auto task = config::make_task(loaded_, task_->data());
     initialise_from(config_, task->model());
-    task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
     task->model().to(device_);
     amp::GradientCollector collector(task->model());
     for (std::size_t phase = 0; phase < learners_->size(); ++phase)
