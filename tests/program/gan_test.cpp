@@ -311,6 +311,7 @@ TEST_CASE("a trained generator makes as many images as are asked for", "[program
         tandem::Shape{17 * 18 - 2, 18 * 18 - 2, 1});
 
   CHECK_THAT(gan.refused({"predict", "run"}), Contains("--out is missing"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.jpg"}), Contains("a.jpg") && Contains(".png"));
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--count", "0"}), Contains("--count"));
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--count", "10001"}), Contains("10000"));
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--seed", "-1"}), Contains("--seed"));
@@ -352,7 +353,8 @@ TEST_CASE("every command takes a GAN", "[program][gan]") {
   CHECK(exported.read("main.0.weight").shape() == tandem::Shape{8, 8, 4, 4});
   const std::string onnx = read_text(gan / "run/exports/best.onnx");
   CHECK_THAT(onnx, Contains("ConvTranspose") && Contains("Tanh") && Contains("tandem.output") &&
-                       Contains("\"normal\""));
+                       Contains("\"normal\"") &&
+                       Contains(R"("layout":"NHWC","shape":[16,16,1],"range":[-1,1])"));
   CHECK_THAT(read_text(gan / "compared/compare.json"), Contains("\"metric\": \"fd_lenet\""));
 }
 

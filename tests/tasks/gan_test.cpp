@@ -2,11 +2,15 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "config/task.h"
 #include "core/error.h"
+#include "core/random.h"
 #include "data/fashion_mnist.h"
+#include "data/image_file.h"
 #include "data/registry.h"
 #include "files/safetensors.h"
 #include "files/write.h"
@@ -18,6 +22,7 @@
 #include "tasks/sample_data.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
+#include "tests/support/tensors.h"
 #include "train/setup.h"
 
 using namespace tandem;
@@ -213,6 +218,48 @@ TEST_CASE("fixed noise is numbered by rows", "[gan]") {
   CHECK(squares / 1000 == Approx(1.0).margin(0.15));
   CHECK(std::vector<float>(whole.begin(), whole.begin() + 320) !=
         std::vector<float>(whole.begin() + 320, whole.begin() + 640));
+}
+
+TEST_CASE("an evaluation compares as many made images as real ones, up to a limit", "[gan]") {
+  const RandomScope random(1, 0, 0);
+  models::Dcgan model({.image_size = 32, .width = 2});
+  model.eval();
+  for (const Parameter& p : model.generator().parameters())  // images that differ
+    if (p.value().rank() == 4)
+      for (Index i = 0; i < p.value().numel(); ++i) p.value().data<float>()[i] *= 50.0F;
+  const auto classifier = tasks::Classifier::of(tandem::test::source_path(kClassifier), fashion_form());
+  tasks::GanEvaluation evaluation(model, classifier, 25, 2);
+  tasks::FeatureMoments real, made;
+  tasks::FixedNoise noise(0, 100);
+  const NoGrad no_grad;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Tensor images = test::random_tensor({10, 32, 32, 1}, DType::f32, seed);
+    evaluation.add(datasets::Batch({{"image", images}}, 10));
+    // The frame of two pixels belongs to neither.
+    real.add(classifier->judge(slice(slice(images, 1, 2, 30), 2, 2, 30)).features);
+    const Index portion = seed < 3 ? 10 : 5;
+    const Tensor fake = model.generator()(noise.next(portion, {}));
+    made.add(classifier->judge(slice(slice(fake, 1, 2, 30), 2, 2, 30)).features);
+  }
+  const tasks::Metrics metrics = evaluation.metrics();
+  CHECK(tasks::metric(metrics, "fd_lenet") == tasks::frechet_distance(real, made));
+  const auto details = evaluation.details();
+  CHECK(details["samples"] == 25);
+  double entropy = 0.0;
+  Index all = 0;
+  for (const Index count : details["made_classes"].get<std::vector<Index>>()) {
+    all += count;
+    const double share = static_cast<double>(count) / 25.0;
+    if (count > 0) entropy -= share * std::log(share);
+  }
+  CHECK(all == 25);
+  CHECK(tasks::metric(metrics, "class_entropy") == Approx(entropy));
+  CHECK(entropy > 0.1);
+  const auto artifacts = evaluation.artifacts();
+  REQUIRE(artifacts.size() == 1);
+  CHECK(artifacts[0].kept);
+  const auto bytes = std::as_bytes(std::span(artifacts[0].contents));
+  CHECK(datasets::decode_image(bytes, "samples.png", 1).shape() == Shape{5 * 30 - 2, 5 * 30 - 2, 1});
 }
 
 TEST_CASE("the classifier that comes with Tandem knows the data that it is for", "[gan]") {
