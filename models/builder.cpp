@@ -220,6 +220,8 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const std::span<const OptionInfo> infos = info ? std::span(info->options) : std::span<const OptionInfo>{};
   const OptionMap options =
       options_of(model, {"name", "input_shape", "layers", "output", "outputs"}, infos, path);
+  if (info && info->in_parts && data.classes > 0)
+    fail(path, fmt::format("{} gives no scores of classes: {}", name, info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
     if (data.sample.rank() > 0 && !info->in_parts)
