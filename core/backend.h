@@ -235,9 +235,8 @@ class Backend {
   virtual void resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) = 0;
 
   // ---- image
-  // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C'] of
-  // any floating dtype: y = pixel·scale + offset, rounded to f32 once and then to y's dtype. C' may exceed C;
-  // the channels beyond are 0.
+  // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C] of
+  // any floating dtype: y = pixel·scale + offset, rounded to f32 once and then to y's dtype.
   virtual void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
                              const Tensor& y) = 0;
 

@@ -64,6 +64,8 @@ class Validator {
  public:
   Validator(const Schema& root, const Value& whole) : root_(root), variant_(variant_of(root, whole)) {
     if (!is_variant(root, variant_)) variant_.clear();
+    const Value* const given = whole.find(root.discriminator);
+    if (given && !variant_.empty()) named_ = given->origin;
   }
 
   std::vector<Problem> problems;
@@ -72,11 +74,14 @@ class Validator {
     if (object.is(Value::Kind::string)) return check_short(schema, object, path);
     const std::string name = variant_of(schema, object);
     drop_leftovers(schema, object, name);
+    std::vector<std::string> leftovers;
     for (auto& [member, value] : object.members) {
       if (full()) return;
       const Key* key = schema.find(member, name);
       const std::string member_path = joined(path, shown(member));
-      if (!key) {
+      if (!key && named_.above(value.origin) && !other_owners(joined(path, member)).empty()) {
+        leftovers.push_back(member);
+      } else if (!key) {
         report(value, member_path, unknown(schema, path, member));
       } else if (!key->belongs_to(name)) {
         if (is_variant(schema, name)) report(value, member_path, foreign(schema, name, member));
@@ -84,6 +89,7 @@ class Validator {
         check(key->type, value, member_path);
       }
     }
+    for (const std::string& member : leftovers) object.erase(member);
     for (const Key& key : schema.keys) {
       if (key.required && key.belongs_to(name) && !object.find(key.name))
         report(object, joined(path, key.name), fmt::format("required: {} ({})", key.help, key.type.text()));
@@ -249,6 +255,7 @@ class Validator {
 
   const Schema& root_;
   std::string variant_;                         // of the whole; "" where that is none
+  Origin named_;                                // of its name, where that was given
   std::vector<ListedKey> own_keys_, all_keys_;  // of that variant, and of every one; listed when asked for
 };
 

@@ -25,8 +25,8 @@ struct Problem {
 std::vector<std::string> listed(const std::vector<Problem>& problems);
 
 // All problems, in the order of the file, but no more than kMaxProblems; empty when `root` can be bound. Keys
-// that a lower layer gave for another "name" (momentum of an sgd below, adam above) are dropped from `root`,
-// not reported; whole numbers of keys that hold integers become integers (10.0, 1e6).
+// that a lower layer gave for another "name", in a section of the whole too (momentum of an sgd below, adam
+// above), are dropped, not reported; whole numbers of integers become integers (10.0, 1e6).
 std::vector<Problem> validate(const Schema& schema, Value& root);
 
 // The rules that `object`, of the schema, and the objects inside of it break.

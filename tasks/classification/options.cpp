@@ -4,16 +4,6 @@
 
 namespace tandem::tasks {
 
-const options::Schema& ClassificationOptions::Data::schema() {
-  static const options::Schema schema =
-      options::Describe<Data>()
-          .include(&Data::set)
-          .key("augment", &Data::augment,
-               "transforms of each training image, in order; evaluation keeps those that are not random")
-          .short_key("name");
-  return schema;
-}
-
 const options::Schema& ClassificationOptions::Evaluation::schema() {
   static const options::Schema schema = options::Describe<Evaluation>().key(
       "confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation");

@@ -2,21 +2,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "data/registry.h"
-#include "data/transforms/transform.h"
 #include "models/model_options.h"
 #include "tasks/classification/loss.h"
+#include "tasks/sample_options.h"
 
 namespace tandem::tasks {
 
 struct ClassificationOptions {
-  struct Data {
-    datasets::LabelledSetOptions set;
-    std::vector<datasets::TransformSpec> augment;
-    static const options::Schema& schema();
-  };
+  using Data = SampleOptions;
   struct Evaluation {
     bool confusion = false;
     static const options::Schema& schema();

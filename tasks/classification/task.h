@@ -3,7 +3,6 @@
 
 #include "data/transforms/pipeline.h"
 #include "tasks/classification/options.h"
-#include "tasks/image_format.h"
 #include "tasks/registry.h"
 #include "tasks/sample_splits.h"
 
@@ -17,8 +16,6 @@ class Classification final : public Task {
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
-  // Lets the loader give images in the form of the first convolution's operands.
-  void prepare(const amp::Plan& precision, Device device) override;
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
@@ -52,7 +49,6 @@ class Classification final : public Task {
   datasets::Pipeline training_;
   nn::ModulePtr model_;
   std::unique_ptr<const ClassificationLoss> loss_;
-  ImageFormat format_;  // of training; evaluation is in FP32
 };
 
 }  // namespace tandem::tasks

@@ -117,10 +117,6 @@ std::vector<datasets::TransformSpec> Segmentation::transforms() const {
   return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
-void Segmentation::prepare(const amp::Plan& precision, Device device) {
-  format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
-}
-
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
   if (context.ready) context.ready();
@@ -129,8 +125,6 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
 
 datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
   datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  options.dtype = format_.dtype;
-  options.channel_multiple = format_.channel_multiple;
   return std::make_shared<datasets::SampleSource>(
       splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
 }
@@ -156,7 +150,7 @@ datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device 
   const std::span<std::uint8_t> pixels(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel()));
   for (auto& pixel : pixels)
     pixel = static_cast<std::uint8_t>(random.below(static_cast<std::uint32_t>(data_->info().classes)));
-  datasets::Batch batch({{"image", in_format(image, format_)}, {"mask", mask}}, samples);
+  datasets::Batch batch({{"image", image}, {"mask", mask}}, samples);
   batch.weight = static_cast<double>(mask.numel());
   return batch.to(device);
 }
@@ -167,9 +161,7 @@ std::unique_ptr<Evaluation> Segmentation::evaluation(bool details) {
 }
 
 std::string Segmentation::text_of(const datasets::Batch& batch) const {
-  const Index zeros = batch["image"].size(-1) - training_.output_shape().at(-1);
-  return fmt::format("{} and masks {}{}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()),
-                     zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "");
+  return fmt::format("{} and masks {}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()));
 }
 
 std::string Segmentation::text_of_data() const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "data/transforms/pipeline.h"
-#include "tasks/image_format.h"
 #include "tasks/registry.h"
 #include "tasks/sample_splits.h"
 #include "tasks/segmentation/options.h"
@@ -17,8 +16,6 @@ class Segmentation final : public Task {
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
-  // Lets the loader give images in the form of the first convolution's operands.
-  void prepare(const amp::Plan& precision, Device device) override;
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return loss_->by_pixels(); }
@@ -50,7 +47,6 @@ class Segmentation final : public Task {
   datasets::Pipeline training_;
   std::unique_ptr<const SegmentationLoss> loss_;
   nn::ModulePtr model_;
-  ImageFormat format_;  // of training; evaluation is in FP32
 };
 
 }  // namespace tandem::tasks

@@ -6,7 +6,9 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 
 #include "core/error.h"
 #include "core/options/check.h"
@@ -457,6 +459,170 @@ TEST_CASE("what variants describe alike is listed once", "[options]") {
   std::vector<std::string> plain;
   for (const auto& listed : list_keys(Wall::schema(), "plain")) plain.push_back(listed.path);
   CHECK(plain == std::vector<std::string>{"picture", "frame", "frame.width"});
+}
+
+// ---- Where sections' mistakes are told
+
+namespace {
+
+// A file as its reader gives it: every value with its line, counted from 1.
+Value written(std::vector<Value::Member> members, Layer layer = Layer::file) {
+  int line = 0;
+  const std::function<void(Value&)> place = [&](Value& value) {
+    value.origin = {
+        .layer = layer, .source = std::make_shared<const std::string>("wall.json"), .line = ++line};
+    for (Value& item : value.items) place(item);
+    for (Value::Member& member : value.members) place(member.value);
+  };
+  Value object(std::move(members));
+  place(object);
+  return object;
+}
+
+std::vector<std::string> wall_problems(Value object) {
+  std::vector<std::string> texts;
+  for (const Problem& problem : validate(Wall::schema(), object)) texts.push_back(problem.text());
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a mistyped key of a section is told with its line, its place and its neighbour", "[options]") {
+  CHECK(wall_problems(written({{"frame", Given{{"width", 2.0}, {"wod", "oak"}}}})) ==
+        Texts{"wall.json:4: frame.wod: unknown key; did you mean frame.wood? (string)"});
+  // The section's own, below a variant that adds to it, one that is a choice and one that adds nothing.
+  CHECK(wall_problems(written({{"frame", Given{{"widht", 2.0}}}})) ==
+        Texts{"wall.json:3: frame.widht: unknown key; did you mean frame.width? (number ≥ 0)"});
+  CHECK(
+      wall_problems(written({{"picture", "poster"}, {"frame", Given{{"name", "circle"}, {"widht", 2.0}}}})) ==
+      Texts{"wall.json:5: frame.widht: unknown key; did you mean frame.width? (number ≥ 0)"});
+  CHECK(wall_problems(written({{"picture", "plain"}, {"frame", Given{{"widht", 2.0}}}})) ==
+        Texts{"wall.json:4: frame.widht: unknown key; did you mean frame.width? (number ≥ 0)"});
+  // In another section, outside of every section, and in a list inside of one.
+  CHECK(wall_problems(written({{"frame", Given{{"radios", 2.0}}}})) ==
+        Texts{"wall.json:3: frame.radios: unknown key; did you mean corner.radius? (number ≥ 0)"});
+  CHECK(wall_problems(written({{"frme", Given{}}})) ==
+        Texts{"wall.json:2: frme: unknown key; did you mean frame? (object)"});
+  const std::vector<Given> corners{{{"radius", 1.0}}, {{"radius", 1.0}, {"fill", true}}};
+  CHECK(wall_problems(written({{"picture", "poster"}, {"frame", Given{{"corners", corners}}}})) ==
+        Texts{"wall.json:9: frame.corners.1.fill: unknown key; did you mean frame.corners.1.filled? (true or "
+              "false)"});
+  // Each mistake of a file, in its order.
+  CHECK(wall_problems(written(
+            {{"corner", Given{{"radius", -1.0}}}, {"frame", Given{{"width", "wide"}, {"pins", 1}}}})) ==
+        Texts{"wall.json:3: corner.radius: expected number ≥ 0, got -1.0",
+              "wall.json:5: frame.width: expected number ≥ 0, got \"wide\"",
+              "wall.json:6: frame.pins: no key of \"painting\"; it belongs to poster"});
+}
+
+TEST_CASE("a wrong discriminator is one mistake", "[options]") {
+  // Not one for every key beside it or in the sections, whose variant is not known then.
+  CHECK(wall_problems(written({{"picture", "postr"}, {"frame", Given{{"name", "circle"}, {"pins", 2}}}})) ==
+        Texts{"wall.json:2: picture: expected one of painting, poster, plain, got \"postr\"; did you mean "
+              "\"poster\"?"});
+  CHECK(wall_problems(written({{"picture", 3}, {"frame", Given{{"width", 1.0}}}})) ==
+        Texts{"wall.json:2: picture: expected one of painting, poster, plain, got 3"});
+  CHECK(wall_problems(written({{"picture", Value()}})) ==
+        Texts{"wall.json:2: picture: expected one of painting, poster, plain, got null"});
+  // Of the choice in a section, beside keys of the section's own; and in its short form.
+  CHECK(wall_problems(written({{"picture", "poster"},
+                               {"frame", Given{{"name", "circel"}, {"diameter", 1.0}, {"width", 1.0}}}})) ==
+        Texts{"wall.json:4: frame.name: expected one of square, circle, got \"circel\"; did you mean "
+              "\"circle\"?"});
+  CHECK(
+      wall_problems(written({{"picture", "poster"}, {"frame", "circel"}})) ==
+      Texts{"wall.json:3: frame: expected one of square, circle, got \"circel\"; did you mean \"circle\"?"});
+  // A section without a short form is an object.
+  CHECK(wall_problems(written({{"frame", "oak"}})) ==
+        Texts{"wall.json:2: frame: expected object, got \"oak\""});
+  CHECK(wall_problems(written({{"frame", Value()}})) ==
+        Texts{"wall.json:2: frame: expected object, got null"});
+}
+
+TEST_CASE("keys of a section that a lower layer gave for another variant go", "[options]") {
+  const auto laid_over = [](Given below, Given above) {
+    Value root = written(std::move(below), Layer::base);
+    merge(root, written(std::move(above), Layer::command_line));
+    return root;
+  };
+  Value root =
+      laid_over({{"frame", Given{{"wood", "ash"}, {"width", 2.0}}}, {"corner", Given{{"radius", 1.0}}}},
+                {{"picture", "poster"}, {"frame", Given{{"name", "circle"}}}});
+  CHECK(validate(Wall::schema(), root).empty());
+  CHECK(to_string(root) == R"({"frame":{"width":2.0,"name":"circle"},"picture":"poster"})");
+  Wall wall;
+  store_options(Wall::schema(), &wall, root);
+  CHECK(wall.frame.width == 2.0);
+  CHECK(wall.picture.as<Poster>().frame.shape.name() == "circle");
+  // What is no key of any variant stays a mistake, and so does what was written beside the name or above it.
+  CHECK(wall_problems(laid_over({{"frame", Given{{"wod", "ash"}}}}, {{"picture", "plain"}})).size() == 1);
+  CHECK(wall_problems(laid_over({}, {{"picture", "plain"}, {"frame", Given{{"wood", "ash"}}}})) ==
+        Texts{"command line: frame.wood: no key of \"plain\"; it belongs to painting"});
+  CHECK(wall_problems(laid_over({{"picture", "plain"}}, {{"frame", Given{{"wood", "ash"}}}})) ==
+        Texts{"command line: frame.wood: no key of \"plain\"; it belongs to painting"});
+}
+
+TEST_CASE("defaults of a section are listed with those who have them", "[options]") {
+  const auto defaults_of = [](const std::string& variant) {
+    Texts rows;
+    for (const auto& [path, key, only_for] : list_keys(Wall::schema(), variant))
+      if (path.starts_with("frame.") && path.find("[]") == std::string::npos)
+        rows.push_back(path + " " + (key->required ? "required" : to_string(key->default_value)));
+    return rows;
+  };
+  CHECK(defaults_of("painting") == Texts{"frame.width 3.0", "frame.wood \"oak\""});
+  CHECK(defaults_of("plain") == Texts{"frame.width 3.0"});
+  CHECK(defaults_of("poster") == Texts{"frame.name \"square\"", "frame.width 3.0", "frame.pins 4",
+                                       "frame.side 1.0", "frame.side 2.0", "frame.angle 45.0",
+                                       "frame.count 3", "frame.colour \"green\"", "frame.offset [1,2]",
+                                       "frame.corners []", "frame.diameter 1.0"});
+  const Key& frame = *Wall::schema().find("frame", "poster");
+  CHECK(frame.required);
+  CHECK_FALSE(Wall::schema().find("frame", "painting")->required);
+  CHECK(Wall::schema().find("frame", "painting")->default_value ==
+        Value(Given{{"width", 3.0}, {"wood", "oak"}}));
+}
+
+namespace {
+
+// A section with a short form of its own.
+struct Short {
+  struct Frame {
+    std::string wood = "oak";
+    static const Schema& schema() {
+      static const Schema schema =
+          Describe<Frame>().key("wood", &Frame::wood, "it is made of").short_key("wood");
+      return schema;
+    }
+  };
+  Frame frame;
+  Choice<pictures> picture;
+};
+
+// One that describes a key that a variant has there, too.
+struct Twice {
+  Painting::Frame frame;
+  Choice<pictures> picture;
+};
+
+template <class T>
+Schema with_section() {
+  return Describe<T>().choice(&T::picture).section("frame", &T::frame, "around it").options_of(&T::picture);
+}
+
+}  // namespace
+
+TEST_CASE("sections that cannot be joined are bugs", "[options]") {
+  CHECK_NOTHROW(with_section<Wall>());
+  CHECK_THROWS_AS(with_section<Short>(), InternalError);
+  CHECK_THROWS_WITH(with_section<Twice>(), Contains("the key wood is described twice"));
+  CHECK_THROWS_WITH(Schema(Describe<Wall>()
+                               .choice(&Wall::picture)
+                               .key("frame", &Wall::frame, "not as a section")
+                               .options_of(&Wall::picture)),
+                    Contains("the key frame is described twice"));
 }
 
 }  // namespace tandem::test
