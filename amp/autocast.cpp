@@ -6,6 +6,7 @@
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
+#include "core/options/check.h"
 #include "core/pattern.h"
 #include "core/suggest.h"
 
@@ -15,11 +16,16 @@ namespace tandem::amp {
 
 namespace {
 
+// Of one of the parts of a Precision.
+[[noreturn]] void fail(const char* part, const std::string& what) {
+  throw options::OptionError("precision", part, what, ": ");
+}
+
 std::regex expression_of(const std::string& match) {
   try {
     return compile_pattern(match);
   } catch (const UserError& error) {
-    throw UserError("precision", fmt::format("layers: {}", error.what()));
+    fail("layers", error.what());
   }
 }
 
@@ -28,26 +34,25 @@ std::unordered_map<std::string_view, CastRule> moved_rules(const OpLists& lists)
   std::unordered_map<std::string_view, CastRule> moved;
   if (lists.allow.empty() && lists.deny.empty() && lists.infer.empty()) return moved;
   const std::vector<const OpInfo*> infos = all_op_infos();
-  const auto take = [&](const std::vector<std::string>& names, const char* list, CastRule rule) {
+  const auto take = [&](const std::vector<std::string>& names, const char* path, CastRule rule) {
     for (const std::string& name : names) {
       const auto found = std::ranges::find_if(infos, [&](const OpInfo* info) { return name == info->name; });
       if (found == infos.end()) {
         std::vector<std::string> known;
         for (const OpInfo* info : infos) known.emplace_back(info->name);
-        throw UserError("precision",
-                        fmt::format("lists.{}: there is no op \"{}\"{} (tandem ls ops lists them)", list,
-                                    name, did_you_mean(name, known)));
+        fail(path, fmt::format("there is no op \"{}\"{} (tandem ls ops lists them)", name,
+                               did_you_mean(name, known)));
       }
-      require((*found)->rule != CastRule::none, "precision",
-              "lists.{}: precision does not apply to \"{}\": it computes nothing in floating point", list,
-              name);
-      require(moved.emplace((*found)->name, rule).second, "precision",
-              "lists: \"{}\" stands twice; an op has one rule", name);
+      if ((*found)->rule == CastRule::none)
+        fail(path,
+             fmt::format("precision does not apply to \"{}\": it computes nothing in floating point", name));
+      if (!moved.emplace((*found)->name, rule).second)
+        fail("lists", fmt::format("\"{}\" stands twice; an op has one rule", name));
     }
   };
-  take(lists.allow, "allow", CastRule::lower);
-  take(lists.deny, "deny", CastRule::fp32);
-  take(lists.infer, "infer", CastRule::neutral);
+  take(lists.allow, "lists.allow", CastRule::lower);
+  take(lists.deny, "lists.deny", CastRule::fp32);
+  take(lists.infer, "lists.infer", CastRule::neutral);
   return moved;
 }
 
@@ -88,8 +93,9 @@ void check(const Precision& precision) {
   check_parts(precision);
   for (const LayerRule& rule : precision.layers) {
     expression_of(rule.match);
-    require(is_16bit(rule.dtype) || rule.dtype == DType::f32, "precision",
-            "layers: \"{}\" must run in f32, f16 or bf16, not {}", rule.match, name_of(rule.dtype));
+    if (!is_16bit(rule.dtype) && rule.dtype != DType::f32)
+      fail("layers",
+           fmt::format("\"{}\" must run in f32, f16 or bf16, not {}", rule.match, name_of(rule.dtype)));
   }
   moved_rules(precision.lists);
 }
@@ -209,8 +215,9 @@ LayerPolicies::LayerPolicies(const Precision& precision, nn::Module& model) {
       matched = true;
       policies_[&module] = policy;
     });
-    require(matched, "precision", "layers: \"{}\" matches none of the model's {} layers{}", rule.match,
-            paths.size(), did_you_mean(rule.match, paths));
+    if (!matched)
+      fail("layers", fmt::format("\"{}\" matches none of the model's {} layers{}", rule.match, paths.size(),
+                                 did_you_mean(rule.match, paths)));
   }
 }
 

@@ -112,15 +112,15 @@ class CrossChecks {
     }
   }
 
-  // The library knows what contradicts what; its tag, "[scaler] …", says which part is meant.
+  // The library knows what contradicts what.
   void precision() {
     try {
       precision_of(config_.precision);
+    } catch (const OptionError& error) {
+      check(false, joined("precision", error.path()), error.detail());
     } catch (const UserError& error) {
-      const std::string what = error.what();
-      const std::size_t end = what.find("] ");
-      check(false, what.starts_with("[scaler]") ? "precision.scaler" : "precision",
-            end == std::string::npos ? what : what.substr(end + 2));
+      check(false, error.where() == "scaler" ? "precision.scaler" : "precision",
+            std::string(error.message()));
     }
   }
 

@@ -12,11 +12,22 @@
 namespace tandem {
 
 // Visible across shared libraries, so that what one throws the other catches.
-class [[gnu::visibility("default")]] Error : public std::runtime_error{
-  public :
-      // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
-      Error(std::string_view where, const std::string& message) :
-          std::runtime_error(where.empty() ? message : fmt::format("[{}] {}", where, message)){}
+class [[gnu::visibility("default")]] Error : public std::runtime_error {
+ public:
+  // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
+  Error(std::string_view where, const std::string& message)
+      : std::runtime_error(where.empty() ? message : fmt::format("[{}] {}", where, message)),
+        where_(where.size()) {}
+
+  // The two parts of what().
+  std::string_view where() const {
+    return where_ == 0 ? std::string_view() : std::string_view(what() + 1, where_);
+  }
+  std::string_view message() const { return what() + (where_ == 0 ? 0 : where_ + kBrackets); }
+
+ private:
+  static constexpr std::size_t kBrackets = 3;  // "[", "] "
+  std::size_t where_;                          // its length: copying an error must not throw
 };
 
 // The caller asked for something that cannot be done: shapes, dtypes, keys, files.

@@ -62,16 +62,15 @@ void apply_sizes(const SetOptions& options, Splits& splits) {
 // What is wrong with the path itself is said of the key that names it.
 Splits open_path(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
                  const SampleReport& report) {
-  const std::string path = common.place().string(), place = fmt::format("[{}] ", path);
+  const std::string path = common.place().string();
   try {
     return family.make(set, common, report);
   } catch (const fs::filesystem_error& error) {
     throw UserError("data.path",
                     fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
   } catch (const UserError& error) {
-    const std::string_view what = error.what();
-    if (path.empty() || !what.starts_with(place)) throw;
-    throw UserError("data.path", fmt::format("{}: {}", path, what.substr(place.size())));
+    if (path.empty() || error.where() != path) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, error.message()));
   }
 }
 

@@ -27,13 +27,15 @@ Json number(double value) {
 // what is not given has its default.
 Json json_of(const datasets::TransformSpec& spec) {
   Json step{{"op", spec.name}};
-  for (const auto& info : datasets::transform_info(spec.name).parameters) {
-    const auto given = spec.parameters.find(info.name);
-    const std::vector<double>& values = given == spec.parameters.end() ? info.defaults : given->second;
-    if (info.max_count == 1) {
-      if (info.name != "shorter" || values.front() > 0) step[info.name] = number(values.front());
+  for (const options::Key& key : datasets::transform_info(spec.name).schema.keys) {
+    const auto given = spec.parameters.find(key.name);
+    const std::vector<double> values =
+        given == spec.parameters.end() ? datasets::numbers_of(key.default_value) : given->second;
+    const auto kind = key.type.kind;
+    if (kind == options::Type::Kind::integer || kind == options::Type::Kind::number) {
+      if (key.name != "shorter" || values.front() > 0) step[key.name] = number(values.front());
     } else if (values.front() > 0) {
-      step[info.name] = {number(values.front()), number(values.back())};
+      step[key.name] = {number(values.front()), number(values.back())};
     }
   }
   if (spec.name == "resize") {

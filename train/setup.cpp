@@ -119,12 +119,10 @@ amp::Precision precision_of(const config::Config& config) { return config::preci
 std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model) {
   try {
     return std::make_unique<amp::Plan>(precision_of(loaded.config), model);
-  } catch (const UserError& error) {
-    const std::string what = error.what(), tag = "[precision] layers: ";
-    if (!what.starts_with(tag)) throw;
-    const char* const path = "precision.layers";
-    throw UserError(
-        "", fmt::format("{}: {}: {}", config::place_of(loaded.given, path), path, what.substr(tag.size())));
+  } catch (const options::OptionError& error) {
+    const std::string path = options::joined("precision", error.path());
+    throw UserError("",
+                    fmt::format("{}: {}: {}", config::place_of(loaded.given, path), path, error.detail()));
   }
 }
 

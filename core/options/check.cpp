@@ -82,7 +82,7 @@ class Validator {
       if (!key && named_.above(value.origin) && !other_owners(joined(path, member)).empty()) {
         leftovers.push_back(member);
       } else if (!key) {
-        report(value, member_path, unknown(schema, path, member));
+        report_unknown(schema, path, member, value);
       } else if (!key->belongs_to(name)) {
         if (is_variant(schema, name)) report(value, member_path, foreign(schema, name, member));
       } else {
@@ -197,26 +197,40 @@ class Validator {
     return found;
   }
 
-  // The key that is meant, in the same object or elsewhere; else a near one there; else what the object has.
-  std::string unknown(const Schema& schema, const std::string& path, const std::string& member) {
+  void report_unknown(const Schema& schema, const std::string& path, const std::string& member,
+                      const Value& value) {
+    const std::string at = joined(path, shown(member));
+    if (const std::string owners = other_owners(joined(path, member)); !owners.empty())
+      return report(value, at, fmt::format("no key of \"{}\"; it belongs to {}", variant_, owners));
     std::vector<std::string> names;
     for (const Key& key : schema.keys) names.push_back(key.name);
-    const std::string none = fmt::format("unknown key; known here: {}", fmt::join(names, ", "));
-    if (member.size() > kLongestKey) return none;
-    const auto meant = [](const std::string& place, const Key& key) {
-      return fmt::format("unknown key; did you mean {}? ({})", place, key.type.text());
+    const auto [key, place] = meant(schema, names, member);
+    if (!key) return report(value, at, fmt::format("unknown key; known here: {}", fmt::join(names, ", ")));
+    const auto proposed = [&key = key](const std::string& name) {
+      return fmt::format("unknown key; did you mean {}? ({})", name, key->type.text());
     };
-    if (const std::string owners = other_owners(joined(path, member)); !owners.empty())
-      return fmt::format("no key of \"{}\"; it belongs to {}", variant_, owners);
+    if (place.empty()) {
+      report(value, at, proposed(joined(path, key->name)), proposed(key->name));
+    } else {
+      report(value, at, proposed(place));
+    }
+  }
+
+  struct Meant {
+    const Key* key = nullptr;
+    std::string place;  // "": in the same object
+  };
+  // The key that is meant, in the same object or elsewhere; else a near one there.
+  Meant meant(const Schema& schema, const std::vector<std::string>& names, const std::string& member) {
+    if (member.size() > kLongestKey) return {};
     if (own_keys_.empty()) own_keys_ = list_keys(root_, variant_);
     const std::vector<ListedKey>& everywhere = own_keys_;
     for (const std::string& synonym : synonyms_of(member)) {
       for (const Key& key : schema.keys)
-        if (squeezed(key.name) == synonym) return meant(joined(path, key.name), key);
-      if (const ListedKey* found = named(everywhere, synonym)) return meant(found->path, *found->key);
+        if (squeezed(key.name) == synonym) return {&key, ""};
+      if (const ListedKey* found = named(everywhere, synonym)) return {found->key, found->path};
     }
-    if (const std::string name = nearest(member, names); !name.empty())
-      return meant(joined(path, name), *schema.find(name));
+    if (const std::string name = nearest(member, names); !name.empty()) return {schema.find(name), ""};
     const ListedKey* best = nullptr;
     int best_distance = 3;
     for (const ListedKey& listed : everywhere) {
@@ -226,7 +240,7 @@ class Validator {
         best_distance = distance;
       }
     }
-    return best ? meant(best->path, *best->key) : none;
+    return best ? Meant{best->key, best->path} : Meant{};
   }
 
   // Those variants of the whole, other than its own, that have a key at `path`.
@@ -248,9 +262,9 @@ class Validator {
     return fmt::format("no key of \"{}\"; it belongs to {}", shown(name), fmt::join(owners, ", "));
   }
 
-  void report(const Value& value, const std::string& path, std::string what) {
+  void report(const Value& value, const std::string& path, std::string what, std::string alike = {}) {
     if (full()) return;
-    problems.push_back({value.origin, path, std::move(what)});
+    problems.push_back({value.origin, path, std::move(what), std::move(alike)});
   }
 
   const Schema& root_;
@@ -332,12 +346,9 @@ std::vector<std::string> listed(const std::vector<Problem>& problems) {
   std::vector<Group> groups;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
   for (const Problem& problem : problems) {
-    // What is proposed instead lies in the same object.
     const std::string object = problem.path.substr(0, problem.path.rfind('.') + 1);
-    std::string what = problem.what;
-    if (const std::size_t own = what.find(object); own != std::string::npos)
-      what.replace(own, object.size(), "");
-    const auto [at, fresh] = known.emplace(std::pair(place_of(object), std::move(what)), groups.size());
+    const std::string& what = problem.alike.empty() ? problem.what : problem.alike;
+    const auto [at, fresh] = known.emplace(std::pair(place_of(object), what), groups.size());
     if (fresh) {
       groups.push_back({&problem, {}});
     } else {

@@ -15,6 +15,7 @@ struct Problem {
   Origin origin;
   std::string path;  // "data.augment.0.size"
   std::string what;
+  std::string alike = {};  // where `what` names a place: the same without it, to tell one mistake by
 
   // "config.json:12: data.batchsize: unknown key; did you mean data.batch_size? (integer ≥ 1)"
   std::string text() const;

@@ -9,6 +9,15 @@ namespace tandem::datasets {
 
 namespace {
 
+struct JitterOptions {
+  double brightness = 0.4, contrast = 0.4, saturation = 0.4;
+};
+
+struct CutoutOptions {
+  Index size = 8, holes = 1;
+  double probability = 1;
+};
+
 // Luma of ITU-R BT.601.
 constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};
 
@@ -24,9 +33,8 @@ float grey_of(const float* pixel, Index channels) {
 // pixel's own.
 class ColourJitter final : public Transform {
  public:
-  explicit ColourJitter(const Parameters& parameters)
-      : strengths_{parameters.number("brightness"), parameters.number("contrast"),
-                   parameters.number("saturation")} {}
+  explicit ColourJitter(const JitterOptions& options)
+      : strengths_{options.brightness, options.contrast, options.saturation} {}
 
   void apply(ImageWork& image, RandomStream& random) const override {
     std::array<int, 3> order = {0, 1, 2};
@@ -79,10 +87,8 @@ class ColourJitter final : public Transform {
 // Squares around random centres show the mean (DeVries and Taylor 2017); they may reach over the border.
 class Cutout final : public Transform {
  public:
-  explicit Cutout(const Parameters& parameters)
-      : size_(parameters.integer("size")),
-        holes_(parameters.integer("holes")),
-        probability_(parameters.number("probability")) {}
+  explicit Cutout(const CutoutOptions& options)
+      : size_(options.size), holes_(options.holes), probability_(options.probability) {}
 
   void apply(ImageWork& image, RandomStream& random) const override {
     if (random.uniform() >= probability_) return;
@@ -98,28 +104,26 @@ class Cutout final : public Transform {
   double probability_;
 };
 
-ParameterInfo strength(std::string name) {
-  return {std::move(name), {0.4}, 0, 10, 1, "the factor is drawn from 1 - value to 1 + value"};
-}
-
 }  // namespace
 
 std::vector<TransformInfo> colour_transforms() {
+  const char* const strength = "the factor is drawn from 1 - value to 1 + value";
+  const options::Rule range{.min = 0, .max = 10};
   return {
-      {"color_jitter",
-       "change brightness, contrast and saturation by random factors, in random order",
-       {strength("brightness"), strength("contrast"), strength("saturation")},
-       TransformStage::sample,
-       true,
-       make_transform<ColourJitter>},
-      {"cutout",
-       "show the mean in squares around random centres",
-       {{"size", {8}, 1, 65536, 1, "side of a square in pixels"},
-        {"holes", {1}, 1, 64, 1, "number of squares"},
-        {"probability", {1}, 0, 1, 1, "of cutting at all"}},
-       TransformStage::sample,
-       true,
-       make_transform<Cutout>},
+      transform<ColourJitter>("color_jitter",
+                              "change brightness, contrast and saturation by random factors, in random order",
+                              options::Describe<JitterOptions>()
+                                  .key("brightness", &JitterOptions::brightness, strength, range)
+                                  .key("contrast", &JitterOptions::contrast, strength, range)
+                                  .key("saturation", &JitterOptions::saturation, strength, range),
+                              true),
+      transform<Cutout>(
+          "cutout", "show the mean in squares around random centres",
+          options::Describe<CutoutOptions>()
+              .key("size", &CutoutOptions::size, "side of a square in pixels", {.min = 1, .max = 65536})
+              .key("holes", &CutoutOptions::holes, "number of squares", {.min = 1, .max = 64})
+              .key("probability", &CutoutOptions::probability, "of cutting at all", {.min = 0, .max = 1}),
+          true),
   };
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "data/transforms/parameters.h"
 #include "data/transforms/transform.h"
 
 namespace tandem::datasets {
@@ -11,19 +12,42 @@ namespace {
 
 constexpr double kMaxExtent = 65536;
 
-// A size parameter: [side] or [height, width]; 0 means not given.
-Extents extents_of(const std::vector<double>& size) {
-  return {static_cast<Index>(size.front()), static_cast<Index>(size.back())};
+Extents extents_of(const Sides& size) {
+  return {static_cast<Index>(size.height), static_cast<Index>(size.width)};
 }
 
-ParameterInfo size_parameter(std::string help) { return {"size", {0}, 0, kMaxExtent, 2, std::move(help)}; }
+struct PadOptions {
+  Index padding = 4;
+  double fill = 0;
+};
+
+struct RandomCropOptions : PadOptions {
+  Sides size;
+};
+
+struct CenterCropOptions {
+  Sides size;
+};
+
+struct FlipOptions {
+  double probability = 0.5;
+};
+
+struct ResizeOptions {
+  Sides size;
+  Index shorter = 0;
+};
+
+struct RandomResizedCropOptions {
+  Sides size;
+  std::vector<double> scale{0.08, 1}, ratio{0.75, 4.0 / 3.0};
+};
 
 bool chance(RandomStream& random, double probability) { return random.uniform() < probability; }
 
 class Pad final : public Transform {
  public:
-  explicit Pad(const Parameters& parameters)
-      : padding_(parameters.integer("padding")), fill_(parameters.number("fill")) {}
+  explicit Pad(const PadOptions& options) : padding_(options.padding), fill_(options.fill) {}
 
   Extents output(Extents in) const override {
     return {in.height ? in.height + 2 * padding_ : 0, in.width ? in.width + 2 * padding_ : 0};
@@ -41,10 +65,8 @@ class Pad final : public Transform {
 
 class RandomCrop final : public Transform {
  public:
-  explicit RandomCrop(const Parameters& parameters)
-      : size_(extents_of(parameters.list("size"))),
-        padding_(parameters.integer("padding")),
-        fill_(parameters.number("fill")) {}
+  explicit RandomCrop(const RandomCropOptions& options)
+      : size_(extents_of(options.size)), padding_(options.padding), fill_(options.fill) {}
 
   Extents output(Extents in) const override {
     const Extents out = size_.known() ? size_ : in;
@@ -78,7 +100,7 @@ class RandomCrop final : public Transform {
 
 class CenterCrop final : public Transform {
  public:
-  explicit CenterCrop(const Parameters& parameters) : size_(extents_of(parameters.list("size"))) {
+  explicit CenterCrop(const CenterCropOptions& options) : size_(extents_of(options.size)) {
     require(size_.known(), "center_crop", "needs a size, such as 224 or [height, width]");
   }
 
@@ -100,7 +122,7 @@ class CenterCrop final : public Transform {
 
 class HorizontalFlip final : public Transform {
  public:
-  explicit HorizontalFlip(const Parameters& parameters) : probability_(parameters.number("probability")) {}
+  explicit HorizontalFlip(const FlipOptions& options) : probability_(options.probability) {}
   WindowEffect effect(Extents) const override { return WindowEffect::flips; }
   void apply(ImageWork& image, RandomStream& random) const override {
     if (chance(random, probability_)) image.mirror();
@@ -112,7 +134,7 @@ class HorizontalFlip final : public Transform {
 
 class VerticalFlip final : public Transform {
  public:
-  explicit VerticalFlip(const Parameters& parameters) : probability_(parameters.number("probability")) {}
+  explicit VerticalFlip(const FlipOptions& options) : probability_(options.probability) {}
   WindowEffect effect(Extents) const override { return WindowEffect::flips; }
   void apply(ImageWork& image, RandomStream& random) const override {
     if (chance(random, probability_)) image.flip();
@@ -124,8 +146,7 @@ class VerticalFlip final : public Transform {
 
 class Resize final : public Transform {
  public:
-  explicit Resize(const Parameters& parameters)
-      : size_(extents_of(parameters.list("size"))), shorter_(parameters.integer("shorter")) {
+  explicit Resize(const ResizeOptions& options) : size_(extents_of(options.size)), shorter_(options.shorter) {
     require(size_.known() != (shorter_ > 0), "resize", "needs either size or shorter");
   }
 
@@ -152,15 +173,8 @@ class Resize final : public Transform {
 
 class RandomResizedCrop final : public Transform {
  public:
-  explicit RandomResizedCrop(const Parameters& parameters)
-      : size_(extents_of(parameters.list("size"))),
-        scale_(parameters.list("scale")),
-        ratio_(parameters.list("ratio")) {
-    for (const auto* range : {&scale_, &ratio_}) {
-      require(range->size() == 2 && range->front() <= range->back(), "random_resized_crop",
-              "{} must be a range [low, high]", range == &scale_ ? "scale" : "ratio");
-    }
-  }
+  explicit RandomResizedCrop(const RandomResizedCropOptions& options)
+      : size_(extents_of(options.size)), scale_(options.scale), ratio_(options.ratio) {}
 
   Extents output(Extents in) const override {
     const Extents out = size_.known() ? size_ : in;
@@ -203,53 +217,62 @@ class RandomResizedCrop final : public Transform {
   std::vector<double> scale_, ratio_;
 };
 
+const options::Rule kPixels{.min = 0, .max = kMaxExtent}, kProbability{.min = 0, .max = 1};
+
+template <class Options>
+options::Describe<Options> with_size(std::string help) {
+  options::Describe<Options> keys;
+  keys.key("size", &Options::size, std::move(help), kPixels);
+  return keys;
+}
+
+template <class Options>
+options::Describe<Options>& add_padding(options::Describe<Options>& keys) {
+  Index PadOptions::*const padding = &PadOptions::padding;
+  double PadOptions::*const fill = &PadOptions::fill;
+  return keys
+      .key("padding", static_cast<Index Options::*>(padding), "pixels added on each side first", kPixels)
+      .key("fill", static_cast<double Options::*>(fill), "brightness of added pixels, 0 (black) to 1",
+           {.min = 0, .max = 1});
+}
+
+options::Describe<FlipOptions> describe_flip() {
+  options::Describe<FlipOptions> keys;
+  keys.key("probability", &FlipOptions::probability, "of flipping", kProbability);
+  return keys;
+}
+
+bool is_range(const std::vector<double>& range) { return range.size() == 2 && range.front() <= range.back(); }
+
 }  // namespace
 
 std::vector<TransformInfo> geometric_transforms() {
-  const ParameterInfo padding{"padding", {4}, 0, kMaxExtent, 1, "pixels added on each side first"};
-  const ParameterInfo fill{"fill", {0}, 0, 1, 1, "brightness of added pixels, 0 (black) to 1"};
-  const ParameterInfo probability{"probability", {0.5}, 0, 1, 1, "of flipping"};
+  auto crop =
+      with_size<RandomCropOptions>("of the crop, side or [height, width]; the image's own by default");
+  auto part = with_size<RandomResizedCropOptions>(
+      "of the result, side or [height, width]; the image's own by default");
+  part.key("scale", &RandomResizedCropOptions::scale, "range of the part's area", {.min = 1e-6, .max = 1})
+      .key("ratio", &RandomResizedCropOptions::ratio, "range of its width / height",
+           {.min = 1e-2, .max = 1e2})
+      .rule("scale", "must be a range [low, high]",
+            [](const RandomResizedCropOptions& o) { return is_range(o.scale); })
+      .rule("ratio", "must be a range [low, high]",
+            [](const RandomResizedCropOptions& o) { return is_range(o.ratio); });
+  auto resize = with_size<ResizeOptions>("of the result, side or [height, width]");
+  resize.key("shorter", &ResizeOptions::shorter, "length of the shorter side; the proportion stays", kPixels);
+  options::Describe<PadOptions> pad;
   return {
-      {"random_crop",
-       "pad, then cut out a rectangle at a random place",
-       {size_parameter("of the crop, side or [height, width]; the image's own by default"), padding, fill},
-       TransformStage::sample,
-       true,
-       make_transform<RandomCrop>},
-      {"random_resized_crop",
-       "cut out a random part of random aspect and resize it",
-       {size_parameter("of the result, side or [height, width]; the image's own by default"),
-        {"scale", {0.08, 1}, 1e-6, 1, 2, "range of the part's area"},
-        {"ratio", {0.75, 4.0 / 3.0}, 1e-2, 1e2, 2, "range of its width / height"}},
-       TransformStage::sample,
-       true,
-       make_transform<RandomResizedCrop>},
-      {"horizontal_flip",
-       "mirror left to right, at random",
-       {probability},
-       TransformStage::sample,
-       true,
-       make_transform<HorizontalFlip>},
-      {"vertical_flip",
-       "turn upside down, at random",
-       {probability},
-       TransformStage::sample,
-       true,
-       make_transform<VerticalFlip>},
-      {"resize",
-       "bilinear with antialiasing, to a size or to a length of the shorter side",
-       {size_parameter("of the result, side or [height, width]"),
-        {"shorter", {0}, 0, kMaxExtent, 1, "length of the shorter side; the proportion stays"}},
-       TransformStage::sample,
-       false,
-       make_transform<Resize>},
-      {"center_crop",
-       "cut out the middle; smaller images are padded with black",
-       {size_parameter("of the crop, side or [height, width]")},
-       TransformStage::sample,
-       false,
-       make_transform<CenterCrop>},
-      {"pad", "add pixels on each side", {padding, fill}, TransformStage::sample, false, make_transform<Pad>},
+      transform<RandomCrop>("random_crop", "pad, then cut out a rectangle at a random place",
+                            add_padding(crop), true),
+      transform<RandomResizedCrop>("random_resized_crop",
+                                   "cut out a random part of random aspect and resize it", part, true),
+      transform<HorizontalFlip>("horizontal_flip", "mirror left to right, at random", describe_flip(), true),
+      transform<VerticalFlip>("vertical_flip", "turn upside down, at random", describe_flip(), true),
+      transform<Resize>("resize", "bilinear with antialiasing, to a size or to a length of the shorter side",
+                        resize, false),
+      transform<CenterCrop>("center_crop", "cut out the middle; smaller images are padded with black",
+                            with_size<CenterCropOptions>("of the crop, side or [height, width]"), false),
+      transform<Pad>("pad", "add pixels on each side", add_padding(pad), false),
   };
 }
 

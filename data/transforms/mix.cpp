@@ -12,10 +12,10 @@ MixOptions mix_options(std::span<const TransformSpec> specs) {
   for (const TransformSpec& spec : specs) {
     const TransformInfo& info = transform_info(spec.name);
     if (info.stage != TransformStage::batch) continue;
-    const Parameters parameters(spec, info.parameters);
+    const options::Record parameters = parameters_of(info, spec);
     auto& method = info.name == "mixup" ? options.mixup : options.cutmix;
     require(!method, info.name, "is given twice");
-    method = MixOptions::Method{parameters.number("alpha"), parameters.number("probability")};
+    method = *static_cast<const MixOptions::Method*>(parameters.data());
   }
   return options;
 }

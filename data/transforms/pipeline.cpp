@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "data/transforms/parameters.h"
 
 namespace tandem::datasets {
 
@@ -51,16 +52,17 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
   Extents extents = is_image_ ? Extents{input_[0], input_[1]} : Extents{input_.numel(), 1};
   for (const TransformSpec& spec : specs) {
     const TransformInfo& transform = transform_info(spec.name);
-    const Parameters parameters(spec, transform.parameters);
+    const options::Record parameters = parameters_of(transform, spec);
     if (transform.stage == TransformStage::final) {
       require(output_dtype_ == DType::f32, transform.name, "works on numbers; the samples of {} are indices",
               info.name);
-      if (!parameters.list("mean").empty()) statistics.mean = floats(parameters.list("mean"));
-      if (!parameters.list("std").empty()) statistics.stddev = floats(parameters.list("std"));
+      const auto& [mean, stddev] = *static_cast<const NormaliseOptions*>(parameters.data());
+      if (!mean.values.empty()) statistics.mean = floats(mean.values);
+      if (!stddev.values.empty()) statistics.stddev = floats(stddev.values);
     } else if (transform.stage == TransformStage::sample) {
       require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
               to_string(input_));
-      transforms_.push_back(transform.make(parameters));
+      transforms_.push_back(transform.make(parameters.data()));
       use.add(transforms_.back()->effect(extents));
       extents = transforms_.back()->output(extents);
     } else {

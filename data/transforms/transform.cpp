@@ -6,62 +6,81 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "data/transforms/mix.h"
+#include "data/transforms/parameters.h"
 
 namespace tandem::datasets {
 
-Parameters::Parameters(const TransformSpec& spec, std::span<const ParameterInfo> known)
-    : transform_(spec.name) {
-  std::vector<std::string> names;
-  for (const ParameterInfo& info : known) {
-    names.push_back(info.name);
-    values_[info.name] = info.defaults;
-  }
-  for (const auto& [name, values] : spec.parameters) {
-    const auto info = std::ranges::find(known, name, &ParameterInfo::name);
-    require(info != known.end(), transform_, "has no parameter \"{}\"{}", name, did_you_mean(name, names));
-    require(!values.empty() && values.size() <= info->max_count, transform_, "{} has {} values, expected {}",
-            name, values.size(), info->max_count == 1 ? "one" : "1 to " + std::to_string(info->max_count));
-    for (const double value : values) {
-      require(value >= info->min && value <= info->max, transform_, "{} is {}, expected {} to {} ({})", name,
-              value, info->min, info->max, info->help);
-    }
-    values_[name] = values;
-  }
+namespace {
+
+using options::Describe;
+
+const options::Rule kShare{.min = 1e-3, .max = 100}, kProbability{.min = 0, .max = 1};
+
+struct MixupOptions : MixOptions::Method {
+  MixupOptions() : Method{.alpha = 0.2} {}
+};
+
+template <class Options>
+TransformInfo mixing(std::string name, std::string help) {
+  double MixOptions::Method::*const alpha = &MixOptions::Method::alpha;
+  double MixOptions::Method::*const probability = &MixOptions::Method::probability;
+  return {{std::move(name), std::move(help),
+           Describe<Options>()
+               .key("alpha", static_cast<double Options::*>(alpha),
+                    "the share is drawn from Beta(alpha, alpha)", kShare)
+               .key("probability", static_cast<double Options::*>(probability), "of mixing a sample",
+                    kProbability)},
+          TransformStage::batch};
 }
 
-Index Parameters::integer(const std::string& name) const {
-  const double value = number(name);
-  require(value == std::floor(value) && std::abs(value) < 1e9, transform_,
-          "{} is {}, expected a whole number", name, value);
-  return static_cast<Index>(value);
+TransformInfo normalise() {
+  return {{"normalise",
+           "subtract the mean and divide by the standard deviation, per channel; always the last step, with "
+           "the data set's statistics unless given",
+           Describe<NormaliseOptions>()
+               .key("mean", &NormaliseOptions::mean, "per channel or one for all; of pixels in 0 to 1")
+               .key("std", &NormaliseOptions::stddev, "per channel or one for all", {.min = 1e-12})},
+          TransformStage::final,
+          false};
 }
+
+}  // namespace
 
 const std::vector<TransformInfo>& all_transforms() {
   static const std::vector<TransformInfo> table = [] {
     std::vector<TransformInfo> all = geometric_transforms();
     std::ranges::move(colour_transforms(), std::back_inserter(all));
-    all.push_back({"mixup",
-                   "blend images and labels of a batch in pairs (Zhang et al. 2018)",
-                   {{"alpha", {0.2}, 1e-3, 100, 1, "the share is drawn from Beta(alpha, alpha)"},
-                    {"probability", {1}, 0, 1, 1, "of mixing a sample"}},
-                   TransformStage::batch});
-    all.push_back({"cutmix",
-                   "paste a rectangle of the pair's other image, labels by area (Yun et al. 2019)",
-                   {{"alpha", {1}, 1e-3, 100, 1, "the share is drawn from Beta(alpha, alpha)"},
-                    {"probability", {1}, 0, 1, 1, "of mixing a sample"}},
-                   TransformStage::batch});
-    const double inf = std::numeric_limits<double>::infinity();
     all.push_back(
-        {"normalise",
-         "subtract the mean and divide by the standard deviation, per channel; always the last step, with "
-         "the data set's statistics unless given",
-         {{"mean", {}, -inf, inf, 4096, "per channel or one for all; of pixels in 0 to 1"},
-          {"std", {}, 1e-12, inf, 4096, "per channel or one for all"}},
-         TransformStage::final,
-         false});
+        mixing<MixupOptions>("mixup", "blend images and labels of a batch in pairs (Zhang et al. 2018)"));
+    all.push_back(mixing<MixOptions::Method>(
+        "cutmix", "paste a rectangle of the pair's other image, labels by area (Yun et al. 2019)"));
+    all.push_back(normalise());
     return all;
   }();
   return table;
+}
+
+std::vector<double> numbers_of(const options::Value& value) {
+  std::vector<double> numbers;
+  if (!value.is(options::Value::Kind::list)) numbers.push_back(value.number);
+  for (const options::Value& item : value.items) numbers.push_back(item.number);
+  return numbers;
+}
+
+options::Record parameters_of(const TransformInfo& transform, const TransformSpec& spec) {
+  options::Given given;
+  for (const auto& [name, values] : spec.parameters) {
+    require(!values.empty(), transform.name, "{} has no value", name);
+    const options::Key* const key = transform.schema.find(name);
+    const bool list = values.size() > 1 || (key && key->type.kind == options::Type::Kind::list);
+    given.push_back({name, list ? options::Value(values) : options::Value(values.front())});
+  }
+  try {
+    return options::bound(transform.name, transform.schema, given);
+  } catch (const options::OptionError& error) {  // whose path is none of a configuration
+    throw UserError("", error.what());
+  }
 }
 
 const TransformInfo& transform_info(const std::string& name) {

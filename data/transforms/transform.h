@@ -4,14 +4,14 @@
 // position in the list) alone; so the result does not depend on threads or on the order of samples.
 #pragma once
 
-#include <limits>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/options/schema.h"
+#include "core/options/family.h"
 #include "core/random.h"
 #include "data/transforms/image_work.h"
 
@@ -23,14 +23,6 @@ struct TransformSpec {
   std::string name;
   std::map<std::string, std::vector<double>> parameters;
   static const options::Schema& schema();
-};
-
-struct ParameterInfo {
-  std::string name;
-  std::vector<double> defaults;
-  double min = 0, max = std::numeric_limits<double>::infinity();
-  std::size_t max_count = 1;  // values of a list
-  std::string help;
 };
 
 // Height and width of images; 0 where they differ from image to image.
@@ -58,39 +50,17 @@ class Transform {
   virtual void apply(ImageWork& image, RandomStream& random) const = 0;
 };
 
-// The values of a spec, defaults filled in.
-class Parameters {
- public:
-  // Throws UserError on an unknown name (with the nearest known one), a wrong number of values, or one out of
-  // range.
-  Parameters(const TransformSpec& spec, std::span<const ParameterInfo> known);
-
-  const std::vector<double>& list(const std::string& name) const { return values_.at(name); }
-  double number(const std::string& name) const { return list(name).front(); }
-  Index integer(const std::string& name) const;  // throws UserError when it is not whole
-
- private:
-  std::string transform_;
-  std::map<std::string, std::vector<double>> values_;
-};
-
-template <class T>
-std::unique_ptr<Transform> make_transform(const Parameters& parameters) {
-  return std::make_unique<T>(parameters);
-}
-
 enum class TransformStage {
   sample,  // a Transform
   batch,   // mixup, cutmix: read by MixOptions
   final,   // normalise: arithmetic of the last step
 };
 
-struct TransformInfo {
-  std::string name, help;
-  std::vector<ParameterInfo> parameters;
+struct TransformInfo : options::Variant {
   TransformStage stage = TransformStage::sample;
-  bool random = true;                                               // evaluation keeps those that are not
-  std::unique_ptr<Transform> (*make)(const Parameters&) = nullptr;  // of stage `sample`
+  bool random = true;  // evaluation keeps those that are not
+  // Of stage `sample`, from options of the schema.
+  std::function<std::unique_ptr<Transform>(const void* options)> make = nullptr;
 };
 
 // In the order documents list them.
@@ -98,6 +68,20 @@ const std::vector<TransformInfo>& all_transforms();
 
 // Throws UserError with the nearest known name. "normalize" is understood.
 const TransformInfo& transform_info(const std::string& name);
+
+// The parameters of a spec as the struct that its transform describes, defaults filled in. Throws UserError
+// for an unknown name (with the nearest known one), a wrong number of values, or one out of range.
+options::Record parameters_of(const TransformInfo& transform, const TransformSpec& spec);
+// The values of a parameter; of its default.
+std::vector<double> numbers_of(const options::Value& value);
+
+// T is made from the options that are described.
+template <class T, class Options>
+TransformInfo transform(std::string name, std::string help, options::Describe<Options> keys, bool random) {
+  return {{std::move(name), std::move(help), keys}, TransformStage::sample, random, [](const void* options) {
+            return std::make_unique<T>(*static_cast<const Options*>(options));
+          }};
+}
 
 // The families of the table.
 std::vector<TransformInfo> geometric_transforms();

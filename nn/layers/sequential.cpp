@@ -12,20 +12,20 @@ Sequential::Sequential(std::initializer_list<ModulePtr> children) {
 Sequential& Sequential::add(ModulePtr child) { return add(std::to_string(size()), std::move(child)); }
 
 Sequential& Sequential::add(const std::string& name, ModulePtr child) {
+  Module* const module = child.get();
   add_child(name, std::move(child));
+  auto* const norm = dynamic_cast<BatchNorm*>(module);
+  if (norm && !steps_.empty() && steps_.back().conv && !steps_.back().norm) {
+    steps_.back().norm = norm;
+  } else {
+    steps_.push_back({module, dynamic_cast<Conv2d*>(module), nullptr});
+  }
   return *this;
 }
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (std::size_t i = 0; i < size(); ++i) {
-    Module& child = *children()[i].second;
-    auto* const conv = dynamic_cast<Conv2d*>(&child);
-    auto* const norm =
-        conv && i + 1 < size() ? dynamic_cast<BatchNorm*>(children()[i + 1].second.get()) : nullptr;
-    if (norm) ++i;
-    y = norm ? conv_norm(*conv, *norm, y) : child(y);
-  }
+  for (const Step& step : steps_) y = step.norm ? conv_norm(*step.conv, *step.norm, y) : (*step.child)(y);
   return y;
 }
 

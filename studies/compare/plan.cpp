@@ -156,12 +156,7 @@ class Planner {
     }
     if (arm.name == kBaseline && !loaded.config.precision.is_fp32())
       refuse(index, "the arm named fp32 must be fp32");
-    try {
-      train::prepare_machine(loaded);
-    } catch (const UserError& error) {
-      const std::string what = error.what(), own = config::place_of(loaded.given, "precision") + ": ";
-      refuse(index, what.starts_with(own) ? what.substr(own.size()) : what);
-    }
+    train::prepare_machine(loaded);
     config::PrecisionConfig label = loaded.config.precision;
     label.on_skip = "drop";
     arm.precision = label.label();

@@ -15,6 +15,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/error.h"
+#include "core/options/check.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "nn/layers.h"
@@ -229,7 +230,13 @@ TEST_CASE("lists move ops, and refuse what does not exist", "[autocast]") {
   precision.lists = {.allow = {"relu"}, .deny = {"relu"}, .infer = {}};
   CHECK_THROWS_WITH(Autocast(precision), Contains("stands twice"));
   precision.lists = {.allow = {"cast"}, .deny = {}, .infer = {}};
-  CHECK_THROWS_AS(Autocast(precision), UserError);
+  try {
+    const Autocast autocast(precision);
+    FAIL("cast is in a list");
+  } catch (const options::OptionError& error) {
+    CHECK(error.path() == "lists.allow");
+    CHECK(std::string(error.what()) == "[precision] lists.allow: " + error.detail());
+  }
   CHECK_THROWS_WITH(amp::check({.level = amp::Level::O1, .dtype = DType::f32}), Contains("f16 or bf16"));
 }
 

@@ -411,6 +411,22 @@ TEST_CASE("precision is parsed in all its forms", "[config]") {
              Contains("one of O0, O1, O2, O3"));
 }
 
+TEST_CASE("what contradicts itself in a precision names its key", "[config]") {
+  const auto mistake = [](const std::string& precision) {
+    return error_of("{\"model\": \"mlp\", \"data\": \"digits\",\n\"precision\": {\"level\": \"O1\",\n" +
+                    precision + "}}");
+  };
+  CHECK_THAT(mistake(R"("lists": {"deny": ["sofmax"]})"),
+             Contains("config.json:3: precision.lists.deny: there is no op \"sofmax\"; did you mean"));
+  CHECK_THAT(mistake(R"("lists": {"allow": ["softmax"],
+                                  "deny": ["softmax"]})"),
+             Contains("config.json:3: precision.lists: \"softmax\" stands twice"));
+  CHECK_THAT(mistake(R"("dtype": "fp16",
+                        "scaler": {"growth": 0.5})"),
+             Contains("config.json:4: precision.scaler: ") && !Contains("["));
+  CHECK_THAT(mistake(R"("masters": "none")"), Contains("config.json:2: precision: ") && !Contains("["));
+}
+
 TEST_CASE("a key can be set inside of an object that a word stands for", "[config]") {
   const auto with = [](const std::vector<std::string>& overrides) {
     return loaded(R"({"model": "mlp", "data": "digits", "precision": "amp_bf16"})", overrides).config;

@@ -10,6 +10,17 @@ TEST_CASE("a message starts with its place", "[error]") {
   CHECK(std::string(VendorError("", "out of memory").what()) == "out of memory");
 }
 
+TEST_CASE("the place and the message of an error can be had apart", "[error]") {
+  const UserError placed("a] b", "needs [4] axes"), plain("", "[x] out of memory");
+  CHECK(placed.where() == "a] b");
+  CHECK(placed.message() == "needs [4] axes");
+  CHECK(plain.where().empty());
+  CHECK(plain.message() == "[x] out of memory");
+  const Error copy = placed;
+  CHECK(copy.where() == "a] b");
+  CHECK(std::is_nothrow_copy_constructible_v<Error>);
+}
+
 TEST_CASE("require throws UserError, ensure InternalError, and only when the condition fails", "[error]") {
   CHECK_NOTHROW(require(true, "op", "never"));
   CHECK_NOTHROW(ensure(true, "op", "never"));
