@@ -224,6 +224,7 @@ class GanRecipe final : public Recipe {
  public:
   GanRecipe(const GanOptions& options, const Context& context) : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return GanOptions::metrics(); }
   DataPtr open(SampleReport report) const override { return GanData::open(options_, report); }
   DataPtr describe() const override { return GanData::describe(options_); }
   DataPtr recall(const Json& description) const override { return GanData::recall(description); }

@@ -11,6 +11,7 @@
 #include "core/shapes_backend.h"
 #include "data/registry.h"
 #include "data/sample_source.h"
+#include "files/json_text.h"
 #include "models/registry.h"
 #include "tasks/preprocessing.h"
 #include "tasks/segmentation/family.h"
@@ -175,7 +176,10 @@ std::vector<Signature> Segmentation::signatures() {
 }
 
 std::map<std::string, std::string> Segmentation::export_metadata() const {
-  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  auto metadata = preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  metadata["tandem.output"] = files::json_text(
+      Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
+  return metadata;
 }
 
 void Segmentation::predict(const PredictRequest& request, Device device) {
@@ -190,6 +194,7 @@ class SegmentationRecipe final : public Recipe {
   SegmentationRecipe(const SegmentationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return SegmentationOptions::metrics(); }
   DataPtr open(SampleReport report) const override {
     return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
   }
