@@ -220,6 +220,23 @@ TEST_CASE("a GAN of two steps and one scaler survives being killed", "[program][
   CHECK(gan.events("killed", "step").size() == gan.events("whole", "step").size());
 }
 
+TEST_CASE("a GAN that was killed before it had saved anything begins anew", "[program][gan]") {
+  const Gan gan(Json{{"data", {{"train_size", 1200}, {"batch_size", 4}}}, {"epochs", 1}});
+  gan.must_train("whole");
+  REQUIRE(gan.train("killed", {}, killing(gan / "killed", 2000)).exit_code == 128 + SIGKILL);
+  REQUIRE_FALSE(fs::exists(gan / "killed/checkpoints/latest"));
+  gan.must({"train", "--resume", "killed", "-q"});
+  CHECK(gan.same_end("whole", "killed"));
+  const auto losses = [&](const std::string& run) {
+    std::vector<Json> all;
+    for (const Json& step : gan.events(run, "step")) all.push_back(step["loss"]);
+    return all;
+  };
+  CHECK(losses("whole") == losses("killed"));
+  // A state has a loss for each phase, and goes on.
+  gan.must({"train", "killed", "epochs=2", "-q"});
+}
+
 TEST_CASE("an overflow of one network of a GAN costs the step of that one", "[program][gan]") {
   const Gan gan(Json{{"checkpoint", {{"every_steps", 1}, {"keep", 50}}}});
   for (const std::string scope : {"global", "optimizer", "loss"}) {
