@@ -49,6 +49,7 @@ runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<
   runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(), now);
   const auto newest = checkpoints.newest_whole(warnings);
   runs::RunState state;
+  state.epoch_losses.assign(learners_->size(), 0.0);
   if (newest) {
     take_choices(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);

@@ -75,7 +75,7 @@ Json GanEvaluation::details() const {
 std::vector<Artifact> GanEvaluation::artifacts() const {
   if (shown_.empty()) return {};
   const NoGrad no_grad;
-  return {{.file = "samples.png", .contents = png_grid(concat(shown_, 0)), .kept = true}};
+  return {{.file = "pictures/samples.png", .contents = png_grid(concat(shown_, 0)), .kept = true}};
 }
 
 }  // namespace tandem::tasks

@@ -23,7 +23,7 @@ std::string png_grid(const Tensor& images);
 // classifier takes the made ones for: ln(classes) when they are even, 0 when all are of one.
 //
 // What is made comes from fixed noise, so that evaluations of a run, and of runs, show the same z. Leaves a
-// grid of the first images as samples.png, one for each evaluation.
+// grid of the first images as pictures/samples.png, one for each evaluation.
 class GanEvaluation final : public Evaluation {
  public:
   // At most `samples` images are made. References are kept.

@@ -161,16 +161,18 @@ TEST_CASE("a GAN trains, is measured and leaves its samples", "[program][gan]") 
     CHECK(evals.back()["metrics"]["fd_lenet"] > 0.0);
     CHECK(evals.back()["metrics"]["class_entropy"] >= 0.0);
     // 64 images of 16×16, two pixels apart, 8 in a row.
-    const tandem::Tensor grid = tandem::datasets::read_image(gan / precision / "samples-0002.png", 1);
+    const tandem::Tensor grid =
+        tandem::datasets::read_image(gan / precision / "pictures/samples-0002.png", 1);
     CHECK(grid.shape() == tandem::Shape{8 * 18 - 2, 8 * 18 - 2, 1});
   }
   CHECK(gan.events("fp32", "eval")[0]["metrics"] != gan.events("fp32", "eval")[1]["metrics"]);
-  CHECK(read_text(gan / "fp32/samples-0001.png") != read_text(gan / "fp32/samples-0002.png"));
+  CHECK(read_text(gan / "fp32/pictures/samples-0001.png") !=
+        read_text(gan / "fp32/pictures/samples-0002.png"));
   CHECK_THAT(read_text(gan / "fp32/metrics.csv"), Contains("discriminator") && Contains("generator"));
   std::string events;
   for (const auto& entry : fs::directory_iterator(gan / "fp32/tensorboard"))
     events += read_text(entry.path());
-  CHECK(events.find(read_text(gan / "fp32/samples-0002.png")) != std::string::npos);
+  CHECK(events.find(read_text(gan / "fp32/pictures/samples-0002.png")) != std::string::npos);
   gan.must({"report", "fp32", "amp_fp16", "--out", "both.html"});
   gan.must({"report", "fp32"});
   CHECK_THAT(read_text(gan / "fp32/report.html"),
@@ -190,8 +192,8 @@ TEST_CASE("a GAN goes on to the bit from the middle of an epoch", "[program][gan
     CHECK_FALSE(gan.same_end("whole-" + precision, "parts-" + precision));
     gan.must({"train", "--resume", "parts-" + precision, "-q"});
     CHECK(gan.same_end("whole-" + precision, "parts-" + precision));
-    CHECK(read_text(gan / ("whole-" + precision) / "samples-0003.png") ==
-          read_text(gan / ("parts-" + precision) / "samples-0003.png"));
+    CHECK(read_text(gan / ("whole-" + precision) / "pictures/samples-0003.png") ==
+          read_text(gan / ("parts-" + precision) / "pictures/samples-0003.png"));
   }
 }
 
@@ -216,6 +218,23 @@ TEST_CASE("a GAN of two steps and one scaler survives being killed", "[program][
   CHECK(kills > 1);
   CHECK(gan.same_end("whole", "killed"));
   CHECK(gan.events("killed", "step").size() == gan.events("whole", "step").size());
+}
+
+TEST_CASE("a GAN that was killed before it had saved anything begins anew", "[program][gan]") {
+  const Gan gan(Json{{"data", {{"train_size", 1200}, {"batch_size", 4}}}, {"epochs", 1}});
+  gan.must_train("whole");
+  REQUIRE(gan.train("killed", {}, killing(gan / "killed", 2000)).exit_code == 128 + SIGKILL);
+  REQUIRE_FALSE(fs::exists(gan / "killed/checkpoints/latest"));
+  gan.must({"train", "--resume", "killed", "-q"});
+  CHECK(gan.same_end("whole", "killed"));
+  const auto losses = [&](const std::string& run) {
+    std::vector<Json> all;
+    for (const Json& step : gan.events(run, "step")) all.push_back(step["loss"]);
+    return all;
+  };
+  CHECK(losses("whole") == losses("killed"));
+  // A state has a loss for each phase, and goes on.
+  gan.must({"train", "killed", "epochs=2", "-q"});
 }
 
 TEST_CASE("an overflow of one network of a GAN costs the step of that one", "[program][gan]") {
@@ -288,7 +307,7 @@ TEST_CASE("a trained generator makes as many images as are asked for", "[program
   CHECK(make("again.png", {"--count", "64", "--seed", "0"}) == grid);
   CHECK(make("standard.png", {}) == grid);
   CHECK(make("other.png", {"--count", "64", "--seed", "1"}) != grid);
-  CHECK(read_text(gan / "run/samples-0002.png") == grid);  // of the same z, and the same weights
+  CHECK(read_text(gan / "run/pictures/samples-0002.png") == grid);  // of the same z, and the same weights
   // An image depends on the seed and its place alone.
   make("few.png", {"--count", "4"});
   const tandem::Tensor all = tandem::datasets::read_image(gan / "grid.png", 1),
