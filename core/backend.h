@@ -1,18 +1,18 @@
 // Backend: what a device can compute. One implementation per device, its kernels grouped by family.
 //
 // Contract of every kernel
-//  - Tensors are dense, on this backend's device, and allocated by the caller; outputs never overlap inputs
-//  unless
-//    the kernel says so. Shapes and dtypes have been checked by the op in autograd/ops.
+//  - Tensors are dense, on this backend's device, and allocated by the caller. Shapes and dtypes have been
+//    checked by the op in autograd/ops.
+//  - Outputs never overlap inputs unless the kernel says so.
 //  - Floating storage may be f64, f32, f16 or bf16, mixed freely among inputs and outputs: arithmetic is in
-//  f32 (f64
-//    when any floating input is f64) and rounded once on store. Reductions, statistics and norms accumulate
-//    in f32 or wider, in an order that is fixed for a given thread count.
+//    f32 (f64 when any floating input is f64) and rounded once on store.
+//  - Reductions, statistics and norms accumulate in f32 or wider, in an order that is fixed for a given
+//    thread count.
 //  - `accumulate` adds to what the output holds, in the arithmetic type: y ← y + result.
-//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits. Errors of the
-//  device's
-//    libraries arrive as VendorError.
+//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits.
+//  - Errors of the device's libraries arrive as VendorError.
 //  - Empty tensors are legal everywhere.
+//
 #pragma once
 
 #include <array>

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -67,12 +68,13 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
     }
     return build_layers(*spec.object, {{"input", xs[0]}}, spec.path, nesting + 1);
   }
-  const Options options(spec.path, spec.type->options,
-                        options_of(*spec.object, {"type", "name", "inputs"}, spec.type->options, spec.path));
   std::vector<Shape> shapes;
   for (const Tensor& x : xs) shapes.push_back(x.shape());
   try {
-    ModulePtr module = spec.type->make(options, shapes);
+    ModulePtr module = at_place(spec.path, [&] {
+      const options::Given given = options_of(*spec.object, {"type", "name", "inputs"});
+      return spec.type->make(record_of(*spec.type, given).data(), shapes);
+    });
     TensorList results = dry_run(*module, xs, spec.has_several_outputs());
     for (const Tensor& result : results) require_samples_apart(spec, shapes, result.shape());
     const bool over_images = spec.type_name == "linear" && shapes.front().rank() > 2;
@@ -193,6 +195,21 @@ Tensor empty_batch(const Shape& sample, DType dtype, Device device) {
   return Tensor::empty(sample.inserted(0, 0), {.dtype = dtype, .device = device});
 }
 
+// Positive integers, however they are written: 28, 28.0.
+std::vector<Index> extents_at(const json& list, const std::string& path) {
+  std::vector<Index> extents;
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    const double extent = list[i].is_number() ? list[i].get<double>() : 0.0;
+    if (!(extent >= 1 && extent <= kMaxExtent) || std::floor(extent) != extent)
+      fail(element(path, i),
+           fmt::format("expected the extent of an axis, at least 1, got {}", shown(list[i])));
+    extents.push_back(static_cast<Index>(extent));
+  }
+  if (extents.empty() || extents.size() >= kMaxRank)
+    fail(path, "expected the positive extents of one sample, such as [28, 28, 1]");
+  return extents;
+}
+
 // "input_shape" where it is given, which must agree with the data. The first field is the samples.
 DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
   if (!data.fields.empty()) {
@@ -201,12 +218,8 @@ DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
   }
   if (!given(model, "input_shape")) return data;
   const std::string at = path + ".input_shape";
-  const OptionValue value = option_value(model["input_shape"], at);
-  const auto* extents = std::get_if<std::vector<Index>>(&value);
-  if (!extents || extents->empty() || extents->size() >= kMaxRank ||
-      std::ranges::any_of(*extents, [](Index e) { return e <= 0; }))
-    fail(at, "expected the positive extents of one sample, such as [28, 28, 1]");
-  const Shape sample{std::span<const Index>(*extents)};
+  const std::vector<Index> extents = extents_at(model["input_shape"], at);
+  const Shape sample{std::span<const Index>(extents)};
   if (data.sample.rank() > 0 && data.sample != sample)
     fail(at, fmt::format("{} is given, but the data has samples of {}", to_string(sample),
                          to_string(data.sample)));
@@ -217,9 +230,9 @@ DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
 Built build_named(const json& model, const DataInfo& data, const std::string& path) {
   const std::string& name = text_at(model, "name", path);
   const ModelInfo* info = find_model(name);
-  const std::span<const OptionInfo> infos = info ? std::span(info->options) : std::span<const OptionInfo>{};
-  const OptionMap options =
-      options_of(model, {"name", "input_shape", "layers", "output", "outputs"}, infos, path);
+  const options::Given options = options_of(model, {"name", "input_shape", "layers", "output", "outputs"});
+  if (info && info->in_parts && data.classes > 0)
+    fail(path, fmt::format("{} gives no scores of classes: {}", name, info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
     if (data.sample.rank() > 0 && !info->in_parts)

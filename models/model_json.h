@@ -3,7 +3,6 @@
 
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +23,7 @@ bool given(const nlohmann::json& object, const char* key);
 const std::string& text_at(const nlohmann::json& object, const char* key, const std::string& path);
 // A list of names of layers.
 std::vector<std::string> names_at(const nlohmann::json& object, const char* key, const std::string& path);
-OptionValue option_value(const nlohmann::json& value, const std::string& path);
 // Every key but the reserved ones.
-OptionMap options_of(const nlohmann::json& object, std::initializer_list<std::string_view> reserved,
-                     std::span<const OptionInfo> infos, const std::string& path);
+options::Given options_of(const nlohmann::json& object, std::initializer_list<std::string_view> reserved);
 
 }  // namespace tandem::models

@@ -1,10 +1,6 @@
-// Turns what the registries say into a schema.
+// The schema of a model's section: what the registered models and the layer types describe, as keys of the
+// object that build() takes.
 #include "models/model_options.h"
-
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "files/json_value.h"
 #include "models/builder.h"
@@ -12,58 +8,17 @@
 
 namespace tandem::models {
 
+using options::Describe;
 using options::Key;
 using options::Schema;
 using options::Type;
 using options::Value;
+using options::Variant;
 
 namespace {
 
-Type type_of(const OptionInfo& option) {
-  Type type;
-  if (std::isfinite(option.low)) type.min = option.low;
-  if (std::isfinite(option.high)) type.max = option.high;
-  type.choices = option.choices;
-  type.keyword = option.word;
-  switch (option.type) {
-    case OptionType::integer:
-      type.kind = Type::Kind::integer;
-      break;
-    case OptionType::real:
-      type.kind = Type::Kind::number;
-      break;
-    case OptionType::boolean:
-      type.kind = Type::Kind::boolean;
-      break;
-    case OptionType::text:
-      type.kind = Type::Kind::string;
-      break;
-    case OptionType::pair:
-      type.kind = Type::Kind::numbers;
-      type.whole = true;
-      type.max_count = 2;
-      break;
-    case OptionType::integers: {
-      Type item = type;
-      item.kind = Type::Kind::integer;
-      item.keyword.clear();
-      type.kind = Type::Kind::list;
-      type.item = std::make_shared<const Type>(std::move(item));
-      break;
-    }
-  }
-  type.nullable = !option.fallback && !option.required && option.word.empty();
-  return type;
-}
-
-Key key_of(const OptionInfo& option) {
-  Key key;
-  key.name = option.name;
-  key.type = type_of(option);
-  key.help = option.help;
-  key.required = option.required;
-  if (option.fallback)
-    key.default_value = std::visit([](const auto& value) -> Value { return value; }, *option.fallback);
+// Keeps what is written: a default that a model or a layer has is not the file's.
+void keep_in_spec(Key& key) {
   key.store = [name = key.name](void* object, const Value& value) {
     static_cast<ModelOptions*>(object)->spec.set(name, value);
   };
@@ -71,119 +26,104 @@ Key key_of(const OptionInfo& option) {
     const Value* const found = static_cast<const ModelOptions*>(object)->spec.find(name);
     return found ? *found : fallback;
   };
-  return key;
+  key.visit = {};
 }
 
-// Adds the options of one variant; those that several variants describe alike become one key.
-void add_variant(Schema& schema, const std::string& variant, const std::vector<OptionInfo>& options) {
-  for (const OptionInfo& option : options) {
-    Key key = key_of(option);
-    bool merged = false;
-    for (Key& existing : schema.keys) {
-      if (existing.name != key.name || existing.only_for.empty() || existing.required != key.required ||
-          existing.type.text() != key.type.text() || !(existing.default_value == key.default_value))
-        continue;
-      existing.only_for.push_back(variant);
-      merged = true;
-    }
-    if (merged) continue;
-    key.only_for = {variant};
-    schema.keys.push_back(std::move(key));
-  }
+template <class T>
+std::vector<const Variant*> variants_of(const std::vector<T>& table) {
+  std::vector<const Variant*> variants;
+  for (const T& each : table) variants.push_back(&each);
+  return variants;
 }
 
-Key plain_key(std::string name, Type::Kind kind, std::string help) {
-  OptionInfo option;
-  option.name = std::move(name);
-  option.help = std::move(help);
-  Key key = key_of(option);
-  key.type = {};
-  key.type.kind = kind;
-  return key;
-}
-
-std::shared_ptr<const Type> text_type() {
-  Type text;
-  text.kind = Type::Kind::string;
-  return std::make_shared<const Type>(text);
-}
-
-Schema layer_schema() {
-  Schema schema;
-  schema.discriminator = "type";
-  schema.keys.push_back(plain_key("type", Type::Kind::string, "what the layer is"));
-  schema.keys.back().required = true;
-  schema.keys.push_back(
-      plain_key("name", Type::Kind::string, "what other layers call it; its position by default"));
-  Key inputs =
-      plain_key("inputs", Type::Kind::list,
-                "names of layers (\"halves.0\" where there are several outputs), of fields of the batch, or "
-                "\"input\"; by default the layer before");
-  inputs.type.item = text_type();
-  schema.keys.push_back(std::move(inputs));
-  Key nested = plain_key("layers", Type::Kind::any, "the layers of a sequential, as in model.layers");
-  nested.only_for = {"sequential"};
-  std::vector<std::string> types, meanings;
-  for (const LayerType& type : layer_types()) {
-    types.push_back(type.name);
-    meanings.push_back(type.help);
-    add_variant(schema, type.name, type.options);
-  }
-  types.emplace_back("sequential");
-  meanings.emplace_back("layers of its own, in order or as a graph");
-  schema.keys.front().type.choices = std::move(types);
-  schema.keys.front().type.meanings = std::move(meanings);
-  schema.keys.push_back(std::move(nested));
-  Key output = plain_key("output", Type::Kind::string, "name of the layer whose output is the sequential's");
-  output.only_for = {"sequential"};
-  schema.keys.push_back(std::move(output));
+// The keys of a choice among `variants` with those of `common`, which every one has, behind the
+// discriminator.
+Schema schema_with(const options::FamilyInfo& info, const std::vector<const Variant*>& variants,
+                   const Schema& common) {
+  Schema schema = options::schema_of_choice(info, variants);
+  schema.keys.insert(schema.keys.begin() + 1, common.keys.begin(), common.keys.end());
+  schema.short_key.clear();
   return schema;
 }
 
-Schema model_schema() {
-  static const Schema layers_schema = layer_schema();
-  Schema schema;
-  schema.make = [] { return options::Record(ModelOptions{}); };
-  schema.rules.push_back({"", [](const void* object) -> std::string {
-                            const Value& spec = static_cast<const ModelOptions*>(object)->spec;
-                            const Value* const name = spec.find("name");
-                            const bool named = name && !name->is(Value::Kind::null);
-                            if (named != (spec.find("layers") != nullptr)) return "";
-                            return named ? "has both a name and layers; one of them is the model"
-                                         : "needs a name (one of `tandem ls models`) or layers";
-                          }});
-  schema.short_key = "name";
-  schema.keys.push_back(plain_key("name", Type::Kind::string, "a registered model"));
-  schema.keys.front().type.nullable = true;
-  schema.keys.front().type.choices = model_names();
-  for (const ModelInfo& model : registry()) {
-    schema.keys.front().type.meanings.push_back(model.help);
-    add_variant(schema, model.name, model.options);
+struct CommonKeys {
+  std::optional<std::string> name;
+  std::optional<std::vector<std::string>> inputs;
+};
+
+struct SequentialKeys {
+  Value layers;
+  std::optional<std::string> output;
+};
+
+Schema layer_schema() {
+  static const Variant sequential{
+      "sequential", "layers of its own, in order or as a graph",
+      Describe<SequentialKeys>()
+          .key("layers", &SequentialKeys::layers, "the layers of a sequential, as in model.layers")
+          .key("output", &SequentialKeys::output, "name of the layer whose output is the sequential's")};
+  std::vector<const Variant*> variants = variants_of(layer_types());
+  variants.push_back(&sequential);
+  const Schema common =
+      Describe<CommonKeys>()
+          .key("name", &CommonKeys::name, "what other layers call it; its position by default")
+          .key("inputs", &CommonKeys::inputs,
+               "names of layers (\"halves.0\" where there are several outputs), of fields of the batch, or "
+               "\"input\"; by default the layer before");
+  return schema_with({.what = "layer type", .help = "what the layer is", .discriminator = "type"}, variants,
+                     common);
+}
+
+// One layer, as it is written.
+struct Layer {
+  Value written = options::Given{};
+  static const Schema& schema() {
+    static const Schema schema = layer_schema();
+    return schema;
   }
-  Type layer;
-  layer.kind = Type::Kind::object;
-  layer.schema = &layers_schema;
-  Key layers = plain_key("layers", Type::Kind::list, "instead of a name: the layers, in order or as a graph");
-  layers.type.item = std::make_shared<const Type>(layer);
-  layers.only_for = {""};
-  schema.keys.push_back(std::move(layers));
-  Key output = plain_key("output", Type::Kind::string,
-                         "name of the layer whose output is the model's; the last by default");
-  output.type.nullable = true;
-  output.only_for = {""};
-  schema.keys.push_back(std::move(output));
-  Key outputs = plain_key("outputs", Type::Kind::list, "instead of output: the names of several");
-  outputs.type.item = text_type();
-  outputs.type.nullable = true;
-  outputs.only_for = {""};
-  schema.keys.push_back(std::move(outputs));
-  OptionInfo shape;
-  shape.name = "input_shape";
-  shape.type = OptionType::integers;
-  shape.help = "height, width and channels of a sample; those of the data by default";
-  shape.low = 1;
-  shape.high = 1 << 24;
-  schema.keys.push_back(key_of(shape));
+};
+
+struct GraphKeys {
+  std::vector<Layer> layers;
+  std::optional<std::string> output;
+  std::optional<std::vector<std::string>> outputs;
+};
+
+struct ShapeKeys {
+  std::optional<std::vector<Index>> input_shape;
+};
+
+Schema model_schema() {
+  Schema schema = schema_with({.what = "model", .help = "a registered model"}, variants_of(registry()), {});
+  Key& name = schema.keys.front();
+  name.required = false;  // there may be layers instead
+  name.type.nullable = true;
+  Schema graph =
+      Describe<GraphKeys>()
+          .key("layers", &GraphKeys::layers, "instead of a name: the layers, in order or as a graph")
+          .key("output", &GraphKeys::output,
+               "name of the layer whose output is the model's; the last by default")
+          .key("outputs", &GraphKeys::outputs, "instead of output: the names of several");
+  for (Key& key : graph.keys) {
+    key.only_for = {""};
+    key.default_value = {};
+    schema.keys.push_back(std::move(key));
+  }
+  const Schema shape = Describe<ShapeKeys>().key(
+      "input_shape", &ShapeKeys::input_shape,
+      "height, width and channels of a sample; those of the data by default", size_rule());
+  schema.keys.push_back(shape.keys.front());
+  for (Key& key : schema.keys) keep_in_spec(key);
+  schema.short_key = "name";
+  schema.make = [] { return options::Record(ModelOptions{}); };
+  schema.rules = {{"", [](const void* object) -> std::string {
+                     const Value& spec = static_cast<const ModelOptions*>(object)->spec;
+                     const Value* const named = spec.find("name");
+                     const bool has_name = named && !named->is(Value::Kind::null);
+                     if (has_name != (spec.find("layers") != nullptr)) return "";
+                     return has_name ? "has both a name and layers; one of them is the model"
+                                     : "needs a name (one of `tandem ls models`) or layers";
+                   }}};
   return schema;
 }
 

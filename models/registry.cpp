@@ -6,178 +6,198 @@
 #include "models/layer_types.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
-#include "models/resnet.h"
+#include "models/resnet_words.h"
 #include "models/unet.h"
 
 namespace tandem::models {
 
 namespace {
 
-using Type = OptionType;
+using options::Describe;
+using options::Rule;
 
-OptionInfo count_option(std::string name, std::string help, std::optional<OptionValue> fallback = {}) {
-  return {.name = std::move(name),
-          .type = Type::integer,
-          .help = std::move(help),
-          .fallback = std::move(fallback),
-          .required = false,
-          .low = 1,
-          .high = kMaxExtent};
+// What follows from the data unless it is given; beside it what else a model is told.
+template <class Of>
+struct Keys : Of {
+  std::optional<Index> given_channels, given_classes, given_features, given_height, given_width;
+};
+
+template <class Keys>
+Describe<Keys>& add_channels(Describe<Keys>& keys) {
+  return keys.key("in_channels", of<Keys>(&Keys::given_channels),
+                  "channels of the images; found from the data", size_rule());
+}
+template <class Keys>
+Describe<Keys>& add_classes(Describe<Keys>& keys) {
+  return keys.key("num_classes", of<Keys>(&Keys::given_classes), "scores of the result; found from the data",
+                  size_rule());
 }
 
-OptionInfo flag(std::string name, std::string help) {
-  return {.name = std::move(name), .type = Type::boolean, .help = std::move(help), .fallback = false};
-}
-
-OptionInfo in_channels_option() {
-  return count_option("in_channels", "channels of the images; found from the data");
-}
-OptionInfo num_classes_option() {
-  return count_option("num_classes", "scores of the result; found from the data");
-}
-
-Index in_channels_of(const Options& options, const DataInfo& data, Index fallback) {
+Index channels_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
   const Index actual = data.sample.rank() > 0 ? data.sample.at(-1) : 0;
-  return options.integer_or_known("in_channels", actual, fallback, "the data has");
+  return known_or("in_channels", given, actual, fallback, "the data has");
 }
 
 // More scores than classes are allowed: a head kept from other data.
-Index num_classes_of(const Options& options, const DataInfo& data, Index fallback) {
-  if (!options.has("num_classes")) return data.classes > 0 ? data.classes : fallback;
-  const Index given = options.integer("num_classes");
-  if (given < data.classes)
-    options.fail("num_classes", fmt::format("{} is given, but the data has {} classes", given, data.classes));
-  return given;
+Index classes_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
+  if (!given) return data.classes > 0 ? data.classes : fallback;
+  if (*given < data.classes)
+    throw OptionError("num_classes",
+                      fmt::format("{} is given, but the data has {} classes", *given, data.classes));
+  return *given;
 }
 
+// `make` takes a T and what is known of the data.
+template <class T, class Make>
+ModelInfo model(std::string name, std::string help, Describe<T> keys, Make make) {
+  return {{std::move(name), std::move(help), keys},
+          [make = std::move(make)](const void* options, const DataInfo& data) -> nn::ModulePtr {
+            return make(*static_cast<const T*>(options), data);
+          }};
+}
+
+struct ResNetKeys : Keys<ResNetOptions> {
+  std::optional<Index> first_width;
+};
+
 ModelInfo resnet_info(int depth, bool cifar) {
-  const auto make = [depth, cifar](const Options& options, const DataInfo& data) -> nn::ModulePtr {
-    ResNetOptions resnet_options{
-        .in_channels = in_channels_of(options, data, 3),
-        .num_classes = num_classes_of(options, data, cifar ? 10 : 1000),
-        .width = options.has("width") ? options.integer("width") : 0,
-        .zero_init_residual = options.boolean("zero_init_residual"),
-        .shortcut =
-            options.text("shortcut") == "padding" ? ResNetShortcut::padding : ResNetShortcut::projection,
-        .stem = options.text("stem") == "cifar" ? ResNetStem::cifar : ResNetStem::imagenet};
-    return resnet(depth, resnet_options);
-  };
   const bool bottleneck = !cifar && depth >= 50;
   std::string help = cifar ? "residual network of the CIFAR family: 3 stages of basic blocks"
                            : std::string("residual network of the ImageNet family: 4 stages of ") +
                                  (bottleneck ? "bottlenecks" : "basic blocks");
-  OptionInfo shortcut =
-      choice("shortcut", "how shapes are matched between stages", "projection", {"projection", "padding"});
-  return {"resnet" + std::to_string(depth),
-          std::move(help),
-          {in_channels_option(), num_classes_option(),
-           count_option("width", "channels of the first stage", Index{cifar ? 16 : 64}),
-           flag("zero_init_residual", "blocks start as the identity"), std::move(shortcut),
-           choice("stem", "first layers: 7×7 and pooling, or 3×3 for small images",
-                  cifar ? "cifar" : "imagenet", {"imagenet", "cifar"})},
-          make};
-}
-
-nn::ModulePtr make_mlp(const Options& options, const DataInfo& data) {
-  const Index features = data.sample.rank() > 0 ? data.sample.numel() : 0;
-  return mlp({.in_features = options.integer_or_known("in_features", features, 784, "a sample has"),
-              .hidden = options.integers("hidden"),
-              .num_classes = num_classes_of(options, data, 10),
-              .activation = options.text("activation"),
-              .batch_norm = options.boolean("batch_norm"),
-              .dropout = options.real("dropout")});
+  Rule width = size_rule(), stem;
+  width.fallback = Index{cifar ? 16 : 64};
+  stem.fallback = cifar ? "cifar" : "imagenet";
+  Describe<ResNetKeys> keys;
+  add_classes(add_channels(keys))
+      .key("width", &ResNetKeys::first_width, "channels of the first stage", width)
+      .key("zero_init_residual", of<ResNetKeys>(&ResNetOptions::zero_init_residual),
+           "blocks start as the identity")
+      .key("shortcut", of<ResNetKeys>(&ResNetOptions::shortcut), "how shapes are matched between stages")
+      .key("stem", of<ResNetKeys>(&ResNetOptions::stem),
+           "first layers: 7×7 and pooling, or 3×3 for small images", stem);
+  return model("resnet" + std::to_string(depth), std::move(help), keys,
+               [depth](const ResNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
+                 ResNetOptions options = o;
+                 options.in_channels = channels_of(o.given_channels, data, options.in_channels);
+                 options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+                 options.width = o.first_width.value_or(options.width);
+                 return resnet(depth, options);
+               });
 }
 
 ModelInfo mlp_info() {
-  return {"mlp",
-          "fully connected network",
-          {count_option("in_features", "elements of a sample; found from the data"),
-           {.name = "hidden",
-            .type = Type::integers,
-            .help = "widths of the hidden layers",
-            .fallback = std::vector<Index>{128},
-            .required = false,
-            .low = 1,
-            .high = kMaxExtent},
-           num_classes_option(),
-           choice("activation", "after each hidden layer", "relu", activation_names()),
-           flag("batch_norm", "normalises before each activation"),
-           {.name = "dropout",
-            .type = Type::real,
-            .help = "probability of a zero after each activation",
-            .fallback = 0.0,
-            .required = false,
-            .low = 0.0,
-            .high = 0.999999}},
-          make_mlp};
+  using MlpKeys = Keys<MlpOptions>;
+  Describe<MlpKeys> keys;
+  keys.key("in_features", of<MlpKeys>(&MlpKeys::given_features), "elements of a sample; found from the data",
+           size_rule())
+      .key("hidden", of<MlpKeys>(&MlpOptions::hidden), "widths of the hidden layers", size_rule());
+  add_classes(keys)
+      .key("activation", of<MlpKeys>(&MlpOptions::activation), "after each hidden layer",
+           {.choices = activation_names()})
+      .key("batch_norm", of<MlpKeys>(&MlpOptions::batch_norm), "normalises before each activation")
+      .key("dropout", of<MlpKeys>(&MlpOptions::dropout), "probability of a zero after each activation",
+           probability_rule());
+  return model("mlp", "fully connected network", keys,
+               [](const MlpKeys& o, const DataInfo& data) -> nn::ModulePtr {
+                 MlpOptions options = o;
+                 const Index features = data.sample.rank() > 0 ? data.sample.numel() : 0;
+                 options.in_features =
+                     known_or("in_features", o.given_features, features, options.in_features, "a sample has");
+                 options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+                 return mlp(options);
+               });
 }
 
-nn::ModulePtr make_lenet(const Options& options, const DataInfo& data) {
+enum class LeNetPool : std::uint8_t { max, average };
+
+struct LeNetKeys : Keys<LeNetOptions> {
+  LeNetPool pool = LeNetOptions{}.average_pool ? LeNetPool::average : LeNetPool::max;
+};
+
+nn::ModulePtr make_lenet(const LeNetKeys& keys, const DataInfo& data) {
   const bool image = data.sample.rank() == 3;
-  return lenet5(
-      {.in_channels = in_channels_of(options, data, 1),
-       .num_classes = num_classes_of(options, data, 10),
-       .height = options.integer_or_known("height", image ? data.sample[0] : 0, 28, "the images have"),
-       .width = options.integer_or_known("width", image ? data.sample[1] : 0, 28, "the images have"),
-       .activation = options.text("activation"),
-       .average_pool = options.text("pool") == "average"});
+  LeNetOptions options = keys;
+  options.in_channels = channels_of(keys.given_channels, data, options.in_channels);
+  options.num_classes = classes_of(keys.given_classes, data, options.num_classes);
+  options.height =
+      known_or("height", keys.given_height, image ? data.sample[0] : 0, options.height, "the images have");
+  options.width =
+      known_or("width", keys.given_width, image ? data.sample[1] : 0, options.width, "the images have");
+  options.average_pool = keys.pool == LeNetPool::average;
+  return lenet5(options);
 }
+
+}  // namespace
+}  // namespace tandem::models
+
+template <>
+struct tandem::options::Words<tandem::models::LeNetPool> {
+  static constexpr std::array values{"max", "average"};
+};
+
+namespace tandem::models {
+
+namespace {
 
 ModelInfo lenet_info() {
-  return {"lenet5",
-          "LeNet-5: two 5×5 convolutions, three fully connected layers",
-          {in_channels_option(), num_classes_option(),
-           count_option("height", "rows of an image; found from the data"),
-           count_option("width", "columns of an image; found from the data"),
-           choice("activation", "the original's was tanh", "relu", activation_names()),
-           choice("pool", "the original's was average", "max", {"max", "average"})},
-          make_lenet};
+  Describe<LeNetKeys> keys;
+  add_classes(add_channels(keys))
+      .key("height", of<LeNetKeys>(&LeNetKeys::given_height), "rows of an image; found from the data",
+           size_rule())
+      .key("width", of<LeNetKeys>(&LeNetKeys::given_width), "columns of an image; found from the data",
+           size_rule())
+      .key("activation", of<LeNetKeys>(&LeNetOptions::activation), "the original's was tanh",
+           {.choices = activation_names()})
+      .key("pool", &LeNetKeys::pool, "the original's was average");
+  return model("lenet5", "LeNet-5: two 5×5 convolutions, three fully connected layers", keys, make_lenet);
 }
 
-nn::ModulePtr make_dcgan(const Options& options, const DataInfo& data) {
-  const bool image = data.sample.rank() == 3;
-  require(!image || data.sample[0] == data.sample[1], "dcgan", "images of {}×{} are not square",
-          data.sample[0], data.sample[1]);
-  return std::make_shared<Dcgan>(DcganOptions{
-      .image_size = options.integer_or_known("image_size", image ? data.sample[0] : 0, 32, "the images have"),
-      .channels = in_channels_of(options, data, 1),
-      .noise = options.integer("noise"),
-      .width = options.integer("width")});
-}
+struct DcganKeys : DcganOptions {
+  std::optional<Index> given_channels, given_side;
+};
 
 ModelInfo dcgan_info() {
-  return {
-      "dcgan",
-      "DCGAN: a generator and a discriminator of strided convolutions, for the task gan",
-      {in_channels_option(),
-       count_option("image_size", "side of the images, 8, 16, 32, …; found from the data"),
-       count_option("noise", "random numbers that an image is made from", Index{100}),
-       count_option("width", "channels at half the image's side, doubled each time it halves", Index{32})},
-      make_dcgan,
-      /*in_parts=*/true};
-}
-
-nn::ModulePtr make_unet(const Options& options, const DataInfo& data) {
-  return std::make_shared<UNet>(UNetOptions{.in_channels = in_channels_of(options, data, 3),
-                                            .num_classes = num_classes_of(options, data, 2),
-                                            .width = options.integer("width"),
-                                            .levels = options.integer("levels")});
+  Describe<DcganKeys> keys;
+  add_channels(keys)
+      .key("image_size", of<DcganKeys>(&DcganKeys::given_side),
+           "side of the images, 8, 16, 32, …; found from the data", size_rule())
+      .key("noise", of<DcganKeys>(&DcganOptions::noise), "random numbers that an image is made from",
+           size_rule())
+      .key("width", of<DcganKeys>(&DcganOptions::width),
+           "channels at half the image's side, doubled each time it halves", size_rule());
+  ModelInfo info =
+      model("dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan", keys,
+            [](const DcganKeys& o, const DataInfo& data) -> nn::ModulePtr {
+              const bool image = data.sample.rank() == 3;
+              require(!image || data.sample[0] == data.sample[1], "dcgan", "images of {}×{} are not square",
+                      data.sample[0], data.sample[1]);
+              DcganOptions options = o;
+              options.image_size = known_or("image_size", o.given_side, image ? data.sample[0] : 0,
+                                            options.image_size, "the images have");
+              options.channels = channels_of(o.given_channels, data, options.channels);
+              return std::make_shared<Dcgan>(options);
+            });
+  info.in_parts = true;
+  return info;
 }
 
 ModelInfo unet_info() {
-  return {"unet",
-          "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
-          {in_channels_option(),
-           num_classes_option(),
-           count_option("width", "channels at full size, doubled by each level", Index{64}),
-           {.name = "levels",
-            .type = Type::integer,
-            .help = "how often the image is halved; its sides must be multiples of 2^levels",
-            .fallback = Index{4},
-            .required = false,
-            .low = 1,
-            .high = 10}},
-          make_unet};
+  using UNetKeys = Keys<UNetOptions>;
+  Describe<UNetKeys> keys;
+  add_classes(add_channels(keys))
+      .key("width", of<UNetKeys>(&UNetOptions::width), "channels at full size, doubled by each level",
+           size_rule())
+      .key("levels", of<UNetKeys>(&UNetOptions::levels),
+           "how often the image is halved; its sides must be multiples of 2^levels", {.min = 1, .max = 10});
+  return model("unet",
+               "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
+               keys, [](const UNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
+                 UNetOptions options = o;
+                 options.in_channels = channels_of(o.given_channels, data, options.in_channels);
+                 options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+                 return std::make_shared<UNet>(options);
+               });
 }
 
 }  // namespace
@@ -205,13 +225,13 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-nn::ModulePtr create(const std::string& name, const OptionMap& options, const DataInfo& data,
+nn::ModulePtr create(const std::string& name, const options::Given& options, const DataInfo& data,
                      const std::string& path) {
   const ModelInfo* model = find_model(name);
   if (!model)
     throw OptionError(path + ".name",
                       fmt::format("there is no model \"{}\"{}", name, suggestion(name, model_names())));
-  return model->make(Options(path, model->options, options), data);
+  return at_place(path, [&] { return model->make(record_of(*model, options).data(), data); });
 }
 
 }  // namespace tandem::models

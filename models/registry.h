@@ -30,11 +30,9 @@ struct DataInfo {
   std::vector<FieldInfo> fields{};
 };
 
-struct ModelInfo {
-  std::string name;  // "resnet20"
-  std::string help;
-  std::vector<OptionInfo> options;
-  std::function<nn::ModulePtr(const Options& options, const DataInfo& data)> make;
+struct ModelInfo : options::Variant {  // name: "resnet20"
+  // `options` are those of its schema (record_of). Throws OptionError with the option's path.
+  std::function<nn::ModulePtr(const void* options, const DataInfo& data)> make;
   bool in_parts = false;  // no samples go through it as a whole: whoever uses it calls its children
 };
 
@@ -47,7 +45,7 @@ std::vector<std::string> model_names();
 // A registered model; weights are drawn under the active RandomScope. Throws UserError for an unknown name
 // (with the nearest known one) and OptionError for wrong options, whose place starts with `path`.
 //   auto model = models::create("resnet20", {{"in_channels", 1}, {"num_classes", 10}});
-nn::ModulePtr create(const std::string& name, const OptionMap& options = {}, const DataInfo& data = {},
+nn::ModulePtr create(const std::string& name, const options::Given& options = {}, const DataInfo& data = {},
                      const std::string& path = "model");
 
 }  // namespace tandem::models

@@ -143,8 +143,6 @@ class Task {
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
   // Whether a run leaves the details of its last evaluation.
   virtual bool keeps_details() const { return false; }
-  // Whether a greater value of the metric is the better one.
-  virtual bool greater_is_better(const std::string& metric) const = 0;
 
   // A line on the data and one on a batch, for `train --dry-run`.
   virtual std::string text_of(const datasets::Batch& batch) const = 0;

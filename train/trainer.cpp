@@ -138,7 +138,8 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   session.say("run directory: " + directory.path().string());
   if (learners_->iterations() == 0) warn_of_underflow(session);
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
-                                         to_string(device_), learners_->iterations()});
+                                         to_string(device_), learners_->iterations(),
+                                         config::metrics(config_)});
   try {
     if (!session.hindrance()) train(session);
     conclude_save(session);

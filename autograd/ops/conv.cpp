@@ -29,7 +29,7 @@ void check_options(const OpInfo& info, const Conv2dOptions& o) {
   require(o.groups >= 1, info.name, "groups must be at least 1, got {}", o.groups);
 }
 
-// A filter [O,KH,KW,I/groups]; `outer` names its first axis.
+// A filter [O,KH,KW,I/groups], transposed [I,KH,KW,O/groups]: groups divide the first axis of both.
 void check_filter(const OpInfo& info, const Tensor& filter, const Conv2dOptions& o) {
   check_four_axes(info, "filter", filter);
   require(filter.size(1) >= 1 && filter.size(2) >= 1, info.name, "filter {} has an empty kernel",

@@ -10,8 +10,15 @@ const options::Schema& ClassificationOptions::Evaluation::schema() {
   return schema;
 }
 
+const MetricKinds& ClassificationOptions::metrics() {
+  static const MetricKinds kinds{{"accuracy", {.share = true, .greater_is_better = true}},
+                                 {"top5", {.share = true, .greater_is_better = true}},
+                                 {"loss", {}}};
+  return kinds;
+}
+
 const options::Schema& ClassificationOptions::Checkpoint::schema() {
-  static const options::Schema schema = describe_best(&Checkpoint::best, {"accuracy", "top5", "loss"});
+  static const options::Schema schema = describe_best(&Checkpoint::best, ClassificationOptions::metrics());
   return schema;
 }
 

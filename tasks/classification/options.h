@@ -5,6 +5,7 @@
 
 #include "models/model_options.h"
 #include "tasks/classification/loss.h"
+#include "tasks/metrics.h"
 #include "tasks/sample_options.h"
 
 namespace tandem::tasks {
@@ -26,6 +27,8 @@ struct ClassificationOptions {
   Evaluation eval;
   Checkpoint checkpoint;
   static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
 };
 
 }  // namespace tandem::tasks

@@ -147,6 +147,7 @@ class ClassificationRecipe final : public Recipe {
   ClassificationRecipe(const ClassificationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return ClassificationOptions::metrics(); }
   DataPtr open(SampleReport report) const override { return SampleData::open(options_.data.set, report); }
   DataPtr describe() const override { return SampleData::describe(options_.data.set); }
   DataPtr recall(const Json& description) const override { return SampleData::recall(description); }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/model_options.h"
+#include "tasks/metrics.h"
 #include "tasks/sample_options.h"
 
 namespace tandem::tasks {
@@ -25,6 +26,8 @@ struct GanOptions {
   Evaluation eval;
   Checkpoint checkpoint;
   static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
 };
 
 }  // namespace tandem::tasks

@@ -194,6 +194,7 @@ class SegmentationRecipe final : public Recipe {
   SegmentationRecipe(const SegmentationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return SegmentationOptions::metrics(); }
   DataPtr open(SampleReport report) const override {
     return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
   }

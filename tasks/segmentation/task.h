@@ -27,7 +27,6 @@ class Segmentation final : public Task {
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.confusion; }
-  bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;

@@ -1,0 +1,17 @@
+// The words of ResNets' options.
+#pragma once
+
+#include <array>
+
+#include "core/options/schema.h"
+#include "models/resnet.h"
+
+template <>
+struct tandem::options::Words<tandem::models::ResNetStem> {
+  static constexpr std::array values{"imagenet", "cifar"};
+};
+
+template <>
+struct tandem::options::Words<tandem::models::ResNetShortcut> {
+  static constexpr std::array values{"projection", "padding"};
+};
