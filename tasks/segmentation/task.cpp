@@ -177,8 +177,8 @@ std::vector<Signature> Segmentation::signatures() {
 
 std::map<std::string, std::string> Segmentation::export_metadata() const {
   auto metadata = preprocessing(data_->info(), data_->image_size(), options_.data.augment);
-  metadata["tandem.output"] = files::json_text(
-      Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
+  metadata["tandem.output"] =
+      files::json_text(Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
   return metadata;
 }
 

@@ -204,17 +204,16 @@ Rows gradient_rows() {
                     .result = Result::wide,
                     .normalised = true});
   }
-  rows.push_back(
-      {.op = "conv2d_filter_gradient",
-       .variant = "few channels",
-       .run = RUN(conv2d_filter_gradient(x[0], x[1], {2, 2}, kFewChannels)),
-       .oracle =
-           [](const Arrays& x) {
-             return filter_gradient(x, {2, 2, 2, 2}, kFewChannels);
-           },
-       .cases = {{{1, 3, 3, 2}, {1, 2, 2, 2}}},
-       .result = Result::wide,
-       .normalised = true});
+  rows.push_back({.op = "conv2d_filter_gradient",
+                  .variant = "few channels",
+                  .run = RUN(conv2d_filter_gradient(x[0], x[1], {2, 2}, kFewChannels)),
+                  .oracle =
+                      [](const Arrays& x) {
+                        return filter_gradient(x, {2, 2, 2, 2}, kFewChannels);
+                      },
+                  .cases = {{{1, 3, 3, 2}, {1, 2, 2, 2}}},
+                  .result = Result::wide,
+                  .normalised = true});
   rows[0].refusals = {{"[conv2d_input_gradient] filter [2,1,1,3] has 2 output channels, dy is [1,2,2,5]",
                        CALL(conv2d_input_gradient(zeros({1, 2, 2, 5}), zeros({2, 1, 1, 3}), {2, 2}, {}))}};
   rows[1].refusals = {{"[conv2d_filter_gradient] x [1,2,2,3] and dy [2,2,2,5] differ in batch",
