@@ -62,9 +62,6 @@ class Poisonable final : public tasks::Task {
     return task_->made_up(samples, seed, device);
   }
   std::unique_ptr<tasks::Evaluation> evaluation(bool details) override { return task_->evaluation(details); }
-  bool greater_is_better(const std::string& metric) const override {
-    return task_->greater_is_better(metric);
-  }
   std::string text_of(const datasets::Batch& batch) const override { return task_->text_of(batch); }
   std::string text_of_data() const override { return task_->text_of_data(); }
   std::vector<tasks::Signature> signatures() override { return task_->signatures(); }
