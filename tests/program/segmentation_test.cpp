@@ -360,7 +360,16 @@ TEST_CASE("every command takes a task of segmentation", "[program][segmentation]
   CHECK_THAT(read_text(task / "run/confusion.csv"), Catch::StartsWith("true\\predicted,nothing,red,green\n"));
   // Image, truth and prediction of four, each 128 pixels wide.
   const Tensor sheet = read_image(task / "run/pictures/examples-0003.png");
-  CHECK(sheet.shape() == tandem::Shape{4 * 132 - 4, 3 * 132 - 4, 3});
+  REQUIRE(sheet.shape() == tandem::Shape{4 * 132 - 4, 3 * 132 - 4, 3});
+  const Tensor image = read_image(task / "set/test/images/16.png");
+  int different = 0;
+  for (Index y = 0; y < kSide; ++y) {
+    for (Index i = 0; i < 3 * kSide; ++i) {
+      const int shown = sheet.data<std::uint8_t>()[y * 8 * sheet.size(1) * 3 + i / 3 * 24 + i % 3];
+      different += std::abs(shown - image.data<std::uint8_t>()[y * 3 * kSide + i]) > 1 ? 1 : 0;
+    }
+  }
+  CHECK(different == 0);
   const std::vector<std::vector<std::string>> commands = {
       {"train", "config.json", "--dry-run"},
       {"eval", "run"},

@@ -72,7 +72,8 @@ TEST_CASE("overlaps of classes are scikit-learn's", "[segmentation]") {
     const Tensor truth =
         Tensor::from(with_ignored(drawn(name + " truth", shape.numel(), c.truth), name, c.ignored), shape);
     const Tensor output = scores_for(predicted, shape, c.classes);
-    const auto loss = made("cross_entropy_dice", c.classes);
+    const auto loss = made("cross_entropy_dice", c.classes, {{"dice", 0.0}});
+    const double whole = (*loss)(output, truth).item();
     // One matrix of the whole set, whatever its batches.
     for (const Index batch : {Index{100}, Index{2}, Index{1}}) {
       PixelScores scores(*loss, c.classes);
@@ -94,6 +95,7 @@ TEST_CASE("overlaps of classes are scikit-learn's", "[segmentation]") {
       CHECK(tasks::metric(metrics, "miou") == Approx(c.mean_iou).epsilon(1e-14));
       CHECK(tasks::metric(metrics, "dice") == Approx(c.mean_dice).epsilon(1e-14));
       CHECK(tasks::metric(metrics, "pixel_accuracy") == Approx(c.accuracy).epsilon(1e-14));
+      CHECK(tasks::metric(metrics, "loss") == Approx(whole).epsilon(1e-5));
     }
   }
 }
