@@ -172,23 +172,3 @@ TEST_CASE("what was trained on the device is evaluated and measured there", "[de
   REQUIRE(bench.exit_code == 0);
   CHECK(nlohmann::json::parse(bench.out)["device"] == (device_name() == "cuda" ? "cuda:0" : "cpu"));
 }
-
-TEST_CASE("what is measured takes images as the loader gives them", "[device][program]") {
-  const TemporaryDirectory directory;
-  const Outcome bench = tandem_in(
-      directory,
-      {"bench", "resnet20_synthetic", "--steps", "1", "--warmup", "1", "--json", "--profile",
-       "data.batch_size=2", "device=" + device_name(), "precision=amp_bf16",
-       R"(model={"layers": [{"type": "conv2d", "out_channels": 5, "kernel": 3, "stride": 3}, {"type": "relu"},
-                            {"type": "flatten"}, {"type": "linear", "out_features": 10}]})"});
-  INFO(bench.err);
-  REQUIRE(bench.exit_code == 0);
-  const auto profile = nlohmann::json::parse(bench.out)["profile"];
-  const std::string images = device_name() == "cuda" ? "bf16[2,28,28,4]" : "bf16[2,28,28,1]";
-  int found = 0;
-  for (const auto& op : profile["slowest"]) {
-    const std::string shapes = op["shapes"];
-    if (op["op"] == "conv2d" && shapes.starts_with(images + " bf16[5,3,3,1]")) ++found;
-  }
-  CHECK(found == 2);  // forward and backward
-}

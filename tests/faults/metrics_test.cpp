@@ -128,7 +128,7 @@ TEST_CASE("metrics stay what they are when their copy or their digest is hurt", 
   CHECK(stopped.whole_again());
   // Before the checkpoint: nothing is left to mend it with; what can be read stays.
   changed = text;
-  changed[text.find("\"loss\":") + 7] = 'x';
+  changed[text.find("\"loss\":", text.find("\"event\":\"step\"")) + 7] = 'x';
   const std::string lost = stopped.after([&](const fs::path& run) {
     write(run / "metrics.jsonl", changed);
     fs::remove(run / "checkpoints/metrics.jsonl");

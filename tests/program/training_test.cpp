@@ -74,7 +74,7 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   CHECK(read_text(directory.path() / "run/checkpoints/latest") == "step-900\n");
 
   const std::map<std::string, std::set<std::string>> fields = {
-      {"start", {"event", "time", "version", "parameters", "precision", "device", "step"}},
+      {"start", {"event", "time", "version", "parameters", "precision", "device", "step", "metrics"}},
       {"step",
        {"event", "step", "applied", "epoch", "loss", "lr", "loss_scale", "skipped", "grad_norm",
         "items_per_s"}},
