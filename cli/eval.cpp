@@ -56,7 +56,8 @@ int eval(const EvalArguments& arguments) {
   }
   output::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
                 train::metrics_text(metrics));
-  for (const tasks::Artifact& artifact : evaluation->artifacts()) output::print("{}", artifact.contents);
+  for (const tasks::Artifact& artifact : evaluation->artifacts())
+    if (!artifact.kept) output::print("{}", artifact.contents);  // pictures are for a run's own evaluations
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "config/load.h"
+#include "config/task.h"
 #include "core/error.h"
 #include "core/units.h"
 #include "files/json_text.h"
@@ -28,8 +29,9 @@ void print_result(const train::TrainResult& result, const config::Config& config
   std::string name = result.split;
   if (!name.empty()) name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
   const auto& [metric, value] = result.metrics.front();
-  const auto shown = [](const std::string& key, double number) {
-    return key == "loss" ? fmt::format("{:.4f}", number) : fmt::format("{:.2f} %", 100.0 * number);
+  const auto shown = [&](const std::string& key, double number) {
+    return tasks::kind_of(config::metrics(config), key).share ? fmt::format("{:.2f} %", 100.0 * number)
+                                                              : fmt::format("{:.4f}", number);
   };
   const std::string key = config.best();
   const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
