@@ -38,6 +38,16 @@ std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
 
 }  // namespace
 
+models::ModelSummary summarised(tasks::Task& task, Index samples) {
+  models::ModelSummary whole;
+  for (const tasks::Signature& called : task.signatures()) {
+    models::ModelSummary part = models::summarise(*called.module, called.sample, called.dtype, samples);
+    if (called.path.empty()) return part;
+    models::add_part(whole, std::move(part), called.path);
+  }
+  return whole;
+}
+
 void print_advice(const models::ModelSummary& summary, Index batch, std::optional<double> share) {
   constexpr std::size_t kShown = 8;
   const double intensity = models::arithmetic_intensity(summary, batch);

@@ -41,6 +41,8 @@ int export_weights(const ExportArguments& arguments) {
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
       .sample = called.sample,
       .dtype = called.dtype,
+      .input = called.input,
+      .output = called.output,
       .metadata = task->export_metadata()};
   exporting::write_export(*called.module, request);
   std::error_code error;

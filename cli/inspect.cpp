@@ -136,9 +136,7 @@ int casts(const InspectArguments& arguments) {
                 percent(report.lowered_output_bytes, report.output_bytes));
   print_memory(memory);
   output::print("\n");
-  const tasks::Signature called = bench.task().signatures().front();
-  const auto summary =
-      models::summarise(*called.module, called.sample, called.dtype, std::min<Index>(batch.samples, 16));
+  const auto summary = summarised(bench.task(), std::min<Index>(batch.samples, 16));
   print_advice(summary, batch.samples, models::product_share(summary, [&](const models::OpTime& time) {
                  return inspect::ran_in_16_bits(report, time.layer, time.op->name);
                }));

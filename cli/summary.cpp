@@ -49,13 +49,11 @@ int summary(const ConfigArguments& arguments) {
   train::prepare_machine(loaded);
   const tasks::DataPtr data = config::describe_data(loaded.config);
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
-  const auto summarised = [&](Device device) {
+  const auto summary_on = [&](Device device) {
     const nn::BuildDevice building(device);
-    const auto task = config::make_task(loaded, data);
-    const tasks::Signature called = task->signatures().front();
-    return models::summarise(*called.module, called.sample, called.dtype, timed);
+    return summarised(*config::make_task(loaded, data), timed);
   };
-  const models::ModelSummary summary = summarised(kShapes);
+  const models::ModelSummary summary = summary_on(kShapes);
   const train::Footprint footprint = train::footprint_of(loaded, data);
   print_layers(summary);
 
@@ -70,7 +68,7 @@ int summary(const ConfigArguments& arguments) {
   // Times need the weights, and a forward pass.
   const std::int64_t needed = summary.parameter_bytes + timed * summary.saved_bytes;
   const bool fits = static_cast<std::size_t>(needed) <= host_memory_limit();
-  print_advice(summary, batch, fits ? std::optional(models::product_share(summarised({}))) : std::nullopt);
+  print_advice(summary, batch, fits ? std::optional(models::product_share(summary_on({}))) : std::nullopt);
   return 0;
 }
 

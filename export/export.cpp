@@ -59,10 +59,12 @@ void write_export(nn::Module& model, const ExportRequest& request) {
     case Format::npz:
       return files::write_atomically(request.path, npz_of(model));
     case Format::onnx:
-      return files::write_atomically(
-          request.path,
-          onnx_model(model, request.sample,
-                     {.producer_version = version(), .metadata = request.metadata, .dtype = request.dtype}));
+      return files::write_atomically(request.path, onnx_model(model, request.sample,
+                                                              {.producer_version = version(),
+                                                               .metadata = request.metadata,
+                                                               .dtype = request.dtype,
+                                                               .input = request.input,
+                                                               .output = request.output}));
   }
 }
 

@@ -28,6 +28,7 @@ struct ExportRequest {
   std::string path;
   Shape sample;                                   // what the model takes, without the batch
   DType dtype = DType::f32;                       // and its type
+  std::string input{}, output{};                  // names in an ONNX file, see OnnxOptions
   std::map<std::string, std::string> metadata{};  // of an ONNX file
 };
 

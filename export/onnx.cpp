@@ -55,14 +55,14 @@ class Weights {
 // The trace, op by op, as nodes.
 class Exporter {
  public:
-  Exporter(nn::Module& model, Graph& graph) : graph_(graph), weights_(model, graph) {}
+  Exporter(nn::Module& model, Graph& graph, const OnnxOptions& options)
+      : graph_(graph), options_(options), weights_(model, graph) {}
 
   void add(const Trace& trace) {
     const int rank = trace.input.rank();
     const bool indices = trace.input.dtype() == DType::i64, spatial = rank == 4 && !indices;
-    const Value input{.name = spatial   ? "images"
-                              : indices ? "indices"
-                                        : "features",
+    const char* const usual = spatial ? "images" : indices ? "indices" : "features";
+    const Value input{.name = options_.input.empty() ? usual : options_.input,
                       .shape = trace.input.shape(),
                       .order = spatial ? channels_first(rank) : same_order(rank)};
     graph_.add_input(input, trace.input.dtype());
@@ -74,7 +74,7 @@ class Exporter {
     for (const Call& call : trace.calls) add(call);
     graph_.set_layer("");
     graph_.set_output(value_of(trace.output, {.layer = "", .description = "the model", .info = nullptr}),
-                      "logits");
+                      options_.output.empty() ? "logits" : options_.output);
   }
 
  private:
@@ -113,6 +113,7 @@ class Exporter {
   }
 
   Graph& graph_;
+  const OnnxOptions& options_;
   Weights weights_;
   std::map<Place, Value> values_;
   std::pair<Tensor, Value> indices_;  // the input where it is i64
@@ -166,7 +167,7 @@ std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions
   }
   const Trace trace = trace_evaluation(model, sample, options.dtype);
   Graph graph;
-  Exporter(model, graph).add(trace);
+  Exporter(model, graph, options).add(trace);
   *proto.mutable_graph() = graph.message();
   const std::size_t bytes = proto.ByteSizeLong();
   require(bytes <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "onnx",

@@ -22,6 +22,8 @@ struct OnnxOptions {
   std::string producer_version{};
   std::map<std::string, std::string> metadata{};  // metadata_props
   DType dtype = DType::f32;                       // of the samples: f32, or i64 indices
+  // Names; empty: of the input by what it is (see below), of the output "logits".
+  std::string input{}, output{};
 };
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or

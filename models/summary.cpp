@@ -245,4 +245,24 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
   return summary;
 }
 
+void add_part(ModelSummary& whole, ModelSummary part, const std::string& path) {
+  const auto below = [&](const std::string& name) { return name.empty() ? path : path + "." + name; };
+  for (LayerSummary& layer : part.layers) {
+    layer.name = below(layer.name);
+    whole.layers.push_back(std::move(layer));
+  }
+  for (OpTime& time : part.times) {
+    time.layer = below(time.layer);
+    whole.times.push_back(std::move(time));
+  }
+  whole.parameters += part.parameters;
+  whole.trainable += part.trainable;
+  whole.flop += part.flop;
+  whole.parameter_bytes += part.parameter_bytes;
+  whole.statistic_bytes += part.statistic_bytes;
+  whole.gradient_bytes += part.gradient_bytes;
+  whole.saved_bytes += part.saved_bytes;
+  whole.traffic_bytes += part.traffic_bytes;
+}
+
 }  // namespace tandem::models

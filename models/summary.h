@@ -55,4 +55,7 @@ std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std
 // UserError where the model does not fit the samples.
 ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2);
 
+// A summary of several networks: `part`, which lies at `path` below their root, is added to `whole`.
+void add_part(ModelSummary& whole, ModelSummary part, const std::string& path);
+
 }  // namespace tandem::models

@@ -67,6 +67,8 @@ struct Signature {
   nn::Module* module = nullptr;
   Shape sample;  // of its input, without the batch
   DType dtype = DType::f32;
+  std::string path{};             // of the module below the root; of the root itself, none
+  std::string input{}, output{};  // their names in exports; empty: those of a classifier
 };
 
 // What one optimizer of a phase trains.

@@ -62,7 +62,7 @@ std::string Progress::rendered(const ProgressState& state) const {
                       static_cast<double>(state.total_steps - state.total_step);
   const std::string head = fmt::format("epoch {}/{}", state.epoch, state.epochs);
   const std::string tail =
-      fmt::format("{}/{}  loss {:.4f}  lr {:.4g}  {} items/s  {} left", state.step, state.steps, state.loss,
+      fmt::format("{}/{}  {}  lr {:.4g}  {} items/s  {} left", state.step, state.steps, state.losses,
                   state.lr, count_text(state.items_per_s), duration_text(left));
   const int room = terminal_ ? columns(out_) - static_cast<int>(head.size() + tail.size()) - 5 : 0;
   if (room < 8) return head + "  " + tail;

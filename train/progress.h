@@ -14,7 +14,7 @@ struct ProgressState {
   std::int64_t epoch = 1, epochs = 1;            // 1-based
   std::int64_t step = 0, steps = 1;              // within the epoch
   std::int64_t total_step = 0, total_steps = 1;  // over the whole run
-  double loss = 0.0;
+  std::string losses;                            // "loss 0.1234", or of several phases each after its name
   double lr = 0.0;
   double items_per_s = 0.0;
 };

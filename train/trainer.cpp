@@ -327,17 +327,23 @@ std::string Trainer::name_of_phase(std::size_t phase) const {
   return learners_->size() > 1 ? (*learners_)[phase].phase.name : "";
 }
 
+// " 0.1234", or of several phases " first 0.1234, second 0.5678".
+std::string Trainer::by_phase(const std::vector<double>& losses) const {
+  std::string text;
+  for (std::size_t phase = 0; phase < losses.size(); ++phase) {
+    const std::string name = name_of_phase(phase);
+    text += fmt::format("{}{} {:.4f}", phase == 0 ? "" : ",", name.empty() ? "" : " " + name, losses[phase]);
+  }
+  return text;
+}
+
 // Mean losses of the epoch so far, for people; "" where nothing of it was trained.
 std::string Trainer::training_losses(const Session& session) const {
   const runs::RunState& state = session.state;
   if (state.epoch_samples == 0.0) return "";
-  std::string text = "training loss";
-  for (std::size_t phase = 0; phase < state.epoch_losses.size(); ++phase) {
-    const std::string name = name_of_phase(phase);
-    text += fmt::format("{}{} {:.4f}", phase == 0 ? "" : ",", name.empty() ? "" : " " + name,
-                        state.epoch_losses[phase] / state.epoch_samples);
-  }
-  return text + "  ";
+  std::vector<double> means = state.epoch_losses;
+  for (double& mean : means) mean /= state.epoch_samples;
+  return "training loss" + by_phase(means) + "  ";
 }
 
 // A kept one has the epoch before its extension.

@@ -101,7 +101,7 @@ class Trainer {
   void read_outcomes(Session& session);
   void tell_skipped(Session& session);
   void log_step(Session& session, const LedgerStep& step, const optim::StepReport& report);
-  void show_progress(Session& session, const LedgerStep& step, double loss, double lr);
+  void show_progress(Session& session, const LedgerStep& step, double lr);
   void save(Session& session, const runs::RunState& state, bool best);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
@@ -123,6 +123,7 @@ class Trainer {
   bool limit_reached() const;
   // "" where there is one.
   std::string name_of_phase(std::size_t phase) const;
+  std::string by_phase(const std::vector<double>& losses) const;
 
   const config::Loaded& loaded_;
   const config::Config& config_;

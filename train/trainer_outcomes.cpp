@@ -175,7 +175,7 @@ void Trainer::log_step(Session& session, const LedgerStep& step, const optim::St
     session.metrics.write(runs::StepEvent{.step = step.iteration,
                                           .applied = report.applied,
                                           .epoch = session.state.epoch,
-                                          .loss = loss,
+                                          .losses = "loss" + by_phase(session.read_loss),
                                           .lr = report.learning_rate,
                                           .loss_scale = report.loss_scale,
                                           .skipped = report.skipped,
@@ -193,10 +193,11 @@ void Trainer::log_step(Session& session, const LedgerStep& step, const optim::St
         "step {}{}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
         "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
         step.iteration, learners_->whose(step.phase), report.consecutive_skips)};
-  if (step.phase == 0) show_progress(session, step, loss, report.learning_rate);
+  session.read_loss[step.phase] = loss;
+  if (step.phase + 1 == learners_->size()) show_progress(session, step, report.learning_rate);
 }
 
-void Trainer::show_progress(Session& session, const LedgerStep& step, double loss, double lr) {
+void Trainer::show_progress(Session& session, const LedgerStep& step, double lr) {
   session.step_seconds =
       session.step_seconds == 0.0 ? step.seconds : 0.9 * session.step_seconds + 0.1 * step.seconds;
   if (!session.progress) return;

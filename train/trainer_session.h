@@ -68,6 +68,7 @@ struct Trainer::Session {
         checkpoints(directory_, config.checkpoint.keep, data.description(), course_of(config)),
         ledger(!config.precision.is_fp32()),
         read_step(phases),
+        read_loss(phases),
         step_started(phases, Clock::now()) {
     state.epoch_losses.assign(phases, 0.0);
   }
@@ -133,6 +134,7 @@ struct Trainer::Session {
   // Iterations at the last save, and by phase at the last step that was read, or when the session began.
   std::int64_t saved_step = 0;
   std::vector<std::int64_t> read_step;
+  std::vector<double> read_loss;                // of that step
   std::vector<Clock::time_point> step_started;  // by phase: when its last step ended
   std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
   std::string save_error;        // of the last save; empty when it went well

@@ -177,8 +177,14 @@ std::string Gan::text_of_data() const {
 
 std::vector<Signature> Gan::signatures() {
   const models::DcganOptions& sizes = model_->options();
-  return {{&model_->generator(), {1, 1, sizes.noise}},
-          {&model_->discriminator(), {sizes.image_size, sizes.image_size, sizes.channels}}};
+  return {{.module = &model_->generator(),
+           .sample = {1, 1, sizes.noise},
+           .path = "generator",
+           .input = "noise",
+           .output = "images"},
+          {.module = &model_->discriminator(),
+           .sample = {sizes.image_size, sizes.image_size, sizes.channels},
+           .path = "discriminator"}};
 }
 
 std::map<std::string, std::string> Gan::export_metadata() const {

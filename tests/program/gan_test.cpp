@@ -364,6 +364,11 @@ TEST_CASE("every command takes a GAN", "[program][gan]") {
   CHECK_THAT(evaluated.out,
              Contains(fmt::format("fd_lenet {:.4f}",
                                   gan.events("run", "eval").back()["metrics"]["fd_lenet"].get<double>())));
+  CHECK_THAT(evaluated.out, !Contains("PNG"));
+  CHECK_THAT(gan.run({"summary", "gan.json"}).out,
+             Contains("generator.main.0") && Contains("discriminator.main.0"));
+  CHECK_THAT(gan.run({"inspect", "gan.json", "--casts", "precision=amp_fp16"}).out,
+             Contains("% of the forward time is in products") && !Contains("\n                 0 % of the"));
   CHECK_THAT(gan.run({"train", "gan.json", "--dry-run"}).out, Contains("loss of the discriminator") &&
                                                                   Contains("loss of the generator") &&
                                                                   Contains("fd_lenet by " + classifier()));
@@ -371,8 +376,8 @@ TEST_CASE("every command takes a GAN", "[program][gan]") {
   CHECK(exported.find("main.0.weight") != nullptr);
   CHECK(exported.read("main.0.weight").shape() == tandem::Shape{8, 8, 4, 4});
   const std::string onnx = read_text(gan / "run/exports/best.onnx");
-  CHECK_THAT(onnx, Contains("ConvTranspose") && Contains("Tanh") && Contains("tandem.output") &&
-                       Contains("\"normal\"") &&
+  CHECK_THAT(onnx, Contains("ConvTranspose") && Contains("Tanh") && Contains("noise") && Contains("images") &&
+                       Contains("tandem.output") && Contains("\"normal\"") &&
                        Contains(R"("layout":"NHWC","shape":[16,16,1],"range":[-1,1])"));
   CHECK_THAT(read_text(gan / "compared/compare.json"), Contains("\"metric\": \"fd_lenet\""));
 }

@@ -204,7 +204,7 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
                        .steps = 10,
                        .total_step = 15,
                        .total_steps = 30,
-                       .loss = 0.5});
+                       .losses = "loss 0.5000"});
       progress.line("a line");
     }
     std::rewind(file);
