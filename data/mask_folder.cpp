@@ -90,6 +90,24 @@ Index classes_in(const fs::path& folder, const MaskFolderOptions& own, std::size
   return highest + 1;
 }
 
+// Black and white masks of two classes: white would count for nothing, and nobody would learn it. Reads masks
+// until one holds the second class.
+void refuse_black_and_white(const fs::path& folder, std::size_t memory) {
+  bool white = false;
+  for (const fs::path& mask : pairs_in(folder).masks) {
+    const Tensor pixels = read_indices(mask, memory);
+    const std::uint8_t* const value = pixels.data<std::uint8_t>();
+    for (Index p = 0; p < pixels.numel(); ++p) {
+      if (value[p] != 0 && value[p] != kIgnored) return;
+      white |= value[p] == kIgnored;
+    }
+  }
+  require(
+      !white, (folder / "masks").string(),
+      "holds 0 and 255 alone, and 255 counts for nothing (data.ignore_index); where it is the second class, "
+      "say data.values [0, 255]");
+}
+
 Index classes_of(const fs::path& train, const MaskFolderOptions& own, std::size_t memory) {
   const auto named = static_cast<Index>(own.class_names.size()),
              listed = static_cast<Index>(own.values.size());
@@ -99,6 +117,9 @@ Index classes_of(const fs::path& train, const MaskFolderOptions& own, std::size_
                                         : classes_in(train, own, memory);
   require(named == 0 || named == classes, "data.class_names", "has {} names for {} classes", named, classes);
   require(listed == 0 || listed == classes, "data.values", "has {} values for {} classes", listed, classes);
+  const bool scanned = own.classes == 0 && named == 0;
+  if (classes == 2 && listed == 0 && !scanned && own.ignore_index == kIgnored)
+    refuse_black_and_white(train, memory);
   return classes;
 }
 
