@@ -67,9 +67,44 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
 
 
+def double_conv(inputs, outputs):
+    return nn.Sequential(conv(inputs, outputs, 3), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
+                         conv(outputs, outputs, 3), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+
+
+class UNet(nn.Module):
+    """That of milesial/Pytorch-UNet, with three levels of width 16."""
+
+    def __init__(self, width=16, levels=3):
+        super().__init__()
+        widths = [width << level for level in range(levels + 1)]
+        self.inc = double_conv(1, width)
+        self.down = nn.ModuleList(double_conv(a, b) for a, b in zip(widths, widths[1:]))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in zip(widths[-2::-1], widths[:0:-1]))
+        self.conv = nn.ModuleList(double_conv(2 * a, a) for a in widths[-2::-1])
+        self.outc = nn.Conv2d(width, 11, 1)
+
+    def forward(self, x):
+        skips = [self.inc(x)]
+        for down in self.down:
+            skips.append(down(F.max_pool2d(skips[-1], 2)))
+        x = skips.pop()
+        for up, after in zip(self.up, self.conv):
+            x = after(torch.cat([skips.pop(), up(x)], 1))
+        return self.outc(x)
+
+
+def dice_loss(logits, masks, epsilon=1e-6):
+    truth = F.one_hot(masks, logits.shape[1]).permute(0, 3, 1, 2)
+    p, axes = logits.float().softmax(1), (0, 2, 3)
+    return 1 - ((2 * (p * truth).sum(axes) + epsilon) / (p.sum(axes) + truth.sum(axes) + epsilon)).mean()
+
+
+# The network, its images, the classes, and whether every pixel has one.
 WORKLOADS = {
-    "resnet50": (resnet50, (16, 3, 224, 224), 1000),
-    "resnet20": (resnet20, (128, 1, 28, 28), 10),
+    "resnet50": (resnet50, (16, 3, 224, 224), 1000, False),
+    "resnet20": (resnet20, (128, 1, 28, 28), 10, False),
+    "unet": (UNet, (16, 1, 64, 64), 11, True),
 }
 
 
@@ -94,15 +129,18 @@ def main():
     torch.manual_seed(1)
     baseline = resident("VmRSS")
     reset_peak()
-    make, shape, classes = WORKLOADS[name]
+    make, shape, classes, by_pixel = WORKLOADS[name]
     model = make().to(memory_format=torch.channels_last)
     images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, classes, (shape[0],))
+    labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
 
     def step():
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
-            loss = F.cross_entropy(model(images), labels)
+            logits = model(images)
+            loss = F.cross_entropy(logits, labels)
+            if by_pixel:
+                loss = loss + dice_loss(logits, labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

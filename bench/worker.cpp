@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "amp/autocast.h"
 #include "core/cpu/cpu_features.h"
 #include "models/resnet.h"
+#include "models/unet.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
 #include "tandem.h"
@@ -24,14 +26,27 @@ using Clock = std::chrono::steady_clock;
 using namespace tandem;
 
 struct Workload {
-  int depth;
+  std::function<nn::ModulePtr(Index channels, Index classes)> model;
   Shape images;
   Index classes;
+  bool by_pixel = false;  // cross entropy and Dice of masks, instead of the cross entropy of labels
 };
 
+nn::ModulePtr resnet_of(int depth, Index channels, Index classes) {
+  return models::resnet(depth, {.in_channels = channels, .num_classes = classes});
+}
+
 const std::map<std::string, Workload> kWorkloads{
-    {"resnet20", {20, {128, 28, 28, 1}, 10}},
-    {"resnet50", {50, {16, 224, 224, 3}, 1000}},
+    {"resnet20", {[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10}},
+    {"resnet50", {[](Index c, Index k) { return resnet_of(50, c, k); }, {16, 224, 224, 3}, 1000}},
+    {"unet",
+     {[](Index c, Index k) -> nn::ModulePtr {
+        return std::make_shared<models::UNet>(
+            models::UNetOptions{.in_channels = c, .num_classes = k, .width = 16, .levels = 3});
+      },
+      {16, 64, 64, 1},
+      11,
+      true}},
 };
 
 std::size_t resident(const std::string& field) {
@@ -45,17 +60,19 @@ std::size_t resident(const std::string& field) {
 class Trainer {
  public:
   Trainer(const Workload& workload, const amp::Precision& precision)
-      : model_(models::resnet(workload.depth,
-                              {.in_channels = workload.images[3], .num_classes = workload.classes})),
+      : model_(workload.model(workload.images[3], workload.classes)),
+        by_pixel_(workload.by_pixel),
         optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}),
         precision_(precision),
         step_(*model_, {&optimizer_}, amp::step_options(precision)),
         images_(Tensor::empty(workload.images)) {
     backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(workload.images[0]));
+    const Shape targets = by_pixel_ ? workload.images.without(3) : Shape{workload.images[0]};
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(targets.numel()));
     RandomStream random({.seed = 2});
     for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(workload.classes));
-    labels_ = Tensor::from(labels, {workload.images[0]});
+    labels_ = by_pixel_ ? Tensor::from(std::vector<std::uint8_t>(labels.begin(), labels.end()), targets)
+                        : Tensor::from(labels, targets);
   }
 
   float step() {
@@ -67,6 +84,7 @@ class Trainer {
       const Tensor logits = (*model_)(images_);
       forward = Clock::now();
       loss = cross_entropy(logits, labels_);
+      if (by_pixel_) loss = loss + dice_loss(logits, labels_);
       with_loss = Clock::now();
     }
     step_.backward(loss);
@@ -99,7 +117,8 @@ class Trainer {
     return std::chrono::duration<double, std::milli>(to - from).count();
   }
 
-  std::shared_ptr<models::ResNet> model_;
+  nn::ModulePtr model_;
+  bool by_pixel_;
   optim::Sgd optimizer_;
   amp::Plan precision_;
   optim::Step step_;

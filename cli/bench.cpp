@@ -52,7 +52,6 @@ class Bench {
     task_ = config::make_task(loaded, config::describe_data(config_));
     nn::Module& model = task_->model();
     precision_ = train::make_plan(loaded, model);
-    task_->prepare(*precision_, device_);
     model.to(device_);
     learners_ = std::make_unique<train::Learners>(*task_, loaded, train::step_options(config_),
                                                   [](double lr) { return optim::constant(lr); });
@@ -123,7 +122,6 @@ class Bench {
     const auto reader = config::make_task(loaded, config::open_data(config_, [](const std::string& reason) {
                                             tasks::warn_of_skipped(reason);
                                           }));
-    reader->prepare(*precision_, device_);
     loader_ = std::make_unique<datasets::Loader>(
         reader->training_source(device_),
         datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});

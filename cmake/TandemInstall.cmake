@@ -11,9 +11,12 @@ add_library(tandem::tandem ALIAS tandem_all)
 foreach(layer ${layers})
   target_link_libraries(tandem_all INTERFACE tandem_${layer})
   list(APPEND targets tandem_${layer})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer} DESTINATION include/tandem FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/tandem.h DESTINATION include/tandem)
+# include/tandem/core/error.h and so on, and include/tandem.h.
+list(JOIN layers "," joined)
+install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -DSOURCE=${PROJECT_SOURCE_DIR} -DLAYERS=${joined}
+  \"-DINCLUDE=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/include\" -P ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake
+  COMMAND_ERROR_IS_FATAL ANY)")
 
 set(TANDEM_ONEDNN_HOME ${PROJECT_SOURCE_DIR}/.deps/onednn)
 if(EXISTS ${TANDEM_ONEDNN_HOME})

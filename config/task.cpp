@@ -15,6 +15,8 @@ std::unique_ptr<tasks::Recipe> recipe_of(const Config& config) {
 
 }  // namespace
 
+const tasks::MetricKinds& metrics(const Config& config) { return recipe_of(config)->metrics(); }
+
 tasks::DataPtr open_data(const Config& config, tasks::SampleReport report) {
   return recipe_of(config)->open(std::move(report));
 }

@@ -8,6 +8,8 @@
 
 namespace tandem::config {
 
+// What evaluations of the task say.
+const tasks::MetricKinds& metrics(const Config& config);
 // Reads what the configuration names. Throws UserError for what is missing or wrong.
 tasks::DataPtr open_data(const Config& config, tasks::SampleReport report);
 // The same without reading, where that is possible; else by opening it.

@@ -1,18 +1,18 @@
 // Backend: what a device can compute. One implementation per device, its kernels grouped by family.
 //
 // Contract of every kernel
-//  - Tensors are dense, on this backend's device, and allocated by the caller; outputs never overlap inputs
-//  unless
-//    the kernel says so. Shapes and dtypes have been checked by the op in autograd/ops.
+//  - Tensors are dense, on this backend's device, and allocated by the caller. Shapes and dtypes have been
+//    checked by the op in autograd/ops.
+//  - Outputs never overlap inputs unless the kernel says so.
 //  - Floating storage may be f64, f32, f16 or bf16, mixed freely among inputs and outputs: arithmetic is in
-//  f32 (f64
-//    when any floating input is f64) and rounded once on store. Reductions, statistics and norms accumulate
-//    in f32 or wider, in an order that is fixed for a given thread count.
+//    f32 (f64 when any floating input is f64) and rounded once on store.
+//  - Reductions, statistics and norms accumulate in f32 or wider, in an order that is fixed for a given
+//    thread count.
 //  - `accumulate` adds to what the output holds, in the arithmetic type: y ← y + result.
-//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits. Errors of the
-//  device's
-//    libraries arrive as VendorError.
+//  - Calls may return before the work is done (an asynchronous device); `synchronize` waits.
+//  - Errors of the device's libraries arrive as VendorError.
 //  - Empty tensors are legal everywhere.
+//
 #pragma once
 
 #include <array>
@@ -235,9 +235,8 @@ class Backend {
   virtual void resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) = 0;
 
   // ---- image
-  // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C'] of
-  // any floating dtype: y = pixel·scale + offset, rounded to f32 once and then to y's dtype. C' may exceed C;
-  // the channels beyond are 0.
+  // Records u8 [N,H,W,C], read through `windows` (N of ImageWindow, see there), to images y [N,H',W',C] of
+  // any floating dtype: y = pixel·scale + offset, rounded to f32 once and then to y's dtype.
   virtual void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
                              const Tensor& y) = 0;
 

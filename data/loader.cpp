@@ -145,7 +145,6 @@ Loader::Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options)
                                                           .seed = options.seed,
                                                           .device = options.device,
                                                           .dtype = options.dtype,
-                                                          .channel_multiple = options.channel_multiple,
                                                           .weigh = std::move(options.weigh)}),
              Ahead{options.threads, options.prefetch}) {}
 Loader::~Loader() = default;

@@ -33,7 +33,6 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   Device device = {};
   DType dtype = DType::f32;
-  Index channel_multiple = 1;
   BatchWeight weigh{};
 };
 

@@ -197,6 +197,8 @@ Splits divided(const DatasetPtr& all, const fs::path& root, double fraction, std
 Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const SampleReport& report) {
   require_path(common, "masks", "a folder with train/ and test/, each with images/ and masks/");
   const fs::path root = common.place();
+  require(files::kind_of(root) == files::Kind::folder, root.string(), "{}{}", files::no_folder(root),
+          kLayout);
   const fs::path folder = first_folder(root, {"train"}), train = folder.empty() ? root : folder;
   const DatasetInfo info = info_of(train, own, common);
   const MaskValues values(own, info.classes);

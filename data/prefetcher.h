@@ -14,8 +14,8 @@ namespace tandem::datasets {
 
 class Prefetcher {
  public:
-  // `build(k)` makes batch k of `batches`; it is called from the threads and its buffer is `give_back`'s
-  // again.
+  // `build(k)` makes batch k of `batches`, and is called from the threads. A buffer that `take` gave is the
+  // caller's; those that nobody took go to `give_back` in the end.
   struct Work {
     Index batches = 0;
     int threads = 1;

@@ -89,11 +89,6 @@ SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipel
   require(options.batch_size >= 1, "loader", "a batch size of {} is not positive", options.batch_size);
   require(is_floating(options.dtype), "loader", "images of {}, expected a floating type",
           name_of(options.dtype));
-  require(options.channel_multiple >= 1 && options.channel_multiple <= 4096, "loader",
-          "channels to a multiple of {}, expected 1 to 4096", options.channel_multiple);
-  require(options.channel_multiple == 1 || pipeline.output_shape().rank() == 3, "loader",
-          "channels to a multiple of {} are for images [H,W,C]; the samples of {} are {}",
-          options.channel_multiple, dataset.info().name, to_string(pipeline.output_shape()));
   const Index size = dataset.size();
   require(size > 0 && size <= kMaxSamples, "loader", "{} has {} samples", dataset.info().name, size);
   require(!options.drop_last || size >= options.batch_size, "loader",
@@ -131,13 +126,12 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
 bool SampleSource::has_masks() const { return dataset_->info().masks; }
 
 bool SampleSource::keeps_records() const {
-  return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, ImageForm::of(options_));
+  return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, options_);
 }
 
 std::unique_ptr<Arrival> SampleSource::arrival() const {
-  const ImageForm form = ImageForm::of(options_);
-  if (!keeps_records() && form.is_output_of(pipeline_)) return nullptr;
-  return std::make_unique<ImageArrival>(pipeline_, options_.batch_size, form, keeps_records());
+  if (!keeps_records() && options_.dtype == pipeline_.output_dtype()) return nullptr;
+  return std::make_unique<ImageArrival>(pipeline_, options_, keeps_records());
 }
 
 Index SampleSource::batches(std::uint32_t) const {

@@ -24,9 +24,8 @@ struct SampleOptions {
   bool shuffle = false;
   bool drop_last = false;  // leave out a last batch that is not full
   std::uint64_t seed = 0;
-  Device device = {};          // where batches are wanted
-  DType dtype = DType::f32;    // of the images, floating; values are f32 rounded once; indices stay i64
-  Index channel_multiple = 1;  // images [H,W,C] get channels of zeros up to a multiple of this
+  Device device = {};        // where batches are wanted
+  DType dtype = DType::f32;  // of the images, floating; values are f32 rounded once; indices stay i64
   // Absent, and where the pipeline mixes samples: their number. With masks, the pixels that count.
   BatchWeight weigh{};
 };

@@ -24,7 +24,6 @@ Attributes convolution(const Conv2dOptions& options, const Shape& filter) {
 }
 
 Value conv2d(const TranslationContext& context, const ops::Conv2d& op) {
-  if (op.zero_channels != 0) context.refuse("channels of zeros that the filter lacks have no counterpart");
   const auto& in = context.inputs;
   const Value x = context.graph.with_channels_first(in[0]);
   const Value filter = context.graph.with_channels_first(in[1]);

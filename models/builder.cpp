@@ -231,6 +231,8 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const std::string& name = text_at(model, "name", path);
   const ModelInfo* info = find_model(name);
   const options::Given options = options_of(model, {"name", "input_shape", "layers", "output", "outputs"});
+  if (info && info->in_parts && data.classes > 0)
+    fail(path, fmt::format("{} gives no scores of classes: {}", name, info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
     if (data.sample.rank() > 0 && !info->in_parts)

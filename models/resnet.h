@@ -98,7 +98,6 @@ class ResNet final : public nn::Module {
   // Options override the layout where they say something.
   explicit ResNet(const ResNetLayout& layout, const ResNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
-  bool take_padded_images(Index channels) override { return conv1_->take_padded_images(channels); }
   std::string describe() const override;
 
  private:

@@ -27,7 +27,6 @@ class DoubleConv final : public nn::Module {
  public:
   DoubleConv(Index in_channels, Index out_channels);
   Tensor forward(const Tensor& x) override { return (*double_conv_)(x); }
-  bool take_padded_images(Index channels) override { return double_conv_->take_padded_images(channels); }
   std::string describe() const override { return "DoubleConv"; }
 
  private:
@@ -62,7 +61,6 @@ class UNet final : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);
   Tensor forward(const Tensor& x) override;
-  bool take_padded_images(Index channels) override { return inc_->take_padded_images(channels); }
   std::string describe() const override;
 
  private:

@@ -142,12 +142,6 @@ class Module {
   // Values are kept; tensors that statistics() returned before name the old memory.
   StatisticBuffers flatten_statistics(Device device = {});
 
-  // Asks for readiness to take images of `channels` channels, of which those beyond the module's own are
-  // zero, beside those it takes anyway. Given (true) only where all that happens to the input is that one
-  // convolution takes it, as it is: then it may come in the type of the products, too, and results are the
-  // same. A module that hands its input to one child as it is passes this on.
-  virtual bool take_padded_images(Index /*channels*/) { return false; }
-
   // What errors, summaries and exports call it: "Conv2d(3 → 64, 7×7, stride 2, padding 3)". Unless
   // overridden, the name of its class without namespaces.
   virtual std::string describe() const;

@@ -125,11 +125,11 @@ void keys_below(const std::vector<runs::RunRecord>& runs, const std::string& pat
   for (const std::string& name : names) keys_below(runs, path.empty() ? name : path + "." + name, found);
 }
 
-std::string delta_text(const std::string& metric, const std::optional<Point>& own,
+std::string delta_text(const tasks::MetricKind& kind, const std::optional<Point>& own,
                        const std::optional<Point>& baseline) {
   if (!own || !baseline) return kNone;
   const double delta = own->value - baseline->value;
-  return is_share(metric) ? fmt::format("{:+.2f}", 100.0 * delta) : fmt::format("{:+.4f}", delta);
+  return kind.share ? fmt::format("{:+.2f}", 100.0 * delta) : fmt::format("{:+.4f}", delta);
 }
 
 }  // namespace
@@ -154,21 +154,21 @@ std::optional<Point> final_of(const runs::RunRecord& run, const std::string& met
 
 std::optional<Point> best_of(const runs::RunRecord& run, const std::string& metric) {
   const std::string split = usual_split(run);
+  const bool greater = run.kind_of(metric).greater_is_better;
   std::optional<Point> best;
   for (const runs::EvalEvent& event : run.evals) {
     if (event.split != split) continue;
     for (const auto& [name, value] : event.metrics) {
       if (name != metric || !std::isfinite(value)) continue;
-      if (!best || (metric == "loss" ? value < best->value : value > best->value)) best = {value, event.step};
+      if (!best || (greater ? value > best->value : value < best->value)) best = {value, event.step};
     }
   }
   return best;
 }
 
-std::string metric_text(const std::string& metric, const std::optional<Point>& point) {
+std::string metric_text(const tasks::MetricKind& kind, const std::optional<Point>& point) {
   if (!point) return kNone;
-  return is_share(metric) ? fmt::format("{:.2f} %", 100.0 * point->value)
-                          : fmt::format("{:.4f}", point->value);
+  return kind.share ? fmt::format("{:.2f} %", 100.0 * point->value) : fmt::format("{:.4f}", point->value);
 }
 
 std::vector<std::string> labels_of(const std::vector<runs::RunRecord>& runs) {
@@ -199,11 +199,12 @@ std::string headline(const runs::RunRecord& run) {
 std::vector<Tile> tiles_of(const runs::RunRecord& run) {
   std::vector<Tile> tiles;
   if (const std::string metric = judged_by(run); !metric.empty()) {
+    const tasks::MetricKind kind = run.kind_of(metric);
     const auto best = best_of(run, metric), last = final_of(run, metric);
     const std::string split = usual_split(run);
-    tiles.push_back({"Final " + metric, metric_text(metric, last),
+    tiles.push_back({"Final " + metric, metric_text(kind, last),
                      last ? fmt::format("{}, step {}", split, last->step) : ""});
-    tiles.push_back({"Best " + metric, metric_text(metric, best),
+    tiles.push_back({"Best " + metric, metric_text(kind, best),
                      best ? fmt::format("{}, step {}{}", split, best->step,
                                         split == "test" ? "; chosen on that split, so optimistic" : "")
                           : ""});
@@ -274,14 +275,15 @@ std::vector<std::vector<std::string>> comparison(const std::vector<runs::RunReco
   const std::string best_name = fmt::format("best {}{}", name, on_test ? ", chosen on test" : "");
   std::vector<std::vector<std::string>> rows{{"run", "status", "final " + name, "Δ", best_name, "final loss",
                                               "steps", "skipped", "items/s", "peak memory", "wall time"}};
+  const tasks::MetricKind kind = runs.front().kind_of(metric);
   const auto baseline = final_of(runs.front(), metric);
   const bool all_done = std::all_of(runs.begin(), runs.end(),
                                     [](const runs::RunRecord& run) { return run.status() == "completed"; });
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const runs::RunRecord& run = runs[r];
     const auto last = final_of(run, metric), best = best_of(run, metric);
-    rows.push_back({labels[r], run.status(), metric_text(metric, last),
-                    r == 0 ? "baseline" : delta_text(metric, last, baseline), metric_text(metric, best),
+    rows.push_back({labels[r], run.status(), metric_text(kind, last),
+                    r == 0 ? "baseline" : delta_text(kind, last, baseline), metric_text(kind, best),
                     number_text(last_loss(run), 4), fmt::format("{}", run.last_step()),
                     fmt::format("{}", run.skipped()), speed_text(median_speed(run)), memory_text(run),
                     duration_of(run)});

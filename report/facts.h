@@ -28,7 +28,7 @@ std::string judged_by(const runs::RunRecord& run);
 std::optional<Point> final_of(const runs::RunRecord& run, const std::string& metric);
 std::optional<Point> best_of(const runs::RunRecord& run, const std::string& metric);
 // "93.42 %", "0.2134"; "–" when absent.
-std::string metric_text(const std::string& metric, const std::optional<Point>& point);
+std::string metric_text(const tasks::MetricKind& kind, const std::optional<Point>& point);
 
 // Names to tell the runs apart by: those of their directories, or paths where two have the same.
 std::vector<std::string> labels_of(const std::vector<runs::RunRecord>& runs);

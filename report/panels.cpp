@@ -194,7 +194,7 @@ std::vector<std::string> metric_names(const std::vector<runs::RunRecord>& runs, 
 
 Curve metric_curve(const runs::RunRecord& run, const std::string& split, const std::string& name) {
   Curve curve;
-  const double factor = is_share(name) ? 100.0 : 1.0;
+  const double factor = run.kind_of(name).share ? 100.0 : 1.0;
   for (const runs::EvalEvent& event : run.evals)
     for (const auto& [own, value] : event.metrics)
       if (own == name && event.split == split) curve.add(static_cast<double>(event.step), factor * value);
@@ -215,8 +215,8 @@ std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
   std::vector<Panel> panels;
   const bool single = runs.size() == 1;
   for (const std::string& name : metric_names(runs, !single)) {
-    Panel panel{
-        .title = title_of(name), .unit = is_share(name) ? "%" : "", .svg = {}, .legend = {}, .note = {}};
+    const bool share = runs[0].kind_of(name).share;
+    Panel panel{.title = title_of(name), .unit = share ? "%" : "", .svg = {}, .legend = {}, .note = {}};
     plot::LineChart chart{
         .title = panel.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
     const auto add = [&](const std::string& label, const Curve& curve, std::size_t colour) {
@@ -234,7 +234,7 @@ std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
         add(labels[r], metric_curve(runs[r], usual_split(runs[r]), name), r);
     }
     if (chart.lines.empty()) continue;
-    chart.y.log10 = !is_share(name) && wants_log(chart.lines);
+    chart.y.log10 = !share && wants_log(chart.lines);
     if (chart.y.log10) panel.unit = "logarithmic";
     panel.svg = plot::to_svg(chart, kLook);
     panels.push_back(std::move(panel));
@@ -357,8 +357,6 @@ Panel smooth_panel(const Plain& what, const std::vector<runs::RunRecord>& runs,
 std::string swatch_of(std::size_t colour) {
   return fmt::format("f{}{}", colour % plot::kColours, colour >= plot::kColours ? " dashed" : "");
 }
-
-bool is_share(const std::string& metric) { return metric == "accuracy" || metric.starts_with("top"); }
 
 std::string usual_split(const runs::RunRecord& run) {
   std::map<std::string, int> counts;

@@ -45,7 +45,5 @@ std::vector<Panel> panels_of(const std::vector<runs::RunRecord>& runs,
 
 // The split that a run was evaluated on while it went on: of most evaluations. "" without any.
 std::string usual_split(const runs::RunRecord& run);
-// Whether values of a metric are shares, shown as percent.
-bool is_share(const std::string& metric);
 
 }  // namespace tandem::report

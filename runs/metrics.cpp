@@ -27,13 +27,17 @@ Json as_json(const Metrics& metrics) {
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 void MetricsFile::write(const StartEvent& event) {
+  Json kinds = Json::object();
+  for (const auto& [name, kind] : event.kinds)
+    kinds[name] = Json{{"share", kind.share}, {"greater_is_better", kind.greater_is_better}};
   record_.add(files::json_text(Json{{"event", "start"},
                                     {"time", utc_now()},
                                     {"version", version()},
                                     {"parameters", event.parameters},
                                     {"precision", event.precision},
                                     {"device", event.device},
-                                    {"step", event.step}}));
+                                    {"step", event.step},
+                                    {"metrics", kinds}}));
 }
 
 void MetricsFile::write(const StepEvent& event) {

@@ -19,7 +19,8 @@ using tasks::Metrics;
 struct StartEvent {
   std::int64_t parameters = 0;
   std::string precision, device;
-  std::int64_t step = 0;  // steps before: what the file says of later ones no longer holds
+  std::int64_t step = 0;       // steps before: what the file says of later ones no longer holds
+  tasks::MetricKinds kinds{};  // of what evaluations say
 };
 
 struct StepEvent {

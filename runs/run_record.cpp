@@ -21,6 +21,20 @@ using files::text_in;
 
 namespace {
 
+// Empty where a version before them has written the run.
+tasks::MetricKinds kinds_in(const Json& event) {
+  tasks::MetricKinds kinds;
+  const auto metrics = event.find("metrics");
+  if (metrics == event.end() || !metrics->is_object()) return kinds;
+  for (const auto& [name, kind] : metrics->items()) {
+    const auto says = [&](const char* what) {
+      return kind.is_object() && kind.contains(what) && kind[what] == true;
+    };
+    kinds.emplace_back(name, tasks::MetricKind{says("share"), says("greater_is_better")});
+  }
+  return kinds;
+}
+
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 Metrics metrics_in(const Json& json) {
@@ -90,7 +104,7 @@ class Collector {
     const std::int64_t before = event.contains("step") ? integer_in(event, "step") : -1;
     run_.sessions.push_back({text_in(event, "time"), text_in(event, "version"), text_in(event, "precision"),
                              text_in(event, "device"), integer_in(event, "parameters"),
-                             std::max<std::int64_t>(before, 0)});
+                             std::max<std::int64_t>(before, 0), kinds_in(event)});
     run_.end.reset();
     if (before < 0) return;  // written by a version that did not say
     std::erase_if(steps_, [&](const auto& entry) { return entry.first.first > before; });
@@ -163,6 +177,13 @@ std::vector<std::string> RunRecord::phases() const {
   for (const StepEvent& step : steps)
     if (std::ranges::find(found, step.phase) == found.end()) found.push_back(step.phase);
   return found;
+}
+
+tasks::MetricKind RunRecord::kind_of(const std::string& metric) const {
+  // Versions that did not say it knew classifiers only, whose figures but the loss are shares.
+  if (sessions.empty() || sessions.back().kinds.empty())
+    return {.share = metric != "loss", .greater_is_better = metric != "loss"};
+  return tasks::kind_of(sessions.back().kinds, metric);
 }
 
 std::int64_t RunRecord::last_step() const { return end ? end->steps : steps.empty() ? 0 : steps.back().step; }

@@ -19,6 +19,7 @@ struct Session {
   std::string time, version, precision, device;
   std::int64_t parameters = 0;
   std::int64_t step = 0;  // steps before it
+  tasks::MetricKinds kinds;
 };
 
 // What metrics.jsonl keeps of GradientsEvent.
@@ -51,6 +52,8 @@ struct RunRecord {
   std::int64_t skipped() const;
   // The phases that have steps, in their order in an iteration; {""} where there is one.
   std::vector<std::string> phases() const;
+  // What an evaluated figure is, as the run says.
+  tasks::MetricKind kind_of(const std::string& metric) const;
   // Attempted steps.
   std::int64_t last_step() const;
 };

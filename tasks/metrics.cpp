@@ -6,6 +6,12 @@
 
 namespace tandem::tasks {
 
+MetricKind kind_of(const MetricKinds& kinds, const std::string& name) {
+  for (const auto& [known, kind] : kinds)
+    if (known == name) return kind;
+  return {};
+}
+
 double metric(const Metrics& metrics, const std::string& name) {
   std::vector<std::string> names;
   for (const auto& [known, value] : metrics) {

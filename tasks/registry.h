@@ -24,6 +24,8 @@ struct Context {
 class Recipe {
  public:
   virtual ~Recipe() = default;
+  // What evaluations say.
+  virtual const MetricKinds& metrics() const = 0;
   // Reads what the options name. Throws UserError for what is missing or wrong.
   virtual DataPtr open(SampleReport report) const = 0;
   // The same without reading, where that is possible; else by opening it.

@@ -6,6 +6,4 @@ namespace tandem::tasks {
 
 Json Evaluation::details() const { return Json::object(); }
 
-void Task::prepare(const amp::Plan&, Device) {}
-
 }  // namespace tandem::tasks

@@ -121,10 +121,6 @@ class Task {
   // In the order of a step. One, named "train", unless overridden.
   virtual std::vector<Phase> phases() { return {{"train", &model()}}; }
 
-  // Called once before training, while the model lies on the CPU: batches and modules may take a form that
-  // training under `precision` on `device` is faster with.
-  virtual void prepare(const amp::Plan& precision, Device device);
-
   // A loss of a micro-batch: an f32 scalar, the mean over the batch. The same random numbers are drawn by
   // every phase of an iteration that draws them in the same order.
   virtual Tensor loss(const datasets::Batch& batch, const LossContext& context = {}) = 0;
@@ -147,8 +143,6 @@ class Task {
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
   // Whether a run leaves the details of its last evaluation.
   virtual bool keeps_details() const { return false; }
-  // Whether a greater value of the metric is the better one.
-  virtual bool greater_is_better(const std::string& metric) const = 0;
 
   // A line on the data and one on a batch, for `train --dry-run`.
   virtual std::string text_of(const datasets::Batch& batch) const = 0;

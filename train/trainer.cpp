@@ -41,7 +41,6 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, model);
-  task_->prepare(*precision_, device_);
   make_loaders();
   model.to(device_);
   const std::int64_t per_epoch = steps_per_epoch();
@@ -89,16 +88,23 @@ std::string Trainer::dry_run() {
                           loss_of_phase(*task_, phase, *batch, random).item());
     (*learners_)[phase].step->clear();
   }
-  nn::Module& model = task_->model();
-  std::string text = task_->text_of_data() + "\n";
-  text +=
-      fmt::format("model: {} parameters, {} trained\n", model.parameter_count(), model.parameter_count(true));
+  std::string text;
+  for (const std::string& line : what_trains()) text += line + "\n";
   for (const std::string& note : notes_) text += note + "\n";
   text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
-  text += fmt::format("run: {} epochs of {} steps, {}, {}\n", config_.epochs, steps_per_epoch(),
-                      config_.precision.label(), to_string(device_));
-  return text;
+  return text + course() + "\n";
+}
+
+std::vector<std::string> Trainer::what_trains() const {
+  const nn::Module& model = task_->model();
+  return {task_->text_of_data(), fmt::format("model: {} parameters, {} trained", model.parameter_count(),
+                                             model.parameter_count(true))};
+}
+
+std::string Trainer::course() const {
+  return fmt::format("run: {} epochs of {} steps, {}, {}", config_.epochs, steps_per_epoch(),
+                     config_.precision.label(), to_string(device_));
 }
 
 TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string& command_line,
@@ -126,10 +132,14 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   if (!options_.quiet) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);
+  for (const std::string& line : what_trains()) session.say(line);
   for (const std::string& note : notes) session.say(note);
+  session.say(course());
+  session.say("run directory: " + directory.path().string());
   if (learners_->iterations() == 0) warn_of_underflow(session);
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
-                                         to_string(device_), learners_->iterations()});
+                                         to_string(device_), learners_->iterations(),
+                                         config::metrics(config_)});
   try {
     if (!session.hindrance()) train(session);
     conclude_save(session);
@@ -225,7 +235,6 @@ void Trainer::warn_of_underflow(Session& session) {
   {
     const auto task = config::make_task(loaded_, task_->data());
     initialise_from(config_, task->model());
-    task->prepare(*precision_, device_);  // the batch is in the form that the run's model takes
     task->model().to(device_);
     amp::GradientCollector collector(task->model());
     for (std::size_t phase = 0; phase < learners_->size(); ++phase)

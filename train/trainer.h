@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "amp/autocast.h"
 #include "amp/overflow.h"
@@ -76,6 +77,9 @@ class Trainer {
  private:
   struct Session;
   void make_loaders();
+  // Data and model, a line each; how long a run takes, in steps, and in which precision and where.
+  std::vector<std::string> what_trains() const;
+  std::string course() const;
   void warn_of_underflow(Session& session);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "config/task.h"
 #include "files/input.h"
 #include "files/json_text.h"
 #include "train/resume.h"
@@ -95,7 +96,8 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     session.metrics.write_tensors(steps_of(*learners_), step, epoch);
     const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
-    if (is_better(value, session.state.best, task_->greater_is_better(key))) {
+    if (is_better(value, session.state.best,
+                  tasks::kind_of(config::metrics(config_), key).greater_is_better)) {
       conclude_save(session);
       session.before_best = session.state;
       session.state.best = value;

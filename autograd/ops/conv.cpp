@@ -29,7 +29,7 @@ void check_options(const OpInfo& info, const Conv2dOptions& o) {
   require(o.groups >= 1, info.name, "groups must be at least 1, got {}", o.groups);
 }
 
-// A filter [O,KH,KW,I/groups]; `outer` names its first axis.
+// A filter [O,KH,KW,I/groups], transposed [I,KH,KW,O/groups]: groups divide the first axis of both.
 void check_filter(const OpInfo& info, const Tensor& filter, const Conv2dOptions& o) {
   check_four_axes(info, "filter", filter);
   require(filter.size(1) >= 1 && filter.size(2) >= 1, info.name, "filter {} has an empty kernel",
@@ -57,21 +57,13 @@ void require_fit(const OpInfo& info, Index extent, Index kernel, const Conv2dOpt
           axis == 0 ? "height" : "width", extent, o.padding[axis]);
 }
 
-void check_zero_channels(const OpInfo& info, Index zero_channels, const Conv2dOptions& o) {
-  require(zero_channels >= 0 && (zero_channels == 0 || o.groups == 1), info.name,
-          "{} channels of zeros in {} groups: expected none or more, and one group", zero_channels, o.groups);
-}
-
-Shape conv_shape(const OpInfo& info, const Tensor& x, const Tensor& filter, const Conv2dOptions& o,
-                 Index zero_channels) {
+Shape conv_shape(const OpInfo& info, const Tensor& x, const Tensor& filter, const Conv2dOptions& o) {
   check_options(info, o);
-  check_zero_channels(info, zero_channels, o);
   check_four_axes(info, "x", x);
   check_filter(info, filter, o);
-  require(filter.size(3) * o.groups + zero_channels == x.size(3), info.name,
-          "filter {} expects {} input channels{}{}, input is {}", to_string(filter.shape()),
-          filter.size(3) * o.groups, o.groups == 1 ? "" : " in all groups",
-          zero_channels == 0 ? "" : fmt::format(" and {} of zeros", zero_channels), to_string(x.shape()));
+  require(filter.size(3) * o.groups == x.size(3), info.name,
+          "filter {} expects {} input channels{}, input is {}", to_string(filter.shape()),
+          filter.size(3) * o.groups, o.groups == 1 ? "" : " in all groups", to_string(x.shape()));
   for (int axis = 0; axis < 2; ++axis) require_fit(info, x.size(1 + axis), filter.size(1 + axis), o, axis);
   return {x.size(0), out_extent(x.size(1), filter.size(1), o, 0), out_extent(x.size(2), filter.size(2), o, 1),
           filter.size(0)};
@@ -90,34 +82,6 @@ void check_gradient(const OpInfo& info, const Tensor& dy, std::array<Index, 2> e
   }
 }
 
-// Between [..,C] and [..,C'] of one dtype the channels that both have; an accumulating copy adds.
-void copy_channels(Backend& backend, const Tensor& x, const Tensor& y, bool accumulate = false) {
-  const Index channels = std::min(x.size(-1), y.size(-1));
-  StridedView from, to;
-  from.strides = {x.size(-1), 1};
-  to.strides = {y.size(-1), 1};
-  backend.strided_copy(x, from, y, to, {x.numel() / std::max<Index>(x.size(-1), 1), channels}, accumulate);
-}
-
-Tensor workspace(const Context& context, const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {dtype, context.backend.device(), MemoryKind::workspace});
-}
-
-// The filter with weights of zero for that many channels more.
-Tensor with_zero_channels(const Context& context, const Tensor& filter, Index zero_channels) {
-  if (zero_channels == 0) return filter;
-  const Tensor wide =
-      workspace(context, filter.shape().with(3, filter.size(3) + zero_channels), filter.dtype());
-  context.backend.fill(wide, 0.0);
-  copy_channels(context.backend, filter, wide);
-  return wide;
-}
-
-// The gradient of an image with channels of zeros: their weights are zero.
-Tensor with_zero_channels(const Tensor& dx, Index zero_channels) {
-  return zero_channels == 0 ? dx : pad(dx, {0, 0, 0, 0}, {0, 0, 0, zero_channels});
-}
-
 // The upper left part of y that has the extent of `like`.
 Tensor cut_to(Tensor y, const Tensor& like) {
   for (int axis = 1; axis <= 2; ++axis) {
@@ -131,18 +95,17 @@ Tensor cut_to(Tensor y, const Tensor& like) {
 // ---- conv2d
 
 Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const {
-  const Shape shape = conv_shape(info, in.x, in.filter, options, zero_channels);
+  const Shape shape = conv_shape(info, in.x, in.filter, options);
   check_bias(info, in.bias, in.filter.size(0));
   const Tensor y = context.empty(shape);
-  const Tensor filter = with_zero_channels(context, in.filter, zero_channels);
   saved = {in.x, in.filter};
   if (sums.wanted() && !in.bias.defined()) {
-    if (const Tensor given = context.backend.conv2d_with_sums(in.x, filter, y, options); given.defined()) {
+    if (const Tensor given = context.backend.conv2d_with_sums(in.x, in.filter, y, options); given.defined()) {
       sums.set(given);
       return {y};
     }
   }
-  context.backend.conv2d(in.x, filter, in.bias, y, options);
+  context.backend.conv2d(in.x, in.filter, in.bias, y, options);
   return {y};
 }
 
@@ -151,14 +114,10 @@ Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& need
   if (!dy.y.defined()) return result;
   const auto& [x, filter] = saved;
   if (needs[1])
-    result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1),
-                                           zero_channels);
+    result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1));
   if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
-  if (needs[0]) {
-    const Destination* sink = zero_channels == 0 ? needs.sink(0) : nullptr;
-    result.x = with_zero_channels(conv2d_input_gradient(dy.y, filter, {x.size(1), x.size(2)}, options, sink),
-                                  zero_channels);
-  }
+  if (needs[0])
+    result.x = conv2d_input_gradient(dy.y, filter, {x.size(1), x.size(2)}, options, needs.sink(0));
   return result;
 }
 
@@ -192,7 +151,6 @@ Conv2dInputGradient::In Conv2dInputGradient::backward(const Saved& saved, const 
 
 Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);
-  check_zero_channels(info, zero_channels, options);
   check_four_axes(info, "x", in.x);
   check_four_axes(info, "dy", in.dy);
   require(in.x.size(0) == in.dy.size(0), info.name, "x {} and dy {} differ in batch", to_string(in.x.shape()),
@@ -200,19 +158,10 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
   require(in.x.size(3) % options.groups == 0 && in.dy.size(3) % options.groups == 0, info.name,
           "{} groups do not divide the channels of x {} and dy {}", options.groups, to_string(in.x.shape()),
           to_string(in.dy.shape()));
-  require(zero_channels <= in.x.size(3), info.name, "x {} has less than {} channels of zeros",
-          to_string(in.x.shape()), zero_channels);
   check_gradient(info, in.dy, {in.x.size(1), in.x.size(2)}, kernel, options);
   const Shape whole{in.dy.size(3), kernel[0], kernel[1], in.x.size(3) / options.groups};
-  const DType dtype = wide_of(context.dtype);
-  const Destination dfilter = context.destination(whole.with(3, whole[3] - zero_channels), dtype);
-  if (zero_channels == 0) {
-    context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
-  } else {
-    const Tensor wide = workspace(context, whole, dtype);
-    context.backend.conv2d_filter_gradient(in.x, in.dy, wide, options, false);
-    copy_channels(context.backend, wide, dfilter.tensor, dfilter.accumulate);
-  }
+  const Destination dfilter = context.destination(whole, wide_of(context.dtype));
+  context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
   saved = {in.x, in.dy};
   return {dfilter.tensor};
 }
@@ -223,10 +172,8 @@ Conv2dFilterGradient::In Conv2dFilterGradient::backward(const Saved& saved, cons
   const Tensor& w = ddfilter.dfilter;
   if (!w.defined()) return result;
   const auto& [x, dy] = saved;
-  if (needs[0])
-    result.x =
-        with_zero_channels(conv2d_input_gradient(dy, w, {x.size(1), x.size(2)}, options), zero_channels);
-  if (needs[1]) result.dy = cut_to(conv2d(x, w, {}, options, zero_channels), dy);
+  if (needs[0]) result.x = conv2d_input_gradient(dy, w, {x.size(1), x.size(2)}, options);
+  if (needs[1]) result.dy = cut_to(conv2d(x, w, {}, options), dy);
   return result;
 }
 
@@ -284,9 +231,9 @@ ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Out& dy,
 }  // namespace ops
 
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Conv2dOptions& options,
-              Index zero_channels, Tensor* sums) {
+              Tensor* sums) {
   if (sums) *sums = {};
-  return apply(ops::Conv2d{options, zero_channels, ops::CallResult(sums)}, {x, filter, bias}).y;
+  return apply(ops::Conv2d{options, ops::CallResult(sums)}, {x, filter, bias}).y;
 }
 
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
@@ -295,8 +242,8 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<
 }
 
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink, Index zero_channels) {
-  return apply(ops::Conv2dFilterGradient{options, kernel, zero_channels}, {x, dy}, sink).dfilter;
+                              const Conv2dOptions& options, const Destination* sink) {
+  return apply(ops::Conv2dFilterGradient{options, kernel}, {x, dy}, sink).dfilter;
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& filter, const Tensor& bias,

@@ -8,12 +8,10 @@ namespace tandem {
 
 // x [N,H,W,C], filter [O,KH,KW,C/groups], bias [O] or absent → [N,H',W',O] with
 // H' = (H + 2·padding - dilation·(KH-1) - 1)/stride + 1. Depthwise: groups = C.
-// With `zero_channels` x has that many more channels than the filter takes, the last ones, and all of it in
-// them is zero: kernels like some counts of channels better than others. Not with groups.
 // `sums`, where given, becomes f32 [2,O], Σ y and Σ y² over all positions, if the device gives them at no
 // cost, else absent: for batch_norm_train. No gradient flows through it.
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias = {},
-              const Conv2dOptions& options = {}, Index zero_channels = 0, Tensor* sums = nullptr);
+              const Conv2dOptions& options = {}, Tensor* sums = nullptr);
 
 // The adjoint of conv2d as a function of its input. x [N,H,W,C], filter [C,KH,KW,O/groups], bias [O] or
 // absent → [N,H',W',O] with H' = (H-1)·stride - 2·padding + dilation·(KH-1) + output_padding + 1.

@@ -10,7 +10,6 @@ namespace ops {
 
 struct Conv2d {
   Conv2dOptions options;
-  Index zero_channels = 0;  // of x, which the filter lacks
   CallResult sums{};
   static constexpr OpInfo info{"conv2d", CastRule::lower};
   struct In {
@@ -40,12 +39,10 @@ struct Conv2dInputGradient {
   In backward(const Saved&, const Out& ddx, const Needs&) const;
 };
 
-// x [N,H,W,C], dy [N,H',W',O] → dfilter [O,KH,KW,C/groups] in f32 (f64 for f64), without the last
-// `zero_channels` of C.
+// x [N,H,W,C], dy [N,H',W',O] → dfilter [O,KH,KW,C/groups] in f32 (f64 for f64).
 struct Conv2dFilterGradient {
   Conv2dOptions options;
   std::array<Index, 2> kernel{};  // KH, KW
-  Index zero_channels = 0;
   static constexpr OpInfo info{"conv2d_filter_gradient", CastRule::lower};
   struct In {
     Tensor x, dy;
@@ -78,8 +75,7 @@ struct ConvTranspose2d {
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
                              const Conv2dOptions& options, const Destination* sink = nullptr);
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink = nullptr,
-                              Index zero_channels = 0);
+                              const Conv2dOptions& options, const Destination* sink = nullptr);
 
 using ConvOps =
     TypeList<ops::Conv2d, ops::Conv2dInputGradient, ops::Conv2dFilterGradient, ops::ConvTranspose2d>;

@@ -13,32 +13,31 @@ namespace tandem::cpu {
 namespace {
 
 struct Geometry {
-  Index height, width, channels;              // of the records
-  Index out_height, out_width, out_channels;  // of the images
+  Index height, width;          // of the records
+  Index out_height, out_width;  // of the images
+  Index channels;
 };
 
-// Scale and offset of every element of an output row; both are 0 for channels the records lack, whose
-// elements are so 0 throughout.
+// Scale and offset of every element of an output row.
 struct RowAffine {
   std::vector<float> scale, offset;
 
   RowAffine(const ImageAffine& affine, const Geometry& g)
-      : scale(static_cast<std::size_t>(g.out_width * g.out_channels)), offset(scale.size()) {
+      : scale(static_cast<std::size_t>(g.out_width * g.channels)), offset(scale.size()) {
     for (Index x = 0; x < g.out_width; ++x) {
-      std::copy_n(affine.scale.data<float>(), g.channels, &scale[x * g.out_channels]);
-      std::copy_n(affine.offset.data<float>(), g.channels, &offset[x * g.out_channels]);
+      std::copy_n(affine.scale.data<float>(), g.channels, &scale[x * g.channels]);
+      std::copy_n(affine.offset.data<float>(), g.channels, &offset[x * g.channels]);
     }
   }
 };
 
-// The pixels [out_width, out_channels] that row y shows of `record`. Channels beyond the record's are left
-// alone.
+// The pixels [out_width, channels] that row y shows of `record`.
 void gather_row(const std::uint8_t* record, const ImageWindow& window, const Geometry& g, Index y,
                 float* to) {
   const Index row = kernels::shown_row(window, static_cast<std::int32_t>(y), static_cast<int>(g.out_height));
   const bool inside = row >= 0 && row < g.height;
   const std::uint8_t* from = record + row * g.width * g.channels;
-  if (inside && !window.mirrored && g.channels == g.out_channels) {
+  if (inside && !window.mirrored) {
     const Index left = std::clamp<Index>(-Index{window.left}, 0, g.out_width);
     const Index right = std::clamp<Index>(g.width - window.left, left, g.out_width);
     std::fill_n(to, left * g.channels, window.fill);
@@ -48,7 +47,7 @@ void gather_row(const std::uint8_t* record, const ImageWindow& window, const Geo
     std::fill_n(to + right * g.channels, (g.out_width - right) * g.channels, window.fill);
     return;
   }
-  for (Index x = 0; x < g.out_width; ++x, to += g.out_channels) {
+  for (Index x = 0; x < g.out_width; ++x, to += g.channels) {
     const Index column =
         kernels::shown_column(window, static_cast<std::int32_t>(x), static_cast<int>(g.out_width));
     if (inside && column >= 0 && column < g.width) {
@@ -84,7 +83,7 @@ void render_rows(const std::uint8_t* records, const ImageWindow* windows, const 
 void CpuBackend::render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
                                const Tensor& y) {
   if (y.numel() == 0) return;
-  const Geometry g{records.size(1), records.size(2), records.size(3), y.size(1), y.size(2), y.size(3)};
+  const Geometry g{records.size(1), records.size(2), y.size(1), y.size(2), y.size(3)};
   const RowAffine row_affine(affine, g);
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     render_rows(records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()), row_affine, g,

@@ -265,6 +265,50 @@ void with_wide_type(DType dtype, Run&& run) {
   run(TypeTag<float>{});
 }
 
+// ---- Few channels
+
+// The engines that cuDNN 9.19 puts first on an H100 load the channels of 16-bit images one by one where there
+// are 1 or 3, and 4 at a time where there are 4 (its knob LDGA); with 8 they would move twice the bytes. So
+// images and filters of fewer channels are multiplied as if zeros stood behind them, in a copy that is a few
+// bytes beside what the convolution writes. The products are the same numbers; a library may sum them in
+// another order.
+constexpr Index kChannelsAtOnce = 4;
+
+bool has_few_channels(const Convolution& p, DType multiplied) {
+  return is_16bit(multiplied) && p.channels < kChannelsAtOnce && p.options.groups == 1;
+}
+
+// 16-bit values as bits: x [pixels,channels] → y [pixels,4], a pixel a thread and store.
+__global__ void __launch_bounds__(kThreads)
+    spread_channels_kernel(const std::uint16_t* __restrict__ x, Index pixels, int channels,
+                           ushort4* __restrict__ y) {
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < pixels;
+       i += Index{gridDim.x} * blockDim.x) {
+    const std::uint16_t* const pixel = x + i * channels;
+    y[i] = {pixel[0], channels > 1 ? pixel[1] : std::uint16_t{0}, channels > 2 ? pixel[2] : std::uint16_t{0},
+            0};
+  }
+}
+
+// `tensor` [.., C] of a 16-bit dtype with zeros up to 4 channels, in workspace.
+Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
+  const Index channels = tensor.size(3), pixels = tensor.numel() / channels;
+  const Tensor wide = backend.workspace(tensor.shape().with(3, kChannelsAtOnce), tensor.dtype());
+  launch("spread_channels", spread_channels_kernel, blocks_for(pixels), kThreads, 0, backend.stream(),
+         static_cast<const std::uint16_t*>(tensor.raw()), pixels, static_cast<int>(channels),
+         static_cast<ushort4*>(wide.raw()));
+  return wide;
+}
+
+// The channels of `wide` [.., C'] that `out` [.., C] has.
+void take_channels(CudaBackend& backend, const Tensor& wide, const Tensor& out, bool accumulate) {
+  const Index channels = out.size(3);
+  backend.strided_copy(wide, {.strides = {wide.size(3), 1}}, out, {.strides = {channels, 1}},
+                       {out.numel() / channels, channels}, accumulate);
+}
+
+// ---- Gradients
+
 // A gradient by cuDNN. Where cuDNN would round an f32 gradient of 16-bit operands to their type, it is
 // computed of widened operands: products of 16-bit numbers are exact in f32, and the operands are in TF32
 // too.
@@ -453,7 +497,13 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bi
   p.dtype = type;
   p.result = result_type(type, y, false);
   p.bias = bias.defined();
-  const Tensor image = operand(*this, x, type), weights = operand(*this, filter, type);
+  const bool few = has_few_channels(p, type);
+  if (few) p.channels = kChannelsAtOnce;
+  const auto with_channels = [&](const Tensor& given) {
+    const Tensor tensor = operand(*this, given, type);
+    return few ? with_zero_channels(*this, tensor) : tensor;
+  };
+  const Tensor image = with_channels(x), weights = with_channels(filter);
   const Tensor offset = operand(*this, bias, DType::f32);
   dnn::Plan& plan = dnn().plan(Pass::forward, p);
   const Convolution& carried = plan.carried();
@@ -477,13 +527,17 @@ Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, cons
   Convolution p = problem_of(x, filter, y, options);
   if (rules_.deterministic || !rules_.tune || y.numel() == 0 || y.size(3) % 4 != 0 || !dnn::expressible(p))
     return {};
+  const bool few = has_few_channels(p, DType::f16);
+  if (few) p.channels = kChannelsAtOnce;
   p.dtype = p.result = DType::f16;
   p.sums = true;
   dnn::Plan* const plan = dnn().fused_plan(Pass::forward, p);
   if (!plan || (!plan->tuned() && is_captured(stream_))) return {};
   const Tensor sums = Tensor::empty({2, y.size(3)}, {.dtype = DType::f32, .device = device()});
   const float* const sum = sums.data<float>();
-  const dnn::Addresses addresses{x.raw(), filter.raw(), nullptr, y.raw(), sum, sum + y.size(3)};
+  const Tensor image = few ? with_zero_channels(*this, x) : x,
+               weights = few ? with_zero_channels(*this, filter) : filter;
+  const dnn::Addresses addresses{image.raw(), weights.raw(), nullptr, y.raw(), sum, sum + y.size(3)};
   if (!plan->tuned()) {
     const dnn::Rival rival{.run =
                                [&] {
@@ -519,10 +573,16 @@ void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, 
 void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
                                          const Conv2dOptions& options, bool accumulate) {
   if (dfilter.numel() == 0) return;
-  const Convolution p = problem_of(x, dfilter, dy, options);
+  Convolution p = problem_of(x, dfilter, dy, options);
   const DType type = arithmetic_type(x.dtype(), dy.dtype());
   if (is_16bit(type) && dfilter.dtype() == DType::f32 && is_pointwise(p) && dnn::expressible(p))
     return multiply_pixels(*this, p, x, dy, dfilter, accumulate);
+  if (has_few_channels(p, type) && dnn::expressible(p)) {
+    p.channels = kChannelsAtOnce;
+    const Tensor wide = workspace(dfilter.shape().with(3, p.channels), DType::f32);
+    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels(*this, x), dy, wide, false);
+    return take_channels(*this, wide, dfilter, accumulate);
+  }
   if (type != DType::f64 && dnn::expressible(p))
     return run_gradient(*this, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
   with_wide_type(type, [&]<class C>(TypeTag<C>) {

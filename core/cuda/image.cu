@@ -1,6 +1,6 @@
 // Rendering of 8-bit records: one pass that reads each shown byte once and writes the images once.
 //
-// A thread makes packs of 16 bytes of output, neighbours side by side along [W',C']; packs may span pixels,
+// A thread makes packs of 16 bytes of output, neighbours side by side along [W',C]; packs may span pixels,
 // rows and images. The grid's width is a multiple of the channels, so that a thread meets the same channels
 // in all its packs and keeps their scale and offset in registers.
 #include <cuda_runtime.h>
@@ -18,8 +18,9 @@ namespace tandem::cuda {
 namespace {
 
 struct Geometry {
-  std::int32_t height, width, channels;              // of the records
-  std::int32_t out_height, out_width, out_channels;  // of the images
+  std::int32_t height, width;          // of the records
+  std::int32_t out_height, out_width;  // of the images
+  std::int32_t channels;
 };
 
 struct Input {
@@ -34,8 +35,8 @@ template <class Int>
 class Place {
  public:
   __device__ __forceinline__ Place(const Input& in, const Geometry& g, Int element) {
-    const Int pixel = element / static_cast<Int>(g.out_channels);
-    channel_ = static_cast<std::int32_t>(element - pixel * static_cast<Int>(g.out_channels));
+    const Int pixel = element / static_cast<Int>(g.channels);
+    channel_ = static_cast<std::int32_t>(element - pixel * static_cast<Int>(g.channels));
     const Int line = pixel / static_cast<Int>(g.out_width);
     column_ = static_cast<std::int32_t>(pixel - line * static_cast<Int>(g.out_width));
     image_ = line / static_cast<Int>(g.out_height);
@@ -46,13 +47,12 @@ class Place {
   }
 
   // The element's value in pixel units.
-  __device__ __forceinline__ float pixel(const Geometry& g) const {
-    if (channel_ >= g.channels) return 0.0f;
+  __device__ __forceinline__ float pixel() const {
     return pixel_ ? static_cast<float>(__ldg(pixel_ + channel_)) : window_.fill;
   }
   // To the next element; `more` tells whether it is part of the output.
   __device__ __forceinline__ void advance(const Input& in, const Geometry& g, bool more) {
-    if (++channel_ < g.out_channels || !more) return;
+    if (++channel_ < g.channels || !more) return;
     channel_ = 0;
     if (++column_ == g.out_width) {
       column_ = 0;
@@ -93,9 +93,9 @@ __global__ void __launch_bounds__(kThreads)
   float scale[kWidth], offset[kWidth];
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
-    const auto channel = static_cast<std::int32_t>((first + k) % static_cast<Int>(g.out_channels));
-    scale[k] = channel < g.channels ? in.scale[channel] : 0.0f;
-    offset[k] = channel < g.channels ? in.offset[channel] : 0.0f;
+    const auto channel = static_cast<std::int32_t>((first + k) % static_cast<Int>(g.channels));
+    scale[k] = in.scale[channel];
+    offset[k] = in.offset[channel];
   }
   for (Int at = first; at < count; at += step) {
     Place<Int> place(in, g, at);
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
     Pack<T, kWidth> pack;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) {
-      store(&pack.value[k], kernels::normalised(place.pixel(g), scale[k], offset[k]));
+      store(&pack.value[k], kernels::normalised(place.pixel(), scale[k], offset[k]));
       place.advance(in, g, k + 1 < valid);
     }
     if (valid == kWidth) {
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int kWidth>
 void render(const Input& in, const Geometry& g, T* y, Index count, cudaStream_t stream) {
   constexpr Index kBlockElements = Index{kThreads} * kWidth;
-  const Index multiple = g.out_channels / std::gcd<Index>(g.out_channels, kBlockElements);
+  const Index multiple = g.channels / std::gcd<Index>(g.channels, kBlockElements);
   const auto blocks =
       static_cast<unsigned>(ceil_div(blocks_for(ceil_div(count, kWidth)), multiple) * multiple);
   // The sum of an index and the grid's width must fit, too.
@@ -138,8 +138,7 @@ void CudaBackend::render_images(const Tensor& records, const Tensor& windows, co
                                 const Tensor& y) {
   if (y.numel() == 0) return;
   const auto extent = [](const Tensor& t, int axis) { return static_cast<std::int32_t>(t.size(axis)); };
-  const Geometry g{extent(records, 1), extent(records, 2), extent(records, 3),
-                   extent(y, 1),       extent(y, 2),       extent(y, 3)};
+  const Geometry g{extent(records, 1), extent(records, 2), extent(y, 1), extent(y, 2), extent(y, 3)};
   const Input in{records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()),
                  affine.scale.data<float>(), affine.offset.data<float>()};
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {

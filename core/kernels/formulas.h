@@ -1,12 +1,12 @@
 // The scalar formulas of elementwise kernels, shared by all devices.
 //
 // A formula is a struct with
-//   arity                        number of operands
-//   eval(c, operands…)           the value, for compute types float, double and, where kIntegral, int64; `c`
-//   holds the
-//                                formula's constants in the compute type
-//   kSaves, derivative(c, s)     optional, arity 1: its derivative as a function of the saved input or output
-//   `s` gradient(c, s, dy)           optional: dy·derivative where a product would do harm (0·inf)
+//   arity                     number of operands
+//   eval(c, operands…)        the value, for compute types float, double and, where kIntegral, int64; `c`
+//                             holds the formula's constants in the compute type
+//   kSaves, derivative(c, s)  optional, arity 1: its derivative as a function of what was saved, s: the
+//                             input or the output
+//   gradient(c, s, dy)        optional: dy·derivative where a product would do harm (0·inf)
 // `Formulas` at the end lists them all; FormulaId is the position in that list.
 #pragma once
 

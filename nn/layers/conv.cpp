@@ -68,21 +68,13 @@ Conv2d::Conv2d(Index in_channels, Index out_channels, std::array<Index, 2> kerne
 }
 
 Tensor Conv2d::convolve(const Tensor& x, Tensor* sums) {
-  const bool padded = padded_channels_ > 0 && x.defined() && x.rank() == 4 && x.size(3) == padded_channels_;
-  return conv2d(x, weight_.tensor(), tensor_if_defined(bias_), options_,
-                padded ? padded_channels_ - weight_.value().size(3) : 0, sums);
+  return conv2d(x, weight_.tensor(), tensor_if_defined(bias_), options_, sums);
 }
 
 Tensor Conv2d::forward(const Tensor& x) { return convolve(x, nullptr); }
 
 Tensor Conv2d::operator()(const Tensor& x, Tensor* sums) {
   return observed([&] { return convolve(x, sums); });
-}
-
-bool Conv2d::take_padded_images(Index channels) {
-  if (options_.groups != 1 || channels < weight_.value().size(3)) return false;
-  padded_channels_ = channels;
-  return true;
 }
 
 std::string Conv2d::describe() const {

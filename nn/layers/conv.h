@@ -27,7 +27,6 @@ class Conv2d final : public Module {
       : Conv2d(in_channels, out_channels, std::array{kernel, kernel}, options) {}
 
   Tensor forward(const Tensor& x) override;
-  bool take_padded_images(Index channels) override;  // without groups
   // As autograd/ops/conv.h says of `sums`.
   Tensor operator()(const Tensor& x, Tensor* sums);
   using Module::operator();
@@ -41,7 +40,6 @@ class Conv2d final : public Module {
 
   Parameter weight_, bias_;
   Conv2dOptions options_;
-  Index padded_channels_ = 0;  // that images may have too; 0: none were announced
 };
 
 struct Conv1dLayerOptions {

@@ -133,16 +133,6 @@ NamedTensors Graph::operator()(const NamedTensors& fields) {
   return named;
 }
 
-bool Graph::take_padded_images(Index channels) {
-  Node* only = nullptr;
-  for (Node& node : nodes_) {
-    if (std::ranges::count(node.arguments, kInput) == 0) continue;
-    if (only || node.arguments.size() > 1) return false;
-    only = &node;
-  }
-  return only && inputs_.size() == 1 && only->module->take_padded_images(channels);
-}
-
 std::string Graph::describe() const {
   if (inputs_.size() == 1 && outputs_.empty()) return fmt::format("Graph({} nodes)", nodes_.size());
   return fmt::format("Graph({} nodes, {} → {})", nodes_.size(), fmt::join(inputs_, " + "),

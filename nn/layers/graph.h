@@ -52,7 +52,6 @@ class Graph final : public Module {
   NamedTensors operator()(const NamedTensors& fields);
   using Module::operator();
 
-  bool take_padded_images(Index channels) override;  // with one input
   std::string describe() const override;
 
  private:

@@ -29,10 +29,6 @@ Tensor Sequential::forward(const Tensor& x) {
   return y;
 }
 
-bool Sequential::take_padded_images(Index channels) {
-  return size() > 0 && children().front().second->take_padded_images(channels);
-}
-
 std::string Sequential::describe() const { return fmt::format("Sequential({} layers)", size()); }
 
 }  // namespace tandem::nn

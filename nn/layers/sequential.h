@@ -24,7 +24,6 @@ class Sequential final : public Module {
   std::size_t size() const { return children().size(); }
 
   Tensor forward(const Tensor& x) override;
-  bool take_padded_images(Index channels) override;
   std::string describe() const override;
 
  private:

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/precision.h"
+#include "config/task.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/suggest.h"
@@ -66,7 +67,9 @@ class Planner {
     plan_.name = config.name;
     plan_.overrides = request_.overrides;
     plan_.metric = config.best();
-    plan_.percent = plan_.metric != "loss";
+    const tasks::MetricKind kind = tasks::kind_of(config::metrics(config), plan_.metric);
+    plan_.percent = kind.share;
+    plan_.greater_is_better = kind.greater_is_better;
     plan_.margin = compare.margin;
     plan_.default_margin = !loaded_.given.find("compare") || !loaded_.given.find("compare")->find("margin");
     plan_.speed_steps = compare.speed_steps;

@@ -34,13 +34,13 @@ struct Plan {
   std::vector<Arm> arms;               // fp32 first
   std::vector<std::int64_t> seeds;
   std::string metric;   // checkpoint.best
-  bool percent = true;  // the metric and the margin are in percent, and greater is better
+  bool percent = true;  // the metric and the margin are in percent
+  bool greater_is_better = true;
   double margin = 0.5;
   bool default_margin = false;
   std::int64_t speed_steps = 50, speed_rounds = 5;
   std::filesystem::path out;
 
-  bool greater_is_better() const { return percent; }
   std::filesystem::path arm_directory(const Arm& arm) const { return out / "arms" / arm.name; }
   std::filesystem::path run_directory(const Arm& arm, std::int64_t seed) const;
   // Arguments after CONFIG for a run of the arm; without a seed, for a measurement of its speed.

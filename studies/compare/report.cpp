@@ -55,7 +55,7 @@ void compare_with(const Row& baseline, Row& row, const Plan& plan) {
       if (mine.applied != theirs.applied) row.unequal.push_back(mine.seed);
     }
   }
-  row.test = paired_test(own, other, plan.margin, plan.greater_is_better());
+  row.test = paired_test(own, other, plan.margin, plan.greater_is_better);
 }
 
 std::string number(double value, int digits, bool sign = false) {
@@ -97,7 +97,8 @@ std::string table_row(const Report& report, const Row& row) {
 }
 
 std::string unit(const Report& report) {
-  return report.percent ? fmt::format("percentage points of {}", report.metric) : "units of the loss";
+  return report.percent ? fmt::format("percentage points of {}", report.metric)
+                        : fmt::format("units of {}", report.metric == "loss" ? "the loss" : report.metric);
 }
 
 void add_statistics_notes(const Report& report, std::string& text) {

@@ -83,7 +83,7 @@ class ArmRun {
         directory_(plan.run_directory(arm, seed)),
         arguments_(plan.arguments(arm, seed)) {}
 
-  // Whether something has to be trained or evaluated still.
+  // Whether nothing has to be trained or evaluated any more.
   bool done() const { return same_configuration() && read_json(directory_ / kResultFile).is_object(); }
 
   SeedResult result() {

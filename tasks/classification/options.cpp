@@ -4,24 +4,21 @@
 
 namespace tandem::tasks {
 
-const options::Schema& ClassificationOptions::Data::schema() {
-  static const options::Schema schema =
-      options::Describe<Data>()
-          .include(&Data::set)
-          .key("augment", &Data::augment,
-               "transforms of each training image, in order; evaluation keeps those that are not random")
-          .short_key("name");
-  return schema;
-}
-
 const options::Schema& ClassificationOptions::Evaluation::schema() {
   static const options::Schema schema = options::Describe<Evaluation>().key(
       "confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation");
   return schema;
 }
 
+const MetricKinds& ClassificationOptions::metrics() {
+  static const MetricKinds kinds{{"accuracy", {.share = true, .greater_is_better = true}},
+                                 {"top5", {.share = true, .greater_is_better = true}},
+                                 {"loss", {}}};
+  return kinds;
+}
+
 const options::Schema& ClassificationOptions::Checkpoint::schema() {
-  static const options::Schema schema = describe_best(&Checkpoint::best, {"accuracy", "top5", "loss"});
+  static const options::Schema schema = describe_best(&Checkpoint::best, ClassificationOptions::metrics());
   return schema;
 }
 

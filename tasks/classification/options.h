@@ -2,21 +2,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "data/registry.h"
-#include "data/transforms/transform.h"
 #include "models/model_options.h"
 #include "tasks/classification/loss.h"
+#include "tasks/metrics.h"
+#include "tasks/sample_options.h"
 
 namespace tandem::tasks {
 
 struct ClassificationOptions {
-  struct Data {
-    datasets::LabelledSetOptions set;
-    std::vector<datasets::TransformSpec> augment;
-    static const options::Schema& schema();
-  };
+  using Data = SampleOptions;
   struct Evaluation {
     bool confusion = false;
     static const options::Schema& schema();
@@ -32,6 +27,8 @@ struct ClassificationOptions {
   Evaluation eval;
   Checkpoint checkpoint;
   static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
 };
 
 }  // namespace tandem::tasks

@@ -72,10 +72,6 @@ std::vector<datasets::TransformSpec> Classification::transforms() const {
   return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
-void Classification::prepare(const amp::Plan& precision, Device device) {
-  format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
-}
-
 Tensor Classification::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
   if (context.ready) context.ready();
@@ -84,8 +80,6 @@ Tensor Classification::loss(const datasets::Batch& batch, const LossContext& con
 
 datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
   datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  options.dtype = format_.dtype;
-  options.channel_multiple = format_.channel_multiple;
   options.weigh = loss_->batch_weight();
   return std::make_shared<datasets::SampleSource>(
       splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
@@ -114,8 +108,7 @@ datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Devic
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));
-  datasets::Batch batch({{"image", in_format(image, format_)}, {"label", Tensor::from(labels, {samples})}},
-                        samples);
+  datasets::Batch batch({{"image", image}, {"label", Tensor::from(labels, {samples})}}, samples);
   if (const datasets::BatchWeight weigh = loss_->batch_weight()) batch.weight = weigh(labels);
   return batch.to(device);
 }
@@ -125,9 +118,7 @@ std::unique_ptr<Evaluation> Classification::evaluation(bool details) {
 }
 
 std::string Classification::text_of(const datasets::Batch& batch) const {
-  const Index zeros = batch["image"].size(-1) - training_.output_shape().at(-1);
-  return fmt::format("{}{}", to_string(batch["image"].shape()),
-                     zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "");
+  return to_string(batch["image"].shape());
 }
 
 std::string Classification::text_of_data() const {
@@ -156,6 +147,7 @@ class ClassificationRecipe final : public Recipe {
   ClassificationRecipe(const ClassificationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return ClassificationOptions::metrics(); }
   DataPtr open(SampleReport report) const override { return SampleData::open(options_.data.set, report); }
   DataPtr describe() const override { return SampleData::describe(options_.data.set); }
   DataPtr recall(const Json& description) const override { return SampleData::recall(description); }

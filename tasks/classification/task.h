@@ -3,7 +3,6 @@
 
 #include "data/transforms/pipeline.h"
 #include "tasks/classification/options.h"
-#include "tasks/image_format.h"
 #include "tasks/registry.h"
 #include "tasks/sample_splits.h"
 
@@ -17,8 +16,6 @@ class Classification final : public Task {
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
-  // Lets the loader give images in the form of the first convolution's operands.
-  void prepare(const amp::Plan& precision, Device device) override;
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
@@ -30,7 +27,6 @@ class Classification final : public Task {
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.confusion; }
-  bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
@@ -52,7 +48,6 @@ class Classification final : public Task {
   datasets::Pipeline training_;
   nn::ModulePtr model_;
   std::unique_ptr<const ClassificationLoss> loss_;
-  ImageFormat format_;  // of training; evaluation is in FP32
 };
 
 }  // namespace tandem::tasks

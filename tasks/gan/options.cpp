@@ -16,9 +16,14 @@ const options::Schema& GanOptions::Evaluation::schema() {
   return schema;
 }
 
+const MetricKinds& GanOptions::metrics() {
+  static const MetricKinds kinds{
+      {"fd_lenet", {}}, {"fd_classifier", {}}, {"class_entropy", {.greater_is_better = true}}};
+  return kinds;
+}
+
 const options::Schema& GanOptions::Checkpoint::schema() {
-  static const options::Schema schema =
-      describe_best(&Checkpoint::best, {"fd_lenet", "fd_classifier", "class_entropy"});
+  static const options::Schema schema = describe_best(&Checkpoint::best, GanOptions::metrics());
   return schema;
 }
 

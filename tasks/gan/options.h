@@ -5,7 +5,8 @@
 #include <string>
 
 #include "models/model_options.h"
-#include "tasks/classification/options.h"
+#include "tasks/metrics.h"
+#include "tasks/sample_options.h"
 
 namespace tandem::tasks {
 
@@ -21,10 +22,12 @@ struct GanOptions {
   };
 
   models::ModelOptions model;
-  ClassificationOptions::Data data;  // the same sets; their labels are not looked at
+  SampleOptions data;  // the same sets; their labels are not looked at
   Evaluation eval;
   Checkpoint checkpoint;
   static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
 };
 
 }  // namespace tandem::tasks

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <bit>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
@@ -26,6 +27,8 @@
 namespace tandem::tasks {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kDiscriminator = 0;  // the phases, in order
 constexpr Index kMostImages = 10'000;      // of one predict
@@ -186,8 +189,8 @@ std::map<std::string, std::string> Gan::export_metadata() const {
                                                  {"distribution", "normal"},
                                                  {"mean", 0},
                                                  {"std", 1}})},
-          {"tandem.output", files::json_text(Json{{"layout", "NCHW"},
-                                                  {"shape", {sizes.channels, side, side}},
+          {"tandem.output", files::json_text(Json{{"layout", "NHWC"},
+                                                  {"shape", {side, side, sizes.channels}},
                                                   {"range", {-1, 1}},
                                                   {"padding", padding_}})}};
 }
@@ -197,6 +200,8 @@ void Gan::predict(const PredictRequest& request, Device device) {
   require(count >= 1 && count <= kMostImages, "", "predict: --count {}: 1 to {} images can be made at once",
           count, kMostImages);
   require(!request.out.empty(), "", "predict: --out is missing: the PNG file to write");
+  require(fs::path(request.out).extension() == ".png", "",
+          "predict: --out {}: images are written as PNG; the name of the file ends in .png", request.out);
   const std::int64_t seed = request.seed.value_or(0);
   require(seed >= 0, "", "predict: --seed {}: a seed is not negative", seed);
   const NoGrad no_grad;
@@ -219,6 +224,7 @@ class GanRecipe final : public Recipe {
  public:
   GanRecipe(const GanOptions& options, const Context& context) : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return GanOptions::metrics(); }
   DataPtr open(SampleReport report) const override { return GanData::open(options_, report); }
   DataPtr describe() const override { return GanData::describe(options_); }
   DataPtr recall(const Json& description) const override { return GanData::recall(description); }

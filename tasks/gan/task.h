@@ -32,7 +32,6 @@ class Gan final : public Task {
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
-  bool greater_is_better(const std::string& metric) const override { return metric == "class_entropy"; }
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;

@@ -26,9 +26,16 @@ const options::Schema& SegmentationOptions::Evaluation::schema() {
   return schema;
 }
 
+const MetricKinds& SegmentationOptions::metrics() {
+  static const MetricKinds kinds{{"miou", {.share = true, .greater_is_better = true}},
+                                 {"dice", {.share = true, .greater_is_better = true}},
+                                 {"pixel_accuracy", {.share = true, .greater_is_better = true}},
+                                 {"loss", {}}};
+  return kinds;
+}
+
 const options::Schema& SegmentationOptions::Checkpoint::schema() {
-  static const options::Schema schema =
-      describe_best(&Checkpoint::best, {"miou", "dice", "pixel_accuracy", "loss"});
+  static const options::Schema schema = describe_best(&Checkpoint::best, SegmentationOptions::metrics());
   return schema;
 }
 

@@ -7,6 +7,7 @@
 #include "data/masked_sets.h"
 #include "data/transforms/transform.h"
 #include "models/model_options.h"
+#include "tasks/metrics.h"
 #include "tasks/segmentation/loss.h"
 
 namespace tandem::tasks {
@@ -33,6 +34,8 @@ struct SegmentationOptions {
   Evaluation eval;
   Checkpoint checkpoint;
   static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
 };
 
 }  // namespace tandem::tasks

@@ -85,7 +85,7 @@ namespace {
 
 struct Job {
   std::string image;
-  fs::path mask, overlay;  // empty: not written
+  fs::path mask, overlay;
 };
 
 fs::path overlay_beside(const fs::path& mask) {
@@ -101,13 +101,10 @@ std::vector<Job> jobs_of(const std::vector<std::string>& images, const std::stri
           images.size());
   std::map<fs::path, std::string> taken;
   for (const std::string& image : images) {
-    Job job{.image = image, .mask = {}, .overlay = {}};
-    if (!out.empty()) {
-      job.mask = into_file ? fs::path(out) : fs::path(out) / fs::path(image).stem().replace_extension(".png");
-      job.overlay = overlay_beside(job.mask);
-    }
+    const fs::path mask =
+        into_file ? fs::path(out) : fs::path(out) / fs::path(image).stem().replace_extension(".png");
+    Job job{.image = image, .mask = mask, .overlay = overlay_beside(mask)};
     for (const fs::path& path : {job.mask, job.overlay}) {
-      if (path.empty()) continue;
       const auto [other, is_new] = taken.emplace(path.lexically_normal(), image);
       require(is_new, "", "predict: {} and {} would both be written to {}", other->second, image,
               path.string());
@@ -125,7 +122,7 @@ std::vector<Job> jobs_of(const std::vector<std::string>& images, const std::stri
 }
 
 void make_folder_of(const fs::path& file) {
-  if (file.empty() || file.parent_path().empty()) return;
+  if (file.parent_path().empty()) return;
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   require(!error, "", "predict: the folder {} cannot be made: {}", file.parent_path().string(),
@@ -151,19 +148,16 @@ std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
 
 void print_shares(const Job& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
   if (json) {
-    nlohmann::ordered_json line{{"input", job.image}};
-    if (!job.mask.empty()) {
-      line["mask"] = job.mask.string();
-      line["overlay"] = job.overlay.string();
-    }
-    line["classes"] = nlohmann::ordered_json::array();
+    nlohmann::ordered_json line{{"input", job.image},
+                                {"mask", job.mask.string()},
+                                {"overlay", job.overlay.string()},
+                                {"classes", nlohmann::ordered_json::array()}};
     for (const auto& [c, share] : shares_of(mask))
       line["classes"].push_back({{"class", c}, {"name", name_of_class(info, c)}, {"share", share}});
     output::print("{}\n", files::json_text(line));
     return;
   }
-  std::string text = job.image;
-  if (!job.mask.empty()) text += " → " + job.mask.string();
+  std::string text = job.image + " → " + job.mask.string();
   for (const auto& [c, share] : shares_of(mask))
     text += fmt::format("  {} {:.1f} %", name_of_class(info, c), 100.0 * share);
   output::print("{}\n", text);
@@ -174,6 +168,9 @@ void print_shares(const Job& job, const Tensor& mask, const datasets::DatasetInf
 void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, std::size_t image_memory,
                  const PredictRequest& request) {
   require(!request.inputs.empty(), "", "predict: inputs are missing: image files, or folders of them");
+  require(
+      !request.out.empty(), "",
+      "predict: --out is missing: the PNG file for the mask, or a folder for the masks of several images");
   const auto palette =
       class_colours().first(static_cast<std::size_t>(std::clamp<Index>(info.classes, 2, 256)));
   for (const Job& job : jobs_of(files_of(request.inputs), request.out)) {
@@ -182,11 +179,9 @@ void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, 
     const Tensor image =
         datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
     const Tensor mask = segmenter(image);
-    if (!job.mask.empty()) {
-      make_folder_of(job.mask);
-      files::write_atomically(job.mask.string(), datasets::indexed_png_of(mask, palette));
-      files::write_atomically(job.overlay.string(), datasets::png_of(overlay(image, mask)));
-    }
+    make_folder_of(job.mask);
+    files::write_atomically(job.mask.string(), datasets::indexed_png_of(mask, palette));
+    files::write_atomically(job.overlay.string(), datasets::png_of(overlay(image, mask)));
     print_shares(job, mask, info, request.json);
   }
 }

@@ -11,6 +11,7 @@
 #include "core/shapes_backend.h"
 #include "data/registry.h"
 #include "data/sample_source.h"
+#include "files/json_text.h"
 #include "models/registry.h"
 #include "tasks/preprocessing.h"
 #include "tasks/segmentation/family.h"
@@ -78,7 +79,7 @@ class SegmentationEvaluation final : public Evaluation {
   std::vector<Artifact> artifacts() const override {
     std::vector<Artifact> artifacts;
     if (std::string picture = examples_.png(); !picture.empty())
-      artifacts.push_back({.file = "examples.png", .contents = std::move(picture), .kept = true});
+      artifacts.push_back({.file = "pictures/examples.png", .contents = std::move(picture), .kept = true});
     if (details_)
       artifacts.push_back({.file = "confusion.csv", .contents = scores_.confusion().csv(info_.class_names)});
     return artifacts;
@@ -116,10 +117,6 @@ std::vector<datasets::TransformSpec> Segmentation::transforms() const {
   return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
 }
 
-void Segmentation::prepare(const amp::Plan& precision, Device device) {
-  format_ = image_format(*model_, precision, training_.output_shape(), device, training_.output_dtype());
-}
-
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
   if (context.ready) context.ready();
@@ -128,8 +125,6 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
 
 datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
   datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  options.dtype = format_.dtype;
-  options.channel_multiple = format_.channel_multiple;
   return std::make_shared<datasets::SampleSource>(
       splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
 }
@@ -155,7 +150,7 @@ datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device 
   const std::span<std::uint8_t> pixels(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel()));
   for (auto& pixel : pixels)
     pixel = static_cast<std::uint8_t>(random.below(static_cast<std::uint32_t>(data_->info().classes)));
-  datasets::Batch batch({{"image", in_format(image, format_)}, {"mask", mask}}, samples);
+  datasets::Batch batch({{"image", image}, {"mask", mask}}, samples);
   batch.weight = static_cast<double>(mask.numel());
   return batch.to(device);
 }
@@ -166,9 +161,7 @@ std::unique_ptr<Evaluation> Segmentation::evaluation(bool details) {
 }
 
 std::string Segmentation::text_of(const datasets::Batch& batch) const {
-  const Index zeros = batch["image"].size(-1) - training_.output_shape().at(-1);
-  return fmt::format("{} and masks {}{}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()),
-                     zeros > 0 ? fmt::format(", {} of the channels zero", zeros) : "");
+  return fmt::format("{} and masks {}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()));
 }
 
 std::string Segmentation::text_of_data() const {
@@ -183,7 +176,10 @@ std::vector<Signature> Segmentation::signatures() {
 }
 
 std::map<std::string, std::string> Segmentation::export_metadata() const {
-  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  auto metadata = preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  metadata["tandem.output"] =
+      files::json_text(Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
+  return metadata;
 }
 
 void Segmentation::predict(const PredictRequest& request, Device device) {
@@ -198,6 +194,7 @@ class SegmentationRecipe final : public Recipe {
   SegmentationRecipe(const SegmentationOptions& options, const Context& context)
       : options_(options), context_(context) {}
 
+  const MetricKinds& metrics() const override { return SegmentationOptions::metrics(); }
   DataPtr open(SampleReport report) const override {
     return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
   }

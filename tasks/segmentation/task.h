@@ -2,7 +2,6 @@
 #pragma once
 
 #include "data/transforms/pipeline.h"
-#include "tasks/image_format.h"
 #include "tasks/registry.h"
 #include "tasks/sample_splits.h"
 #include "tasks/segmentation/options.h"
@@ -17,8 +16,6 @@ class Segmentation final : public Task {
 
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
-  // Lets the loader give images in the form of the first convolution's operands.
-  void prepare(const amp::Plan& precision, Device device) override;
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return loss_->by_pixels(); }
@@ -30,7 +27,6 @@ class Segmentation final : public Task {
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.confusion; }
-  bool greater_is_better(const std::string& metric) const override { return metric != "loss"; }
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
@@ -50,7 +46,6 @@ class Segmentation final : public Task {
   datasets::Pipeline training_;
   std::unique_ptr<const SegmentationLoss> loss_;
   nn::ModulePtr model_;
-  ImageFormat format_;  // of training; evaluation is in FP32
 };
 
 }  // namespace tandem::tasks

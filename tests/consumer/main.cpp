@@ -1,5 +1,5 @@
 // Trains a small network on random data with nothing but the installed package, as a C++ user would.
-#include <tandem.h>
+#include <tandem.h>  // the same as <tandem/tandem.h>
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-# Installs the build into a scratch prefix, builds the consumer against it, and runs it.
+# Installs the build into a scratch prefix, builds the consumer and the program of README.md against it, and runs them.
 # Arguments: -DBUILD=<build folder> -DSOURCE=<consumer folder> -DWORK=<scratch> -DGENERATOR=… -DFLAGS=… -DCOMPILER=…
 file(REMOVE_RECURSE ${WORK})
 function(step)
@@ -9,13 +9,30 @@ function(step)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+# The block of README.md that has a main.
+file(READ ${SOURCE}/../../README.md readme)
+string(REGEX MATCH "```cpp\n([^`]*int main[^`]*)```" found "${readme}")
+if(NOT found)
+  message(FATAL_ERROR "README.md shows no program")
+endif()
+file(WRITE ${WORK}/readme.cpp "${CMAKE_MATCH_1}")
+step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -DREADME_PROGRAM=${WORK}/readme.cpp -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
      "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${FLAGS}")
 step(${CMAKE_COMMAND} --build ${WORK}/build)
 step(${WORK}/build/consumer)
 message("${output}")
 if(NOT output MATCHES "loss fell from [0-9.]+ to [0-9.]+")
   message(FATAL_ERROR "the consumer printed: ${output}")
+endif()
+step(${WORK}/build/own_op)
+message("${output}")
+if(NOT output MATCHES "\\[mish\\] expects a floating tensor")
+  message(FATAL_ERROR "the op outside the tree printed: ${output}")
+endif()
+step(${CMAKE_COMMAND} -E chdir ${WORK} ${WORK}/build/readme)
+message("${output}")
+if(NOT output MATCHES "epoch 10: 9[0-9]\\." OR NOT EXISTS ${WORK}/digits.safetensors)
+  message(FATAL_ERROR "the program of README.md printed: ${output}")
 endif()
 # libgomp shows what it took; its own is 300000.
 step(${CMAKE_COMMAND} -E env --unset=OMP_WAIT_POLICY --unset=GOMP_SPINCOUNT OMP_DISPLAY_ENV=verbose

@@ -1,5 +1,5 @@
 // Batches that a loader brings to the device of the tests, against those it makes on the host. On the CPU a
-// 16-bit type or padded channels take the same way.
+// 16-bit type takes the same way.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -64,21 +64,16 @@ void append(std::string& bytes, const T& value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Everything a batch says, as bytes; images as `options` ask for them. A batch of f32 images without padding
+// Everything a batch says, as bytes; images as `options` ask for them. A batch of f32 images
 // may be made into one of any other kind.
 std::string bytes_of(const Batch& batch, const LoaderOptions& options) {
   std::string bytes;
   const Batch host = batch.to(Device{});
   backend_for(batch["label"].device()).synchronize();
-  const Index channels = host["image"].size(-1);
-  const Index padding = host["image"].rank() == 4 ? -channels & (options.channel_multiple - 1) : 0;
   visit_floating(options.dtype, [&]<class To>(TypeTag<To>) {
     visit_floating(host["image"].dtype(), [&]<class From>(TypeTag<From>) {
       const From* values = host["image"].data<From>();
-      for (Index i = 0; i < host["image"].numel(); ++i) {
-        append(bytes, convert<To>(values[i]));
-        if ((i + 1) % channels == 0) bytes.append(static_cast<std::size_t>(padding) * sizeof(To), '\0');
-      }
+      for (Index i = 0; i < host["image"].numel(); ++i) append(bytes, convert<To>(values[i]));
     });
   });
   for (const Tensor& tensor : {host["label"], host.find("index"), host.find("soft_label")}) {
@@ -106,7 +101,6 @@ Loader make_loader(const DatasetPtr& set, const std::vector<TransformSpec>& spec
 LoaderOptions on_host(LoaderOptions options) {
   options.device = {};
   options.dtype = DType::f32;
-  options.channel_multiple = 1;
   options.threads = 0;
   return options;
 }
@@ -143,30 +137,26 @@ class Faulty final : public Dataset {
 
 }  // namespace
 
-TEST_CASE("batches on a device are those of the host, rounded and padded", "[device_loader]") {
+TEST_CASE("batches on a device are those of the host, rounded", "[device_loader]") {
   const Device device = test::test_device();
   for (const Case& c : cases()) {
     const Pipeline pipeline(c.set->info(), c.specs);
     CHECK(pipeline.takes_windows() == c.records);
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-      for (const Index multiple : {1, 4, 8}) {
-        if (multiple > 1 && pipeline.output_shape().rank() != 3) continue;
-        const LoaderOptions options{.batch_size = 8,
-                                    .shuffle = true,
-                                    .threads = multiple == 4 ? 0 : 2,
-                                    .seed = 5,
-                                    .device = device,
-                                    .dtype = dtype,
-                                    .channel_multiple = multiple};
-        CAPTURE(c.name, name_of(dtype), multiple);
-        Loader loader = make_loader(c.set, c.specs, options);
-        Loader host = make_loader(c.set, c.specs, on_host(options));
-        // Twice: the second time in memory that was used before.
-        for (int epoch = 0; epoch < 2; ++epoch) {
-          const auto batches = epoch_of(loader, {.dtype = dtype});
-          CHECK(batches.size() == 6);
-          CHECK((batches == epoch_of(host, options)));
-        }
+      const LoaderOptions options{.batch_size = 8,
+                                  .shuffle = true,
+                                  .threads = dtype == DType::f16 ? 0 : 2,
+                                  .seed = 5,
+                                  .device = device,
+                                  .dtype = dtype};
+      CAPTURE(c.name, name_of(dtype));
+      Loader loader = make_loader(c.set, c.specs, options);
+      Loader host = make_loader(c.set, c.specs, on_host(options));
+      // Twice: the second time in memory that was used before.
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        const auto batches = epoch_of(loader, {.dtype = dtype});
+        CHECK(batches.size() == 6);
+        CHECK((batches == epoch_of(host, options)));
       }
     }
   }
@@ -270,8 +260,7 @@ TEST_CASE("batches on a device use their memory again once nobody holds it", "[d
                               .threads = threads,
                               .prefetch = 1,
                               .device = device,
-                              .dtype = DType::bf16,
-                              .channel_multiple = 4};
+                              .dtype = DType::bf16};
   Loader loader = make_loader(set, records ? kWindows : std::vector<TransformSpec>{{"cutout", {}}}, options);
   Backend& backend = backend_for(device);
   const auto run = [&] {
@@ -315,10 +304,8 @@ TEST_CASE("a batch made by hand goes to a device and back", "[device_loader]") {
 }
 
 TEST_CASE("a loader refuses what no device can be given", "[device_loader]") {
-  const DatasetPtr set = patterns(), features = in_memory({5, 17}, DType::f32);
+  const DatasetPtr set = patterns();
   const auto make = [](const DatasetPtr& from, LoaderOptions options) { make_loader(from, {}, options); };
   CHECK_THROWS_WITH(make(set, {.dtype = DType::i32}), Contains("i32") && Contains("floating"));
-  CHECK_THROWS_WITH(make(set, {.channel_multiple = 0}), Contains("multiple of 0"));
-  CHECK_THROWS_WITH(make(features, {.channel_multiple = 8}), Contains("multiple of 8") && Contains("[17]"));
   CHECK_THROWS_WITH(make(set, {.device = {DeviceType::cuda, 100}}), Contains("cuda:100 is not available"));
 }

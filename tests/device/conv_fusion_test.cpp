@@ -29,7 +29,7 @@ Operands operands(DType dtype, const Conv2dOptions& options = {}) {
 // What a device gives for `operands`, absent where nothing.
 Tensor sums_of(const Operands& operands, const Conv2dOptions& options = {}, const Tensor& bias = {}) {
   Tensor sums;
-  conv2d(operands.x, operands.filter, bias, options, 0, &sums);
+  conv2d(operands.x, operands.filter, bias, options, &sums);
   return sums;
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("a convolution's sums are those of what it wrote", "[device]") {
                                        Conv2dOptions{.padding = {1, 0}}}) {
     const Operands of = operands(DType::f16);
     Tensor sums;
-    const Tensor y = conv2d(of.x, of.filter, {}, options, 0, &sums);
+    const Tensor y = conv2d(of.x, of.filter, {}, options, &sums);
     const Tensor plain = conv2d(of.x, of.filter, {}, options);
     const auto written = y.to_vector<double>(), expected = plain.to_vector<double>();
     for (std::size_t i = 0; i < written.size(); ++i)
@@ -96,8 +96,8 @@ TEST_CASE("wrong sums are found out, and y is right all the same", "[device]") {
   const Operands of{random_tensor({3, 7, 6, 8}, DType::f16, 1), random_tensor({16, 3, 3, 8}, DType::f16, 2)};
   emulated.set_wrong_fusions(true);
   Tensor sums;
-  const Tensor y = conv2d(of.x, of.filter, {}, {}, 0, &sums);
-  const Tensor again = conv2d(of.x, of.filter, {}, {}, 0, &sums);
+  const Tensor y = conv2d(of.x, of.filter, {}, {}, &sums);
+  const Tensor again = conv2d(of.x, of.filter, {}, {}, &sums);
   backend_under_test().synchronize();
   emulated.set_wrong_fusions(false);
   CHECK_FALSE(sums.defined());

@@ -140,25 +140,6 @@ TEST_CASE("casts that precision inserts are calls apart", "[profile]") {
   for (const Call& call : calls) CHECK(call.seconds >= 0.0);
 }
 
-TEST_CASE("channels of zeros are moved, and are no work that counts", "[profile]") {
-  test::Training training({"precision=amp_bf16"}, train::GraphUse::off);
-  REQUIRE(training.model->take_padded_images(4));
-  training.format = {.dtype = DType::bf16, .channel_multiple = 4};
-  training.run(0);
-  const Recorded step(training);
-  const Index conv = 2 * kPositions * kChannels * 3 * 3 * 3;
-  CHECK(step["conv2d"].flop == conv);
-  CHECK(step["conv2d backward"].flop == conv);
-  CHECK(step["conv2d_filter_gradient backward"].flop == conv);
-  CHECK(step["conv2d"].bytes == 2 * (kPositions * 4 + kChannels * 27 + kPositions * kChannels));
-  CHECK(step.recorder().shapes(step["conv2d"]) == "bf16[6,8,8,4] bf16[8,3,3,3] → bf16[6,8,8,8]");
-  const auto& calls = step.recorder().calls();
-  for (const Call& call : calls) {
-    if (call.inserted_for >= 0)
-      CHECK(calls[static_cast<std::size_t>(call.inserted_for)].op->name != std::string("conv2d"));
-  }
-}
-
 TEST_CASE("an op that is made of ops is one call", "[profile]") {
   const Tensor x = random_leaf({4, 5}), target = test::random_tensor({4, 5}, DType::f32, 2);
   const Recorded loss([&] { backward(mse_loss(x, target)); });

@@ -8,7 +8,6 @@
 #include "config/task.h"
 #include "core/backend.h"
 #include "data/loader.h"
-#include "tasks/image_format.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/setup.h"
@@ -58,11 +57,7 @@ struct Training {
 
   // One step over batches numbered from `first`; its report.
   optim::StepReport run(std::uint64_t first, std::vector<Index> sizes = {6}) {
-    for (const Index size : sizes) {
-      datasets::Batch next = batch(first++, size);
-      next.set("image", tasks::in_format(next["image"], format));
-      runner->backward(next, carry);
-    }
+    for (const Index size : sizes) runner->backward(batch(first++, size), carry);
     runner->apply();
     return step->synchronize();
   }
@@ -82,7 +77,6 @@ struct Training {
   tasks::Carry carry;
   train::StageTimer stages;
   std::unique_ptr<train::StepRunner> runner;
-  tasks::ImageFormat format;  // of what `run` gives the model
 };
 
 }  // namespace tandem::test

@@ -16,7 +16,8 @@ void build(const config::Loaded& loaded) {
                                    .classes = 10,
                                    .class_names = {},
                                    .statistics = {{0.5F}, {0.25F}}};
-  const auto task = config::make_task(loaded, std::make_shared<tasks::SampleData>(info, 0));
+  const tasks::Json description = tasks::SampleData(info, 0).description();
+  const auto task = config::make_task(loaded, config::recall_data(config, description));
   nn::Module& model = task->model();
   const auto precision = train::make_plan(loaded, model);
   train::Learners(*task, loaded, train::step_options(config),

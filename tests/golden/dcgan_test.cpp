@@ -27,6 +27,15 @@ constexpr std::uint64_t kSeed = 5;
 // moves counts) and 2.1e-7 (statistics).
 constexpr double kLosses = 2e-6, kGradients = 1e-5, kUpdates = 1e-3, kStatistics = 2e-6;
 
+// Twice what PyTorch's autocast is off by. Its gradients and updates are off by up to 23 %, which says
+// nothing.
+struct Narrow {
+  DType dtype;
+  const char* name;
+  double losses, statistics;
+};
+constexpr Narrow kNarrow[] = {{DType::bf16, "bf16", 1.2e-2, 5.4e-3}, {DType::f16, "f16", 1.6e-3, 3e-3}};
+
 std::unique_ptr<tasks::Task> make_gan() {
   const auto recipe = tasks::families().make(
       "gan",
@@ -165,7 +174,7 @@ TEST_CASE("ten iterations of a DCGAN are PyTorch's", "[dcgan]") {
   const Run wide = Trainer(amp::Precision::fp32()).train(&golden);
   CHECK(worst(wide.losses, losses("f64")) < kLosses);
   CHECK(worst(wide.losses, losses("f32")) < kLosses);
-  CHECK(wide.updates.size() == 19);
+  CHECK(wide.updates.size() == 18);
   CHECK(wide.statistics.size() == 10);
   for (const auto& [name, update] : wide.updates) {
     INFO(name);
@@ -176,19 +185,18 @@ TEST_CASE("ten iterations of a DCGAN are PyTorch's", "[dcgan]") {
     CHECK(test::normalised_error(statistic, golden.read("statistic/" + name).to_vector<double>()) <
           kStatistics);
   }
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    CAPTURE(name_of(dtype));
-    const Run narrow = Trainer(like_pytorch(dtype)).train();
-    const double tolerance = test::tolerance_of(dtype).relative;
-    CHECK(worst(narrow.losses, losses(dtype == DType::f16 ? "f16" : "bf16")) < tolerance);
-    CHECK(worst(narrow.losses, losses("f64")) < tolerance);
+  for (const Narrow& expected : kNarrow) {
+    CAPTURE(expected.name);
+    const Run narrow = Trainer(like_pytorch(expected.dtype)).train();
+    CHECK(worst(narrow.losses, losses(expected.name)) < expected.losses);
+    CHECK(worst(narrow.losses, losses("f64")) < expected.losses);
     CHECK(narrow.losses != wide.losses);
     for (const auto& [name, statistic] : narrow.statistics) {
       INFO(name);
       CHECK(test::normalised_error(statistic, golden.read("statistic/" + name).to_vector<double>()) <
-            tolerance);
+            expected.statistics);
     }
-    CHECK(Trainer(like_pytorch(dtype)).train().losses == narrow.losses);
+    CHECK(Trainer(like_pytorch(expected.dtype)).train().losses == narrow.losses);
   }
 }
 

@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/builder.h"
+#include "models/dcgan.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
+#include "models/unet.h"
 #include "tests/golden/hashed.h"
 
 namespace tandem {
@@ -134,7 +136,14 @@ inline std::vector<ExportCase> export_cases() {
   cases.push_back(export_case("sequences", row, layers_model(kSequenceLayers, row)));
   const Shape small{11, 14, 2}, words{9};
   cases.push_back(export_case("uneven", small, layers_model(kUnevenLayers, small)));
+  const Shape scene{24, 16, 2};
+  cases.push_back(export_case("unet", scene,
+                              std::make_shared<models::UNet>(models::UNetOptions{
+                                  .in_channels = 2, .num_classes = 10, .width = 4, .levels = 2})));
   cases.push_back(export_case("indices", words, layers_model(kIndexLayers, words, DType::i64), DType::i64));
+  const models::DcganOptions gan{.image_size = 16, .channels = 3, .noise = 20, .width = 8};
+  cases.push_back(export_case("generator", {1, 1, 20}, models::dcgan_generator(gan)));
+  cases.push_back(export_case("discriminator", {16, 16, 3}, models::dcgan_discriminator(gan)));
   return cases;
 }
 

@@ -38,36 +38,6 @@ TEST_CASE("the CIFAR family has the counts of its paper") {
   CHECK(resnet(20, {.in_channels = 1})->parameter_count() == 272'186);
 }
 
-TEST_CASE("models that begin with a convolution take padded images") {
-  const auto ready = [](nn::Module& model) { return model.take_padded_images(4); };
-  CHECK(ready(*resnet(18)));
-  CHECK(ready(*resnet(50)));
-  CHECK(ready(*resnet(20, {.in_channels = 1})));
-  CHECK(ready(*lenet5()));
-  CHECK_FALSE(ready(*mlp({})));
-  CHECK_FALSE(ready(*resnet(20, {.in_channels = 5})));
-
-  const auto built = [](const char* layers) {
-    return build(nlohmann::json::parse(layers), {.sample = {8, 8, 3}, .dtype = DType::f32, .classes = 0});
-  };
-  CHECK(
-      ready(*built(R"({"layers": [{"type": "conv2d", "out_channels": 4, "kernel": 3}, {"type": "relu"}]})")));
-  CHECK(ready(*built(R"({"layers": [{"type": "conv2d", "name": "a", "out_channels": 4, "kernel": 1},
-                                    {"type": "relu"}, {"type": "add", "inputs": ["a", "1"]}]})")));
-  CHECK_FALSE(ready(*built(R"({"layers": [{"type": "conv2d", "name": "a", "out_channels": 3, "kernel": 1},
-                                          {"type": "add", "inputs": ["a", "input"]}]})")));
-  CHECK_FALSE(
-      ready(*built(R"({"layers": [{"type": "conv2d", "out_channels": 3, "kernel": 1, "groups": 3}]})")));
-
-  const NoGrad no_grad;
-  auto model = resnet(20);
-  model->eval();
-  const Tensor x = Tensor::full({1, 8, 8, 4}, 0.0), own = Tensor::full({1, 8, 8, 3}, 0.0);
-  CHECK_THROWS_AS((*model)(x), UserError);
-  CHECK(ready(*model));
-  CHECK((*model)(x).to_vector<float>() == (*model)(own).to_vector<float>());
-}
-
 TEST_CASE("names are torchvision's") {
   std::ifstream file(tandem::test::source_path("tests/models/torchvision_names.txt"));
   REQUIRE(file);

@@ -55,67 +55,6 @@ TEST_CASE("convolution layers give the shapes and parameters of their options") 
   CHECK_THROWS_AS(conv(ramp({1, 4, 4, 5})), UserError);
 }
 
-TEST_CASE("a convolution takes images with channels of zeros once they were announced") {
-  const Tensor x = ramp({2, 5, 4, 3}), padded = pad(x, {0, 0, 0, 0}, {0, 0, 0, 1});
-  Conv2d conv(3, 4, 3, {.stride = {2, 1}, .padding = {1, 0}});
-  const Tensor expected = conv(x);
-  CHECK_THROWS_WITH(conv(padded), Catch::Contains("expects 3 input channels, input is [2,5,4,4]"));
-  CHECK_FALSE(conv.take_padded_images(2));
-  CHECK(conv.take_padded_images(4));
-  check_same(conv(padded), expected);
-  check_same(conv(x), expected);
-  for (const Index channels : {2, 5, 8}) {
-    CHECK_THROWS_WITH(conv(ramp({2, 5, 4, channels})), Catch::Contains("expects 3 input channels, input is"));
-  }
-  CHECK_THROWS_WITH(conv(ramp({2, 5, 4})), Catch::Contains("must have 4 axes"));
-
-  Conv2d grouped(4, 4, 3, {.groups = 2});
-  CHECK_FALSE(grouped.take_padded_images(8));
-  CHECK_THROWS_AS(grouped(ramp({1, 3, 3, 8})), UserError);
-}
-
-TEST_CASE("images may be padded where one convolution takes them as they are") {
-  const auto conv = [] { return std::make_shared<Conv2d>(3, 3, 1); };
-  const Tensor padded = pad(ramp({2, 2, 2, 3}), {0, 0, 0, 0}, {0, 0, 0, 1});
-  const auto takes = [&](Module& module) {
-    const bool taken = module.take_padded_images(4);
-    if (taken) {
-      check_same(module(padded), module(ramp({2, 2, 2, 3})));
-    } else {
-      CHECK_THROWS_AS(module(padded), UserError);
-    }
-    return taken;
-  };
-  const auto sequence = [](std::initializer_list<ModulePtr> children) {
-    return std::make_shared<Sequential>(children);
-  };
-  const auto relu = std::make_shared<Relu>();
-  CHECK(takes(*sequence({conv(), relu, conv()})));
-  CHECK(takes(*sequence({sequence({conv(), relu})})));
-  CHECK_FALSE(takes(*sequence({relu, conv()})));
-  CHECK_FALSE(takes(*sequence({std::make_shared<Dropout>(0.1), conv()})));
-  CHECK_FALSE(takes(*sequence({std::make_shared<Identity>(), conv()})));
-  CHECK_FALSE(Sequential().take_padded_images(4));
-  CHECK_FALSE(Linear(3, 3).take_padded_images(4));
-  CHECK_FALSE(Graph().take_padded_images(4));
-
-  constexpr int kInput = Graph::kInput;
-  Graph stem;  // a convolution whose result goes two ways
-  const int first = stem.add("first", conv(), {kInput});
-  stem.add("sum", std::make_shared<Add>(), {first, stem.add("second", conv(), {first})});
-  CHECK(takes(stem));
-  Graph split;  // two layers take the images
-  const int left = split.add("left", conv(), {kInput});
-  split.add("sum", std::make_shared<Add>(), {left, split.add("right", conv(), {kInput})});
-  CHECK_FALSE(takes(split));
-  Graph around;  // images are added to what became of them
-  around.add("sum", std::make_shared<Add>(), {around.add("conv", conv(), {kInput}), kInput});
-  CHECK_FALSE(takes(around));
-  Graph twice;
-  twice.add("sum", std::make_shared<Add>(), {kInput, kInput});
-  CHECK_FALSE(twice.take_padded_images(4));
-}
-
 TEST_CASE("linear layers compute x·Wᵀ + b over the last axis") {
   Linear layer(3, 2);
   const Tensor x = ramp({2, 2, 3});
@@ -292,7 +231,6 @@ TEST_CASE("a graph takes several named inputs and gives several named outputs") 
                     Catch::Contains("takes \"noise\"") && Catch::Contains("did you mean \"niose\""));
   CHECK_THROWS_WITH(graph(x), Catch::Contains("has 2 outputs"));
   CHECK_THROWS_WITH(graph.all_outputs({x}), Catch::Contains("takes 2 inputs, got 1"));
-  CHECK_FALSE(graph.take_padded_images(4));
 
   Graph single({"z"});
   single.add("a", std::make_shared<Relu>(), {Graph::kInput});

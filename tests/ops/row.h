@@ -58,6 +58,7 @@ struct Row {
   double slack = 1.0;               // times the tolerance; a reason on the line
   std::vector<double> points = {};  // one more case for an op of one input: these values, f32 and f64
   std::vector<Refusal> refusals = {};
+  std::string family = {};  // of the op; set where rows are gathered
 };
 
 using Rows = std::vector<Row>;

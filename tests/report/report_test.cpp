@@ -77,7 +77,24 @@ TEST_CASE("a run that completed is read back", "[report]") {
   CHECK(run.peak_memory_bytes == 1000);
   CHECK(run.notes.empty());
   CHECK(judged_by(run) == "accuracy");
-  CHECK(metric_text("accuracy", best_of(run, "accuracy")) == "50.00 %");
+  CHECK(metric_text(run.kind_of("accuracy"), best_of(run, "accuracy")) == "50.00 %");
+}
+
+TEST_CASE("a run says what its figures are", "[report]") {
+  const std::string start =
+      R"({"event":"start","time":"t","version":"0.1.0","parameters":1,"precision":"fp32","device":"cpu","step":0,"metrics":)"
+      R"({"miou":{"share":true,"greater_is_better":true},"distance":{"share":false,"greater_is_better":false}}})"
+      "\n";
+  const auto eval = [](int step, double miou, double distance) {
+    return fmt::format(
+        R"({{"event":"eval","step":{},"epoch":1,"split":"test","metrics":{{"miou":{},"distance":{}}}}})"
+        "\n",
+        step, miou, distance);
+  };
+  const runs::RunRecord run = parsed(start + eval(1, 0.5, 30) + eval(2, 0.25, 20) + eval(3, 0.375, 25));
+  CHECK(metric_text(run.kind_of("miou"), best_of(run, "miou")) == "50.00 %");
+  CHECK(metric_text(run.kind_of("distance"), best_of(run, "distance")) == "20.0000");
+  CHECK(run.kind_of("unheard of") == tasks::MetricKind{});
 }
 
 TEST_CASE("a resumed run: what was done again counts, what was given up does not", "[report]") {

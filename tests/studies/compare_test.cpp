@@ -101,6 +101,20 @@ TEST_CASE("the arms of a plan", "[compare]") {
              Contains("compare.arms.1: no precision is named \"amp_bf61\"; did you mean"));
 }
 
+TEST_CASE("margins are in the units of what is compared", "[compare]") {
+  const Plan shares = make_plan({"unet_scenes", {}, "out"});
+  CHECK(shares.metric == "miou");
+  CHECK(shares.percent);
+  CHECK(shares.greater_is_better);
+  const Plan distances = make_plan({"dcgan_fashion", {}, "out"});
+  CHECK(distances.metric == "fd_lenet");
+  CHECK_FALSE(distances.percent);
+  CHECK_FALSE(distances.greater_is_better);
+  const Plan losses = make_plan({"digits_mlp", {"checkpoint.best=loss"}, "out"});
+  CHECK_FALSE(losses.percent);
+  CHECK_FALSE(losses.greater_is_better);
+}
+
 TEST_CASE("the table says what was found", "[compare]") {
   const Report report = example();
   const std::string table = table_markdown(report);

@@ -4,8 +4,8 @@
 
 #include "config/task.h"
 #include "core/error.h"
-#include "tasks/sample_data.h"
 #include "tasks/classification/scores.h"
+#include "tasks/sample_data.h"
 #include "tests/support/temporary_files.h"
 #include "train/evaluate.h"
 
@@ -121,8 +121,7 @@ TEST_CASE("a description of the data survives the way through metadata", "[task]
   CHECK_FALSE(back.is_open());
   CHECK_THROWS_AS(config::recall_data(config, tasks::Json{{"name", 3}}), UserError);
   info.classes = 3;
-  CHECK_THAT(user_error_of([&] {
-               tasks::SampleData(info, 64).require_like(data.description(), "best.safetensors");
-             }),
+  CHECK_THAT(user_error_of(
+                 [&] { tasks::SampleData(info, 64).require_like(data.description(), "best.safetensors"); }),
              Contains("best.safetensors") && Contains("2 classes") && Contains("x has 3"));
 }

@@ -41,8 +41,12 @@ struct Data {
 
 struct Checkpoint {
   std::string best = "loss";
+  static const tasks::MetricKinds& metrics() {
+    static const tasks::MetricKinds kinds{{"loss", {}}};
+    return kinds;
+  }
   static const options::Schema& schema() {
-    static const options::Schema schema = tasks::describe_best(&Checkpoint::best, {"loss"});
+    static const options::Schema schema = tasks::describe_best(&Checkpoint::best, metrics());
     return schema;
   }
 };
@@ -159,7 +163,6 @@ class Tiny : public tasks::Task {
             samples};
   }
   std::unique_ptr<tasks::Evaluation> evaluation(bool) override { return std::make_unique<MeanLoss>(*this); }
-  bool greater_is_better(const std::string&) const override { return false; }
   std::string text_of(const Batch& batch) const override { return to_string(batch["x"].shape()); }
   std::string text_of_data() const override { return "waves"; }
   std::vector<std::string> predict_options() const override { return {}; }
@@ -255,6 +258,7 @@ template <class Made>
 class Recipe final : public tasks::Recipe {
  public:
   Recipe(const Options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
+  const tasks::MetricKinds& metrics() const override { return Checkpoint::metrics(); }
   tasks::DataPtr open(tasks::SampleReport) const override { return describe(); }
   tasks::DataPtr describe() const override { return std::make_shared<WavesData>(options_.data.batches); }
   tasks::DataPtr recall(const Json&) const override { return describe(); }

@@ -1,0 +1,25 @@
+# Installs the public headers below include/tandem, where no other project's can be: what the tree includes as
+# "core/error.h" is included as "tandem/core/error.h" there.
+# Arguments: -DSOURCE=<tree> -DINCLUDE=<include folder> -DLAYERS=<folder>,<folder>…
+string(REPLACE "," ";" layers "${LAYERS}")
+string(REPLACE "," "|" folders "${LAYERS}")
+set(headers "${SOURCE}/tandem.h")
+foreach(layer ${layers})
+  file(GLOB_RECURSE found ${SOURCE}/${layer}/*.h)
+  list(APPEND headers ${found})
+endforeach()
+foreach(header ${headers})
+  file(RELATIVE_PATH name ${SOURCE} ${header})
+  file(READ ${header} text)
+  string(REGEX REPLACE "(#[ ]*include )\"(${folders})/" "\\1\"tandem/\\2/" text "${text}")
+  # Left alone where it is the same, so that what includes it is not compiled again.
+  set(target "${INCLUDE}/tandem/${name}")
+  set(before "")
+  if(EXISTS ${target})
+    file(READ ${target} before)
+  endif()
+  if(NOT "${text}" STREQUAL "${before}")
+    file(WRITE ${target} "${text}")
+  endif()
+endforeach()
+file(WRITE "${INCLUDE}/tandem.h" "#pragma once\n#include \"tandem/tandem.h\"\n")

@@ -1,0 +1,395 @@
+// A GAN by the program: two networks in turn, from training to a grid of images. Tiny sizes, on the digits
+// that come with Tandem, judged by a classifier of theirs.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/tensor.h"
+#include "data/image_file.h"
+#include "files/safetensors.h"
+#include "tests/program/support.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr int kSteps = 6;  // of an epoch
+
+Json adam() { return {{"name", "adam"}, {"lr", 2e-4}, {"beta1", 0.5}, {"beta2", 0.999}}; }
+
+// The run of a classifier of the digits, at 16×16; trained once.
+const std::string& classifier() {
+  static const TemporaryDirectory directory;
+  static const std::string run = [] {
+    const Outcome outcome =
+        tandem_in(directory, {"train", "digits_lenet", "epochs=2", "run_dir=lenet", "-q"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return (directory.path() / "lenet").string();
+  }();
+  return run;
+}
+
+Json config() {
+  const Json resize = {{"name", "resize"}, {"size", 16}};
+  return {{"task", "gan"},
+          {"model", {{"name", "dcgan"}, {"width", 4}, {"noise", 8}}},
+          {"data",
+           {{"name", "digits"},
+            {"batch_size", 32},
+            {"train_size", 32 * kSteps},
+            {"augment", Json::array({resize})}}},
+          {"eval", {{"features", classifier()}, {"samples", 70}}},
+          {"optimizers", {{"discriminator", adam()}, {"generator", adam()}}},
+          {"epochs", 2},
+          {"threads", 1},
+          {"tensorboard", false}};
+}
+
+class Gan {
+ public:
+  explicit Gan(const Json& patch = Json::object()) {
+    Json whole = config();
+    whole.merge_patch(patch);
+    directory_.write("gan.json", whole.dump());
+  }
+
+  Outcome run(std::vector<std::string> arguments, const std::function<int()>& watch = {}) const {
+    return launch(
+        {.arguments = std::move(arguments), .directory = directory_.path().string(), .watch = watch});
+  }
+  // Trains into a directory of that name.
+  Outcome train(const std::string& name, const std::vector<std::string>& more = {},
+                const std::function<int()>& watch = {}) const {
+    std::vector<std::string> arguments{"train", "gan.json", "run_dir=" + name, "-q"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(std::move(arguments), watch);
+  }
+  void must(const std::vector<std::string>& arguments) const {
+    const Outcome outcome = run(arguments);
+    INFO(arguments[0] << " " << arguments[1] << "\n" << outcome.err << outcome.out);
+    REQUIRE(outcome.exit_code == 0);
+  }
+  void must_train(const std::string& name, const std::vector<std::string>& more = {}) const {
+    const Outcome outcome = train(name, more);
+    INFO(outcome.err << outcome.out);
+    REQUIRE(outcome.exit_code == 0);
+  }
+  // The one line that it ends with.
+  std::string refused(const std::vector<std::string>& arguments) const {
+    const Outcome outcome = run(arguments);
+    INFO(outcome.err << outcome.out);
+    CHECK(outcome.exit_code == 2);
+    CHECK(line_count(outcome.err) == 1);
+    return outcome.err;
+  }
+  std::string refused_to_train(const std::vector<std::string>& changes) const {
+    std::vector<std::string> arguments{"train", "gan.json", "run_dir=refused", "-q"};
+    arguments.insert(arguments.end(), changes.begin(), changes.end());
+    const std::string error = refused(arguments);
+    CHECK_FALSE(fs::exists(*this / "refused"));
+    return error;
+  }
+  fs::path operator/(const std::string& name) const { return directory_.path() / name; }
+
+  std::vector<Json> events(const std::string& run, const std::string& kind,
+                           const std::string& phase = "") const {
+    std::vector<Json> found;
+    for (const Json& event : json_lines(*this / run / "metrics.jsonl"))
+      if (event["event"] == kind && (phase.empty() || event.value("phase", "") == phase))
+        found.push_back(event);
+    return found;
+  }
+  bool same_end(const std::string& a, const std::string& b) const {
+    return saved_tensors(*this / a, "weights") == saved_tensors(*this / b, "weights") &&
+           saved_tensors(*this / a, "state") == saved_tensors(*this / b, "state") &&
+           events(a, "eval").back()["metrics"] == events(b, "eval").back()["metrics"];
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+using Values = std::map<std::string, std::vector<double>>;
+
+// What a checkpoint holds of a network: its state and its running statistics.
+Values network_in(const fs::path& checkpoint, const std::string& network) {
+  Values values;
+  for (const char* file : {"state.safetensors", "weights.safetensors"}) {
+    const tandem::safetensors::File saved(checkpoint / file);
+    for (const auto& entry : saved.entries())
+      if (entry.name.starts_with(network + ".") && (entry.name.find("running") != std::string::npos ||
+                                                    entry.name.find(".master.") != std::string::npos ||
+                                                    entry.name.find(".moment") != std::string::npos))
+        values[entry.name] = saved.read(entry).to_vector<double>();
+  }
+  return values;
+}
+
+std::function<int()> killing(const fs::path& run, std::uintmax_t bytes) {
+  return [run, bytes] {
+    std::error_code error;
+    const auto size = fs::file_size(run / "metrics.jsonl", error);
+    return !error && size > bytes ? SIGKILL : 0;
+  };
+}
+
+const std::string kSmallScale = R"(precision.scaler={"mode": "dynamic", "initial": 1024, "interval": 5})";
+
+}  // namespace
+
+TEST_CASE("a GAN trains, is measured and leaves its samples", "[program][gan]") {
+  const Gan gan(Json{{"tensorboard", true}});
+  const std::string start = "precision=";
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    gan.must_train(precision, {start + precision});
+    for (const std::string phase : {"discriminator", "generator"}) {
+      const auto steps = gan.events(precision, "step", phase);
+      REQUIRE(steps.size() == 2 * kSteps);
+      CHECK(steps.back()["applied"] == 2 * kSteps);
+      CHECK(steps.back()["grad_norm"] > 0.0);
+    }
+    const auto evals = gan.events(precision, "eval");
+    REQUIRE(evals.size() == 2);
+    CHECK(evals.back()["metrics"]["fd_lenet"] > 0.0);
+    CHECK(evals.back()["metrics"]["class_entropy"] >= 0.0);
+    // 64 images of 16×16, two pixels apart, 8 in a row.
+    const tandem::Tensor grid = tandem::datasets::read_image(gan / precision / "samples-0002.png", 1);
+    CHECK(grid.shape() == tandem::Shape{8 * 18 - 2, 8 * 18 - 2, 1});
+  }
+  CHECK(gan.events("fp32", "eval")[0]["metrics"] != gan.events("fp32", "eval")[1]["metrics"]);
+  CHECK(read_text(gan / "fp32/samples-0001.png") != read_text(gan / "fp32/samples-0002.png"));
+  CHECK_THAT(read_text(gan / "fp32/metrics.csv"), Contains("discriminator") && Contains("generator"));
+  std::string events;
+  for (const auto& entry : fs::directory_iterator(gan / "fp32/tensorboard"))
+    events += read_text(entry.path());
+  CHECK(events.find(read_text(gan / "fp32/samples-0002.png")) != std::string::npos);
+  gan.must({"report", "fp32", "amp_fp16", "--out", "both.html"});
+  gan.must({"report", "fp32"});
+  CHECK_THAT(read_text(gan / "fp32/report.html"),
+             Contains("data:image/png;base64,") && Contains("fd_lenet") && Contains("after epoch 2"));
+}
+
+TEST_CASE("a GAN goes on to the bit from the middle of an epoch", "[program][gan]") {
+  const Gan gan({{"accumulate", 2}, {"ema", {{"decay", 0.9}}}, {"epochs", 3}});
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    std::vector<std::string> common{"precision=" + precision};
+    if (precision == "amp_fp16") common.push_back(kSmallScale);
+    gan.must_train("whole-" + precision, common);
+    auto part = common;
+    part.insert(part.end(), {"--limit-steps", "4"});
+    gan.must_train("parts-" + precision, part);
+    CHECK_FALSE(gan.same_end("whole-" + precision, "parts-" + precision));
+    gan.must({"train", "--resume", "parts-" + precision, "-q"});
+    CHECK(gan.same_end("whole-" + precision, "parts-" + precision));
+    CHECK(read_text(gan / ("whole-" + precision) / "samples-0003.png") ==
+          read_text(gan / ("parts-" + precision) / "samples-0003.png"));
+  }
+}
+
+TEST_CASE("a GAN of two steps and one scaler survives being killed", "[program][gan]") {
+  const Gan gan({{"checkpoint", {{"every_steps", 1}}}, {"epochs", 12}});
+  const std::vector<std::string> common{
+      "precision=amp_fp16",
+      R"(precision.scaler={"mode": "dynamic", "initial": 4294967296, "ceiling": 4294967296, "interval": 7})"};
+  gan.must_train("whole", common);
+  int skipped[] = {0, 0};
+  for (const std::size_t i : {0, 1})
+    skipped[i] = gan.events("whole", "step", i == 0 ? "discriminator" : "generator").back()["skipped"];
+  CHECK(skipped[0] > 0);
+  CHECK(skipped[0] != skipped[1]);
+  Outcome outcome = gan.train("killed", common, killing(gan / "killed", 1500));
+  int kills = 0;
+  for (std::uintmax_t bytes = 10000; outcome.exit_code == 128 + SIGKILL; bytes += 10000, ++kills)
+    outcome = gan.run({"train", "--resume", "killed", "-q"}, killing(gan / "killed", bytes));
+  INFO(outcome.err);
+  // The last signal may come when all is done.
+  if (outcome.exit_code != 0) REQUIRE_THAT(outcome.err, Contains("has completed"));
+  CHECK(kills > 1);
+  CHECK(gan.same_end("whole", "killed"));
+  CHECK(gan.events("killed", "step").size() == gan.events("whole", "step").size());
+}
+
+TEST_CASE("an overflow of one network of a GAN costs the step of that one", "[program][gan]") {
+  const Gan gan(Json{{"checkpoint", {{"every_steps", 1}, {"keep", 50}}}});
+  for (const std::string scope : {"global", "optimizer", "loss"}) {
+    INFO(scope);
+    gan.must_train(
+        scope, {"precision=amp_fp16", "epochs=4", "optimizers.discriminator.lr=5e-3",
+                R"(precision.scaler={"initial": 262144, "ceiling": 4294967296, "interval": 1, "scope": ")" +
+                    scope + "\"}"});
+    const auto first = gan.events(scope, "step", "discriminator"),
+               second = gan.events(scope, "step", "generator");
+    REQUIRE(first.size() == 4 * kSteps);
+    bool first_alone = false, second_alone = false;
+    for (std::size_t i = 1; i < first.size(); ++i) {
+      const bool one = first[i]["applied"] == first[i - 1]["applied"],
+                 other = second[i]["applied"] == second[i - 1]["applied"];
+      first_alone = first_alone || (one && !other);
+      second_alone = second_alone || (other && !one);
+      for (const std::string network : {"discriminator", "generator"}) {
+        INFO(network << " in iteration " << i + 1);
+        const fs::path checkpoints = gan / scope / "checkpoints";
+        const Values before = network_in(checkpoints / ("step-" + std::to_string(i)), network);
+        REQUIRE(before.size() > 8);
+        CHECK((before == network_in(checkpoints / ("step-" + std::to_string(i + 1)), network)) ==
+              (network == "discriminator" ? one : other));
+      }
+    }
+    CHECK((first_alone || second_alone));
+    CHECK(first.back()["applied"] > 0);
+    CHECK(second.back()["applied"] > 0);
+  }
+}
+
+TEST_CASE("an overflow of a GAN is explained, and its step done again", "[program][gan]") {
+  const Gan gan;
+  const std::vector<std::string> common{"precision=amp_fp16", "precision.diagnose=2"};
+  auto retried = common, plain = common;
+  retried.insert(retried.end(), {"precision.on_skip=retry",
+                                 R"(precision.scaler={"initial": 4294967296, "ceiling": 4294967296})"});
+  gan.must_train("retried", retried);
+  const auto last = gan.events("retried", "step", "discriminator").back(),
+             other = gan.events("retried", "step", "generator").back();
+  CHECK(last["applied"] == 2 * kSteps);
+  CHECK(other["applied"] == 2 * kSteps);
+  CHECK(last["skipped"].get<int>() + other["skipped"].get<int>() > 0);
+  const auto overflows = gan.events("retried", "overflow");
+  REQUIRE(overflows.size() == 2);
+  CHECK(overflows.front()["cause"] == "scale");
+  CHECK_THAT(overflows.front().dump(), Contains("discriminator"));
+  // No batch was lost: it is the training at the scale that it came down to.
+  REQUIRE(other["skipped"] == 0);
+  plain.push_back(
+      fmt::format(R"(precision.scaler={{"static": {}}})", last["loss_scale"].get<std::int64_t>()));
+  gan.must_train("plain", plain);
+  for (const std::string network : {"discriminator", "generator"})
+    CHECK(network_in(newest_checkpoint(gan / "retried"), network) ==
+          network_in(newest_checkpoint(gan / "plain"), network));
+}
+
+TEST_CASE("a trained generator makes as many images as are asked for", "[program][gan]") {
+  const Gan gan;
+  gan.must_train("run");
+  const auto make = [&](const std::string& file, std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", "run", "--out", file});
+    gan.must(more);
+    return read_text(gan / file);
+  };
+  const std::string grid = make("grid.png", {"--count", "64"});
+  CHECK(make("again.png", {"--count", "64", "--seed", "0"}) == grid);
+  CHECK(make("standard.png", {}) == grid);
+  CHECK(make("other.png", {"--count", "64", "--seed", "1"}) != grid);
+  CHECK(read_text(gan / "run/samples-0002.png") == grid);  // of the same z, and the same weights
+  // An image depends on the seed and its place alone.
+  make("few.png", {"--count", "4"});
+  const tandem::Tensor all = tandem::datasets::read_image(gan / "grid.png", 1),
+                       few = tandem::datasets::read_image(gan / "few.png", 1);
+  CHECK(all.shape() == tandem::Shape{142, 142, 1});
+  REQUIRE(few.shape() == tandem::Shape{34, 34, 1});
+  const auto pixel = [](const tandem::Tensor& image, tandem::Index y, tandem::Index x) {
+    return image.data<std::uint8_t>()[y * image.size(1) + x];
+  };
+  std::set<int> values;
+  for (tandem::Index y = 0; y < 16; ++y)
+    for (tandem::Index x = 0; x < 34; ++x) {
+      CHECK(pixel(all, y, x) == pixel(few, y, x));
+      values.insert(pixel(few, y, x));
+    }
+  CHECK(values.size() > 1);
+  // 300 are made in several portions.
+  make("many.png", {"--count", "300"});
+  CHECK(tandem::datasets::read_image(gan / "many.png", 1).shape() ==
+        tandem::Shape{17 * 18 - 2, 18 * 18 - 2, 1});
+
+  CHECK_THAT(gan.refused({"predict", "run"}), Contains("--out is missing"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.jpg"}), Contains("a.jpg") && Contains(".png"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--count", "0"}), Contains("--count"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--count", "10001"}), Contains("10000"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--seed", "-1"}), Contains("--seed"));
+  CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--top", "3"}),
+             Contains("a run of task gan takes no --top; it takes --count, --out, --seed"));
+  CHECK_THAT(gan.refused({"predict", "run", "grid.png", "--out", "a.png"}), Contains("takes no inputs"));
+}
+
+TEST_CASE("every command takes a GAN", "[program][gan]") {
+  const Gan gan;
+  gan.must_train("run");
+  const std::vector<std::vector<std::string>> commands = {
+      {"validate", "gan.json"},
+      {"show", "gan.json"},
+      {"summary", "gan.json"},
+      {"train", "gan.json", "--dry-run"},
+      {"inspect", "run"},
+      {"inspect", "gan.json", "--casts", "precision=amp_fp16"},
+      {"inspect", "run", "--gradients"},
+      {"bench", "gan.json", "--steps", "2", "--profile"},
+      {"report", "run"},
+      {"report", "run", "--csv"},
+      {"export", "run", "--format", "safetensors"},
+      {"export", "run", "--format", "npz"},
+      {"export", "run", "--format", "onnx"},
+      {"compare", "gan.json", "compare.seeds=1", "epochs=1", "--no-speed", "--out", "compared"}};
+  for (const auto& command : commands) gan.must(command);
+  const Outcome evaluated = gan.run({"eval", "run", "--weights", "last"});
+  INFO(evaluated.err);
+  REQUIRE(evaluated.exit_code == 0);
+  CHECK_THAT(evaluated.out,
+             Contains(fmt::format("fd_lenet {:.4f}",
+                                  gan.events("run", "eval").back()["metrics"]["fd_lenet"].get<double>())));
+  CHECK_THAT(gan.run({"train", "gan.json", "--dry-run"}).out, Contains("loss of the discriminator") &&
+                                                                  Contains("loss of the generator") &&
+                                                                  Contains("fd_lenet by " + classifier()));
+  const tandem::safetensors::File exported(gan / "run/exports/best.safetensors");
+  CHECK(exported.find("main.0.weight") != nullptr);
+  CHECK(exported.read("main.0.weight").shape() == tandem::Shape{8, 8, 4, 4});
+  const std::string onnx = read_text(gan / "run/exports/best.onnx");
+  CHECK_THAT(onnx, Contains("ConvTranspose") && Contains("Tanh") && Contains("tandem.output") &&
+                       Contains("\"normal\"") &&
+                       Contains(R"("layout":"NHWC","shape":[16,16,1],"range":[-1,1])"));
+  CHECK_THAT(read_text(gan / "compared/compare.json"), Contains("\"metric\": \"fd_lenet\""));
+}
+
+TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]") {
+  const Gan gan;
+  const auto refused = [&](const std::string& change) { return gan.refused_to_train({change}); };
+  // Phases and their optimizers.
+  CHECK_THAT(refused(R"(optimizers={"generatr": "adam"})"),
+             Contains("generatr") && Contains("\"generator\""));
+  CHECK_THAT(refused(R"(optimizers={"generator": {"name": "adam", "momentum": 0.9}})"), Contains("momentum"));
+  gan.must_train("run", {"epochs=1"});
+  CHECK_THAT(gan.refused_to_train({R"(init_from={"path": "run", "freeze": "generator"})"}),
+             Contains("generator") && Contains("no parameter is left to train"));
+  // Networks.
+  CHECK_THAT(refused(R"(model="lenet5")"), Contains("a GAN has two"));
+  CHECK_THAT(refused("model.image_size=32"), Contains("32"));
+  CHECK_THAT(refused("model.width=0"), Contains("model.width"));
+  // Sizes of images.
+  CHECK_THAT(refused(R"(data.augment=[{"name": "resize", "size": [16, 12]}])"),
+             Contains("16×12") || Contains("resized or cropped otherwise"));
+  CHECK_THAT(refused(R"(data.augment=[{"name": "resize", "size": 16}, {"name": "mixup", "alpha": 0.2}])"),
+             Contains("mixup"));
+  // The classifier.
+  CHECK_THAT(refused("eval.features=nowhere"), Contains("nowhere: there is no such file or run"));
+  CHECK_THAT(refused("eval.features=null"), Contains("no classifier of digits comes with Tandem"));
+  CHECK_THAT(refused("eval.features=run"), Contains("run: is not a run that trained a classifier"));
+  CHECK_THAT(refused("eval.features=gan.json"), Contains("gan.json"));
+  CHECK_THAT(refused("eval.features=run/checkpoints"), Contains("holds no run"));
+  CHECK_THAT(refused("data.augment=[]"), Contains("resized or cropped otherwise"));
+  CHECK_THAT(refused("data={\"name\": \"synthetic\", \"image_size\": 16, \"channels\": 1, \"augment\": []}"),
+             Contains("was trained on digits") && Contains("the data is synthetic"));
+  CHECK_THAT(refused("checkpoint.best=fd_classifier"), Contains("the classifier's features give fd_lenet"));
+  CHECK_THAT(refused("checkpoint.best=accuracy"), Contains("fd_lenet"));
+  CHECK_THAT(refused("eval.samples=1"), Contains("eval.samples"));
+  // What one network is trained for, two are not.
+  CHECK_THAT(gan.refused({"train", "digits_mlp", "model=dcgan", "run_dir=refused", "-q"}),
+             Contains("model: dcgan gives no scores of classes: DCGAN: a generator and a discriminator"));
+}
