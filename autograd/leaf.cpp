@@ -1,5 +1,7 @@
 #include "autograd/leaf.h"
 
+#include <algorithm>
+#include <deque>
 #include <memory>
 
 #include "autograd/ops/elementwise.h"
@@ -95,38 +97,42 @@ void clear_gradient_of(const Tensor& leaf) { leaf_behind(leaf).clear_gradient();
 
 namespace {
 
-// Hangs on the storage of a parameter's master, one for each parameter there that has elements: its presence
-// says that a range is a parameter.
-struct WorkingCopies final : StorageAttachment {
+// Those of one parameter: its presence says that a range of a storage is a parameter.
+struct WorkingCopies {
   struct Copy {
-    Tensor tensor;  // absent until it is asked for
-    std::uint64_t version = 0;
+    Tensor tensor;              // absent until it is asked for
+    std::uint64_t version = 0;  // of the master's storage, when it was filled
     bool filled = false;
   };
-  Copy f16, bf16;
-  const Index numel;  // of the parameter
+  std::size_t offset = 0;  // of the master in its storage, in bytes
+  Index numel = 0;         // of the parameter
+  Copy f16{}, bf16{};
 
-  explicit WorkingCopies(Index elements) : numel(elements) {}
   Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
 };
 
-// The layout part of the key is one that no packed copy has (core/cpu/packed_weights.h).
-constexpr std::uint64_t kWorkingCopyLayout = 0xffffff;
+// One for each parameter on a storage that has elements.
+struct WorkingCopyList final : KeptList {
+  static constexpr Kept kKept = Kept::working_copies;
+  std::deque<WorkingCopies> parameters;  // references stay valid
 
-std::uint64_t working_copy_key(const Tensor& master) {
-  return static_cast<std::uint64_t>(master.offset() / size_of(master.dtype())) << 24 | kWorkingCopyLayout;
-}
+  WorkingCopies* find(std::size_t offset) {
+    const auto found = std::ranges::find(parameters, offset, &WorkingCopies::offset);
+    return found == parameters.end() ? nullptr : &*found;
+  }
+};
 
 // Where `master` is f32 and has elements.
 void announce_master(const Tensor& master) {
   if (master.dtype() != DType::f32 || master.numel() == 0) return;
-  master.storage()->attachment<WorkingCopies>(
-      working_copy_key(master), [&] { return std::make_unique<WorkingCopies>(master.numel()); });
+  auto& list = master.storage()->kept<WorkingCopyList>();
+  if (!list.find(master.offset())) list.parameters.push_back({master.offset(), master.numel()});
 }
 
 // Absent where `master` is no whole parameter.
 WorkingCopies* working_copies_of(const Tensor& master) {
-  auto* copies = master.storage()->find_attachment<WorkingCopies>(working_copy_key(master));
+  auto* const list = master.storage()->find_kept<WorkingCopyList>();
+  WorkingCopies* const copies = list ? list->find(master.offset()) : nullptr;
   return copies && copies->numel == master.numel() ? copies : nullptr;
 }
 
@@ -136,18 +142,17 @@ void renew_working_copies(const Tensor& any_master, DType dtype) {
   const Ref<Storage>& storage = any_master.storage();
   const std::uint64_t version = storage->version();
   Storage* bumped = nullptr;
-  storage->for_each_attachment([&](std::uint64_t key, StorageAttachment& attachment) {
-    if ((key & kWorkingCopyLayout) != kWorkingCopyLayout) return;
-    WorkingCopies::Copy& copy = static_cast<WorkingCopies&>(attachment).of(dtype);
-    if (!copy.tensor.defined() || (copy.filled && copy.version == version)) return;
-    const Tensor master = Tensor::over(storage, (key >> 24) * sizeof(float), copy.tensor.shape(), DType::f32);
+  for (WorkingCopies& parameter : storage->kept<WorkingCopyList>().parameters) {
+    WorkingCopies::Copy& copy = parameter.of(dtype);
+    if (!copy.tensor.defined() || (copy.filled && copy.version == version)) continue;
+    const Tensor master = Tensor::over(storage, parameter.offset, copy.tensor.shape(), DType::f32);
     backend_for(master.device()).cast(master, copy.tensor);
     Storage* const target = copy.tensor.storage().get();
     if (target != bumped) target->bump_version();
     bumped = target;
     copy.version = version;
     copy.filled = true;
-  });
+  }
 }
 
 }  // namespace
@@ -186,11 +191,9 @@ bool has_working_copy(const Tensor& master, DType dtype) {
 }
 
 void expire_working_copies(const Tensor& master) {
-  master.storage()->for_each_attachment([](std::uint64_t key, StorageAttachment& attachment) {
-    if ((key & kWorkingCopyLayout) != kWorkingCopyLayout) return;
-    auto& copies = static_cast<WorkingCopies&>(attachment);
-    copies.f16.filled = copies.bf16.filled = false;
-  });
+  auto* const list = master.storage()->find_kept<WorkingCopyList>();
+  if (!list) return;
+  for (WorkingCopies& parameter : list->parameters) parameter.f16.filled = parameter.bf16.filled = false;
 }
 
 Parameter::Parameter(const Tensor& initial, ParameterLayout layout) : state_(make_ref<State>(initial)) {

@@ -1,6 +1,7 @@
 // A block of memory on one device, shared by the tensors that view it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +15,14 @@
 
 namespace tandem {
 
-// What a backend derives from a storage and keeps with it, such as weights packed for one convolution.
-// Dropped with the storage; the backend compares `version` with the storage's before it trusts the contents.
-struct StorageAttachment {
-  virtual ~StorageAttachment() = default;
-  std::uint64_t version = 0;
+// What is derived from a storage and kept with it, a list of each kind: its type names the kind as
+// `static constexpr Kept kKept`. Dropped with the storage. Whoever reads an item compares the version that it
+// was made of with the storage's before it trusts the contents.
+struct KeptList {
+  virtual ~KeptList() = default;
 };
+enum class Kept : std::uint8_t { packed_weights, working_copies };
+inline constexpr std::size_t kKeptCount = 2;
 
 class Storage final : public RefCounted {
  public:
@@ -40,26 +43,18 @@ class Storage final : public RefCounted {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
-  // The attachment under `key`, nullptr when there is none.
-  template <class T>
-  T* find_attachment(std::uint64_t key) const {
-    for (const auto& [existing, value] : attachments_) {
-      if (existing == key) return static_cast<T*>(value.get());
-    }
-    return nullptr;
+  // The list of one kind; nullptr while there is none. Lists are used by the one thread that drives the
+  // device.
+  template <class List>
+  List* find_kept() const {
+    return static_cast<List*>(kept_[static_cast<std::size_t>(List::kKept)].get());
   }
-  // Calls visit(key, attachment) for each.
-  template <class Visit>
-  void for_each_attachment(Visit&& visit) const {
-    for (const auto& [key, value] : attachments_) visit(key, *value);
-  }
-  // The attachment under `key` (an offset and layout id of the backend's choosing); created by `make` when
-  // absent. Attachments are used by the one thread that drives the device.
-  template <class T, class Make>
-  T& attachment(std::uint64_t key, Make&& make) {
-    if (T* existing = find_attachment<T>(key)) return *existing;
-    attachments_.emplace_back(key, make());
-    return static_cast<T&>(*attachments_.back().second);
+  // Made when it is absent.
+  template <class List>
+  List& kept() {
+    std::unique_ptr<KeptList>& list = kept_[static_cast<std::size_t>(List::kKept)];
+    if (!list) list = std::make_unique<List>();
+    return static_cast<List&>(*list);
   }
 
  private:
@@ -68,7 +63,7 @@ class Storage final : public RefCounted {
   std::size_t bytes_;
   Device device_;
   std::atomic<std::uint64_t> version_{0};
-  std::vector<std::pair<std::uint64_t, std::unique_ptr<StorageAttachment>>> attachments_;
+  std::array<std::unique_ptr<KeptList>, kKeptCount> kept_;
 };
 
 }  // namespace tandem

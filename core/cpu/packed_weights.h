@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <deque>
 
 #include "core/error.h"
 #include "core/plan.h"
@@ -13,30 +13,39 @@ namespace tandem::cpu {
 // The number of a layout that weights are copied into; the same key always has the same number.
 std::uint32_t layout_id(const PlanKey& key);
 
-// A block of weights memory that hangs on the storage it was derived from.
-struct DerivedCopy final : StorageAttachment {
-  explicit DerivedCopy(std::size_t bytes) : data(host_allocator().allocate(bytes, MemoryKind::weights)) {}
-  ~DerivedCopy() override { host_allocator().deallocate(data); }
+// A block of weights memory, written from a storage's elements from `offset` on.
+struct DerivedCopy {
+  DerivedCopy(Index from, std::uint32_t as, std::size_t bytes)
+      : offset(from), layout(as), data(host_allocator().allocate(bytes, MemoryKind::weights)) {}
+  ~DerivedCopy() { host_allocator().deallocate(data); }
   DerivedCopy(const DerivedCopy&) = delete;
   DerivedCopy& operator=(const DerivedCopy&) = delete;
 
+  const Index offset;  // in elements
+  const std::uint32_t layout;
   void* const data;
+  std::uint64_t version = 0;  // of the storage, when it was filled
   bool filled = false;
 };
 
-// Layout numbers lie below; storage keys of the layout itself belong to the working copies of parameters
-// (autograd/leaf.cpp).
-inline constexpr std::uint32_t kReservedLayout = (1u << 24) - 1;
+// Those of one storage.
+struct DerivedCopies final : KeptList {
+  static constexpr Kept kKept = Kept::packed_weights;
+  std::deque<DerivedCopy> copies;
+
+  DerivedCopy& at(Index offset, std::uint32_t layout, std::size_t bytes) {
+    for (DerivedCopy& copy : copies)
+      if (copy.offset == offset && copy.layout == layout) return copy;
+    return copies.emplace_back(offset, layout, bytes);
+  }
+};
 
 // `bytes` of memory that `fill(address)` wrote from `tensor` in layout `layout`. It is filled anew when the
 // version of the storage has moved since, and goes with the storage.
 template <class Fill>
 const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t bytes, Fill&& fill) {
-  ensure(layout < kReservedLayout, "packed weights", "{} layouts", layout);
-  const std::uint64_t key =
-      static_cast<std::uint64_t>(tensor.offset() / size_of(tensor.dtype())) << 24 | layout;
-  auto& copy =
-      tensor.storage()->attachment<DerivedCopy>(key, [&] { return std::make_unique<DerivedCopy>(bytes); });
+  const auto offset = static_cast<Index>(tensor.offset() / size_of(tensor.dtype()));
+  DerivedCopy& copy = tensor.storage()->kept<DerivedCopies>().at(offset, layout, bytes);
   if (!copy.filled || copy.version != tensor.version()) {
     fill(copy.data);
     copy.version = tensor.version();

@@ -1,17 +1,25 @@
-// Storage: who owns the bytes, versions and attachments.
+// Storage: who owns the bytes, versions and what is kept with it.
 #include "core/storage.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 using namespace tandem;
 
 namespace {
 
-struct Packed final : StorageAttachment {
-  explicit Packed(int& destroyed) : destroyed(destroyed) {}
+int destroyed = 0;
+
+struct Packed final : KeptList {
+  static constexpr Kept kKept = Kept::packed_weights;
   ~Packed() override { ++destroyed; }
   int value = 0;
-  int& destroyed;
+};
+
+struct Copies final : KeptList {
+  static constexpr Kept kKept = Kept::working_copies;
+  ~Copies() override { ++destroyed; }
+  std::string value;
 };
 
 }  // namespace
@@ -46,18 +54,17 @@ TEST_CASE("the version counts in-place writes", "[storage]") {
   CHECK(storage->version() == 2);
 }
 
-TEST_CASE("attachments are made once per key and die with the storage", "[storage]") {
-  int made = 0, destroyed = 0;
+TEST_CASE("a list of each kind is kept with a storage and dies with it", "[storage]") {
+  destroyed = 0;
   {
     const Ref<Storage> storage = make_ref<Storage>(host_allocator(), 8, Device{}, MemoryKind::data);
-    const auto make = [&] {
-      ++made;
-      return std::make_unique<Packed>(destroyed);
-    };
-    storage->attachment<Packed>(1, make).value = 7;
-    CHECK(storage->attachment<Packed>(1, make).value == 7);
-    CHECK(storage->attachment<Packed>(2, make).value == 0);
-    CHECK(made == 2);
+    CHECK(storage->find_kept<Packed>() == nullptr);
+    storage->kept<Packed>().value = 7;
+    CHECK(storage->find_kept<Copies>() == nullptr);
+    storage->kept<Copies>().value = "seven";
+    CHECK(storage->kept<Packed>().value == 7);
+    CHECK(storage->find_kept<Packed>() == &storage->kept<Packed>());
+    CHECK(storage->find_kept<Copies>()->value == "seven");
     CHECK(destroyed == 0);
   }
   CHECK(destroyed == 2);
