@@ -236,8 +236,9 @@ TEST_CASE("values of a mask stand for classes as they are told to", "[mask_folde
           .find("holds no values but 0 and 255, which counts for nothing (data.ignore_index); where they are "
                 "the two classes, say data.values [0, 255]") != std::string::npos);
   // Nor does a number of classes make white one of them.
-  CHECK(error_of([&] { masks(folder, {{"classes", 2}}); }).find("say data.values [0, 255]") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          masks(folder, {{"classes", 2}});
+        }).find("say data.values [0, 255]") != std::string::npos);
   const Splits two = masks(folder, {{"values", std::vector<Index>{0, 255}}});
   CHECK(two.train->info().classes == 2);
   CHECK(values(two.train->get(0).mask)[0] == 0);

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "config/config.h"
-#include "config/validate.h"
+#include "config/describe.h"
 #include "models/layer_types.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
