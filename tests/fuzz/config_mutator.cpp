@@ -66,7 +66,9 @@ Json value_for(const config::Key& key, std::mt19937& random) {
   if (!key.type.choices.empty()) return key.type.choices[random() % key.type.choices.size()];
   if (key.type.max && random() % 2) return *key.type.max;
   if (key.type.min && random() % 2) return *key.type.min;
-  return key.default_value.is_null() ? some_value(random) : key.default_value;
+  return key.default_value.is(options::Value::Kind::null)
+             ? some_value(random)
+             : Json::parse(options::to_string(key.default_value));
 }
 
 void mutate(Json& root, std::mt19937& random) {
