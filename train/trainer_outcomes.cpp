@@ -175,7 +175,7 @@ void Trainer::log_step(Session& session, const LedgerStep& step, const optim::St
     session.metrics.write(runs::StepEvent{.step = step.iteration,
                                           .applied = report.applied,
                                           .epoch = session.state.epoch,
-                                          .losses = "loss" + by_phase(session.read_loss),
+                                          .loss = loss,
                                           .lr = report.learning_rate,
                                           .loss_scale = report.loss_scale,
                                           .skipped = report.skipped,
@@ -208,7 +208,7 @@ void Trainer::show_progress(Session& session, const LedgerStep& step, double lr)
                             .steps = per_epoch,
                             .total_step = step.iteration,
                             .total_steps = per_epoch * config_.epochs,
-                            .loss = loss,
+                            .losses = "loss" + by_phase(session.read_loss),
                             .lr = lr,
                             .items_per_s = step.samples / session.step_seconds});
 }
