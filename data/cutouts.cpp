@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Index kTrainingScenes = 4800, kTestScenes = 500;
-constexpr Index kMeasured = 200;  // scenes whose pixels give the statistics
-constexpr std::uint32_t kStream = 4;
+constexpr Index kTrainingCutouts = 4800, kTestCutouts = 500;
+constexpr Index kMeasuredCutouts = 200;  // scenes whose pixels give the statistics
+constexpr std::uint32_t kCutoutStream = 4;
 // Photographs are kept at this many times a scene's side, of which a part of at least that side is shown.
 constexpr double kPhotographSides = 2.5;
 constexpr double kLeastShare = 0.2;  // of a file's pixels that must be see-through for it to be a cut-out
@@ -216,7 +216,7 @@ Sample CutoutScenes::get(Index index) const {
                        .purpose = RandomPurpose::synthetic_data,
                        .call = static_cast<std::uint32_t>(index),
                        .step = split_,
-                       .micro_batch = kStream});
+                       .micro_batch = kCutoutStream});
   fill_background(any_of(material_.photographs, random), random, scene.image);
   const auto shown = random.below(static_cast<std::uint32_t>(options_.most) + 1);
   for (std::uint32_t i = 0; i < shown; ++i) {
@@ -231,11 +231,11 @@ namespace {
 
 Splits open_cutouts(const CutoutOptions& own, const SetOptions& common, const SampleReport&) {
   Halves halves = read_material(own, common);
-  const Index training = common.train_size > 0 ? common.train_size : kTrainingScenes;
-  const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;
+  const Index training = common.train_size > 0 ? common.train_size : kTrainingCutouts;
+  const Index testing = common.test_size > 0 ? common.test_size : kTestCutouts;
   const auto train = std::make_shared<CutoutScenes>(std::move(halves.train), own,
                                                     training + common.validation_size, common.seed(), 0);
-  train->set_statistics(statistics_of(*train, kMeasured));
+  train->set_statistics(statistics_of(*train, kMeasuredCutouts));
   const auto test = std::make_shared<CutoutScenes>(std::move(halves.test), own, testing, common.seed(), 1);
   test->set_statistics(train->info().statistics);
   return {.train = train, .test = test, .validation = {}};

@@ -102,6 +102,14 @@ void add_images(const std::filesystem::path& folder, bool check_files,
 
 }  // namespace
 
+std::filesystem::path first_folder(const std::filesystem::path& root,
+                                   std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
+  }
+  return {};
+}
+
 std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder, bool check_files) {
   std::vector<std::filesystem::path> images;
   add_images(folder, check_files, images);

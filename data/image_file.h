@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ bool is_image_file(const std::filesystem::path& path);
 // is and no regular file; otherwise that is an error when it is read.
 std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder,
                                                      bool check_files = true);
+
+// The first of the folders `names` that is in `root`; empty where none is.
+std::filesystem::path first_folder(const std::filesystem::path& root,
+                                   std::initializer_list<const char*> names);
 
 // ITU-R BT.601, rounded.
 inline unsigned char luma(unsigned r, unsigned g, unsigned b) {

@@ -68,13 +68,6 @@ namespace {
 
 constexpr Index kDefaultImageSize = 224;
 
-fs::path first_folder(const fs::path& root, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
-  }
-  return {};
-}
-
 Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common,
                          const SampleReport& report) {
   require_path(common, "image_folder",

@@ -178,13 +178,6 @@ Sample MaskFolder::get(Index index) const {
 
 namespace {
 
-fs::path first_folder(const fs::path& root, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (files::kind_of(root / name) == files::Kind::folder) return root / name;
-  }
-  return {};
-}
-
 // Of the training images.
 DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   DatasetInfo info{.name = "masks", .sample_shape = {0, 0, own.channels}};

@@ -28,13 +28,13 @@ struct PngDecoder {
   ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+[[noreturn]] void on_read_error(png_structp png, png_const_charp text) {
   auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder->message, sizeof decoder->message, "%s", text);
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void on_read_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep to, std::size_t bytes) {
   auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
@@ -123,7 +123,7 @@ bool read_interlaced(PngDecoder& decoder, png_bytepp rows) {
 void open_png(PngDecoder& decoder, const ImageSource& source, Pixels pixels) {
   decoder.next = source.bytes.data();
   decoder.left = source.bytes.size();
-  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_read_error, on_read_warning);
   if (decoder.png) decoder.info = png_create_info_struct(decoder.png);
   if (!decoder.info) throw VendorError("libpng", "gave no reader");
   require(read_header(decoder, pixels), source.name, "cannot be decoded as PNG: {}", decoder.message);

@@ -26,13 +26,13 @@ struct PngEncoder {
   ~PngEncoder() { png_destroy_write_struct(&png, &info); }
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+[[noreturn]] void on_write_error(png_structp png, png_const_charp text) {
   auto* encoder = static_cast<PngEncoder*>(png_get_error_ptr(png));
   std::snprintf(encoder->message, sizeof encoder->message, "%s", text);
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void on_write_warning(png_structp, png_const_charp) {}
 
 void on_write(png_structp png, png_bytep from, std::size_t count) {
   auto* encoder = static_cast<PngEncoder*>(png_get_io_ptr(png));
@@ -66,7 +66,7 @@ bool write_picture(PngEncoder& encoder, const Picture& picture, png_bytepp rows)
 
 std::string encoded(const Tensor& pixels, const Picture& picture) {
   PngEncoder encoder;
-  encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &encoder, on_error, on_warning);
+  encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &encoder, on_write_error, on_write_warning);
   if (encoder.png) encoder.info = png_create_info_struct(encoder.png);
   if (!encoder.info) throw VendorError("libpng", "gave no writer");
   std::vector<png_bytep> rows(picture.height);

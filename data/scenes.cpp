@@ -15,8 +15,8 @@ namespace tandem::datasets {
 namespace {
 
 constexpr Index kTrainingScenes = 4800, kTestScenes = 500;
-constexpr Index kMeasured = 500;      // scenes whose pixels give the statistics
-constexpr std::uint32_t kStream = 2;  // of the seed's synthetic data; data/synthetic.cpp has 0 and 1
+constexpr Index kMeasuredScenes = 500;     // scenes whose pixels give the statistics
+constexpr std::uint32_t kSceneStream = 2;  // of the seed's synthetic data; data/synthetic.cpp has 0 and 1
 
 // Uniform in [0, range), a byte each.
 void fill_with_noise(const RandomKey& key, std::uint32_t range, std::span<std::uint8_t> pixels) {
@@ -60,7 +60,7 @@ Sample Scenes::get(Index index) const {
                 .purpose = RandomPurpose::synthetic_data,
                 .call = static_cast<std::uint32_t>(index),
                 .step = split_,
-                .micro_batch = kStream};
+                .micro_batch = kSceneStream};
   RandomStream random(key);
   std::uint8_t* const pixels = scene.image.data<std::uint8_t>();
   std::uint8_t* const mask = scene.mask.data<std::uint8_t>();
@@ -103,7 +103,7 @@ Splits open_scenes(const ScenesOptions& own, const SetOptions& common, const Sam
   const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;
   const auto train =
       std::make_shared<Scenes>(items.train, own, training + common.validation_size, common.seed(), 0);
-  train->set_statistics(statistics_of(*train, kMeasured));
+  train->set_statistics(statistics_of(*train, kMeasuredScenes));
   const auto test = std::make_shared<Scenes>(items.test, own, testing, common.seed(), 1);
   test->set_statistics(train->info().statistics);
   return {.train = train, .test = test, .validation = {}};

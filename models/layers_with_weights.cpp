@@ -204,7 +204,7 @@ struct AdaptivePoolKeys {
   Pair size{};
 };
 
-struct NoKeys {};
+struct GlobalAvgPool2dKeys {};
 
 // ---- blocks
 
@@ -289,8 +289,10 @@ std::vector<LayerType> pool_layers() {
                 [](const AdaptivePoolKeys& o, Inputs) -> ModulePtr {
                   return std::make_shared<nn::AdaptiveAvgPool2d>(o.size[0], o.size[1]);
                 }),
-          layer("global_avg_pool2d", "average of each channel: [N,H,W,C] → [N,C]", Describe<NoKeys>(),
-                [](const NoKeys&, Inputs) -> ModulePtr { return std::make_shared<nn::GlobalAvgPool2d>(); })};
+          layer("global_avg_pool2d", "average of each channel: [N,H,W,C] → [N,C]",
+                Describe<GlobalAvgPool2dKeys>(), [](const GlobalAvgPool2dKeys&, Inputs) -> ModulePtr {
+                  return std::make_shared<nn::GlobalAvgPool2d>();
+                })};
 }
 
 std::vector<LayerType> block_layers() {

@@ -180,7 +180,7 @@ struct PreluKeys {
   double start = 0.25;
 };
 
-const Rule kSlope{.min = -1e6, .max = 1e6};
+const Rule kSlopes{.min = -1e6, .max = 1e6};
 
 }  // namespace
 
@@ -217,7 +217,7 @@ std::vector<LayerType> activation_layers() {
   return {
       plain<nn::Relu>("relu", "max(0, x)"),
       layer("leaky_relu", "x, or negative_slope·x below 0",
-            Describe<LeakyKeys>().key("negative_slope", &LeakyKeys::negative_slope, "slope below 0", kSlope),
+            Describe<LeakyKeys>().key("negative_slope", &LeakyKeys::negative_slope, "slope below 0", kSlopes),
             [](const LeakyKeys& o, Inputs) -> ModulePtr {
               return std::make_shared<nn::LeakyRelu>(o.negative_slope);
             }),
@@ -242,7 +242,7 @@ std::vector<LayerType> activation_layers() {
       layer("prelu", "leaky_relu with a learned slope",
             Describe<PreluKeys>()
                 .key("per_channel", &PreluKeys::per_channel, "a slope for each channel")
-                .key("start", &PreluKeys::start, "the slope at first", kSlope),
+                .key("start", &PreluKeys::start, "the slope at first", kSlopes),
             [](const PreluKeys& o, Inputs inputs) -> ModulePtr {
               return std::make_shared<nn::Prelu>(o.per_channel ? inputs[0].at(-1) : 1, o.start);
             }),

@@ -47,7 +47,7 @@ void write_string(std::string& to, std::string_view text) {
 }
 
 // The shortest text that reads back as the number, and as no integer.
-std::string number_text(double number) {
+std::string json_number(double number) {
   if (!std::isfinite(number)) return "null";
   std::string text = fmt::format("{}", number);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -67,7 +67,7 @@ void write(std::string& to, const Value& value) {
       to += std::to_string(value.integer);
       break;
     case Value::Kind::number:
-      to += number_text(value.number);
+      to += json_number(value.number);
       break;
     case Value::Kind::string:
       write_string(to, value.text);

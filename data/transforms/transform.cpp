@@ -15,7 +15,7 @@ namespace {
 
 using options::Describe;
 
-const options::Rule kShare{.min = 1e-3, .max = 100}, kProbability{.min = 0, .max = 1};
+const options::Rule kShare{.min = 1e-3, .max = 100}, kMixProbability{.min = 0, .max = 1};
 
 struct MixupOptions : MixOptions::Method {
   MixupOptions() : Method{.alpha = 0.2} {}
@@ -30,7 +30,7 @@ TransformInfo mixing(std::string name, std::string help) {
                .key("alpha", static_cast<double Options::*>(alpha),
                     "the share is drawn from Beta(alpha, alpha)", kShare)
                .key("probability", static_cast<double Options::*>(probability), "of mixing a sample",
-                    kProbability)},
+                    kMixProbability)},
           TransformStage::batch};
 }
 
