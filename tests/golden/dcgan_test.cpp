@@ -10,6 +10,7 @@
 #include "optim/step.h"
 #include "tasks/registry.h"
 #include "tests/golden/gradients.h"
+#include "tests/golden/like_pytorch.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -146,22 +147,6 @@ class Trainer {
   std::unique_ptr<optim::Adam> optimizers_[2];
   std::unique_ptr<optim::Step> steps_[2];
 };
-
-// The greatest relative distance.
-double worst(const std::vector<double>& got, const std::vector<double>& expected) {
-  REQUIRE(got.size() == expected.size());
-  double result = 0.0;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    result = std::max(result, std::abs(got[i] - expected[i]) / expected[i]);
-  return result;
-}
-
-amp::Precision like_pytorch(DType dtype) {
-  amp::Precision precision = dtype == DType::f16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
-  precision.round_weight_gradients = true;
-  if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
-  return precision;
-}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "optim/sgd.h"
 #include "optim/step.h"
 #include "tests/golden/hashed.h"
+#include "tests/golden/like_pytorch.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -87,23 +88,6 @@ Run train(nn::Module& model, double lr, const amp::Precision& precision) {
   return run;
 }
 
-// The greatest relative distance of the first `steps` losses.
-double worst(const Run& got, const std::vector<double>& expected, std::size_t steps) {
-  REQUIRE(got.losses.size() == kSteps);
-  REQUIRE(expected.size() == kSteps);
-  double result = 0.0;
-  for (std::size_t i = 0; i < steps; ++i)
-    result = std::max(result, std::abs(got.losses[i] - expected[i]) / expected[i]);
-  return result;
-}
-
-amp::Precision like_pytorch(DType dtype) {
-  amp::Precision precision = dtype == DType::f16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
-  precision.round_weight_gradients = true;
-  if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
-  return precision;
-}
-
 void check_model(const std::string& name, const std::function<nn::ModulePtr()>& make) {
   const test::OneThread one;
   const safetensors::File golden(tandem::test::source_path("tests/golden/precision.safetensors"));
@@ -112,19 +96,19 @@ void check_model(const std::string& name, const std::function<nn::ModulePtr()>& 
   const auto run = [&](const amp::Precision& precision) { return train(*make(), lr, precision); };
 
   const Run wide = run(amp::Precision::fp32());
-  CHECK(worst(wide, losses("f64"), kExactSteps) < test::tolerance_of(DType::f32).relative);
-  CHECK(worst(wide, losses("f64"), kSteps) < kLongFp32);
-  CHECK(worst(wide, losses("f32"), kSteps) < kLongFp32);
+  CHECK(worst(wide.losses, losses("f64"), kExactSteps) < test::tolerance_of(DType::f32).relative);
+  CHECK(worst(wide.losses, losses("f64"), kSteps) < kLongFp32);
+  CHECK(worst(wide.losses, losses("f32"), kSteps) < kLongFp32);
   for (const DType dtype : {DType::bf16, DType::f16}) {
     CAPTURE(name, name_of(dtype));
     const Run narrow = run(like_pytorch(dtype));
     const double tolerance = test::tolerance_of(dtype).relative;
     for (const char* reference : {dtype == DType::f16 ? "f16" : "bf16", "f32", "f64"}) {
       CAPTURE(reference);
-      CHECK(worst(narrow, losses(reference), kExactSteps) < tolerance);
-      CHECK(worst(narrow, losses(reference), kSteps) < kLongSlack * tolerance);
+      CHECK(worst(narrow.losses, losses(reference), kExactSteps) < tolerance);
+      CHECK(worst(narrow.losses, losses(reference), kSteps) < kLongSlack * tolerance);
     }
-    CHECK(worst(narrow, wide.losses, kSteps) < kLongSlack * tolerance);
+    CHECK(worst(narrow.losses, wide.losses, kSteps) < kLongSlack * tolerance);
     CHECK(narrow.losses != wide.losses);
     const Run again = run(like_pytorch(dtype));
     CHECK(narrow.losses == again.losses);
@@ -133,8 +117,8 @@ void check_model(const std::string& name, const std::function<nn::ModulePtr()>& 
     amp::Precision finer = like_pytorch(dtype);
     finer.round_weight_gradients = false;
     const Run fine = run(finer);
-    CHECK(worst(fine, losses("f64"), kExactSteps) < tolerance);
-    CHECK(worst(fine, losses("f64"), kSteps) < kLongSlack * tolerance);
+    CHECK(worst(fine.losses, losses("f64"), kExactSteps) < tolerance);
+    CHECK(worst(fine.losses, losses("f64"), kSteps) < kLongSlack * tolerance);
     CHECK(fine.losses != narrow.losses);
   }
 }

@@ -1,0 +1,31 @@
+// What runs that are compared with PyTorch's have in common.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "amp/precision.h"
+
+namespace tandem {
+
+// Autocast as PyTorch has it: weight gradients are rounded to the 16-bit type; FP16 with a constant loss
+// scale of 1024, which the scripts use too.
+inline amp::Precision like_pytorch(DType dtype) {
+  amp::Precision precision = dtype == DType::f16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
+  precision.round_weight_gradients = true;
+  if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
+  return precision;
+}
+
+// The greatest relative distance of the first `steps` losses; 0: of all.
+inline double worst(const std::vector<double>& got, const std::vector<double>& expected,
+                    std::size_t steps = 0) {
+  REQUIRE(got.size() == expected.size());
+  double result = 0.0;
+  for (std::size_t i = 0; i < (steps == 0 ? got.size() : steps); ++i)
+    result = std::max(result, std::abs(got[i] - expected[i]) / expected[i]);
+  return result;
+}
+
+}  // namespace tandem
