@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "core/build_info.h"
-#include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
 #include "core/error.h"
 #include "core/suggest.h"
 #include "files/output.h"
@@ -308,7 +308,7 @@ void keep_to_usable_cpus() {
 
 int run_command(int argc, char** argv) {
   try {
-    cpu::require_cpu_support();
+    cpu::level_choice();  // or says why there is none
     keep_to_usable_cpus();
     return Program().run(argc, argv);
   } catch (const UserError& error) {

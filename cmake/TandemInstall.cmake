@@ -26,6 +26,9 @@ set_target_properties(tandem_program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$O
 
 install(TARGETS ${targets} tandem_all EXPORT tandem-targets ARCHIVE DESTINATION lib LIBRARY DESTINATION lib)
 install(TARGETS tandem_short_spin EXPORT tandem-targets OBJECTS DESTINATION lib/tandem)
+foreach(level ${tandem_levels})
+  install(TARGETS tandem_cpu_${level} LIBRARY DESTINATION lib)
+endforeach()
 if(TARGET tandem_cuda)
   install(TARGETS tandem_cuda LIBRARY DESTINATION lib)
 endif()

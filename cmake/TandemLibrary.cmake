@@ -17,15 +17,8 @@ endif()
 if(TANDEM_WERROR)
   list(APPEND TANDEM_FLAGS -Werror)
 endif()
-if(TANDEM_NATIVE)
-  list(APPEND TANDEM_FLAGS -march=native)
-endif()
-# 512-bit vectors pay on every CPU that has them at full width; IEEE semantics stay (no -ffast-math), but products and
-# sums may contract to fused multiply-adds.
-check_cxx_compiler_flag(-mprefer-vector-width=512 TANDEM_HAS_VECTOR_WIDTH)
-if(TANDEM_NATIVE AND TANDEM_HAS_VECTOR_WIDTH)
-  list(APPEND TANDEM_FLAGS -mprefer-vector-width=512)
-endif()
+# IEEE semantics stay (no -ffast-math), but products and sums may contract to fused multiply-adds.
+list(APPEND TANDEM_FLAGS ${TANDEM_LEVEL_FLAGS_v2})
 list(APPEND TANDEM_FLAGS -fno-math-errno -fno-trapping-math)
 # GCC 12.2 folds some constant arrays wrongly when basic-block vectorisation meets AVX-512: at -O2,
 # std::vector<int>{255,0,255,0,0,0,0,0} comes out as 255 0 255 0 255 0 255 0. Loops are vectorised all the same.
@@ -73,7 +66,7 @@ endfunction()
 function(tandem_library folder)
   cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/short_spin\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/(short_spin|kernels/library)\\.cpp$")
   set(target tandem_${folder})
   set(kind STATIC)
   if(ARG_SHARED)

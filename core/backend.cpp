@@ -4,7 +4,7 @@
 #include <atomic>
 #include <limits>
 
-#include "core/cpu/cpu_backend.h"
+#include "core/cpu/level.h"
 #include "core/device_library.h"
 #include "core/error.h"
 #include "core/shapes_backend.h"

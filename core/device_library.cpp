@@ -51,17 +51,10 @@ bool driver_sees_gpu(std::string& why_none) {
   return true;
 }
 
-std::filesystem::path folder_of_this_library() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&cuda_devices), &info) == 0 || !info.dli_fname) return {};
-  std::error_code ignored;
-  return std::filesystem::weakly_canonical(info.dli_fname, ignored).parent_path();
-}
-
 CudaDevices find_cuda_devices() {
   CudaDevices found;
   const char* const named = std::getenv("TANDEM_CUDA_LIBRARY");
-  const std::filesystem::path path = named ? named : folder_of_this_library() / kFileName;
+  const std::filesystem::path path = named ? named : folder_of_core_library() / kFileName;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     found.why_none = named ? fmt::format("TANDEM_CUDA_LIBRARY names {}, which is not there", path.string())
@@ -71,20 +64,14 @@ CudaDevices find_cuda_devices() {
   // The backend pulls in some GB of CUDA's libraries: ask the small driver first. Whoever names a library
   // wants that one to answer.
   if (!named && !driver_sees_gpu(found.why_none)) return found;
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    found.why_none = "the CUDA backend cannot be opened: " + last_dl_error();
+  const OpenedLibrary opened = open_device_library(path);
+  if (!opened.library) {
+    found.why_none = opened.why_none;
     return found;
   }
-  const auto entry = reinterpret_cast<const DeviceLibrary* (*)()>(dlsym(handle, "tandem_device_library"));
-  const DeviceLibrary* const library = entry ? entry() : nullptr;
-  if (!library || library->version != kDeviceLibraryVersion) {
-    found.why_none = fmt::format("{} is not of this version of Tandem: build both together", path.string());
-    return found;
-  }
-  found.library = library;
+  found.library = opened.library;
   try {
-    found.count = library->count(found.why_none);
+    found.count = found.library->count(found.why_none);
   } catch (const std::exception& error) {
     found.why_none = error.what();
   }
@@ -92,6 +79,23 @@ CudaDevices find_cuda_devices() {
 }
 
 }  // namespace
+
+OpenedLibrary open_device_library(const std::filesystem::path& path) {
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return {nullptr, fmt::format("{} cannot be opened: {}", path.string(), last_dl_error())};
+  const auto entry = reinterpret_cast<const DeviceLibrary* (*)()>(dlsym(handle, "tandem_device_library"));
+  const DeviceLibrary* const library = entry ? entry() : nullptr;
+  if (!library || library->version != kDeviceLibraryVersion)
+    return {nullptr, fmt::format("{} is not of this version of Tandem: build both together", path.string())};
+  return {library, {}};
+}
+
+std::filesystem::path folder_of_core_library() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&cuda_devices), &info) == 0 || !info.dli_fname) return {};
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(info.dli_fname, ignored).parent_path();
+}
 
 const CudaDevices& cuda_devices() {
   static const CudaDevices devices = find_cuda_devices();

@@ -1,8 +1,10 @@
 // Devices besides the CPU come from a library that is opened when one is first asked for, so that one program
-// runs with and without a GPU. This is what such a library exports, and how it is found.
+// runs with and without a GPU; so do the CPU's kernels beyond x86-64-v2 (core/cpu/level.h). This is what such
+// a library exports, and how it is found.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "core/device.h"
@@ -12,7 +14,7 @@ namespace tandem {
 class Backend;
 
 // To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
-inline constexpr std::uint32_t kDeviceLibraryVersion = 2;
+inline constexpr std::uint32_t kDeviceLibraryVersion = 3;
 
 // A library exports `extern "C" const tandem::DeviceLibrary* tandem_device_library()`. Its functions throw
 // Tandem's errors.
@@ -25,6 +27,17 @@ struct DeviceLibrary {
   // The backend of device `index`, made at the first call; lives as long as the process.
   Backend& (*backend)(int index);
 };
+
+struct OpenedLibrary {
+  const DeviceLibrary* library = nullptr;
+  std::string why_none;  // one line, when there is none
+};
+
+// Opens one, for as long as the process lives; never throws.
+OpenedLibrary open_device_library(const std::filesystem::path& path);
+
+// Where the library that holds this function lies, and with it the others.
+std::filesystem::path folder_of_core_library();
 
 // The library of CUDA devices, as found by the first call that asks.
 struct CudaDevices {

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/build_info.h"
-#include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
 #include "core/cpu/waiting.h"
 #include "core/device_library.h"
 #include "core/units.h"
@@ -53,22 +53,25 @@ Json system_name() {
 
 nlohmann::ordered_json environment() {
   const auto& features = cpu::cpu_features();
-  Json names = Json::array(), compiled = Json::array();
+  const cpu::LevelChoice& level = cpu::level_choice();
+  Json names = Json::array(), built = Json::array();
   for (const auto name : cpu::names_of(features)) names.push_back(std::string(name));
-  for (const auto name : cpu::names_of(cpu::compiled_features())) compiled.push_back(std::string(name));
+  for (const cpu::Level each : cpu::levels_built()) built.push_back(std::string(cpu::name_of(each)));
   const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
   return {{"version", version()},
           {"build", build_type()},
           {"compiler", compiler()},
-          {"compiled_for", compiled},
           {"system", system_name()},
           {"libraries", libraries()},
           {"cpu",
            {{"model", cpu::cpu_model()},
             {"logical_cpus", cpu::available_cpus()},
             {"features", names},
-            {"fast_bf16", features.fast_bf16()}}},
+            {"level", std::string(cpu::name_of(level.level))},
+            {"level_reason", level.reason},
+            {"levels_built", built},
+            {"fast_bf16", cpu::has_bf16_products(level.level)}}},
           {"amx", std::string(cpu::name_of(cpu::request_amx()))},
           {"threads", cpu::threads()},
           {"waiting", cpu::waiting()},
@@ -100,7 +103,8 @@ std::string environment_text(const nlohmann::ordered_json& environment) {
   add("CPU",
       fmt::format("{}, {} logical CPUs", cpu["model"].get<std::string>(), cpu["logical_cpus"].get<int>()));
   add("features", words(cpu["features"]));
-  add("compiled for", words(environment["compiled_for"]));
+  add("level", fmt::format("{}: {}; kernels: {}", cpu["level"].get<std::string>(),
+                           cpu["level_reason"].get<std::string>(), words(cpu["levels_built"])));
   const bool fast = cpu["fast_bf16"].get<bool>();
   add("AMX", environment["amx"].get<std::string>());
   add("BF16", fast ? "multiplied in hardware" : "widened to FP32 first: correct, but no faster than FP32");

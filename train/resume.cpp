@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/load.h"
+#include "core/cpu/level.h"
 #include "core/error.h"
 #include "files/input.h"
 #include "files/json_fields.h"
@@ -197,6 +198,21 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
           "init_from=RUN",
           fmt::join(refused, ", "));
   return changes;
+}
+
+std::string note_on_level(const runs::RunDirectory& run, bool deterministic) {
+  const auto environment =
+      nlohmann::json::parse(files::read_text_if_there(run.environment()).value_or(""), nullptr, false);
+  const auto cpu = environment.is_object() ? environment.find("cpu") : environment.end();
+  if (cpu == environment.end()) return "";
+  const std::string before = files::text_in(*cpu, "level"), now(cpu::name_of(cpu::level()));
+  if (before.empty() || before == now) return "";
+  require(
+      !deterministic, "",
+      "deterministic: the run was computed with the kernels of {}, this process has those of {}, which round "
+      "sums otherwise; TANDEM_ISA={} takes the same ones where the CPU and the build have them",
+      before, now, before);
+  return fmt::format("changed: kernels of {} → {}, which round sums otherwise", before, now);
 }
 
 }  // namespace tandem::train

@@ -31,4 +31,9 @@ struct ConfigChanges {
 // optimizer and everything else that is not harmless.
 ConfigChanges changes_since(const config::Json& saved, const config::Json& now);
 
+// What to say where the run was computed at another level of the CPU than this process computes at, whose
+// kernels round sums otherwise; "" where it is the same one or unknown. Throws UserError where a
+// `deterministic` run would change its level.
+std::string note_on_level(const runs::RunDirectory& run, bool deterministic);
+
 }  // namespace tandem::train

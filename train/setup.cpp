@@ -9,7 +9,7 @@
 
 #include "config/precision.h"
 #include "core/backend.h"
-#include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
 #include "core/device_library.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -125,14 +125,20 @@ std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& m
   }
 }
 
+std::string level_note(Device device) {
+  if (device.type != DeviceType::cpu || cpu::level_choice().is_best) return "";
+  return fmt::format("computes with the kernels of {}: {}", cpu::name_of(cpu::level()),
+                     cpu::level_choice().reason);
+}
+
 std::string precision_note(const config::Config& config, Device device) {
   if (config.precision.is_fp32() || device.type != DeviceType::cpu) return "";
   if (config.precision.dtype == "fp16")
     return "FP16 is emulated on a CPU (16-bit storage, FP32 arithmetic): it shows what FP16 does, and is not "
            "faster";
-  const cpu::CpuFeatures& cpu = cpu::cpu_features();
-  if (cpu.amx_bf16) return "";
-  if (cpu.avx512_bf16)
+  const cpu::Level level = cpu::level();
+  if (level == cpu::Level::amx) return "";
+  if (cpu::has_bf16_products(level))
     return "this CPU multiplies BF16 but has no AMX: BF16 halves the memory of activations and is up to "
            "twice "
            "as fast as FP32, not 16 times";

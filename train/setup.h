@@ -31,7 +31,10 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
 amp::Precision precision_of(const config::Config& config);
 // The same, looked up for the model. Throws UserError with the place of rules that match none of its layers.
 std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model);
-// What a user should know of that precision on the device, in one line; "" when there is nothing to say.
+// What a user should know of the CPU's kernels, in one line; "" where they are the best that it has, or do
+// not matter.
+std::string level_note(Device device);
+// And of that precision on the device.
 std::string precision_note(const config::Config& config, Device device);
 // Of an optimizer with that learning rate.
 optim::Schedule make_schedule(const config::Config& config, double lr, std::int64_t steps_per_epoch,

@@ -38,7 +38,8 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);
-  if (const std::string note = precision_note(config_, device_); !note.empty()) notes_.push_back(note);
+  for (const std::string& note : {level_note(device_), precision_note(config_, device_)})
+    if (!note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
   precision_ = make_plan(loaded_, model);
   make_loaders();

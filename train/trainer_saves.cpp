@@ -51,6 +51,10 @@ runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<
   runs::RunState state;
   state.epoch_losses.assign(learners_->size(), 0.0);
   if (newest) {
+    if (device_.type == DeviceType::cpu) {
+      const std::string note = note_on_level(directory, config_.deterministic);
+      if (!note.empty()) notes.push_back(note);
+    }
     take_choices(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
     runs::SavedState saved = checkpoints.load(*newest);

@@ -31,13 +31,21 @@ struct NamedFeature {
 };
 
 constexpr std::array kFeatures = {
+    NamedFeature{"ssse3", &CpuFeatures::ssse3},
+    NamedFeature{"sse4_1", &CpuFeatures::sse4_1},
+    NamedFeature{"sse4_2", &CpuFeatures::sse4_2},
+    NamedFeature{"popcnt", &CpuFeatures::popcnt},
     NamedFeature{"avx", &CpuFeatures::avx},
     NamedFeature{"avx2", &CpuFeatures::avx2},
     NamedFeature{"fma", &CpuFeatures::fma},
     NamedFeature{"f16c", &CpuFeatures::f16c},
+    NamedFeature{"movbe", &CpuFeatures::movbe},
+    NamedFeature{"bmi1", &CpuFeatures::bmi1},
     NamedFeature{"bmi2", &CpuFeatures::bmi2},
+    NamedFeature{"lzcnt", &CpuFeatures::lzcnt},
     NamedFeature{"avx512f", &CpuFeatures::avx512f},
     NamedFeature{"avx512bw", &CpuFeatures::avx512bw},
+    NamedFeature{"avx512cd", &CpuFeatures::avx512cd},
     NamedFeature{"avx512dq", &CpuFeatures::avx512dq},
     NamedFeature{"avx512vl", &CpuFeatures::avx512vl},
     NamedFeature{"avx512_vnni", &CpuFeatures::avx512_vnni},
@@ -72,19 +80,27 @@ std::uint64_t saved_states() {
 CpuFeatures detect() {
   CpuFeatures f;
   const Registers basic = query(1);
+  f.ssse3 = bit(basic.ecx, 9);
+  f.sse4_1 = bit(basic.ecx, 19);
+  f.sse4_2 = bit(basic.ecx, 20);
+  f.popcnt = bit(basic.ecx, 23);
   if (!bit(basic.ecx, 27)) return f;  // no OSXSAVE: no vector state beyond SSE
   const std::uint64_t states = saved_states();
   const bool ymm = (states & 0x6) == 0x6;
   const bool zmm = ymm && (states & 0xe0) == 0xe0;
   const bool tiles = (states & 0x60000) == 0x60000;
-  const Registers seven = query(7), seven_one = query(7, 1);
+  const Registers seven = query(7), seven_one = query(7, 1), extended = query(0x80000001u);
   f.avx = ymm && bit(basic.ecx, 28);
   f.fma = ymm && bit(basic.ecx, 12);
   f.f16c = ymm && bit(basic.ecx, 29);
   f.avx2 = ymm && bit(seven.ebx, 5);
+  f.movbe = bit(basic.ecx, 22);
+  f.bmi1 = bit(seven.ebx, 3);
   f.bmi2 = bit(seven.ebx, 8);
+  f.lzcnt = bit(extended.ecx, 5);
   f.avx512f = zmm && bit(seven.ebx, 16);
   f.avx512dq = zmm && bit(seven.ebx, 17);
+  f.avx512cd = zmm && bit(seven.ebx, 28);
   f.avx512bw = zmm && bit(seven.ebx, 30);
   f.avx512vl = zmm && bit(seven.ebx, 31);
   f.avx512_vnni = zmm && bit(seven.ecx, 11);
@@ -152,71 +168,15 @@ std::vector<std::string_view> names_of(const CpuFeatures& features) {
   return names;
 }
 
-CpuFeatures compiled_features() {
-  CpuFeatures f;
-#ifdef __AVX__
-  f.avx = true;
-#endif
-#ifdef __AVX2__
-  f.avx2 = true;
-#endif
-#ifdef __FMA__
-  f.fma = true;
-#endif
-#ifdef __F16C__
-  f.f16c = true;
-#endif
-#ifdef __BMI2__
-  f.bmi2 = true;
-#endif
-#ifdef __AVX512F__
-  f.avx512f = true;
-#endif
-#ifdef __AVX512BW__
-  f.avx512bw = true;
-#endif
-#ifdef __AVX512DQ__
-  f.avx512dq = true;
-#endif
-#ifdef __AVX512VL__
-  f.avx512vl = true;
-#endif
-#ifdef __AVX512VNNI__
-  f.avx512_vnni = true;
-#endif
-#ifdef __AVX512BF16__
-  f.avx512_bf16 = true;
-#endif
-#ifdef __AVX512FP16__
-  f.avx512_fp16 = true;
-#endif
-#ifdef __AMX_TILE__
-  f.amx_tile = true;
-#endif
-#ifdef __AMX_BF16__
-  f.amx_bf16 = true;
-#endif
-#ifdef __AMX_INT8__
-  f.amx_int8 = true;
-#endif
-  return f;
-}
-
-void require_features(const CpuFeatures& needed, const CpuFeatures& present) {
+std::string missing_features(const CpuFeatures& needed, const CpuFeatures& present) {
   std::string missing;
   for (const NamedFeature& feature : kFeatures) {
     if (!(needed.*feature.member) || present.*feature.member) continue;
     missing += missing.empty() ? "" : ", ";
     missing += feature.name;
   }
-  if (missing.empty()) return;
-  throw UserError(
-      "cpu", fmt::format("this binary was compiled for a CPU with {}, which \"{}\" lacks; build it on this "
-                         "machine, or with -DTANDEM_NATIVE=OFF to run anywhere",
-                         missing, cpu_model()));
+  return missing;
 }
-
-void require_cpu_support() { require_features(compiled_features(), cpu_features()); }
 
 std::string_view name_of(AmxPermission permission) {
   constexpr std::string_view names[] = {"unsupported", "granted", "refused"};

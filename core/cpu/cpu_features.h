@@ -10,29 +10,22 @@ namespace tandem::cpu {
 
 // A feature counts only where the operating system saves its registers as well.
 struct CpuFeatures {
-  bool avx = false, avx2 = false, fma = false, f16c = false, bmi2 = false;
-  bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
+  bool ssse3 = false, sse4_1 = false, sse4_2 = false, popcnt = false;
+  bool avx = false, avx2 = false, fma = false, f16c = false, movbe = false, bmi1 = false, bmi2 = false,
+       lzcnt = false;
+  bool avx512f = false, avx512bw = false, avx512cd = false, avx512dq = false, avx512vl = false;
   bool avx512_vnni = false, avx512_bf16 = false, avx512_fp16 = false;
   bool amx_tile = false, amx_bf16 = false, amx_int8 = false;
-
-  // 16-bit brain floats are multiplied in hardware; elsewhere they are widened to f32 first.
-  bool fast_bf16() const { return avx512_bf16 || (amx_tile && amx_bf16); }
 };
 
 // Detected once.
 const CpuFeatures& cpu_features();
 
-// Names of the features present, in the order above: "avx2", "avx512f", …
+// Names of the features present, in the order above: "ssse3", …, "avx2", …
 std::vector<std::string_view> names_of(const CpuFeatures& features);
 
-// The features this binary was compiled to use.
-CpuFeatures compiled_features();
-
-// Throws UserError, naming the missing features and the way out, unless the CPU has every feature the binary
-// was compiled for. Call before anything else: code compiled for more would end in an illegal instruction.
-void require_cpu_support();
-// The same rule for given sets.
-void require_features(const CpuFeatures& needed, const CpuFeatures& present);
+// The names of those of `needed` that `present` lacks, joined by ", "; empty where there is none.
+std::string missing_features(const CpuFeatures& needed, const CpuFeatures& present);
 
 enum class AmxPermission { unsupported, granted, refused };
 

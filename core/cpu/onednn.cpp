@@ -3,12 +3,13 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
 
-#include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
 #include "core/cpu/packed_weights.h"
 #include "core/error.h"
 #include "core/guard.h"
@@ -23,9 +24,17 @@ void check(dnnl_status_t status, std::string_view where) {
     throw VendorError(where, fmt::format("oneDNN reports {}", dnnl_status2str(status)));
 }
 
+// The level holds for the library too, unless its own variable says something else.
+void limit_instructions(Level level) {
+  constexpr dnnl_cpu_isa_t kLimits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+                                        dnnl_cpu_isa_avx512_core_bf16};
+  if (level == Level::amx || std::getenv("ONEDNN_MAX_CPU_ISA")) return;
+  check(dnnl_set_max_cpu_isa(kLimits[static_cast<std::size_t>(level)]), "oneDNN level");
+}
+
 dnnl_engine_t engine() {
   static dnnl_engine_t engine = [] {
-    request_amx();  // before the library looks at the CPU
+    limit_instructions(level());  // which has asked for AMX: before the library looks at the CPU
     dnnl_engine_t created = nullptr;
     check(dnnl_engine_create(&created, dnnl_cpu, 0), "oneDNN engine");
     dnnl_set_primitive_cache_capacity(0);  // plans are the cache
@@ -258,10 +267,10 @@ std::string Primitive::implementation() const {
 
 bool multiplies_bf16() {
   static const bool multiplies = [] {
-    engine();  // has asked for AMX
+    engine();  // has limited the library
     constexpr unsigned kNeeded = dnnl_cpu_isa_avx512_core_bf16;
-    const auto level = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-    return cpu_features().fast_bf16() && (level & kNeeded) == kNeeded;
+    const auto effective = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+    return has_bf16_products(level()) && (effective & kNeeded) == kNeeded;
   }();
   return multiplies;
 }

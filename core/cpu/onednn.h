@@ -66,7 +66,7 @@ class Primitive {
 };
 
 // Whether the library multiplies bf16 in hardware, at the level of instructions that it may use
-// (ONEDNN_MAX_CPU_ISA); elsewhere it is not given any.
+// (core/cpu/level.h, ONEDNN_MAX_CPU_ISA); elsewhere it is not given any.
 bool multiplies_bf16();
 
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };

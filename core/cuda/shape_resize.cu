@@ -1,4 +1,4 @@
-// Resizing of channels-last images, with the coordinates of core/cpu/shape_resize.cpp.
+// Resizing of channels-last images, with the coordinates of core/cpu/kernels/shape_resize.cpp.
 //
 // A first kernel writes where every output row and column reads (its taps) and, for backward, which outputs
 // read every input row and column: the source positions ascend with the output's, so the readers are a range.

@@ -4,7 +4,8 @@
 #include <catch2/catch.hpp>
 #include <tuple>
 
-#include "core/cpu/cpu_backend.h"
+#include "core/backend.h"
+#include "core/cpu/level.h"
 #include "tests/core/kernel_testing.h"
 
 using namespace tandem;
@@ -91,7 +92,7 @@ std::string name_of_case(const Case& c) {
 
 void check_case(const Case& c, DType dtype) {
   INFO(name_of_case(c) << ' ' << name_of(dtype));
-  cpu::CpuBackend& backend = cpu::backend();
+  Backend& backend = cpu::backend();
   const Shape y_shape{c.n, out_height(c), out_width(c), c.o};
   const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
   const Tensor filter = random_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
@@ -212,7 +213,7 @@ TEST_CASE("a convolution asks the system for memory once", "[conv]") {
 // Both sum in f32 and round once, in orders of summation of their own: results differ in the rounding of a
 // few values at most.
 TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, rounded", "[conv]") {
-  cpu::CpuBackend& backend = cpu::backend();
+  Backend& backend = cpu::backend();
   const auto converted = [&](const Tensor& from, DType dtype) {
     const Tensor to = Tensor::empty(from.shape(), {.dtype = dtype});
     backend.cast(from, to, false);

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <random>
 
-#include "core/cpu/conv.h"
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/onednn.h"
 #include "core/guard.h"
 #include "tests/core/kernel_testing.h"
 #include "tests/support/errors.h"
@@ -122,7 +122,7 @@ void check_close(const Tensor& got, const Tensor& expected, DType dtype) {
 
 // All passes of Tandem's convolution, whichever kernels it takes, against products in f64.
 void check_convolution(const Convolution& p, DType dtype) {
-  cpu::CpuBackend& backend = cpu::backend();
+  Backend& backend = cpu::backend();
   const Operand x({p.batch, p.height, p.width, p.channels}, dtype, 1);
   const Operand filter({p.out_channels, p.kernel_height, p.kernel_width, p.channels / p.options.groups},
                        dtype, 2);

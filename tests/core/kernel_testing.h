@@ -6,7 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "core/cpu/cpu_backend.h"
+#include "core/backend.h"
+#include "core/cpu/level.h"
 
 namespace tandem {
 

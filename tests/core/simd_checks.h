@@ -1,17 +1,18 @@
-// What every implementation of core/cpu/simd.h must do with all 65,536 patterns of a 16-bit type and with the
-// floats between them. `Path` names the implementation: its block and stream functions as static members.
+// What every implementation of core/cpu/kernels/simd.h must do with all 65,536 patterns of a 16-bit type and
+// with the floats between them.
 #pragma once
 
 #include <catch2/catch.hpp>
 
 #include "tests/core/narrowing_cases.h"
+#include "tests/simd/path.h"
 
 namespace tandem::test {
 
 inline constexpr std::int64_t kBlockLengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 1000};
 
-template <class Path, class S>
-void check_narrowing() {
+template <class S>
+void check_narrowing(const SimdFunctions<S>& path) {
   const NarrowingCases& cases = narrowing_cases<S>();
   const auto count = static_cast<std::int64_t>(cases.values.size());
   constexpr std::uint16_t kSentinel = 0xabcd;
@@ -21,7 +22,7 @@ void check_narrowing() {
     bool overrun = false;
     for (std::int64_t first = 0; first < count; first += length) {
       const std::int64_t n = std::min(length, count - first);
-      Path::narrow(cases.values.data() + first, results.data() + first, n);
+      path.narrow(cases.values.data() + first, results.data() + first, n);
       overrun = overrun || results[static_cast<std::size_t>(first + n)].bits != kSentinel;
     }
     INFO("blocks of " << length);
@@ -32,15 +33,15 @@ void check_narrowing() {
   alignas(64) S streamed[16];
   std::size_t wrong = 0;
   for (std::int64_t first = 0; first < whole; first += 16) {
-    Path::stream(cases.values.data() + first, streamed);
+    path.stream(cases.values.data() + first, streamed);
     for (std::int64_t i = 0; i < 16; ++i)
       wrong += streamed[i].bits != cases.expected[static_cast<std::size_t>(first + i)];
   }
   CHECK(wrong == 0);
 }
 
-template <class Path, class S>
-void check_nan() {
+template <class S>
+void check_nan(const SimdFunctions<S>& path) {
   // Alone, and beside numbers that take other branches.
   for (const float neighbour : {1.0f, 1e-40f, std::numeric_limits<float>::infinity()}) {
     for (const float nan : nan_values()) {
@@ -48,7 +49,7 @@ void check_nan() {
         std::vector<float> values(17, neighbour);
         values[static_cast<std::size_t>(lane)] = nan;
         std::vector<S> results(17);
-        Path::narrow(values.data(), results.data(), 17);
+        path.narrow(values.data(), results.data(), 17);
         for (int i = 0; i < 17; ++i) {
           const S result = results[static_cast<std::size_t>(i)];
           const std::uint32_t expected = format_of<S>().encode(static_cast<double>(neighbour));
@@ -60,8 +61,8 @@ void check_nan() {
   }
 }
 
-template <class Path, class S>
-void check_widening() {
+template <class S>
+void check_widening(const SimdFunctions<S>& path) {
   const std::vector<S> patterns = all_patterns<S>();
   for (const std::int64_t length : kBlockLengths) {
     INFO("blocks of " << length);
@@ -70,9 +71,9 @@ void check_widening() {
     bool overrun = false;
     for (std::int64_t first = 0; first < 65536; first += length) {
       const std::int64_t n = std::min<std::int64_t>(length, 65536 - first);
-      Path::widen(patterns.data() + first, widened.data() + first, n);
+      path.widen(patterns.data() + first, widened.data() + first, n);
       overrun = overrun || widened[static_cast<std::size_t>(first + n)] != 42.0f;
-      Path::narrow(widened.data() + first, back.data() + first, n);
+      path.narrow(widened.data() + first, back.data() + first, n);
     }
     CHECK(count_wrong_widened<S>(widened.data()) == 0);
     CHECK_FALSE(overrun);
@@ -83,14 +84,11 @@ void check_widening() {
   }
 }
 
-template <class Path>
-void check_simd() {
-  check_narrowing<Path, Half>();
-  check_narrowing<Path, BFloat16>();
-  check_nan<Path, Half>();
-  check_nan<Path, BFloat16>();
-  check_widening<Path, Half>();
-  check_widening<Path, BFloat16>();
+template <class S>
+void check_simd(const SimdFunctions<S>& path) {
+  check_narrowing(path);
+  check_nan(path);
+  check_widening(path);
 }
 
 }  // namespace tandem::test

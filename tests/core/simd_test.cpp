@@ -1,32 +1,37 @@
-// Vectors as this build uses them.
-#include "core/cpu/simd.h"
+// The vectors of every level that this machine has, each from a library compiled for it (tests/simd).
+#include <dlfcn.h>
 
+#include <filesystem>
+
+#include "core/cpu/level.h"
 #include "tests/core/simd_checks.h"
+#include "tests/simd/path.h"
+#include "tests/support/paths.h"
 
 namespace tandem::test {
 
 namespace {
 
-struct NativePath {
-  template <class S>
-  static void narrow(const float* x, S* y, std::int64_t count) {
-    cpu::narrow_block(x, y, count);
-  }
-  template <class S>
-  static void widen(const S* x, float* y, std::int64_t count) {
-    cpu::widen_block(x, y, count);
-  }
-  template <class S>
-  static void stream(const float* x, S* y) {
-    cpu::stream(y, cpu::load(x));
-    cpu::fence();
-  }
-};
+const SimdPath& path_of(cpu::Level level) {
+  const std::string file = simd_library(std::string(cpu::name_of(level)));
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  INFO(file);
+  REQUIRE(handle);
+  const auto entry = reinterpret_cast<const SimdPath* (*)()>(dlsym(handle, "tandem_simd_path"));
+  REQUIRE(entry);
+  return *entry();
+}
 
 }  // namespace
 
-TEST_CASE("the build's vectors convert every 16-bit pattern and round to nearest even", "[simd]") {
-  check_simd<NativePath>();
+TEST_CASE("every level's vectors convert every 16-bit pattern and round to nearest even", "[simd]") {
+  for (const cpu::Level level : cpu::levels_built()) {
+    if (level > *cpu::highest_level(cpu::cpu_features())) continue;
+    INFO(cpu::name_of(level));
+    const SimdPath& path = path_of(level);
+    check_simd(path.half);
+    check_simd(path.bfloat16);
+  }
 }
 
 }  // namespace tandem::test

@@ -106,6 +106,46 @@ TEST_CASE("no more threads compute than there are CPUs to use", "[program]") {
   CHECK_THAT(trained.err, Contains("threads=1024: " + computed_with(usable)));
 }
 
+TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records", "[program]") {
+  const TemporaryDirectory directory;
+  const auto at = [&](const std::string& level, std::vector<std::string> arguments) {
+    return launch({.arguments = std::move(arguments),
+                   .directory = directory.path().string(),
+                   .environment = {{"TANDEM_ISA", level}}});
+  };
+  const std::vector<std::string> train = {
+      "train", "digits_mlp", "epochs=1", "data.train_size=64", "data.test_size=32", "run_dir=run"};
+  const Outcome trained = at("v2", train);
+  INFO(trained.err << trained.out);
+  CHECK(trained.exit_code == 0);
+  const auto recorded = nlohmann::json::parse(read_text(directory.path() / "run/environment.json"))["cpu"];
+  CHECK(recorded["level"] == "v2");
+  CHECK(recorded["levels_built"][0] == "v2");
+
+  const Outcome unknown = at("avx2", {"env"});
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, Contains("TANDEM_ISA] \"avx2\" is no level; on this CPU there are v2"));
+  CHECK(line_count(unknown.err) == 1);
+
+  const Unset own("TANDEM_ISA");
+  const auto best = nlohmann::json::parse(tandem_in(directory, {"env", "--json"}).out)["cpu"];
+  CHECK(best["level_reason"] == "the best of this CPU");
+  if (best["level"] == "v2") return;
+  CHECK_THAT(trained.out, Contains("computes with the kernels of v2: TANDEM_ISA=v2; this CPU has "));
+  const std::string changed = "kernels of v2 → " + best["level"].get<std::string>();
+  auto strict = train;
+  strict.back() = "run_dir=strict";
+  strict.emplace_back("deterministic=true");
+  CHECK(at("v2", strict).exit_code == 0);
+  const Outcome refused = tandem_in(directory, {"train", "strict", "epochs=2"});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("deterministic: the run was computed with the kernels of v2"));
+  const Outcome resumed = tandem_in(directory, {"train", "run", "epochs=2"});
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+  CHECK_THAT(resumed.out, Contains(changed));
+}
+
 TEST_CASE("threads that wait spin briefly, or as the user says", "[program]") {
 #if defined(__GLIBC__) && !defined(__clang__)
   const TemporaryDirectory directory;

@@ -7,4 +7,6 @@ std::string source_path(const std::string& relative) { return std::string(TANDEM
 const char* program_path() { return TANDEM_PROGRAM; }
 const char* tiny_program_path() { return TANDEM_TINY_PROGRAM; }
 
+std::string simd_library(const std::string& level) { return TANDEM_SIMD_LIBRARY + level + ".so"; }
+
 }  // namespace tandem::test

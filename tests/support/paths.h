@@ -14,4 +14,7 @@ const char* program_path();
 // The one that knows the families of tests/tiny, too.
 const char* tiny_program_path();
 
+// The vectors of core/cpu/kernels/simd.h compiled for a level, as a library: "v3".
+std::string simd_library(const std::string& level);
+
 }  // namespace tandem::test

@@ -1,0 +1,36 @@
+// The first code of this library: ends the process in one line on a CPU below x86-64-v2, where the rest of it would end
+// in an illegal instruction. Compiled for any x86-64, and with nothing of the C++ library in it.
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace {
+
+struct Feature {
+  const char* name;
+  unsigned bit;  // of ecx, leaf 1
+};
+constexpr Feature kNeeded[] = {{" ssse3", 9}, {" cx16", 13}, {" sse4_1", 19}, {" sse4_2", 20}, {" popcnt", 23}};
+
+void say(const char* text) { [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text)); }
+
+// Before the constructors of every object with a static initialiser.
+__attribute__((constructor(101))) void require_baseline() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+  bool complete = true;
+  for (const Feature& feature : kNeeded) complete = complete && (ecx >> feature.bit & 1u) != 0;
+  if (complete) return;
+  say("tandem: [cpu] this CPU lacks");
+  for (const Feature& feature : kNeeded)
+    if ((ecx >> feature.bit & 1u) == 0) say(feature.name);
+  say(": Tandem runs on x86-64-v2 and better\n");
+  ::_exit(2);
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,77 @@
+// What the memory-bound CPU kernels share: loading and storing blocks of any dtype as compute values, and the
+// rule for when a second thread pays.
+#pragma once
+
+#include <algorithm>
+
+#include "core/cpu/kernels/simd.h"
+#include "core/tensor.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+// Elements per block: operands of one block stay in the first-level cache.
+inline constexpr Index kBlock = 1024;
+
+// Below this many elements a kernel stays on the calling thread.
+inline constexpr Index kParallelElements = 32768;
+
+template <class S>
+inline constexpr bool is_16bit_v = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
+
+template <class S, class T>
+void load_block(const S* x, T* y, Index count) {
+  if constexpr (is_16bit_v<S> && std::is_same_v<T, float>) {
+    widen_block(x, y, count);
+  } else {
+    for (Index i = 0; i < count; ++i) y[i] = convert<T>(x[i]);
+  }
+}
+
+template <class T, class S>
+void store_block(const T* x, S* y, Index count) {
+  if constexpr (is_16bit_v<S> && std::is_same_v<T, float>) {
+    narrow_block(x, y, count);
+  } else {
+    for (Index i = 0; i < count; ++i) y[i] = convert<S>(x[i]);
+  }
+}
+
+// Elements [first, first+count) of a tensor's memory as T.
+template <class T>
+void load_block(const void* x, DType dtype, Index first, T* y, Index count) {
+  visit_dtype(dtype, [&]<class S>(TypeTag<S>) { load_block(static_cast<const S*>(x) + first, y, count); });
+}
+
+template <class T>
+void store_block(const T* x, void* y, DType dtype, Index first, Index count) {
+  visit_dtype(dtype, [&]<class S>(TypeTag<S>) { store_block(x, static_cast<S*>(y) + first, count); });
+}
+
+// y ← y + x; x is overwritten by the sum.
+template <class T>
+void add_block(T* x, void* y, DType dtype, Index first, Index count) {
+  visit_dtype(dtype, [&]<class S>(TypeTag<S>) {
+    S* target = static_cast<S*>(y) + first;
+    if constexpr (std::is_same_v<S, T>) {
+      for (Index i = 0; i < count; ++i) target[i] += x[i];
+    } else {
+      T held[kBlock];
+      for (Index done = 0; done < count; done += kBlock) {
+        const Index n = std::min(kBlock, count - done);
+        load_block(target + done, held, n);
+        for (Index i = 0; i < n; ++i) x[done + i] += held[i];
+      }
+      store_block(x, target, count);
+    }
+  });
+}
+
+// The range of `count` things that part `part` of `parts` handles.
+struct Range {
+  Index first, last;
+};
+inline Range part_of(Index count, Index part, Index parts) {
+  return {count * part / parts, count * (part + 1) / parts};
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,17 @@
+// Convolution as im2col and a matrix product, in f32 or f64: the path for f64 and for shapes that oneDNN's
+// descriptors cannot say.
+#pragma once
+
+#include "core/cpu/onednn.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+// All tensors of one call share one dtype, f32 or f64; bias may be absent. Outputs are overwritten.
+void generic_conv2d(const onednn::Convolution& problem, const Tensor& x, const Tensor& filter,
+                    const Tensor& bias, const Tensor& y);
+void generic_input_gradient(const onednn::Convolution& problem, const Tensor& dy, const Tensor& filter,
+                            const Tensor& dx);
+void generic_filter_gradient(const onednn::Convolution& problem, const Tensor& x, const Tensor& dy,
+                             const Tensor& dfilter);
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,72 @@
+// Own convolution kernels for AVX-512, for the shapes where they beat the library; the rule and its evidence
+// are in conv_direct.cpp. They multiply and sum in f32; 16-bit images and filters are widened as they are
+// copied, and results rounded once as they are stored. They copy what they read into panels of 16 channels a
+// pixel, with the padding written out, so that the inner loops see constant distances and no borders:
+//   forward, input_gradient  outputs in registers, [pixels] × [16·n channels], one broadcast input a product;
+//   filter_gradient          gradients in registers, [8 or 16 outputs] × [16·n inputs], summed over a block
+//   of pixels.
+// Sums run in an order that depends on the shape and the thread count only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "core/cpu/onednn.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+class DirectConvolution {
+ public:
+  virtual ~DirectConvolution() = default;
+
+  // forward: (x, filter, bias or absent, y); input_gradient: (dy, filter, absent, dx); filter_gradient: (x,
+  // dy, absent, dfilter). In the problem's dtype, but bias and dfilter f32. `accumulate` adds before
+  // rounding.
+  virtual void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
+                   bool accumulate) const = 0;
+};
+
+// For a problem whose dtype is f32, f16 or bf16 and whose result is of that dtype, f32 for filter_gradient.
+// nullptr where the library is the better choice, or the binary was compiled without AVX-512.
+std::unique_ptr<DirectConvolution> direct_convolution(onednn::Pass pass, const onednn::Convolution& problem);
+
+namespace detail {
+
+// Brings a range of memory towards the second cache in even shares, while other work goes on: copying into
+// panels would otherwise wait for memory with the arithmetic idle.
+class Prefetch {
+ public:
+  Prefetch() = default;
+  template <class S>
+  Prefetch(const S* from, Index count, Index shares)
+      : next_(reinterpret_cast<const char*>(from)),
+        end_(next_ + static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)),
+        share_(((end_ - next_) / kLine / std::max<Index>(shares, 1) + 1) * kLine) {}
+
+  void advance() {
+    const char* stop = std::min(next_ + share_, end_);
+    for (; next_ < stop; next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kLine = 64;
+  const char* next_ = nullptr;
+  const char* end_ = nullptr;
+  std::ptrdiff_t share_ = 0;
+};
+
+// Kernel<S> for the storage type S of the images.
+template <template <class> class Kernel, class... Arguments>
+std::unique_ptr<DirectConvolution> make_for_storage(DType dtype, const Arguments&... arguments) {
+  if (dtype == DType::f16) return std::make_unique<Kernel<Half>>(arguments...);
+  if (dtype == DType::bf16) return std::make_unique<Kernel<BFloat16>>(arguments...);
+  return std::make_unique<Kernel<float>>(arguments...);
+}
+
+std::unique_ptr<DirectConvolution> direct_filter_gradient(const onednn::Convolution& problem);
+std::unique_ptr<DirectConvolution> winograd_convolution(onednn::Pass pass,
+                                                        const onednn::Convolution& problem);
+}  // namespace detail
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

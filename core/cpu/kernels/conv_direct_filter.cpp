@@ -1,0 +1,334 @@
+#include <omp.h>
+
+#include <algorithm>
+
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/conv_direct.h"
+#include "core/cpu/kernels/conv_tiles.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+using onednn::Convolution;
+
+#ifdef TANDEM_OWN_CONVOLUTIONS
+
+namespace {
+
+// Floats of both panels together: they, and a block of the gradient, share the second cache (1 MiB).
+constexpr Index kPanelFloats = 176 * 1024;
+constexpr Index kGroupChannels = 512;
+// Output pixels summed in registers before the gradient in memory is touched. With few, the panels of one
+// tile stay in the first cache; a gradient that has left the second cache wants more.
+constexpr Index kPixels = 224, kManyPixels = 448;
+constexpr Index kLargeGradient = 1024 * 1024;
+// Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
+// divided.
+constexpr Index kPrivateGradient = 192 * 1024;
+
+// Half-open ranges.
+struct Range {
+  Index first, last;
+  Index count() const { return last - first; }
+};
+
+Range share_of(Index total, Index part, Index parts) {
+  return {total * part / parts, total * (part + 1) / parts};
+}
+
+// A unit is a block of output rows of one image. With kernels of 1×1 and no padding the images are one row of
+// pixels.
+template <class S>
+class DirectFilterGradient final : public DirectConvolution {
+ public:
+  explicit DirectFilterGradient(const Convolution& problem) : p_(problem) {
+    const auto& o = p_.options;
+    const bool pointwise =
+        p_.kernel_height == 1 && p_.kernel_width == 1 && o.padding == std::array<Index, 2>{0, 0};
+    if (pointwise && o.stride == std::array<Index, 2>{1, 1}) {
+      p_.height = p_.out_height = 1;
+      p_.width = p_.out_width = problem.batch * problem.out_height * problem.out_width;
+      p_.batch = 1;
+      flat_ = true;
+    }
+    gradient_ = p_.out_channels * p_.kernel_height * p_.kernel_width * p_.channels;
+    const Index pixels = gradient_ > kLargeGradient ? kManyPixels : kPixels;
+    rows_as_they_are_ = p_.channels % kLanes != 0;
+    run_ = rows_as_they_are_ ? p_.kernel_width * p_.channels : p_.channels;
+    taps_wide_ = rows_as_they_are_ ? 1 : p_.kernel_width;
+    if (flat_) {
+      unit_rows_ = 1;
+      unit_width_ = std::min(pixels, p_.out_width);
+      units_ = (p_.out_width + unit_width_ - 1) / unit_width_;
+    } else {
+      unit_width_ = p_.out_width;
+      const Index most = std::max<Index>(1, pixels / p_.out_width);
+      blocks_per_image_ = (p_.out_height + most - 1) / most;
+      unit_rows_ = (p_.out_height + blocks_per_image_ - 1) / blocks_per_image_;
+      blocks_per_image_ = (p_.out_height + unit_rows_ - 1) / unit_rows_;
+      units_ = p_.batch * blocks_per_image_;
+    }
+    // A kernel of 1×1 reads only what its stride hits: nothing else is copied.
+    (pointwise ? copy_step_ : panel_step_) = o.stride;
+    panel_rows_ = (unit_rows_ - 1) * panel_step_[0] + (p_.kernel_height - 1) * o.dilation[0] + 1;
+    panel_width_ = (unit_width_ - 1) * panel_step_[1] + (p_.kernel_width - 1) * o.dilation[1] + 1;
+    pixel_ = rows_as_they_are_ ? p_.channels : kLanes;
+    x_unit_ = panel_rows_ * panel_width_ * pixel_;
+    y_unit_ = unit_rows_ * unit_width_ * kLanes;
+    // Only whole images share a chunk: then all its units have the same extent.
+    units_per_chunk_ =
+        blocks_per_image_ == 1 && !flat_ ? std::max<Index>(1, pixels / (unit_rows_ * unit_width_)) : 1;
+    const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
+    x_group_ = std::min(x_blocks, kGroupChannels / kLanes);
+    y_group_ = std::min(y_blocks, kGroupChannels / kLanes);
+    while (units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) > kPanelFloats) {
+      if (x_group_ <= 2 && y_group_ == 1) break;
+      Index& larger =
+          y_group_ == 1 || (x_group_ > 2 && x_group_ * x_unit_ > y_group_ * y_unit_) ? x_group_ : y_group_;
+      larger = &larger == &x_group_ ? (larger / 2 + 1) / 2 * 2 : (larger + 1) / 2;
+    }
+    private_ = gradient_ <= kPrivateGradient || rows_as_they_are_;
+  }
+
+  void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out,
+           bool accumulate) const override {
+    const int team = threads();
+    const Index panels = units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) + 2 * kLanes;
+    const Index own = private_ && team > 1 ? gradient_ : 0;
+    const Tensor workspace =
+        Tensor::empty({team, (panels + own + kLanes - 1) / kLanes * kLanes}, {.kind = MemoryKind::workspace});
+    const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
+    // A divided gradient is cut along the input channels first: then no thread copies another's input.
+    const Index x_parts = std::min<Index>(team, (x_blocks + 1) / 2),
+                y_parts = std::min<Index>(team / x_parts, y_blocks);
+    float* gradient = out.data<float>();
+#pragma omp parallel num_threads(team)
+    {
+      const Index me = omp_get_thread_num(), present = omp_get_num_threads();
+      float* mine = workspace.data<float>() + me * workspace.size(1);
+      const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
+      if (!private_) {
+        // A smaller team than asked for takes the parts in turn.
+        for (Index part = me; part < x_parts * y_parts; part += present) {
+          Task task = whole;
+          const Range pairs = share_of((x_blocks + 1) / 2, part % x_parts, x_parts);
+          task.x_blocks = {pairs.first * 2, std::min(pairs.last * 2, x_blocks)};
+          task.y_blocks = share_of(y_blocks, part / x_parts, y_parts);
+          sum(task, gradient, accumulate);
+        }
+      } else if (team == 1) {
+        sum(whole, gradient, accumulate);
+      } else {
+        for (Index part = me; part < team; part += present) {
+          Task task = whole;
+          task.units = share_of(units_, part, team);
+          task.panels = workspace.data<float>() + part * workspace.size(1);
+          float* partial = task.panels + panels;
+          if (task.units.count() == 0) std::fill_n(partial, gradient_, 0.0f);
+          sum(task, partial, false);
+        }
+#pragma omp barrier
+#pragma omp for schedule(static)
+        for (Index i = 0; i < (gradient_ + kLanes - 1) / kLanes; ++i) {
+          const Index first = i * kLanes, last = std::min(first + kLanes, gradient_);
+          for (Index j = first; j < last; ++j) {
+            float total = accumulate ? gradient[j] : 0.0f;
+            for (int part = 0; part < team; ++part)
+              total += workspace.data<float>()[part * workspace.size(1) + panels + j];
+            gradient[j] = total;
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // One thread's part of the pixels and of the gradient.
+  struct Task {
+    Range units, x_blocks, y_blocks;
+    const S *x, *dy;
+    float* panels;
+  };
+
+  void sum(const Task& task, float* gradient, bool accumulate) const {
+    float* x_panel = task.panels;
+    float* y_panel = x_panel + units_per_chunk_ * x_group_ * x_unit_ + 2 * kLanes;
+    for (Index unit = task.units.first; unit < task.units.last; unit += units_per_chunk_) {
+      const Range units{unit, std::min(unit + units_per_chunk_, task.units.last)};
+      const bool add = accumulate || unit != task.units.first;
+      for (Index xb = task.x_blocks.first; xb < task.x_blocks.last; xb += x_group_) {
+        const Range xs{xb, std::min(xb + x_group_, task.x_blocks.last)};
+        copy_inputs(task.x, units, xs, x_panel);
+        for (Index yb = task.y_blocks.first; yb < task.y_blocks.last; yb += y_group_) {
+          const Range ys{yb, std::min(yb + y_group_, task.y_blocks.last)};
+          copy_outputs(task.dy, units, ys, y_panel);
+          Ahead ahead = fetch_ahead(task, units, xs, ys);
+          multiply(units, xs, ys, x_panel, y_panel, gradient, add, ahead);
+        }
+      }
+    }
+  }
+
+  // What the next chunk will copy, where that is one range of memory: where the panels hold all channels.
+  struct Ahead {
+    detail::Prefetch x, dy;
+  };
+
+  Ahead fetch_ahead(const Task& task, Range units, Range xs, Range ys) const {
+    if (units.last >= task.units.last || xs.count() * pixel_ != p_.channels ||
+        ys.count() * kLanes != p_.out_channels)
+      return {};
+    const Range next{units.last, std::min(units.last + units_per_chunk_, task.units.last)};
+    const auto pixels_of = [&](Range range, Index rows, Index width, Index image_rows) -> Range {
+      if (flat_) return {range.first * unit_width_, std::min(range.last * unit_width_, p_.out_width)};
+      const Index first = image_of(range.first) * image_rows + row_of(range.first) * rows;
+      const Index count = blocks_per_image_ == 1 ? range.count() * image_rows : rows_of(range.first) * rows;
+      return {first * width, std::min(first + count, p_.batch * image_rows) * width};
+    };
+    const Range x = pixels_of(next, p_.options.stride[0], p_.width, p_.height);
+    const Range y = pixels_of(next, 1, p_.out_width, p_.out_height);
+    const Index tiles =
+        (xs.count() + 1) / 2 * ys.count() * (xs.count() == 1 ? 1 : 2) * p_.kernel_height * taps_wide_;
+    return {{task.x + x.first * p_.channels, x.count() * p_.channels, tiles},
+            {task.dy + y.first * p_.out_channels, y.count() * p_.out_channels, tiles}};
+  }
+
+  // First output row of a unit, and its image.
+  Index row_of(Index unit) const { return unit % blocks_per_image_ * unit_rows_; }
+  Index image_of(Index unit) const { return unit / blocks_per_image_; }
+
+  // [block][unit][row][column][16], or rows as they are; what lies outside the image is zero.
+  void copy_inputs(const S* x, Range units, Range blocks, float* panel) const {
+    const auto& o = p_.options;
+    const Index block_size = units_per_chunk_ * x_unit_;
+    for (Index unit = units.first; unit < units.last; ++unit) {
+      float* to = panel + (unit - units.first) * x_unit_;
+      const Index first_column = flat_ ? unit * unit_width_ : -o.padding[1];
+      const S* image = x + (flat_ ? 0 : image_of(unit) * p_.height * p_.width * p_.channels);
+      for (Index r = 0; r < panel_rows_; ++r, to += panel_width_ * pixel_) {
+        const Index y = flat_ ? 0 : row_of(unit) * o.stride[0] - o.padding[0] + r * copy_step_[0];
+        // Columns [left, right) of the panel lie inside the image.
+        const bool inside = y >= 0 && y < p_.height;
+        const Index step = copy_step_[1];
+        const Index left = inside
+                               ? std::min((std::max<Index>(0, -first_column) + step - 1) / step, panel_width_)
+                               : panel_width_;
+        const Index right = inside
+                                ? std::clamp((p_.width - first_column + step - 1) / step, left, panel_width_)
+                                : panel_width_;
+        const S* row = image + (y * p_.width + first_column) * p_.channels;
+        if (rows_as_they_are_) {
+          std::fill_n(to, left * pixel_, 0.0f);
+          if (inside) widen_block(row + left * pixel_, to + left * pixel_, (right - left) * pixel_);
+          std::fill(to + right * pixel_, to + panel_width_ * pixel_, 0.0f);
+          continue;
+        }
+        for (Index b = blocks.first; b < blocks.last; ++b) {
+          float* block = to + (b - blocks.first) * block_size;
+          for (Index c = 0; c < left; ++c) store(block + c * kLanes, zero());
+          for (Index c = left; c < right; ++c)
+            store(block + c * kLanes, load(row + c * step * p_.channels + b * kLanes));
+          for (Index c = right; c < panel_width_; ++c) store(block + c * kLanes, zero());
+        }
+      }
+    }
+    // A last load of rows as they are may reach beyond them.
+    if (rows_as_they_are_) std::fill_n(panel + units.count() * x_unit_, 2 * kLanes, 0.0f);
+  }
+
+  // What a unit has: the last one of an image, or of all pixels, may be smaller.
+  Index rows_of(Index unit) const { return flat_ ? 1 : std::min(unit_rows_, p_.out_height - row_of(unit)); }
+  Index width_of(Index unit) const {
+    return flat_ ? std::min(unit_width_, p_.out_width - unit * unit_width_) : unit_width_;
+  }
+
+  // [block][unit][row][column][16]
+  void copy_outputs(const S* dy, Range units, Range blocks, float* panel) const {
+    const Index block_size = units_per_chunk_ * y_unit_;
+    for (Index unit = units.first; unit < units.last; ++unit) {
+      const Index first =
+          flat_ ? unit * unit_width_ : (image_of(unit) * p_.out_height + row_of(unit)) * p_.out_width;
+      const Index count = flat_ ? width_of(unit) : rows_of(unit) * unit_width_;
+      const S* from = dy + first * p_.out_channels;
+      for (Index b = blocks.first; b < blocks.last; ++b) {
+        float* to = panel + (b - blocks.first) * block_size + (unit - units.first) * y_unit_;
+        for (Index i = 0; i < count; ++i)
+          store(to + i * kLanes, load(from + i * p_.out_channels + b * kLanes));
+      }
+    }
+  }
+
+  void multiply(Range units, Range xs, Range ys, const float* x_panel, const float* y_panel, float* gradient,
+                bool add, Ahead& ahead) const {
+    const auto& o = p_.options;
+    const Pixels pixels{units.count(),
+                        rows_of(units.first),
+                        width_of(units.first),
+                        x_unit_,
+                        panel_step_[0] * panel_width_ * pixel_,
+                        panel_step_[1] * pixel_,
+                        y_unit_,
+                        unit_width_ * kLanes};
+    const Index taps = p_.kernel_height * taps_wide_, row_step = taps * run_;
+    const Index x_block = rows_as_they_are_ ? kLanes : units_per_chunk_ * x_unit_;
+    const Index vectors = rows_as_they_are_ ? (run_ + kLanes - 1) / kLanes : xs.count();
+    for (Index v = 0; v < vectors; v += kGradientBlocks) {
+      const bool pair = kGradientBlocks == 2 && v + 1 < vectors;
+      const Index channel = rows_as_they_are_ ? v * kLanes : (xs.first + v) * kLanes;
+      const Index lanes = run_ - channel;
+      for (Index b = ys.first; b < ys.last; ++b) {
+        const float* dy = y_panel + (b - ys.first) * units_per_chunk_ * y_unit_;
+        for (Index tap = 0; tap < taps; ++tap) {
+          const float* x =
+              x_panel + v * x_block +
+              (tap / taps_wide_ * o.dilation[0] * panel_width_ + tap % taps_wide_ * o.dilation[1]) * pixel_;
+          ahead.x.advance();
+          ahead.dy.advance();
+          gradient_tiles(pair, pixels, x, x_block, dy,
+                         gradient + b * kLanes * row_step + tap * run_ + channel, row_step, lanes, add);
+        }
+      }
+    }
+  }
+
+  Convolution p_;
+  std::array<Index, 2> copy_step_{1, 1}, panel_step_{1, 1};
+  bool flat_ = false, rows_as_they_are_ = false, private_ = false;
+  Index run_ = 0, taps_wide_ = 0, pixel_ = 0, gradient_ = 0;
+  Index units_ = 0, unit_rows_ = 0, unit_width_ = 0, blocks_per_image_ = 1, units_per_chunk_ = 0;
+  Index panel_rows_ = 0, panel_width_ = 0, x_unit_ = 0, y_unit_ = 0, x_group_ = 0, y_group_ = 0;
+};
+
+// GFLOP/s of one Zen 5 core (library → here), batch 16 (the first three 128); the core does about 290:
+//   3×3  16→16@28  246 → 206    16→32@28/2  216 → 201    32→32@14  188 → 238    64→64@7   201 → 235
+//        64→64@56  199 → 240   128→128@28   221 → 240   128→128@56/2  110 → 209  256→256@14  243 → 242
+//       256→256@28/2  163 → 223   512→512@14/2  144 → 195   512→512@7  220 → 204
+//   7×7   3→64@224/2  112 → 155     3×3 1→16@28  171 → 34
+//   1×1  64→64@56   95 → 144   64→256@56  116 → 182   256→64@56  188 → 190   128→512@28  164 → 205
+//       512→128@28  207 → 202  256→512@56/2  130 → 196   16→32@28/2  174 → 106   32→64@14/2  212 → 155
+// Larger 1×1 gradients are matrix products (core/cpu/kernels/conv.cpp).
+bool suits(const Convolution& p) {
+  const auto& o = p.options;
+  if (o.groups != 1 || p.out_channels % kLanes != 0 || p.out_width > 4096) return false;
+  const Index row = p.kernel_width * p.channels;
+  if (p.channels <= 4) return row >= kLanes && row <= 2 * kLanes && o.dilation[1] == 1;
+  if (p.channels % kLanes != 0) return false;
+  if (p.dtype != DType::f32) return true;  // the library would need widened copies
+  if (p.channels < 32) return false;
+  const bool pointwise = p.kernel_height * p.kernel_width == 1;
+  if (pointwise) return p.channels * p.out_channels >= 64 * 64;
+  return o.stride[0] > 1 || p.channels * p.out_channels < 256 * 256;
+}
+
+}  // namespace
+
+std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution& p) {
+  return suits(p) ? detail::make_for_storage<DirectFilterGradient>(p.dtype, p) : nullptr;
+}
+
+#else
+
+std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution&) { return nullptr; }
+
+#endif
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

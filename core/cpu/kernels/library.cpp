@@ -1,0 +1,27 @@
+// What a library of one level's kernels exports: a device library of one device, the host's CPU.
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/device_library.h"
+
+#define TANDEM_TEXT_OF(name) #name
+#define TANDEM_TEXT(name) TANDEM_TEXT_OF(name)
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+int count(std::string&) { return 1; }
+std::string describe(int) { return TANDEM_TEXT(TANDEM_LEVEL); }
+Backend& the_backend(int) { return backend(); }
+
+}  // namespace
+
+const DeviceLibrary& library() {
+  static constexpr DeviceLibrary library{kDeviceLibraryVersion, count, describe, the_backend};
+  return library;
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL
+
+extern "C" __attribute__((visibility("default"))) const tandem::DeviceLibrary* tandem_device_library() {
+  return &tandem::cpu::TANDEM_LEVEL::library();
+}

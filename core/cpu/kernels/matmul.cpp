@@ -1,0 +1,118 @@
+// Matrix products. f32 and bf16 run on oneDNN, f64 and small ones on Eigen; everything else is widened to f32
+// and rounded once on store.
+#include <algorithm>
+
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/gemm.h"
+#include "core/cpu/onednn.h"
+#include "core/plan.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+using onednn::Matmul;
+using onednn::Primitive;
+
+Tensor workspace(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
+}
+
+Tensor as(const Tensor& tensor, DType dtype) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
+  Tensor copy = workspace(tensor.shape(), dtype);
+  backend().cast(tensor, copy, false);
+  return copy;
+}
+
+// Products with fewer multiplications go to Eigen: a library call costs about as much.
+constexpr Index kSmallProduct = 32 * 32 * 32;
+
+Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
+  const int ra = a.rank(), rb = b.rank(), rc = c.rank();
+  Matmul p{};
+  p.transpose_a = options.transpose_a;
+  p.transpose_b = options.transpose_b;
+  p.accumulate = options.accumulate;
+  p.m = c.size(rc - 2);
+  p.n = c.size(rc - 1);
+  p.k = a.size(p.transpose_a ? ra - 2 : ra - 1);
+  p.lda = a.size(ra - 1);
+  p.ldb = b.size(rb - 1);
+  p.ldc = p.n;
+  p.batch = c.shape().product(0, rc - 2);
+  p.stride_a = ra > 2 ? p.m * p.k : 0;
+  p.stride_b = rb > 2 ? p.k * p.n : 0;
+  // One matrix b for a whole batch of untransposed a: the batch only makes a taller.
+  if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
+    p.m *= p.batch;
+    p.batch = 1;
+    p.stride_a = 0;
+  }
+  return p;
+}
+
+template <class T>
+void add_bias(const Tensor& bias, const Tensor& c) {
+  const Index n = bias.numel();
+  const T* from = bias.data<T>();
+  T* to = c.data<T>();
+  for (Index i = 0; i < c.numel(); i += n) {
+    for (Index j = 0; j < n; ++j) to[i + j] += from[j];
+  }
+}
+
+template <class T>
+void with_eigen(const Matmul& p, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c) {
+  for (Index i = 0; i < p.batch; ++i) {
+    gemm(p.m, p.n, p.k, Operand<T>{a.data<T>() + i * p.stride_a, p.lda, p.transpose_a},
+         Operand<T>{b.data<T>() + i * p.stride_b, p.ldb, p.transpose_b}, c.data<T>() + i * p.m * p.n, p.n,
+         p.accumulate);
+  }
+  if (bias.defined()) add_bias<T>(bias, c);
+}
+
+const Primitive& plan_of(const Matmul& p) {
+  static PlanCache<Primitive> plans;
+  return plans.get(
+      PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.lda, p.ldb, p.ldc, p.stride_a,
+              p.stride_b, p.dtype, p.result, p.bias, p.accumulate, p.packed_b, threads()),
+      [&] { return onednn::matmul(p); });
+}
+
+}  // namespace
+
+void CpuBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                        const MatmulOptions& options) {
+  if (c.numel() == 0) return;
+  Matmul p = problem_of(a, b, c, options);
+  p.bias = bias.defined();
+  const bool f64 =
+      a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
+  const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
+  const bool bf16 =
+      !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
+  const DType wide = f64 ? DType::f64 : DType::f32;
+  p.dtype = bf16 ? DType::bf16 : wide;
+  // A 16-bit sum is formed in f32 and rounded once: not by the library, which would add to the rounded
+  // product.
+  p.result = bf16 && c.dtype() == DType::bf16 && !p.accumulate ? DType::bf16 : wide;
+  const bool direct = c.dtype() == p.result;
+  const bool add_later = !direct && p.accumulate;
+  if (add_later) p.accumulate = false;
+  const Tensor out = direct ? c : workspace(c.shape(), p.result);
+  const Tensor left = as(a, p.dtype), right = as(b, p.dtype), offset = as(bias, wide);
+  if (f64) {
+    with_eigen<double>(p, left, right, offset, out);
+  } else if (small || p.k == 0) {
+    with_eigen<float>(p, left, right, offset, out);
+  } else if (p.bias) {
+    plan_of(p).run({left.raw(), right.raw(), offset.raw(), out.raw()});
+  } else {
+    plan_of(p).run({left.raw(), right.raw(), out.raw()});
+  }
+  if (!direct) cast(out, c, add_later);
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,403 @@
+// Batch norm: a pass that gathers sums and a pass that writes, forward and backward, each fused with the
+// residual add, relu and its bit mask.
+//
+// Statistics are exact to a few ulp of the compute type whatever the mean: sums are taken of differences from
+// the previous chunk's mean, in the compute type for at most kPeriodsPerFlush values, then in f64 relative to
+// the first row. A chunk whose mean jumps away from the previous one adds as much true variance as it loses
+// digits. The second pass runs backwards, to meet what the first left in the caches.
+#include <omp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/norm_kernels.h"
+#include "core/error.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+double element(const Tensor& t, Index i) {
+  return visit_floating(t.dtype(), [&]<class S>(TypeTag<S>) { return convert<double>(t.data<S>()[i]); });
+}
+
+void set_element(const Tensor& t, Index i, double value, bool accumulate = false) {
+  visit_floating(t.dtype(), [&]<class S>(TypeTag<S>) {
+    S& target = t.data<S>()[i];
+    target = convert<S>(accumulate ? convert<double>(target) + value : value);
+  });
+}
+
+// Bytes of an output beyond which stores bypass the caches.
+std::size_t stream_threshold() {
+  static const std::size_t bytes = [] {
+    const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return last_level > 0 ? static_cast<std::size_t>(last_level) / 2 : std::size_t{16} << 20;
+  }();
+  return bytes;
+}
+
+bool streams(const Tensor& y) {
+  return y.defined() && y.bytes() >= stream_threshold() &&
+         reinterpret_cast<std::uintptr_t>(y.raw()) % 64 == 0;
+}
+
+// The arrays of one call: coefficients for all, sums for each thread.
+template <class T>
+class Workspace {
+ public:
+  Workspace(const NormPeriod& p, int threads) : width_(p.width) {
+    const std::size_t arrays = kCommon * sizeof(T) + static_cast<std::size_t>(threads) * per_thread();
+    memory_ = Tensor::empty(Shape{static_cast<Index>(arrays) * p.width},
+                            {.dtype = DType::u8, .kind = MemoryKind::workspace});
+  }
+
+  enum Common { origin, centre, scale, slope, offset, kCommon };
+  T* common(Common which) const { return reinterpret_cast<T*>(base()) + which * width_; }
+
+  NormSums<T> sums(int thread) const {
+    std::byte* start = base() + static_cast<std::size_t>(width_) *
+                                    (kCommon * sizeof(T) + static_cast<std::size_t>(thread) * per_thread());
+    auto* wide = reinterpret_cast<double*>(start);
+    auto* held = reinterpret_cast<T*>(wide + 2 * width_);
+    return {held, held + width_, held + 2 * width_, wide, wide + width_};
+  }
+
+ private:
+  static constexpr std::size_t per_thread() { return 3 * sizeof(T) + 2 * sizeof(double); }
+  std::byte* base() const { return static_cast<std::byte*>(memory_.raw()); }
+
+  Index width_;
+  Tensor memory_;
+};
+
+template <class T>
+void clear(const NormSums<T>& sums, Index width) {
+  std::fill_n(sums.held_first, width, T(0));
+  std::fill_n(sums.held_second, width, T(0));
+  std::fill_n(sums.first, width, 0.0);
+  std::fill_n(sums.second, width, 0.0);
+}
+
+// Moves the held statistics of `count` periods to f64, relative to the origin, and sets the next shift.
+template <class T>
+void flush_statistics(const NormSums<T>& sums, const T* origin, Index width, Index count) {
+  const double n = static_cast<double>(count), inverse = 1.0 / n;
+  for (Index l = 0; l < width; ++l) {
+    const double s = sums.held_first[l], q = sums.held_second[l];
+    const double d = static_cast<double>(sums.shift[l]) - static_cast<double>(origin[l]);
+    sums.first[l] += s + n * d;
+    sums.second[l] += q + d * (2.0 * s + n * d);
+    sums.shift[l] = static_cast<T>(sums.shift[l] + s * inverse);
+    sums.held_first[l] = sums.held_second[l] = T(0);
+  }
+}
+
+template <class T>
+void flush_gradients(const NormSums<T>& sums, Index width) {
+  for (Index l = 0; l < width; ++l) {
+    sums.first[l] += sums.held_first[l];
+    sums.second[l] += sums.held_second[l];
+    sums.held_first[l] = sums.held_second[l] = T(0);
+  }
+}
+
+// The totals of channel c over lanes and threads, in a fixed order.
+template <class T>
+std::array<double, 2> totals(const Workspace<T>& workspace, const NormPeriod& p, int threads, Index c) {
+  std::array<double, 2> total{};
+  for (int t = 0; t < threads; ++t) {
+    const NormSums<T> sums = workspace.sums(t);
+    for (Index l = c; l < p.width; l += p.channels) {
+      total[0] += sums.first[l];
+      total[1] += sums.second[l];
+    }
+  }
+  return total;
+}
+
+// Calls body(period, count) for chunks of the range, from its end.
+template <class Body>
+void backwards(Range range, Body&& body) {
+  for (Index last = range.last; last > range.first;) {
+    const Index count = std::min(kPeriodsPerChunk, last - range.first);
+    last -= count;
+    body(last, count);
+  }
+}
+
+// Calls body(element, lane, count) for blocks of what lies behind the last whole period.
+template <class Body>
+void over_rest(const NormPeriod& p, Body&& body) {
+  for (Index l = 0; l < p.rest; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.rest - l));
+}
+
+// Runs body(thread, threads) on a team whose size depends on the work only.
+template <class Body>
+void on_team(Index elements, Body&& body) {
+  if (elements < kParallelElements) return body(0, 1);
+#pragma omp parallel
+  body(omp_get_thread_num(), omp_get_num_threads());
+}
+
+// Of the team that on_team made.
+void barrier(int threads) {
+  if (threads > 1) {
+#pragma omp barrier
+  }
+}
+
+int team_size(Index elements) { return elements < kParallelElements ? 1 : omp_get_max_threads(); }
+
+// Coefficients of y = (x - mean)·gamma·rstd + beta for channel c. The mean is split in two, so that the
+// difference is exact even where the mean is large.
+template <class T>
+void set_coefficients(const Workspace<T>& w, const NormPeriod& p, Index c, double mean, double scale,
+                      double beta) {
+  const T high = static_cast<T>(mean);
+  for (Index l = c; l < p.width; l += p.channels) {
+    w.common(w.centre)[l] = high;
+    w.common(w.scale)[l] = static_cast<T>(scale);
+    w.common(w.offset)[l] = static_cast<T>(beta - (mean - static_cast<double>(high)) * scale);
+  }
+}
+
+template <class T>
+NormApply<T> apply_arguments(const BatchNormForward& a, const Workspace<T>& w) {
+  return {.x = a.x,
+          .residual = a.residual,
+          .y = a.y,
+          .mask = a.mask.defined() ? a.mask.data<std::uint8_t>() : nullptr,
+          .centre = w.common(w.centre),
+          .scale = w.common(w.scale),
+          .offset = w.common(w.offset),
+          .relu = a.relu,
+          .stream = streams(a.y)};
+}
+
+template <class Kernels>
+void apply_range(const NormPeriod& p, const NormApply<typename Kernels::T>& apply, Range range,
+                 bool with_rest) {
+  if (with_rest) {
+    over_rest(p, [&](Index o, Index l, Index n) {
+      MixedKernels<typename Kernels::T>::apply_block(apply, o, l, n);
+    });
+  }
+  backwards(range, [&](Index period, Index count) { Kernels::apply(p, apply, period, count); });
+  if (apply.stream) fence();
+}
+
+template <class Kernels>
+void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool with_rest,
+                       const NormSums<typename Kernels::T>& sums, const typename Kernels::T* origin) {
+  using T = typename Kernels::T;
+  clear(sums, p.width);
+  std::copy_n(origin, p.width, sums.shift);
+  if (range.first < range.last) {
+    // The first chunk is read twice: once for its mean alone.
+    const Index count = std::min(kPeriodsPerFlush, range.last - range.first);
+    Kernels::statistics(p, x, range.first, count, sums);
+    for (Index l = 0; l < p.width; ++l) sums.shift[l] += sums.held_first[l] / static_cast<T>(count);
+    std::fill_n(sums.held_first, p.width, T(0));
+    std::fill_n(sums.held_second, p.width, T(0));
+  }
+  for (Index period = range.first; period < range.last; period += kPeriodsPerFlush) {
+    const Index count = std::min(kPeriodsPerFlush, range.last - period);
+    Kernels::statistics(p, x, period, count, sums);
+    flush_statistics(sums, origin, p.width, count);
+  }
+  if (with_rest) {
+    over_rest(p, [&](Index o, Index l, Index n) {
+      T values[kBlock];
+      load_block(x.raw(), x.dtype(), o, values, n);
+      for (Index i = 0; i < n; ++i) {
+        const double d = static_cast<double>(values[i]) - static_cast<double>(origin[l + i]);
+        sums.first[l + i] += d;
+        sums.second[l + i] += d * d;
+      }
+    });
+  }
+}
+
+template <class T>
+void finish_statistics(const BatchNormForward& a, const NormPeriod& p, const Workspace<T>& w, int threads,
+                       Index c) {
+  const auto [sum, squares] = totals(w, p, threads, c);
+  const double n = static_cast<double>(p.rows);
+  const double mean = static_cast<double>(w.common(w.origin)[c]) + sum / n;
+  const double deviation = squares - sum * (sum / n);
+  const double total = deviation < 0.0 ? 0.0 : deviation;  // NaN stays
+  const double rstd = 1.0 / std::sqrt(total / n + a.eps);
+  set_element(a.mean, c, mean);
+  set_element(a.rstd, c, rstd);
+  if (a.next_mean.defined())
+    set_element(a.next_mean, c, (1.0 - a.momentum) * element(a.running_mean, c) + a.momentum * mean);
+  if (a.next_var.defined())
+    set_element(a.next_var, c,
+                (1.0 - a.momentum) * element(a.running_var, c) + a.momentum * (total / (n - 1.0)));
+  const double gamma = a.gamma.defined() ? element(a.gamma, c) : 1.0;
+  set_coefficients(w, p, c, mean, gamma * rstd, a.beta.defined() ? element(a.beta, c) : 0.0);
+}
+
+template <class Kernels>
+void train(const BatchNormForward& a, const NormPeriod& p) {
+  using T = typename Kernels::T;
+  const Workspace<T> w(p, team_size(a.x.numel()));
+  T* origin = w.common(w.origin);
+  load_block(a.x.raw(), a.x.dtype(), 0, origin, p.channels);
+  for (Index l = p.channels; l < p.width; ++l) origin[l] = origin[l - p.channels];
+  const NormApply<T> apply = apply_arguments(a, w);
+  on_team(a.x.numel(), [&](int thread, int threads) {
+    const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
+    const bool with_rest = thread == threads - 1;
+    gather_statistics<Kernels>(p, a.x, mine, with_rest, w.sums(thread), origin);
+    barrier(threads);
+    for (Index c = channels.first; c < channels.last; ++c) finish_statistics(a, p, w, threads, c);
+    barrier(threads);
+    apply_range<Kernels>(p, apply, mine, with_rest);
+  });
+}
+
+template <class Kernels>
+void infer(const BatchNormForward& a, const NormPeriod& p) {
+  using T = typename Kernels::T;
+  const Workspace<T> w(p, 0);
+  for (Index c = 0; c < p.channels; ++c) {
+    const double rstd = 1.0 / std::sqrt(element(a.running_var, c) + a.eps);
+    const double gamma = a.gamma.defined() ? element(a.gamma, c) : 1.0;
+    set_coefficients(w, p, c, element(a.running_mean, c), gamma * rstd,
+                     a.beta.defined() ? element(a.beta, c) : 0.0);
+  }
+  const NormApply<T> apply = apply_arguments(a, w);
+  on_team(a.x.numel(), [&](int thread, int threads) {
+    apply_range<Kernels>(p, apply, part_of(p.periods, thread, threads), thread == threads - 1);
+  });
+}
+
+template <class T>
+void finish_gradients(const BatchNormBackward& a, const NormPeriod& p, const Workspace<T>& w, int threads,
+                      Index c) {
+  const auto [sum, product] = totals(w, p, threads, c);
+  const double rstd = element(a.rstd, c), n = static_cast<double>(p.rows);
+  const double dgamma = product * rstd;
+  if (a.dbeta.defined()) set_element(a.dbeta, c, sum, a.accumulate_dbeta);
+  if (a.dgamma.defined()) set_element(a.dgamma, c, dgamma, a.accumulate_dgamma);
+  const double scale = (a.gamma.defined() ? element(a.gamma, c) : 1.0) * rstd;
+  for (Index l = c; l < p.width; l += p.channels) {
+    w.common(w.scale)[l] = static_cast<T>(scale);
+    w.common(w.slope)[l] = a.frozen ? T(0) : static_cast<T>(-scale * rstd * dgamma / n);
+    w.common(w.offset)[l] = a.frozen ? T(0) : static_cast<T>(-scale * sum / n);
+  }
+}
+
+template <class Kernels>
+void gather_gradients(const NormPeriod& p, const NormBackward<typename Kernels::T>& b, Range range,
+                      bool with_rest, const NormSums<typename Kernels::T>& sums) {
+  using T = typename Kernels::T;
+  clear(sums, p.width);
+  for (Index period = range.first; period < range.last; period += kPeriodsPerFlush) {
+    Kernels::gradient_sums(p, b, period, std::min(kPeriodsPerFlush, range.last - period), sums);
+    flush_gradients(sums, p.width);
+  }
+  if (with_rest) {
+    over_rest(p, [&](Index o, Index l, Index n) {
+      T x[kBlock], g[kBlock];
+      load_block(b.x.raw(), b.x.dtype(), o, x, n);
+      MixedKernels<T>::load_gradient(b, o, g, n);
+      for (Index i = 0; i < n; ++i) {
+        sums.first[l + i] += static_cast<double>(g[i]);
+        sums.second[l + i] += static_cast<double>(g[i]) * static_cast<double>(x[i] - b.centre[l + i]);
+      }
+    });
+  }
+}
+
+template <class Kernels>
+void backward(const BatchNormBackward& a, const NormPeriod& p) {
+  using T = typename Kernels::T;
+  const Workspace<T> w(p, team_size(a.x.numel()));
+  for (Index l = 0; l < p.width; ++l) w.common(w.centre)[l] = static_cast<T>(element(a.mean, l % p.channels));
+  const bool in_place = a.dx.defined() && a.dx.shares_storage(a.dy);
+  // Without relu the residual's gradient is dy itself: nothing to write where it shares dy's place.
+  const bool dresidual_is_dy =
+      a.dresidual.defined() && !a.relu && !a.accumulate_dresidual && a.dresidual.is_same(a.dy);
+  const NormBackward<T> b{.x = a.x,
+                          .dy = a.dy,
+                          .dx = a.dx,
+                          .dresidual = dresidual_is_dy ? Tensor{} : a.dresidual,
+                          .mask = a.relu ? a.mask.data<std::uint8_t>() : nullptr,
+                          .centre = w.common(w.centre),
+                          .scale = w.common(w.scale),
+                          .slope = w.common(w.slope),
+                          .offset = w.common(w.offset),
+                          .accumulate_dx = a.accumulate_dx,
+                          .accumulate_dresidual = a.accumulate_dresidual,
+                          .stream = !in_place && !a.accumulate_dx && streams(a.dx)};
+  on_team(a.x.numel(), [&](int thread, int threads) {
+    const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
+    const bool with_rest = thread == threads - 1;
+    gather_gradients<Kernels>(p, b, mine, with_rest, w.sums(thread));
+    barrier(threads);
+    for (Index c = channels.first; c < channels.last; ++c) finish_gradients(a, p, w, threads, c);
+    barrier(threads);
+    if (!b.dx.defined() && !b.dresidual.defined()) return;
+    if (with_rest)
+      over_rest(p, [&](Index o, Index l, Index n) { MixedKernels<T>::backward_block(b, o, l, n); });
+    backwards(mine, [&](Index period, Index count) { Kernels::backward(p, b, period, count); });
+    if (b.stream) fence();
+  });
+}
+
+// Calls run with the kernels for these tensors; absent ones do not count.
+template <class Run>
+void with_kernels(std::initializer_list<const Tensor*> tensors, const NormPeriod& p, Run&& run) {
+  const DType first = (*tensors.begin())->dtype();
+  bool alike = true, any_f64 = false;
+  for (const Tensor* t : tensors) {
+    if (!t->defined()) continue;
+    alike &= t->dtype() == first;
+    any_f64 |= t->dtype() == DType::f64;
+  }
+  if (p.channels == 0) return;
+  if (any_f64) return run.template operator()<MixedKernels<double>>();
+  if (!alike) return run.template operator()<MixedKernels<float>>();
+  visit_floating(first, [&]<class S>(TypeTag<S>) {
+    if constexpr (!std::is_same_v<S, double>) run.template operator()<VectorKernels<S>>();
+  });
+}
+
+NormPeriod period_of(const Tensor& x) {
+  const Index channels = x.size(-1);
+  return channels == 0 ? NormPeriod(0, 1) : NormPeriod(x.numel() / channels, channels);
+}
+
+}  // namespace
+
+void CpuBackend::batch_norm_train(const BatchNormForward& args) {
+  if (args.x.numel() == 0) return;
+  const NormPeriod p = period_of(args.x);
+  with_kernels({&args.x, &args.residual, &args.y}, p, [&]<class Kernels>() { train<Kernels>(args, p); });
+}
+
+void CpuBackend::batch_norm_infer(const BatchNormForward& args) {
+  if (args.x.numel() == 0) return;
+  const NormPeriod p = period_of(args.x);
+  with_kernels({&args.x, &args.residual, &args.y}, p, [&]<class Kernels>() { infer<Kernels>(args, p); });
+}
+
+void CpuBackend::batch_norm_backward(const BatchNormBackward& args) {
+  if (args.x.numel() == 0) {
+    for (const auto& [target, accumulate] :
+         {std::pair{args.dgamma, args.accumulate_dgamma}, {args.dbeta, args.accumulate_dbeta}}) {
+      if (target.defined() && !accumulate) fill(target, 0.0);
+    }
+    return;
+  }
+  const NormPeriod p = period_of(args.x);
+  with_kernels({&args.x, &args.dy, &args.dx, &args.dresidual}, p,
+               [&]<class Kernels>() { backward<Kernels>(args, p); });
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

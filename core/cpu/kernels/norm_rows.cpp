@@ -1,0 +1,422 @@
+// Layer norm and group norm. Mean and variance are taken in two passes over what is in the caches, summed in
+// the compute type over short runs and in f64 beyond.
+#include <omp.h>
+
+#include <cmath>
+
+#include "core/cpu/kernels/blocks.h"
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/error.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+constexpr Index kRowsPerFlush = 64;
+
+template <class T>
+Tensor workspace(Index count) {
+  return Tensor::empty(Shape{count}, {.dtype = dtype_of<T>(), .kind = MemoryKind::workspace});
+}
+
+// Elements [first, first+count) as T: in place where they are, else converted into buffer.
+template <class T>
+const T* fetch(const Tensor& x, Index first, Index count, T* buffer) {
+  if (x.dtype() == dtype_of<T>()) return x.data<T>() + first;
+  load_block(x.raw(), x.dtype(), first, buffer, count);
+  return buffer;
+}
+// Where to compute elements that `put` then stores.
+template <class T>
+T* place(const Tensor& y, Index first, T* buffer) {
+  return y.dtype() == dtype_of<T>() ? y.data<T>() + first : buffer;
+}
+template <class T>
+void put(const T* values, const Tensor& y, Index first, Index count) {
+  if (y.dtype() != dtype_of<T>()) store_block(values, y.raw(), y.dtype(), first, count);
+}
+
+// A parameter as an array of T; `absent` where there is none.
+template <class T>
+const T* parameter(const Tensor& p, Index count, T absent, Tensor& memory) {
+  if (p.defined() && p.dtype() == dtype_of<T>()) return p.data<T>();
+  memory = workspace<T>(count);
+  T* values = memory.data<T>();
+  if (p.defined()) {
+    load_block(p.raw(), p.dtype(), 0, values, count);
+  } else {
+    std::fill_n(values, count, absent);
+  }
+  return values;
+}
+
+template <class T, class Term>
+double sum_of(Index count, Term&& term) {
+  double total = 0.0;
+  for (Index start = 0; start < count; start += kBlock) {
+    const Index end = std::min(count, start + kBlock);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (Index i = start; i < end; ++i) sum += term(i);
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+// Runs body(thread, range of [0, count)) on a team.
+template <class Body>
+void over_ranges(Index count, Index elements, Body&& body) {
+  if (elements < kParallelElements) return body(0, Range{0, count});
+#pragma omp parallel
+  body(omp_get_thread_num(), part_of(count, omp_get_thread_num(), omp_get_num_threads()));
+}
+
+int team_size(Index elements) { return elements < kParallelElements ? 1 : omp_get_max_threads(); }
+
+// Per-thread column sums of dy·normalised and dy, which become dgamma and dbeta.
+template <class T>
+class ParameterGradients {
+ public:
+  ParameterGradients(Index width, int threads)
+      : width_(width),
+        threads_(threads),
+        wide_(workspace<double>(2 * width * threads)),
+        held_(workspace<T>(2 * width * threads)) {
+    std::fill_n(wide_.template data<double>(), 2 * width * threads, 0.0);
+    std::fill_n(held_.template data<T>(), 2 * width * threads, T(0));
+  }
+
+  T* gamma(int thread) const { return held_.template data<T>() + 2 * width_ * thread; }
+  T* beta(int thread) const { return gamma(thread) + width_; }
+  double* wide(int thread) const { return wide_.template data<double>() + 2 * width_ * thread; }
+
+  void flush(int thread) const {
+    T* held = gamma(thread);
+    double* sums = wide(thread);
+    for (Index i = 0; i < 2 * width_; ++i) {
+      sums[i] += static_cast<double>(held[i]);
+      held[i] = T(0);
+    }
+  }
+
+  void write(const Tensor& dgamma, const Tensor& dbeta) const {
+    double* total = wide(0);
+    for (int t = 1; t < threads_; ++t) {
+      for (Index i = 0; i < 2 * width_; ++i) total[i] += wide(t)[i];
+    }
+    if (dgamma.defined()) store_block(total, dgamma.raw(), dgamma.dtype(), 0, width_);
+    if (dbeta.defined()) store_block(total + width_, dbeta.raw(), dbeta.dtype(), 0, width_);
+  }
+
+ private:
+  Index width_;
+  int threads_;
+  Tensor wide_, held_;
+};
+
+// ---- layer norm
+
+template <class T>
+void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd) {
+  const Index rows = mean.numel(), width = x.numel() / rows;
+  Tensor gamma_memory, beta_memory;
+  const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
+  const T* b = parameter<T>(beta, width, T(0), beta_memory);
+  const Tensor buffers = workspace<T>(2 * width * team_size(x.numel()));
+  over_ranges(rows, x.numel(), [&](int thread, Range range) {
+    T* buffer = buffers.data<T>() + 2 * width * thread;
+    for (Index row = range.first; row < range.last; ++row) {
+      const T* in = fetch(x, row * width, width, buffer);
+      // Differences from the first element keep the digits of a row with a large mean.
+      const T first = in[0];
+      const double m = static_cast<double>(first) +
+                       sum_of<T>(width, [&](Index i) { return in[i] - first; }) / static_cast<double>(width);
+      const T high = static_cast<T>(m), low = static_cast<T>(m - static_cast<double>(high));
+      const double variance = sum_of<T>(width,
+                                        [&](Index i) {
+                                          const T d = (in[i] - high) - low;
+                                          return d * d;
+                                        }) /
+                              static_cast<double>(width);
+      const double r = 1.0 / std::sqrt(variance + eps);
+      T* out = place(y, row * width, buffer + width);
+      const T scale = static_cast<T>(r);
+#pragma omp simd
+      for (Index i = 0; i < width; ++i) out[i] = ((in[i] - high) - low) * scale * g[i] + b[i];
+      put(out, y, row * width, width);
+      store_block(&m, mean.raw(), mean.dtype(), row, 1);
+      store_block(&r, rstd.raw(), rstd.dtype(), row, 1);
+    }
+  });
+}
+
+template <class T>
+void layer_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                          const Tensor& dy, const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
+  const Index rows = mean.numel(), width = x.numel() / rows;
+  Tensor gamma_memory;
+  const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
+  const int threads = team_size(x.numel());
+  const Tensor buffers = workspace<T>(3 * width * threads);
+  const ParameterGradients<T> gradients(width, threads);
+  over_ranges(rows, x.numel(), [&](int thread, Range range) {
+    T* buffer = buffers.data<T>() + 3 * width * thread;
+    T *sum_gamma = gradients.gamma(thread), *sum_beta = gradients.beta(thread);
+    for (Index row = range.first; row < range.last; ++row) {
+      const T* in = fetch(x, row * width, width, buffer);
+      const T* d = fetch(dy, row * width, width, buffer + width);
+      T m, r;
+      load_block(mean.raw(), mean.dtype(), row, &m, 1);
+      load_block(rstd.raw(), rstd.dtype(), row, &r, 1);
+#pragma omp simd
+      for (Index i = 0; i < width; ++i) {
+        sum_gamma[i] += d[i] * ((in[i] - m) * r);
+        sum_beta[i] += d[i];
+      }
+      if ((row - range.first) % kRowsPerFlush == kRowsPerFlush - 1) gradients.flush(thread);
+      if (!dx.defined()) continue;
+      const double n = static_cast<double>(width);
+      const T c1 = static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i]; }) / n);
+      const T c2 =
+          static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i] * ((in[i] - m) * r); }) / n);
+      T* out = place(dx, row * width, buffer + 2 * width);
+#pragma omp simd
+      for (Index i = 0; i < width; ++i) out[i] = r * (d[i] * g[i] - c1 - (in[i] - m) * r * c2);
+      put(out, dx, row * width, width);
+    }
+    gradients.flush(thread);
+  });
+  gradients.write(dgamma, dbeta);
+}
+
+// ---- group norm
+
+// One sample is [points, channels]; a group is a run of channels.
+struct GroupGeometry {
+  Index samples, points, channels, groups;
+  Index per_group() const { return channels / groups; }
+  double count() const { return static_cast<double>(points * per_group()); }
+  Index group_of(Index channel) const { return channel / per_group(); }
+};
+
+// Some groups of one sample: `width` channels from `channel` on, in elements from `base` on.
+struct GroupRun {
+  Index sample, group, groups, channel, width, base;
+};
+
+GroupGeometry geometry_of(const Tensor& x, Index groups) {
+  const Index samples = x.size(0), channels = x.size(-1);
+  return {samples, x.numel() / (samples * channels), channels, groups};
+}
+
+// Runs body(thread, run) on a team. A thread takes whole samples where each gets one, else groups.
+template <class Body>
+void over_groups(const GroupGeometry& s, Index elements, Body&& body) {
+  const Index parts = s.samples < team_size(elements) ? s.groups : 1, unit = s.groups / parts;
+  over_ranges(s.samples * parts, elements, [&](int thread, Range range) {
+    for (Index at = range.first; at < range.last;) {
+      const Index sample = at / parts, part = at % parts, count = std::min(range.last - at, parts - part);
+      const Index channel = part * unit * s.per_group();
+      body(thread, GroupRun{.sample = sample,
+                            .group = part * unit,
+                            .groups = count * unit,
+                            .channel = channel,
+                            .width = count * unit * s.per_group(),
+                            .base = sample * s.points * s.channels + channel});
+      at += count;
+    }
+  });
+}
+
+// Calls row(values…, point) over the points of one sample and sums held columns into f64 now and then.
+template <class T, class Row>
+void column_sums(const GroupGeometry& s, T* held, double* wide, Index columns, Row&& row) {
+  std::fill_n(held, columns, T(0));
+  std::fill_n(wide, columns, 0.0);
+  for (Index point = 0; point < s.points; ++point) {
+    row(point);
+    if (point % kRowsPerFlush == kRowsPerFlush - 1 || point == s.points - 1) {
+      for (Index c = 0; c < columns; ++c) {
+        wide[c] += static_cast<double>(held[c]);
+        held[c] = T(0);
+      }
+    }
+  }
+}
+
+template <class T>
+void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
+                        const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  const GroupGeometry s = geometry_of(x, groups);
+  const Index channels = s.channels;
+  Tensor gamma_memory, beta_memory;
+  const T* g = parameter<T>(gamma, channels, T(1), gamma_memory);
+  const T* b = parameter<T>(beta, channels, T(0), beta_memory);
+  const int threads = team_size(x.numel());
+  const Tensor narrow = workspace<T>(6 * channels * threads);
+  const Tensor wide = workspace<double>(2 * channels * threads);
+  over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
+    const Index width = run.width;
+    T* in_buffer = narrow.data<T>() + 6 * channels * thread;
+    T *out_buffer = in_buffer + channels, *held = out_buffer + channels;
+    T *centre = held + channels, *scale = centre + channels, *offset = scale + channels;
+    double *sums = wide.data<double>() + 2 * channels * thread, *by_group = sums + channels;
+    const T *run_gamma = g + run.channel, *run_beta = b + run.channel;
+    const Index first_group = run.sample * groups + run.group;
+    const auto row = [&](Index point) { return fetch(x, run.base + point * channels, width, in_buffer); };
+    const auto total_by_group = [&] {
+      std::fill_n(by_group, run.groups, 0.0);
+      for (Index c = 0; c < width; ++c) by_group[s.group_of(c)] += sums[c];
+    };
+    // Differences from the first element of the group keep the digits of a large mean.
+    const T* start = row(0);
+    for (Index c = 0; c < width; ++c) centre[c] = start[s.group_of(c) * s.per_group()];
+    column_sums(s, held, sums, width, [&](Index point) {
+      const T* in = row(point);
+      for (Index c = 0; c < width; ++c) held[c] += in[c] - centre[c];
+    });
+    total_by_group();
+    for (Index c = 0; c < width; ++c) {
+      const double m = static_cast<double>(centre[c]) + by_group[s.group_of(c)] / s.count();
+      centre[c] = static_cast<T>(m);
+      offset[c] = static_cast<T>(m - static_cast<double>(centre[c]));
+      if (c % s.per_group() == 0) store_block(&m, mean.raw(), mean.dtype(), first_group + s.group_of(c), 1);
+    }
+    column_sums(s, held, sums, width, [&](Index point) {
+      const T* in = row(point);
+      for (Index c = 0; c < width; ++c) {
+        const T d = (in[c] - centre[c]) - offset[c];
+        held[c] += d * d;
+      }
+    });
+    total_by_group();
+    for (Index c = 0; c < width; ++c) {
+      const double r = 1.0 / std::sqrt(by_group[s.group_of(c)] / s.count() + eps);
+      if (c % s.per_group() == 0) store_block(&r, rstd.raw(), rstd.dtype(), first_group + s.group_of(c), 1);
+      const double slope = r * static_cast<double>(run_gamma[c]);
+      scale[c] = static_cast<T>(slope);
+      offset[c] = static_cast<T>(static_cast<double>(run_beta[c]) - static_cast<double>(offset[c]) * slope);
+    }
+    for (Index point = 0; point < s.points; ++point) {
+      const T* in = row(point);
+      T* out = place(y, run.base + point * channels, out_buffer);
+#pragma omp simd
+      for (Index c = 0; c < width; ++c) out[c] = (in[c] - centre[c]) * scale[c] + offset[c];
+      put(out, y, run.base + point * channels, width);
+    }
+  });
+}
+
+template <class T>
+void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                          Index groups, const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                          const Tensor& dbeta) {
+  const GroupGeometry s = geometry_of(x, groups);
+  const Index channels = s.channels;
+  Tensor gamma_memory;
+  const T* g = parameter<T>(gamma, channels, T(1), gamma_memory);
+  const int threads = team_size(x.numel());
+  const Tensor narrow = workspace<T>(8 * channels * threads);
+  const Tensor wide = workspace<double>(4 * channels * threads);
+  const ParameterGradients<T> gradients(channels, threads);
+  over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
+    const Index width = run.width;
+    T* in_buffer = narrow.data<T>() + 8 * channels * thread;
+    T *dy_buffer = in_buffer + channels, *out_buffer = dy_buffer + channels, *held = out_buffer + channels;
+    T *centre = held + 2 * channels, *slope = centre + channels, *offset = slope + channels;
+    double *sums = wide.data<double>() + 4 * channels * thread, *group_sums = sums + 2 * channels;
+    const T* run_gamma = g + run.channel;
+    const Index first_group = run.sample * groups + run.group;
+    const auto rstd_of = [&](Index c) {
+      double r;
+      load_block(rstd.raw(), rstd.dtype(), first_group + s.group_of(c), &r, 1);
+      return r;
+    };
+    for (Index c = 0; c < width; ++c)
+      load_block(mean.raw(), mean.dtype(), first_group + s.group_of(c), centre + c, 1);
+    // Per channel: Σ dy·(x-mean), Σ dy.
+    column_sums(s, held, sums, 2 * width, [&](Index point) {
+      const T* in = fetch(x, run.base + point * channels, width, in_buffer);
+      const T* d = fetch(dy, run.base + point * channels, width, dy_buffer);
+      for (Index c = 0; c < width; ++c) {
+        held[c] += d[c] * (in[c] - centre[c]);
+        held[width + c] += d[c];
+      }
+    });
+    std::fill_n(group_sums, 2 * run.groups, 0.0);
+    double* parameter_sums = gradients.wide(thread) + run.channel;
+    for (Index c = 0; c < width; ++c) {
+      const double r = rstd_of(c), factor = static_cast<double>(run_gamma[c]);
+      parameter_sums[c] += sums[c] * r;
+      parameter_sums[channels + c] += sums[width + c];
+      group_sums[s.group_of(c)] += factor * sums[c] * r;
+      group_sums[run.groups + s.group_of(c)] += factor * sums[width + c];
+    }
+    if (!dx.defined()) return;
+    for (Index c = 0; c < width; ++c) {
+      const double r = rstd_of(c);
+      held[c] = static_cast<T>(r * static_cast<double>(run_gamma[c]));
+      slope[c] = static_cast<T>(-r * r * group_sums[s.group_of(c)] / s.count());
+      offset[c] = static_cast<T>(-r * group_sums[run.groups + s.group_of(c)] / s.count());
+    }
+    for (Index point = 0; point < s.points; ++point) {
+      const Index start = run.base + point * channels;
+      const T* in = fetch(x, start, width, in_buffer);
+      const T* d = fetch(dy, start, width, dy_buffer);
+      T* out = place(dx, start, out_buffer);
+#pragma omp simd
+      for (Index c = 0; c < width; ++c)
+        out[c] = d[c] * held[c] + ((in[c] - centre[c]) * slope[c] + offset[c]);
+      put(out, dx, start, width);
+    }
+  });
+  gradients.write(dgamma, dbeta);
+}
+
+bool in_f64(std::initializer_list<const Tensor*> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor* t) { return t->defined() && t->dtype() == DType::f64; });
+}
+
+}  // namespace
+
+void CpuBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                            const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  if (x.numel() == 0) return;
+  in_f64({&x, &y}) ? layer_norm_forward<double>(x, gamma, beta, eps, y, mean, rstd)
+                   : layer_norm_forward<float>(x, gamma, beta, eps, y, mean, rstd);
+}
+
+void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                     const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                     const Tensor& dgamma, const Tensor& dbeta) {
+  if (x.numel() == 0) {
+    if (dgamma.defined()) fill(dgamma, 0.0);
+    if (dbeta.defined()) fill(dbeta, 0.0);
+    return;
+  }
+  in_f64({&x, &dy}) ? layer_norm_gradients<double>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta)
+                    : layer_norm_gradients<float>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+}
+
+void CpuBackend::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups,
+                            double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  if (x.numel() == 0) return;
+  in_f64({&x, &y}) ? group_norm_forward<double>(x, gamma, beta, groups, eps, y, mean, rstd)
+                   : group_norm_forward<float>(x, gamma, beta, groups, eps, y, mean, rstd);
+}
+
+void CpuBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                     const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                     const Tensor& dgamma, const Tensor& dbeta) {
+  if (x.numel() == 0) {
+    if (dgamma.defined()) fill(dgamma, 0.0);
+    if (dbeta.defined()) fill(dbeta, 0.0);
+    return;
+  }
+  in_f64({&x, &dy}) ? group_norm_gradients<double>(x, gamma, mean, rstd, groups, dy, dx, dgamma, dbeta)
+                    : group_norm_gradients<float>(x, gamma, mean, rstd, groups, dy, dx, dgamma, dbeta);
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

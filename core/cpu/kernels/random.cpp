@@ -1,0 +1,92 @@
+// Random kernels. Element i uses word i % 4 of Philox block i / 4, whatever the dtype and the thread.
+#include <omp.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/cpu/kernels/blocks.h"
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/error.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+constexpr Index kWords = 4;
+constexpr Index kParallelWords = 4096;
+
+// Calls body(first element, count, words) for runs of at most kBlock elements; runs start at multiples of
+// four.
+template <class Body>
+void over_words(const RandomKey& key, Index count, Body&& body) {
+  ensure(count <= Index{1} << 34, "random", "{} elements exceed the 2^34 of one key", count);
+  const Index runs = (count + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) if (count >= kParallelWords)
+  for (Index run = 0; run < runs; ++run) {
+    const Index first = run * kBlock, n = std::min(kBlock, count - first);
+    std::uint32_t words[kBlock];
+    for (Index i = 0; i < n; i += kWords) {
+      const auto block = philox(key, static_cast<std::uint32_t>((first + i) / kWords));
+      std::copy(block.begin(), block.end(), words + i);
+    }
+    body(first, n, words);
+  }
+}
+
+// Arithmetic in f32, or f64 for f64 tensors; rounded once on store.
+template <class Body>
+void generate(const RandomKey& key, const Tensor& y, Body&& body) {
+  over_words(key, y.numel(), [&](Index first, Index n, const std::uint32_t* words) {
+    if (y.dtype() == DType::f64) {
+      double values[kBlock];
+      body(words, values, n);
+      store_block(values, y.raw(), y.dtype(), first, n);
+    } else {
+      float values[kBlock];
+      body(words, values, n);
+      store_block(values, y.raw(), y.dtype(), first, n);
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::random_uniform(const RandomKey& key, const Tensor& y, double low, double high) {
+  generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
+    const T from = static_cast<T>(low), width = static_cast<T>(high - low), bound = static_cast<T>(high);
+    for (Index i = 0; i < n; ++i) {
+      const T value = from + width * static_cast<T>(to_unit_float(words[i]));
+      // Rounding may reach the upper bound, which is excluded.
+      values[i] = value < bound || !(from < bound) ? value : std::nextafter(bound, from);
+    }
+  });
+}
+
+void CpuBackend::random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) {
+  // Box and Muller: words 0 and 1 of a block make elements 0 and 1, words 2 and 3 the others.
+  generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
+    for (Index i = 0; i < n; i += 2) {
+      const double u = (words[i] + 0.5) * 0x1p-32, v = (words[i + 1] + 0.5) * 0x1p-32;
+      const double radius = stddev * std::sqrt(-2.0 * std::log(u)), angle = 2.0 * std::numbers::pi * v;
+      values[i] = static_cast<T>(mean + radius * std::cos(angle));
+      if (i + 1 < n) values[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
+    }
+  });
+}
+
+void CpuBackend::dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) {
+  // Kept where the 32-bit word is at least p·2^32.
+  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+  const auto run = [&]<class T>(TypeTag<T>) {
+    const T scale = static_cast<T>(1.0 / (1.0 - p));
+    over_words(key, x.numel(), [&](Index first, Index n, const std::uint32_t* words) {
+      T values[kBlock];
+      load_block(x.raw(), x.dtype(), first, values, n);
+      for (Index i = 0; i < n; ++i) values[i] = words[i] >= threshold ? values[i] * scale : T(0);
+      store_block(values, y.raw(), y.dtype(), first, n);
+    });
+  };
+  x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,349 @@
+// Sixteen floats at a time, with loads from and stores to every floating storage type but f64.
+//
+// One interface over AVX-512, AVX2 with F16C and FMA, and plain C++, chosen at compile time. Conversions
+// round to nearest even, keep 16-bit subnormals, and turn every NaN into a quiet one. `bits` arguments and
+// results hold lane i in bit i.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/convert.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define TANDEM_SIMD_AVX512 1
+#include <immintrin.h>
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define TANDEM_SIMD_AVX2 1
+#include <immintrin.h>
+#endif
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+inline constexpr int kLanes = 16;
+
+#if defined(TANDEM_SIMD_AVX512)
+
+struct Vec {
+  __m512 v;
+};
+
+inline Vec broadcast(float x) { return {_mm512_set1_ps(x)}; }
+inline Vec zero() { return {_mm512_setzero_ps()}; }
+inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+// b where either is NaN.
+inline Vec max(Vec a, Vec b) { return {_mm512_maskz_max_ps(0xffff, a.v, b.v)}; }
+inline std::uint32_t positive(Vec a) { return _mm512_cmp_ps_mask(a.v, _mm512_setzero_ps(), _CMP_GT_OQ); }
+inline Vec keep(std::uint32_t bits, Vec a) {
+  return {_mm512_maskz_mov_ps(static_cast<__mmask16>(bits), a.v)};
+}
+
+struct Mask {
+  __mmask16 m;
+};
+// Where a > b, or a is NaN.
+inline Mask exceeds(Vec a, Vec b) {
+  return {static_cast<__mmask16>(_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ) |
+                                 _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q))};
+}
+// Where sixteen bytes at p are `byte`.
+inline Mask equal_bytes(const std::uint8_t* p, std::uint8_t byte) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm_cmpeq_epi8_mask(bytes, _mm_set1_epi8(static_cast<char>(byte)))};
+}
+// a where the mask is set, b elsewhere.
+inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
+// Whole numbers from 0 to 255, as bytes.
+inline void store_bytes(std::uint8_t* p, Vec a) {
+  const __m512i whole = _mm512_maskz_cvtps_epi32(0xffff, a.v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_maskz_cvtepi32_epi8(0xffff, whole));
+}
+
+namespace detail {
+// The zero-masked forms with all lanes on compile to the plain instructions, without GCC 12's false alarm
+// about the undefined registers behind those (GCC bug 105593).
+inline constexpr __mmask16 kAll = 0xffff;
+inline __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+inline __m512 widen(__m256i bits, BFloat16) {
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, bits), 16));
+}
+inline __m512 widen(__m256i bits, Half) { return _mm512_maskz_cvtph_ps(kAll, bits); }
+inline __m256i narrow(__m512 v, BFloat16) {
+#if defined(__AVX512BF16__)
+  // The instruction flushes subnormals; they are rare enough for a branch.
+  constexpr int kSubnormal = 0x20;
+  if (_mm512_fpclass_ps_mask(v, kSubnormal) == 0) [[likely]]
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
+#endif
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i sign = _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0x80000000u)));
+  const __m512i quiet = _mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000));
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  return _mm512_maskz_cvtepi32_epi16(
+      kAll, _mm512_maskz_srli_epi32(kAll, _mm512_mask_mov_epi32(rounded, nan, quiet), 16));
+}
+inline __m256i narrow(__m512 v, Half) {
+  return _mm512_maskz_cvtps_ph(kAll, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+}  // namespace detail
+
+inline Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store(float* p, Vec a) { _mm512_storeu_ps(p, a.v); }
+inline void stream(float* p, Vec a) { _mm512_stream_ps(p, a.v); }
+inline Vec load_first(const float* p, int n) { return {_mm512_maskz_loadu_ps(detail::first(n), p)}; }
+inline void store_first(float* p, Vec a, int n) { _mm512_mask_storeu_ps(p, detail::first(n), a.v); }
+
+template <class S>
+Vec load(const S* p) {
+  return {detail::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), S{})};
+}
+template <class S>
+void store(S* p, Vec a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), detail::narrow(a.v, S{}));
+}
+template <class S>
+void stream(S* p, Vec a) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), detail::narrow(a.v, S{}));
+}
+template <class S>
+Vec load_first(const S* p, int n) {
+  return {detail::widen(_mm256_maskz_loadu_epi16(detail::first(n), p), S{})};
+}
+template <class S>
+void store_first(S* p, Vec a, int n) {
+  _mm256_mask_storeu_epi16(p, detail::first(n), detail::narrow(a.v, S{}));
+}
+
+// In a fixed order.
+inline float sum(Vec a) { return _mm512_reduce_add_ps(a.v); }
+// Makes streamed stores visible before anything that follows.
+inline void fence() { _mm_sfence(); }
+
+#elif defined(TANDEM_SIMD_AVX2)
+
+struct Vec {
+  __m256 low, high;
+};
+
+inline Vec broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline std::uint32_t positive(Vec a) {
+  const __m256 z = _mm256_setzero_ps();
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a.low, z, _CMP_GT_OQ))) |
+         static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a.high, z, _CMP_GT_OQ))) << 8;
+}
+
+namespace detail {
+inline __m256 lanes(std::uint32_t bits) {
+  const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  return _mm256_castsi256_ps(
+      _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), each), each));
+}
+inline Vec widen(__m128i low, __m128i high, BFloat16) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(low), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 16))};
+}
+inline Vec widen(__m128i low, __m128i high, Half) { return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)}; }
+inline __m128i narrow(__m256 v, BFloat16) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
+  const __m256i quiet = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i chosen = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(chosen), _mm256_extracti128_si256(chosen, 1));
+}
+inline __m128i narrow(__m256 v, Half) {
+  return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+}  // namespace detail
+
+inline Vec keep(std::uint32_t bits, Vec a) {
+  return {_mm256_and_ps(detail::lanes(bits & 0xff), a.low), _mm256_and_ps(detail::lanes(bits >> 8), a.high)};
+}
+
+struct Mask {
+  __m256 low, high;
+};
+inline Mask exceeds(Vec a, Vec b) {
+  return {
+      _mm256_or_ps(_mm256_cmp_ps(a.low, b.low, _CMP_GT_OQ), _mm256_cmp_ps(a.low, a.low, _CMP_UNORD_Q)),
+      _mm256_or_ps(_mm256_cmp_ps(a.high, b.high, _CMP_GT_OQ), _mm256_cmp_ps(a.high, a.high, _CMP_UNORD_Q))};
+}
+inline Mask equal_bytes(const std::uint8_t* p, std::uint8_t byte) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m128i equal = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(static_cast<char>(byte)));
+  return {_mm256_castsi256_ps(_mm256_cvtepi8_epi32(equal)),
+          _mm256_castsi256_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(equal, 8)))};
+}
+inline Vec select(Mask mask, Vec a, Vec b) {
+  return {_mm256_blendv_ps(b.low, a.low, mask.low), _mm256_blendv_ps(b.high, a.high, mask.high)};
+}
+inline void store_bytes(std::uint8_t* p, Vec a) {
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packus_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high)), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+
+inline Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, Vec a) {
+  _mm256_storeu_ps(p, a.low);
+  _mm256_storeu_ps(p + 8, a.high);
+}
+inline void stream(float* p, Vec a) {
+  _mm256_stream_ps(p, a.low);
+  _mm256_stream_ps(p + 8, a.high);
+}
+
+template <class S>
+Vec load(const S* p) {
+  const auto* q = reinterpret_cast<const __m128i*>(p);
+  return detail::widen(_mm_loadu_si128(q), _mm_loadu_si128(q + 1), S{});
+}
+template <class S>
+void store(S* p, Vec a) {
+  auto* q = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(q, detail::narrow(a.low, S{}));
+  _mm_storeu_si128(q + 1, detail::narrow(a.high, S{}));
+}
+template <class S>
+void stream(S* p, Vec a) {
+  auto* q = reinterpret_cast<__m128i*>(p);
+  _mm_stream_si128(q, detail::narrow(a.low, S{}));
+  _mm_stream_si128(q + 1, detail::narrow(a.high, S{}));
+}
+
+inline float sum(Vec a) {
+  float x[kLanes];
+  store(x, a);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) x[i] += x[i + width];
+  }
+  return x[0];
+}
+inline void fence() { _mm_sfence(); }
+
+#else
+
+struct Vec {
+  float x[kLanes];
+};
+
+namespace detail {
+template <class F>
+Vec map(F f) {
+  Vec r;
+  for (int i = 0; i < kLanes; ++i) r.x[i] = f(i);
+  return r;
+}
+}  // namespace detail
+
+inline Vec broadcast(float x) {
+  return detail::map([&](int) { return x; });
+}
+inline Vec zero() { return broadcast(0.0f); }
+inline Vec operator+(Vec a, Vec b) {
+  return detail::map([&](int i) { return a.x[i] + b.x[i]; });
+}
+inline Vec operator-(Vec a, Vec b) {
+  return detail::map([&](int i) { return a.x[i] - b.x[i]; });
+}
+inline Vec operator*(Vec a, Vec b) {
+  return detail::map([&](int i) { return a.x[i] * b.x[i]; });
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return detail::map([&](int i) { return a.x[i] * b.x[i] + c.x[i]; });
+}
+inline Vec max(Vec a, Vec b) {
+  return detail::map([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
+}
+inline std::uint32_t positive(Vec a) {
+  std::uint32_t bits = 0;
+  for (int i = 0; i < kLanes; ++i) bits |= static_cast<std::uint32_t>(a.x[i] > 0.0f) << i;
+  return bits;
+}
+inline Vec keep(std::uint32_t bits, Vec a) {
+  return detail::map([&](int i) { return bits >> i & 1u ? a.x[i] : 0.0f; });
+}
+using Mask = Vec;  // 1 where it is set, 0 elsewhere
+inline Mask exceeds(Vec a, Vec b) {
+  return detail::map([&](int i) { return a.x[i] > b.x[i] || a.x[i] != a.x[i] ? 1.0f : 0.0f; });
+}
+inline Mask equal_bytes(const std::uint8_t* p, std::uint8_t byte) {
+  return detail::map([&](int i) { return p[i] == byte ? 1.0f : 0.0f; });
+}
+inline Vec select(Mask mask, Vec a, Vec b) {
+  return detail::map([&](int i) { return mask.x[i] != 0.0f ? a.x[i] : b.x[i]; });
+}
+inline void store_bytes(std::uint8_t* p, Vec a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint8_t>(a.x[i]);
+}
+template <class S>
+Vec load(const S* p) {
+  return detail::map([&](int i) { return convert<float>(p[i]); });
+}
+template <class S>
+void store(S* p, Vec a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = convert<S>(a.x[i]);
+}
+template <class S>
+void stream(S* p, Vec a) {
+  store(p, a);
+}
+inline float sum(Vec a) {
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) a.x[i] += a.x[i + width];
+  }
+  return a.x[0];
+}
+inline void fence() {}
+
+#endif
+
+#if !defined(TANDEM_SIMD_AVX512)
+// The first n < 16 elements, zeros behind them.
+template <class S>
+Vec load_first(const S* p, int n) {
+  S buffer[kLanes] = {};
+  std::memcpy(buffer, p, static_cast<std::size_t>(n) * sizeof(S));
+  return load(buffer);
+}
+template <class S>
+void store_first(S* p, Vec a, int n) {
+  S buffer[kLanes];
+  store(buffer, a);
+  std::memcpy(p, buffer, static_cast<std::size_t>(n) * sizeof(S));
+}
+#endif
+
+// `count` elements between 16-bit storage and float.
+template <class S>
+void widen_block(const S* x, float* y, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, load(x + i));
+  if (i < count)
+    store_first(y + i, load_first(x + i, static_cast<int>(count - i)), static_cast<int>(count - i));
+}
+template <class S>
+void narrow_block(const float* x, S* y, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, load(x + i));
+  if (i < count)
+    store_first(y + i, load_first(x + i, static_cast<int>(count - i)), static_cast<int>(count - i));
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,278 @@
+// Cross entropy of logits against classes, fused with its softmax. With w the class weights, W their sum, ε
+// the label smoothing, C the number of classes and t the target, a row's loss is (the formulas of PyTorch's
+// cross_entropy)
+//   (1-ε)·w[t]·(lse - x[t]) + ε/C · Σ_c w[c]·(lse - x[c]).
+// 16-bit logits are widened row by row; no copy of all logits in f32 exists. Rows of at most kSumLanes
+// classes, of which there are many where pixels are classified, go kLanes at a time, side by side; every sum
+// has the order that it has in a row alone, and so the same bits.
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/softmax_rows.h"
+#include "core/error.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+template <class C>
+struct Weights {
+  std::vector<C> each;  // empty: all one
+  C sum;
+
+  Weights(const Tensor& weights, Index classes) : sum(static_cast<C>(classes)) {
+    if (!weights.defined()) return;
+    each.resize(static_cast<std::size_t>(classes));
+    load_block(weights.raw(), weights.dtype(), 0, each.data(), classes);
+    sum = sum_of<C>(classes, [&](Index c) { return each[static_cast<std::size_t>(c)]; });
+  }
+  C operator[](Index c) const { return each.empty() ? C(1) : each[static_cast<std::size_t>(c)]; }
+};
+
+// The options as both passes use them.
+template <class C>
+struct Loss {
+  const Targets& targets;
+  const Weights<C>& weights;
+  const CrossEntropyOptions& options;
+  Index rows, classes;
+  C smoothing, spread;
+
+  Loss(const Tensor& logits, const Targets& t, const Weights<C>& w, const CrossEntropyOptions& o)
+      : targets(t),
+        weights(w),
+        options(o),
+        rows(logits.shape()[0]),
+        classes(logits.shape()[1]),
+        smoothing(static_cast<C>(o.label_smoothing)),
+        spread(smoothing / static_cast<C>(classes)) {}
+
+  bool is_parallel() const { return rows > 1 && rows * classes >= kParallelElements / 4; }
+  bool is_narrow() const { return classes <= kSumLanes; }
+  bool is_bad(Index target) const { return target < 0 || target >= classes; }
+};
+
+template <class C>
+struct Results {
+  C *loss, *row_weight, *lse;
+
+  void fill(Index row, C value) const { loss[row] = row_weight[row] = lse[row] = value; }
+};
+
+// What a row's loss is made of.
+template <class C>
+struct RowParts {
+  C top, log_sum;  // the largest logit, and log Σ exp(x - top)
+  C on_target;     // the logit of the target
+  C rest;          // Σ w·(lse - x), where labels are smoothed
+};
+
+template <class C>
+void finish_row(const Loss<C>& l, Index row, Index target, const RowParts<C>& parts,
+                const Results<C>& results) {
+  const C weight = l.weights[target];
+  // top - x + log_sum keeps the digits that lse - x would lose for large logits.
+  C total = (C(1) - l.smoothing) * weight * (parts.top - parts.on_target + parts.log_sum);
+  if (l.smoothing > C(0)) total += l.spread * parts.rest;
+  results.loss[row] = total;
+  results.row_weight[row] = weight;
+  results.lse[row] = parts.top + parts.log_sum;
+}
+
+template <class C>
+void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
+#pragma omp parallel if (l.is_parallel())
+  {
+    RowReader<C> read(logits, l.classes);
+#pragma omp for schedule(static)
+    for (Index row = 0; row < l.rows; ++row) {
+      const Index target = l.targets[row];
+      if (target == l.options.ignore_index) {
+        results.fill(row, C(0));
+        continue;
+      }
+      if (l.is_bad(target)) {
+        results.fill(row, std::numeric_limits<C>::quiet_NaN());
+        continue;
+      }
+      const C* from = read(row);
+      const C top = largest_of(from, l.classes);
+      const C log_sum = math::log(sum_of<C>(l.classes, [&](Index c) { return math::exp(from[c] - top); }));
+      C rest = 0;
+      if (l.smoothing > C(0)) {
+        rest = l.weights.each.empty()
+                   ? sum_of<C>(l.classes, [&](Index c) { return top - from[c] + log_sum; })
+                   : sum_of<C>(l.classes, [&](Index c) { return l.weights[c] * (top - from[c] + log_sum); });
+      }
+      finish_row(l, row, target, {top, log_sum, from[target], rest}, results);
+    }
+  }
+}
+
+// Σ of the columns of terms [kSumLanes][kLanes], of which `count` are there, folded as LaneSums folds.
+template <class C>
+void fold_columns(C (*terms)[kLanes], Index count, C* sums) {
+  for (int width = kSumLanes / 2; width > 0; width /= 2) {
+    for (Index i = 0; i < width && i + width < count; ++i) {
+      for (int r = 0; r < kLanes; ++r) terms[i][r] += terms[i + width][r];
+    }
+  }
+  std::copy_n(terms[0], kLanes, sums);
+}
+
+template <class C>
+void forward_narrow_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
+#pragma omp parallel if (l.is_parallel())
+  {
+    RowBlock<C> x(l.classes);
+    alignas(64) C terms[kSumLanes][kLanes], top[kLanes], sum[kLanes], log_sum[kLanes], rest[kLanes] = {};
+#pragma omp for schedule(static)
+    for (Index run = 0; run < (l.rows + kLanes - 1) / kLanes; ++run) {
+      const Index first = run * kLanes, count = std::min<Index>(kLanes, l.rows - first);
+      x.load(logits, first, count);
+      std::fill_n(top, kLanes, -std::numeric_limits<C>::infinity());
+      for (Index c = 0; c < l.classes; ++c) {
+        const C* from = x.column(c);
+        for (int r = 0; r < kLanes; ++r) top[r] = from[r] > top[r] ? from[r] : top[r];
+      }
+      for (Index c = 0; c < l.classes; ++c) {
+        const C* from = x.column(c);
+        for (int r = 0; r < kLanes; ++r) terms[c][r] = math::exp(from[r] - top[r]);
+      }
+      fold_columns(terms, l.classes, sum);
+      for (int r = 0; r < kLanes; ++r) log_sum[r] = math::log(sum[r]);
+      if (l.smoothing > C(0)) {
+        for (Index c = 0; c < l.classes; ++c) {
+          const C *from = x.column(c), weight = l.weights[c];
+          for (int r = 0; r < kLanes; ++r) terms[c][r] = weight * (top[r] - from[r] + log_sum[r]);
+        }
+        fold_columns(terms, l.classes, rest);
+      }
+      for (Index r = 0; r < count; ++r) {
+        const Index target = l.targets[first + r];
+        if (target == l.options.ignore_index) {
+          results.fill(first + r, C(0));
+        } else if (l.is_bad(target)) {
+          results.fill(first + r, std::numeric_limits<C>::quiet_NaN());
+        } else {
+          finish_row(l, first + r, target, {top[r], log_sum[r], x.column(target)[r], rest[r]}, results);
+        }
+      }
+    }
+  }
+}
+
+// What a row's gradient is made of: factor·exp(x - lse) - on_all·w, less on_target at the target.
+template <class C>
+struct RowSlopes {
+  C on_target, on_all, factor;
+
+  RowSlopes(const Loss<C>& l, Index target, C dloss)
+      : on_target(dloss * (C(1) - l.smoothing) * l.weights[target]),
+        on_all(dloss * l.spread),
+        factor(on_target + on_all * l.weights.sum) {}
+};
+
+template <class C>
+void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
+                   const Tensor& dlogits) {
+#pragma omp parallel if (l.is_parallel())
+  {
+    RowReader<C> read(logits, l.classes);
+    RowWriter<C> write(dlogits, l.classes);
+#pragma omp for schedule(static)
+    for (Index row = 0; row < l.rows; ++row) {
+      const Index target = l.targets[row];
+      if (target == l.options.ignore_index || l.is_bad(target)) {
+        const C value = target == l.options.ignore_index ? C(0) : std::numeric_limits<C>::quiet_NaN();
+        write(row, [&](C* to) { std::fill_n(to, l.classes, value); });
+        continue;
+      }
+      const C* from = read(row);
+      const RowSlopes<C> s(l, target, dloss[row]);
+      const C shift = lse[row];
+      write(row, [&](C* to) {
+        if (l.weights.each.empty() || s.on_all == C(0)) {
+          for (Index c = 0; c < l.classes; ++c) to[c] = s.factor * math::exp(from[c] - shift) - s.on_all;
+        } else {
+          const C* w = l.weights.each.data();
+          for (Index c = 0; c < l.classes; ++c)
+            to[c] = s.factor * math::exp(from[c] - shift) - s.on_all * w[c];
+        }
+        to[target] -= s.on_target;
+      });
+    }
+  }
+}
+
+template <class C>
+void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
+                          const Tensor& dlogits) {
+#pragma omp parallel if (l.is_parallel())
+  {
+    RowBlock<C> x(l.classes);
+    alignas(64) C factor[kLanes], on_all[kLanes], shift[kLanes];
+#pragma omp for schedule(static)
+    for (Index run = 0; run < (l.rows + kLanes - 1) / kLanes; ++run) {
+      const Index first = run * kLanes, count = std::min<Index>(kLanes, l.rows - first);
+      x.load(logits, first, count);
+      std::fill_n(factor, kLanes, C(0));
+      std::fill_n(on_all, kLanes, C(0));
+      std::fill_n(shift, kLanes, C(0));
+      for (Index r = 0; r < count; ++r) {
+        const Index target = l.targets[first + r];
+        if (target == l.options.ignore_index || l.is_bad(target)) continue;
+        const RowSlopes<C> s(l, target, dloss[first + r]);
+        factor[r] = s.factor;
+        on_all[r] = s.on_all;
+        shift[r] = lse[first + r];
+      }
+      for (Index c = 0; c < l.classes; ++c) {
+        C* of = x.column(c);
+        const C weight = l.weights[c];
+        for (int r = 0; r < kLanes; ++r) of[r] = factor[r] * math::exp(of[r] - shift[r]) - on_all[r] * weight;
+      }
+      for (Index r = 0; r < count; ++r) {
+        const Index target = l.targets[first + r];
+        const bool ignored = target == l.options.ignore_index;
+        if (!ignored && !l.is_bad(target)) {
+          x.column(target)[r] -= RowSlopes<C>(l, target, dloss[first + r]).on_target;
+          continue;
+        }
+        const C value = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
+        for (Index c = 0; c < l.classes; ++c) x.column(c)[r] = value;
+      }
+      x.store(dlogits, first, count);
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+                               const CrossEntropyOptions& options, const Tensor& loss,
+                               const Tensor& row_weight, const Tensor& lse) {
+  visit_compute(
+      [&]<class C>(C) {
+        const Weights<C> weights(class_weights, logits.shape()[1]);
+        const Targets classes(targets);
+        const Loss<C> l(logits, classes, weights, options);
+        const Results<C> results{loss.data<C>(), row_weight.data<C>(), lse.data<C>()};
+        l.is_narrow() ? forward_narrow_rows(logits, l, results) : forward_rows(logits, l, results);
+      },
+      logits);
+}
+
+void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                        const Tensor& class_weights, const CrossEntropyOptions& options,
+                                        const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) {
+  visit_compute(
+      [&]<class C>(C) {
+        const Weights<C> weights(class_weights, logits.shape()[1]);
+        const Targets classes(targets);
+        const Loss<C> l(logits, classes, weights, options);
+        l.is_narrow() ? backward_narrow_rows(logits, l, lse.data<C>(), dloss.data<C>(), dlogits)
+                      : backward_rows(logits, l, lse.data<C>(), dloss.data<C>(), dlogits);
+      },
+      logits);
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

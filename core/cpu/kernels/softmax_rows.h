@@ -1,0 +1,158 @@
+// What softmax and the losses on it share. Sums run in kSumLanes interleaved partial sums that are
+// folded in halves: one order for a given length, whatever the address and the thread.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "core/cpu/kernels/blocks.h"
+#include "core/error.h"
+#include "core/kernels/math.h"
+#include "core/tensor.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+inline constexpr int kSumLanes = 32;
+
+// Calls visit(double{}) when any of the tensors is f64, and visit(float{}) otherwise.
+template <class Visitor, class... Tensors>
+void visit_compute(Visitor&& visit, const Tensors&... tensors) {
+  if (((tensors.dtype() == DType::f64) || ...)) return visit(double{});
+  visit(float{});
+}
+
+template <class C>
+struct LaneSums {
+  C lane[kSumLanes] = {};
+
+  C total() {
+    for (int width = kSumLanes / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+    }
+    return lane[0];
+  }
+};
+
+// Σ term(i) for i in [0, count).
+template <class C, class Term>
+C sum_of(Index count, const Term& term) {
+  LaneSums<C> sums;
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    for (int l = 0; l < kSumLanes; ++l) sums.lane[l] += term(i + l);
+  }
+  for (int l = 0; i + l < count; ++l) sums.lane[l] += term(i + l);
+  return sums.total();
+}
+
+// The largest element that is not NaN; -inf where there is none.
+template <class C>
+C largest_of(const C* x, Index count) {
+  C lane[kSumLanes];
+  std::fill_n(lane, kSumLanes, -std::numeric_limits<C>::infinity());
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  }
+  for (int l = 0; i + l < count; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  return *std::max_element(lane, lane + kSumLanes);
+}
+
+// Rows of a tensor in the compute type: in place where they are stored so, else as a widened copy of one row.
+template <class C>
+class RowReader {
+ public:
+  RowReader(const Tensor& x, Index width) : data_(x.raw()), dtype_(x.dtype()), width_(width) {
+    if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
+  }
+
+  const C* operator()(Index row) {
+    if (held_.empty()) return static_cast<const C*>(data_) + row * width_;
+    load_block(data_, dtype_, row * width_, held_.data(), width_);
+    return held_.data();
+  }
+
+ private:
+  const void* data_;
+  DType dtype_;
+  Index width_;
+  std::vector<C> held_;
+};
+
+// The same for rows that are written: a row of another type is computed beside and rounded once.
+template <class C>
+class RowWriter {
+ public:
+  RowWriter(const Tensor& y, Index width) : data_(y.raw()), dtype_(y.dtype()), width_(width) {
+    if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
+  }
+
+  // Calls compute(C*) and stores what it wrote.
+  template <class Compute>
+  void operator()(Index row, const Compute& compute) {
+    if (held_.empty()) return compute(static_cast<C*>(data_) + row * width_);
+    compute(held_.data());
+    store_block(held_.data(), data_, dtype_, row * width_, width_);
+  }
+
+ private:
+  void* data_;
+  DType dtype_;
+  Index width_;
+  std::vector<C> held_;
+};
+
+// kLanes rows of few columns each, turned to lie side by side: column k of row r at k·kLanes + r, as the
+// compute type. Rows that are not there are 0.
+template <class C>
+class RowBlock {
+ public:
+  explicit RowBlock(Index width)
+      : width_(width), flat_(static_cast<std::size_t>(width * kLanes)), x_(flat_.size()) {}
+
+  C* column(Index k) { return x_.data() + k * kLanes; }
+  const C* column(Index k) const { return x_.data() + k * kLanes; }
+
+  void load(const Tensor& from, Index first, Index rows) {
+    load_block(from.raw(), from.dtype(), first * width_, flat_.data(), rows * width_);
+    std::fill(flat_.begin() + rows * width_, flat_.end(), C(0));
+    for (Index r = 0; r < kLanes; ++r) {
+      for (Index k = 0; k < width_; ++k) column(k)[r] = flat_[static_cast<std::size_t>(r * width_ + k)];
+    }
+  }
+  void store(const Tensor& to, Index first, Index rows) {
+    for (Index r = 0; r < rows; ++r) {
+      for (Index k = 0; k < width_; ++k) flat_[static_cast<std::size_t>(r * width_ + k)] = column(k)[r];
+    }
+    store_block(flat_.data(), to.raw(), to.dtype(), first * width_, rows * width_);
+  }
+
+ private:
+  Index width_;
+  std::vector<C> flat_, x_;
+};
+
+// The targets as i64, whichever integer type they have.
+class Targets {
+ public:
+  explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {
+    ensure(dtype_ == DType::i64 || dtype_ == DType::i32 || dtype_ == DType::u8, "softmax", "targets are {}",
+           name_of(dtype_));
+  }
+  Index operator[](Index row) const {
+    switch (dtype_) {
+      case DType::u8:
+        return static_cast<const std::uint8_t*>(data_)[row];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data_)[row];
+      default:
+        return static_cast<const std::int64_t*>(data_)[row];
+    }
+  }
+
+ private:
+  DType dtype_;
+  const void* data_;
+};
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,22 @@
+// The vectors of core/cpu/kernels/simd.h as one level has them, from a library compiled for it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace tandem::test {
+
+template <class S>
+struct SimdFunctions {
+  void (*narrow)(const float* x, S* y, std::int64_t count);
+  void (*widen)(const S* x, float* y, std::int64_t count);
+  void (*stream)(const float* x, S* y);  // 16 elements, y aligned to its vector
+};
+
+struct SimdPath {
+  SimdFunctions<Half> half;
+  SimdFunctions<BFloat16> bfloat16;
+};
+
+}  // namespace tandem::test
