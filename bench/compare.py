@@ -40,6 +40,7 @@ WORKLOADS = {
     "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
     "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
     "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
+    "dcgan": Workload("DCGAN of width 32, 32×32×1, batch 64", "dcgan", 8, 10),
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
