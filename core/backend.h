@@ -171,25 +171,25 @@ class Backend {
   virtual void set_rules(const ComputeRules&) {}
   // Which algorithm was chosen for what, as text for a file, empty where nothing is chosen; and taken over
   // from an earlier run: false where the text is of another device or library.
-  virtual std::string choices() const { return {}; }
-  virtual bool adopt_choices(const std::string& /*text*/) { return false; }
+  virtual std::string tuning_cache() const { return {}; }
+  virtual bool adopt_tuning_cache(const std::string& /*text*/) { return false; }
 
   // Waits until everything asked for is done.
   virtual void synchronize() = 0;
 
-  // ---- marks: points in the order of what was asked for. A step's state is read on the host once its mark
-  // is reached; 0 is reached from the start.
-  virtual std::uint64_t mark() = 0;
-  virtual bool reached(std::uint64_t mark) = 0;
-  virtual void wait_for(std::uint64_t mark) = 0;
+  // ---- events: points in the order of what was asked for. A step's state is read on the host once its event
+  // is done; 0 is done from the start.
+  virtual std::uint64_t record_event() = 0;
+  virtual bool event_done(std::uint64_t event) = 0;
+  virtual void wait_event(std::uint64_t event) = 0;
 
   // ---- measurement: for profiles, not within `record`.
   // A point in time in the order of what was asked for: the device's clock when everything before is done.
-  virtual std::uint64_t time_mark() = 0;
+  virtual std::uint64_t timestamp() = 0;
   // Waits for both. Where the device had to wait for the host between them, that counts too.
   virtual double seconds_between(std::uint64_t first, std::uint64_t last) = 0;
-  // Forgets all time marks, which grow in number otherwise.
-  virtual void clear_time_marks() {}
+  // Forgets all timestamps, which grow in number otherwise.
+  virtual void clear_timestamps() {}
   // Names what is asked for until the matching end_range to a tool that watches the device from outside
   // (NVTX, for Nsight Systems); nothing on a CPU. Ranges nest.
   virtual void begin_range(const char* /*name*/) {}
@@ -198,8 +198,8 @@ class Backend {
   // ---- transfer
   // Host memory for copies that do not wait: page-locked for a GPU, the host's own for a CPU.
   virtual CachingAllocator& transfer_allocator() = 0;
-  // copy_bytes from transfer memory beside the computation: begins once `after` is reached, and what is asked
-  // for from now on sees y. y must be memory that nothing asked for after that mark uses, so none that the
+  // copy_bytes from transfer memory beside the computation: begins once `after` is done, and what is asked
+  // for from now on sees y. y must be memory that nothing asked for after that event uses, so none that the
   // allocator has handed out since.
   virtual void upload(const Tensor& x, const Tensor& y, std::uint64_t after) = 0;
 
@@ -215,7 +215,7 @@ class Backend {
   // ---- elementwise
   virtual void fill(const Tensor& y, double value) = 0;
   // Same dtype and element count; one side may be host memory. Host memory of transfer_allocator is copied
-  // without waiting: a host y may be read, a host x changed, once a later mark is reached. For other host
+  // without waiting: a host y may be read, a host x changed, once a later event is done. For other host
   // memory the call waits.
   virtual void copy_bytes(const Tensor& x, const Tensor& y) = 0;
   // Any dtype to any dtype, same shape.

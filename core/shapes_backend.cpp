@@ -30,10 +30,10 @@ class ShapesBackend final : public Backend {
     return *allocator;
   }
   void synchronize() override {}
-  std::uint64_t mark() override { return 0; }
-  bool reached(std::uint64_t) override { return true; }
-  void wait_for(std::uint64_t) override {}
-  std::uint64_t time_mark() override { return 0; }
+  std::uint64_t record_event() override { return 0; }
+  bool event_done(std::uint64_t) override { return true; }
+  void wait_event(std::uint64_t) override {}
+  std::uint64_t timestamp() override { return 0; }
   double seconds_between(std::uint64_t, std::uint64_t) override { return 0.0; }
   CachingAllocator& transfer_allocator() override { return host_allocator(); }
   void upload(const Tensor&, const Tensor&, std::uint64_t) override {}

@@ -15,7 +15,7 @@ BatchSender::BatchSender(const Source& source, BufferPool& pool)
 
 BatchSender::~BatchSender() {
   try {
-    if (!uploads_.empty()) backend_.wait_for(uploads_.back().mark);
+    if (!uploads_.empty()) backend_.wait_event(uploads_.back().event);
   } catch (const std::exception&) {
     // A device that has failed copies no more, and says so to the next who asks it for something. A kernel's
     // bad index was of a batch that is let go with its loader.
@@ -25,8 +25,8 @@ BatchSender::~BatchSender() {
 void BatchSender::settle() {
   while (!uploads_.empty()) {
     const Upload& oldest = uploads_.front();
-    if (uploads_.size() >= kBuffersUnderWay) backend_.wait_for(oldest.mark);
-    if (!backend_.reached(oldest.mark)) return;
+    if (uploads_.size() >= kBuffersUnderWay) backend_.wait_event(oldest.event);
+    if (!backend_.event_done(oldest.event)) return;
     pool_.give_back(*oldest.buffer);
     uploads_.pop_front();
   }
@@ -47,7 +47,7 @@ BatchSender::Slot& BatchSender::add_slot() {
                               {.dtype = DType::u8, .device = source_.device(), .kind = MemoryKind::data});
   if (arrival_) slot->arrived = arrival_->memory();
   // The allocator may have handed out memory that the device still uses.
-  slot->free_since = backend_.mark();
+  slot->free_since = backend_.record_event();
   slots_.push_back(std::move(slot));
   return *slots_.back();
 }
@@ -76,9 +76,9 @@ Batch BatchSender::send(BatchBuffer& buffer) {
   slot.free_since.reset();
   Batch batch = buffer.in(slot.block);
   if (arrival_) batch = arrival_->finish(std::move(batch), slot.arrived);
-  const std::uint64_t mark = backend_.mark();
-  for (Slot* free : freed) free->free_since = mark;
-  uploads_.push_back({&buffer, mark});
+  const std::uint64_t event = backend_.record_event();
+  for (Slot* free : freed) free->free_since = event;
+  uploads_.push_back({&buffer, event});
   return batch;
 }
 

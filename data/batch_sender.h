@@ -49,14 +49,14 @@ class BatchSender {
     Tensor block;                 // as the buffer's
     std::vector<Tensor> arrived;  // what the arrival makes of it
     // Set when the slot is free: everything asked for before its contents were dropped is done once this
-    // mark is reached.
+    // event is.
     std::optional<std::uint64_t> free_since;
 
     bool is_shared() const;
   };
   struct Upload {
     BatchBuffer* buffer;
-    std::uint64_t mark;  // reached after the copy
+    std::uint64_t event;  // done after the copy
   };
 
   Slot& take_slot();

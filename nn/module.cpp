@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <regex>
 #include <set>
 #include <typeinfo>
 #include <unordered_set>
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/pattern.h"
 #include "nn/device.h"
 
 namespace tandem::nn {
@@ -159,10 +161,11 @@ void Module::train(bool on) {
   for (const auto& [name, child] : children_) child->train(on);
 }
 
-int Module::freeze(const std::regex& names, bool frozen) {
+int Module::freeze(const std::string& names, bool frozen) {
+  const std::regex pattern = compile_pattern(names);
   std::unordered_set<const Leaf*> matched;
   for (auto& [path, parameter] : parameter_paths()) {
-    if (!std::regex_search(path, names)) continue;
+    if (!std::regex_search(path, pattern)) continue;
     parameter.set_trainable(!frozen);
     matched.insert(&parameter.leaf());
   }

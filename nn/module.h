@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <regex>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -126,9 +125,9 @@ class Module {
   // Whether training leaves running statistics and counters as they are (KeepStatistics, nn/scopes.h).
   bool keeps_statistics() const { return keeps_statistics_; }
 
-  // Parameters whose whole name contains a match stop (or resume) collecting gradients; returns how many
-  // matched.
-  int freeze(const std::regex& names, bool frozen = true);
+  // Parameters whose whole name contains a match of the regular expression stop (or resume) collecting
+  // gradients; returns how many matched. Throws UserError for what is none.
+  int freeze(const std::string& names, bool frozen = true);
 
   void clear_gradients();
 

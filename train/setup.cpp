@@ -12,7 +12,6 @@
 #include "core/cpu/cpu_features.h"
 #include "core/device_library.h"
 #include "core/error.h"
-#include "core/pattern.h"
 #include "core/random.h"
 #include "data/limits.h"
 #include "files/input.h"
@@ -102,7 +101,7 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
 int freeze_parameters(const config::Config& config, nn::Module& model) {
   if (!config.init_from || !config.init_from->freeze) return 0;
   const std::string& names = *config.init_from->freeze;
-  const int frozen = model.freeze(compile_pattern(names));
+  const int frozen = model.freeze(names);
   require(frozen > 0, "",
           "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`", names);
   return frozen;

@@ -137,7 +137,7 @@ void Trainer::save_unevaluated(Session& session) {
 
 // With the choice among algorithms, by which a resumed run rounds as this one does.
 void Trainer::save(Session& session, const runs::RunState& state, bool best) {
-  const std::string choices = backend_for(device_).choices();
+  const std::string choices = backend_for(device_).tuning_cache();
   if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
   std::vector<optim::NamedTensor> tensors = learners_->state();
   for (std::size_t phase = 0; phase < carries_.size(); ++phase)
@@ -174,7 +174,7 @@ void Trainer::conclude_save(Session& session) {
 void Trainer::take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes) {
   const std::string path = directory.algorithms();
   const auto text = files::read_text_if_there(path);
-  if (text && !backend_for(device_).adopt_choices(*text))
+  if (text && !backend_for(device_).adopt_tuning_cache(*text))
     notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
 }
 

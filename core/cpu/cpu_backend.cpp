@@ -4,7 +4,7 @@
 
 namespace tandem::cpu {
 
-std::uint64_t CpuBackend::time_mark() {
+std::uint64_t CpuBackend::timestamp() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }

@@ -14,11 +14,11 @@ class CpuBackend final : public Backend {
   CachingAllocator& allocator() override { return host_allocator(); }
   void synchronize() override {}
   // Everything is done when a call returns.
-  std::uint64_t mark() override { return 0; }
-  bool reached(std::uint64_t) override { return true; }
-  void wait_for(std::uint64_t) override {}
+  std::uint64_t record_event() override { return 0; }
+  bool event_done(std::uint64_t) override { return true; }
+  void wait_event(std::uint64_t) override {}
   // Nanoseconds of the steady clock.
-  std::uint64_t time_mark() override;
+  std::uint64_t timestamp() override;
   double seconds_between(std::uint64_t first, std::uint64_t last) override;
   CachingAllocator& transfer_allocator() override { return host_allocator(); }
   void upload(const Tensor& x, const Tensor& y, std::uint64_t) override { copy_bytes(x, y); }

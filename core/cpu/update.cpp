@@ -149,13 +149,6 @@ struct Pointers {
 };
 
 template <class S>
-void narrow_block(const float* x, S* y, Index n) {
-  Index i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
-  if (i < n) store_first(y + i, load_first(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
-}
-
-template <class S>
 void round_block(float* x, Index n) {
   Index i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -363,7 +356,6 @@ void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
 
 void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
                           const Tensor& scale) {
-  constexpr float kGreatest = 65504.0f;
   const bool at_floor = scale_of(scale).value <= floor;
   float* const x = gradient.data<float>();
   Scratch& s = scratch();
@@ -372,7 +364,7 @@ void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> r
     for (Index i = block.first; i < block.first + block.count; ++i) {
       if (std::isfinite(x[i])) continue;
       if (std::isinf(x[i])) {
-        x[i] = std::copysign(kGreatest, x[i]);
+        x[i] = std::copysign(kernels::kGreatestF16, x[i]);
       } else if (at_floor) {
         x[i] = 0.0f;
       }

@@ -68,7 +68,7 @@ dnn::Library& CudaBackend::dnn() {
 
 void CudaBackend::synchronize() {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  reached_ = last_mark_;
+  last_done_ = last_event_;
   check_fault();
 }
 
@@ -83,14 +83,14 @@ void CudaBackend::set_rules(const ComputeRules& rules) {
   rules_.tune = rules.autotune;
 }
 
-std::string CudaBackend::choices() const {
+std::string CudaBackend::tuning_cache() const {
   if (!dnn_ || dnn_->choices().plan_of.empty()) return {};
   std::ostringstream text;
   dnn::write(text, dnn_->choices());
   return text.str();
 }
 
-bool CudaBackend::adopt_choices(const std::string& text) {
+bool CudaBackend::adopt_tuning_cache(const std::string& text) {
   std::istringstream lines(text);
   return dnn().adopt(dnn::read_choices(lines));
 }
@@ -104,27 +104,27 @@ void CudaBackend::throw_fault() {
 
 // ---- Marks
 
-std::uint64_t CudaBackend::mark() {
-  ++last_mark_;
-  // The slot's earlier mark is forgotten, which is safe once it is reached.
-  if (last_mark_ > kMarks && reached_ < last_mark_ - kMarks) wait_for(last_mark_ - kMarks);
-  check(cudaEventRecord(events_[last_mark_ % kMarks], stream_), "cudaEventRecord");
-  return last_mark_;
+std::uint64_t CudaBackend::record_event() {
+  ++last_event_;
+  // The slot's earlier event is forgotten, which is safe once it is done.
+  if (last_event_ > kEvents && last_done_ < last_event_ - kEvents) wait_event(last_event_ - kEvents);
+  check(cudaEventRecord(events_[last_event_ % kEvents], stream_), "cudaEventRecord");
+  return last_event_;
 }
 
-bool CudaBackend::reached(std::uint64_t mark) {
-  if (mark <= reached_) return true;
-  const cudaError_t status = cudaEventQuery(events_[mark % kMarks]);
+bool CudaBackend::event_done(std::uint64_t event) {
+  if (event <= last_done_) return true;
+  const cudaError_t status = cudaEventQuery(events_[event % kEvents]);
   if (status == cudaErrorNotReady) return false;
   check(status, "cudaEventQuery");
-  reached_ = mark;
+  last_done_ = event;
   return true;
 }
 
-void CudaBackend::wait_for(std::uint64_t mark) {
-  if (mark <= reached_) return;
-  check(cudaEventSynchronize(events_[mark % kMarks]), "cudaEventSynchronize");
-  reached_ = mark;
+void CudaBackend::wait_event(std::uint64_t event) {
+  if (event <= last_done_) return;
+  check(cudaEventSynchronize(events_[event % kEvents]), "cudaEventSynchronize");
+  last_done_ = event;
   check_fault();
 }
 

@@ -42,18 +42,18 @@ class CudaBackend final : public Backend {
   MemoryFigures memory() override;
   void reset_peak_memory() override;
   void set_rules(const ComputeRules& rules) override;
-  std::string choices() const override;
-  bool adopt_choices(const std::string& text) override;
+  std::string tuning_cache() const override;
+  bool adopt_tuning_cache(const std::string& text) override;
   // Also throws UserError when a kernel found a bad index since the last time.
   void synchronize() override;
-  std::uint64_t mark() override;
-  bool reached(std::uint64_t mark) override;
-  void wait_for(std::uint64_t mark) override;
+  std::uint64_t record_event() override;
+  bool event_done(std::uint64_t event) override;
+  void wait_event(std::uint64_t event) override;
 
   // ---- measurement
-  std::uint64_t time_mark() override;
+  std::uint64_t timestamp() override;
   double seconds_between(std::uint64_t first, std::uint64_t last) override;
-  void clear_time_marks() override { time_marks_ = 0; }
+  void clear_timestamps() override { timestamps_ = 0; }
   void begin_range(const char* name) override;
   void end_range() override;
   // ---- transfer
@@ -201,13 +201,13 @@ class CudaBackend final : public Backend {
   Rules rules_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<dnn::Library> dnn_;
-  // A ring of events: mark m lies in slot m % kMarks.
-  static constexpr std::size_t kMarks = 8;
-  std::array<cudaEvent_t, kMarks> events_{};
-  std::uint64_t last_mark_ = 0, reached_ = 0;
-  // A time mark is the position of its event; events are kept when marks are cleared.
+  // A ring: event e lies in slot e % kEvents.
+  static constexpr std::size_t kEvents = 8;
+  std::array<cudaEvent_t, kEvents> events_{};
+  std::uint64_t last_event_ = 0, last_done_ = 0;
+  // A timestamp is the position of its event; events are kept when timestamps are cleared.
   std::vector<cudaEvent_t> timing_events_;
-  std::size_t time_marks_ = 0;
+  std::size_t timestamps_ = 0;
 };
 
 }  // namespace tandem::cuda

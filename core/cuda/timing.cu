@@ -1,4 +1,4 @@
-// Time marks, as events on the stream; ranges, as NVTX knows them.
+// Timestamps, as events on the stream; ranges, as NVTX knows them.
 #include <cuda_runtime.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -11,20 +11,20 @@
 
 namespace tandem::cuda {
 
-std::uint64_t CudaBackend::time_mark() {
-  ensure(!recording_, "cuda", "a time mark in a recording measures nothing");
-  if (time_marks_ == timing_events_.size()) {
+std::uint64_t CudaBackend::timestamp() {
+  ensure(!recording_, "cuda", "a timestamp in a recording measures nothing");
+  if (timestamps_ == timing_events_.size()) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreate(&event), "cudaEventCreate");
     timing_events_.push_back(event);
   }
-  check(cudaEventRecord(timing_events_[time_marks_], stream_), "cudaEventRecord");
-  return time_marks_++;
+  check(cudaEventRecord(timing_events_[timestamps_], stream_), "cudaEventRecord");
+  return timestamps_++;
 }
 
 double CudaBackend::seconds_between(std::uint64_t first, std::uint64_t last) {
-  ensure(first < time_marks_ && last < time_marks_, "cuda", "time marks {} and {} of {}", first, last,
-         time_marks_);
+  ensure(first < timestamps_ && last < timestamps_, "cuda", "timestamps {} and {} of {}", first, last,
+         timestamps_);
   check(cudaEventSynchronize(timing_events_[first]), "cudaEventSynchronize");
   check(cudaEventSynchronize(timing_events_[last]), "cudaEventSynchronize");
   float milliseconds = 0.0F;

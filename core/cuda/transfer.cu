@@ -8,8 +8,8 @@ namespace tandem::cuda {
 
 void CudaBackend::upload(const Tensor& x, const Tensor& y, std::uint64_t after) {
   if (x.bytes() == 0) return;
-  if (!reached(after))
-    check(cudaStreamWaitEvent(upload_stream_, events_[after % kMarks], 0), "cudaStreamWaitEvent");
+  if (!event_done(after))
+    check(cudaStreamWaitEvent(upload_stream_, events_[after % kEvents], 0), "cudaStreamWaitEvent");
   check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyHostToDevice, upload_stream_),
         "cudaMemcpyAsync");
   check(cudaEventRecord(uploaded_, upload_stream_), "cudaEventRecord");

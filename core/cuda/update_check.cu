@@ -16,6 +16,7 @@
 #include "core/cuda/update_ranges.h"
 #include "core/error.h"
 #include "core/kernels/loss_scale.h"
+#include "core/kernels/rounding.h"
 #include "core/kernels/step.h"
 
 namespace tandem::cuda {
@@ -132,7 +133,6 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     sanitize_kernel(const __grid_constant__ Chunk chunk, float* x, bool packs, float floor,
                     const ScaleState* scale) {
-  constexpr float kGreatest = 65504.0f;
   const bool at_floor = scale->value <= floor;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
     walk<4>(piece_of(chunk, p), packs, [&](auto width, Index i) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
       for (float& value : values.value) {
         if (std::isfinite(value)) continue;
         if (std::isinf(value)) {
-          value = std::copysign(kGreatest, value);
+          value = std::copysign(kernels::kGreatestF16, value);
           repaired = true;
         } else if (at_floor) {
           value = 0.0f;

@@ -9,6 +9,9 @@
 
 namespace tandem::kernels {
 
+// The greatest finite number of IEEE half precision.
+inline constexpr float kGreatestF16 = 65504.0f;
+
 // Stochastic rounding to bfloat16: away from zero with a probability equal to the share of the last place
 // that is lost, so that the expected result is x. `random` is uniform over 32 bits. NaN and infinities stay.
 // (Gupta et al., "Deep learning with limited numerical precision", ICML 2015.)
@@ -18,7 +21,7 @@ TANDEM_HD float round_bf16_stochastic(float x, std::uint32_t random) {
   return std::bit_cast<float>((bits + (random & 0xffffu)) & 0xffff0000u);
 }
 
-// The same to IEEE half precision; above 65504 the neighbour away from zero is infinity.
+// The same to IEEE half precision; above the greatest the neighbour away from zero is infinity.
 TANDEM_HD float round_f16_stochastic(float x, std::uint32_t random) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) return x;
@@ -31,7 +34,7 @@ TANDEM_HD float round_f16_stochastic(float x, std::uint32_t random) {
     rounded = (below + (share < multiples - below ? 1.0f : 0.0f)) * 0x1p-24f;
   } else {
     rounded = std::bit_cast<float>(((bits & 0x7fffffffu) + (random & 0x1fffu)) & ~0x1fffu);
-    if (rounded > 65504.0f) rounded = std::bit_cast<float>(0x7f800000u);
+    if (rounded > kGreatestF16) rounded = std::bit_cast<float>(0x7f800000u);
   }
   return std::copysign(rounded, x);
 }

@@ -21,7 +21,7 @@ void ReportMailbox::reset(const StepState& state, const Tensor& scale) {
     backend.copy_bytes(scale, slot.rows(kStateBytes, kScaleBytes));
   }
   backend.synchronize();
-  marks_ = {backend.mark(), backend.mark()};
+  events_ = {backend.record_event(), backend.record_event()};
 }
 
 void ReportMailbox::send(std::int64_t attempted, const Tensor& state, const Tensor& scale) {
@@ -29,15 +29,15 @@ void ReportMailbox::send(std::int64_t attempted, const Tensor& state, const Tens
   const std::size_t slot = slot_of(attempted);
   backend.copy_bytes(state, slots_[slot].rows(0, kStateBytes));
   backend.copy_bytes(scale, slots_[slot].rows(kStateBytes, kScaleBytes));
-  marks_[slot] = backend.mark();
+  events_[slot] = backend.record_event();
 }
 
 bool ReportMailbox::arrived(std::int64_t attempted) const {
-  return backend_for(device_).reached(marks_[slot_of(attempted)]);
+  return backend_for(device_).event_done(events_[slot_of(attempted)]);
 }
 
 void ReportMailbox::wait_for(std::int64_t attempted) const {
-  backend_for(device_).wait_for(marks_[slot_of(attempted)]);
+  backend_for(device_).wait_event(events_[slot_of(attempted)]);
 }
 
 StepState ReportMailbox::state(std::int64_t attempted) const {

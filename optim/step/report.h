@@ -46,7 +46,7 @@ class ReportMailbox {
 
   Device device_;
   std::array<Tensor, 2> slots_;  // StepState and ScaleState each
-  std::array<std::uint64_t, 2> marks_{};
+  std::array<std::uint64_t, 2> events_{};
 };
 
 }  // namespace tandem::optim

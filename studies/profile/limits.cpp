@@ -16,10 +16,10 @@ constexpr double kProductSeconds = 5e-3, kLongSeconds = 0.2;
 
 template <class Work>
 double seconds_of(Backend& backend, const Work& work) {
-  const std::uint64_t first = backend.time_mark();
+  const std::uint64_t first = backend.timestamp();
   work();
-  const double seconds = backend.seconds_between(first, backend.time_mark());
-  backend.clear_time_marks();
+  const double seconds = backend.seconds_between(first, backend.timestamp());
+  backend.clear_timestamps();
   return seconds;
 }
 
@@ -73,11 +73,11 @@ void CopyLoad::enqueue(std::int64_t copies) {
 double CopyLoad::empty_interval() {
   enqueue(1);
   std::vector<std::uint64_t> marks(16);
-  for (std::uint64_t& mark : marks) mark = backend_.time_mark();
+  for (std::uint64_t& mark : marks) mark = backend_.timestamp();
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i < marks.size(); ++i)
     least = std::min(least, backend_.seconds_between(marks[i - 1], marks[i]));
-  backend_.clear_time_marks();
+  backend_.clear_timestamps();
   return least;
 }
 

@@ -3,7 +3,7 @@
 //
 // Measured on the device's clock, in ordinary steps. An asynchronous device is given other work ahead of each
 // step, so that it waits for the host as little as possible; where the host cannot keep ahead all the same,
-// an op's time has the waiting in it. Every op pays for its two time marks, see Limits::empty_seconds.
+// an op's time has the waiting in it. Every op pays for its two timestamps, see Limits::empty_seconds.
 #pragma once
 
 #include <array>

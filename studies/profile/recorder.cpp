@@ -27,11 +27,11 @@ void Recorder::begin_step() {
   frames_.clear();
   stages_.clear();
   shapes_of_.clear();
-  step_first_ = backend_.time_mark();
+  step_first_ = backend_.timestamp();
 }
 
 void Recorder::end_step() {
-  const std::uint64_t last = backend_.time_mark();
+  const std::uint64_t last = backend_.timestamp();
   step_seconds_ = backend_.seconds_between(step_first_, last);
   stage_seconds_ = {};
   for (const Span& span : stages_) {
@@ -42,13 +42,13 @@ void Recorder::end_step() {
   for (const Call& call : calls_) {
     if (call.inserted_for >= 0) calls_[static_cast<std::size_t>(call.inserted_for)].seconds -= call.seconds;
   }
-  backend_.clear_time_marks();
+  backend_.clear_timestamps();
 }
 
 void Recorder::open(Call call) {
   frames_.push_back({.call = static_cast<std::int32_t>(calls_.size()), .direction = call.direction});
   calls_.push_back(call);
-  calls_.back().first = backend_.time_mark();
+  calls_.back().first = backend_.timestamp();
 }
 
 // The frame's FLOPs are its own and those of the ops within, which the frame around it takes over.
@@ -87,7 +87,7 @@ void Recorder::before_forward(const OpInfo& op, std::span<const Tensor>) {
 void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs) {
   const std::int32_t index = frames_.back().call;
-  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.time_mark();
+  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.timestamp();
   if (is_product(traits_of(op).family)) {
     if (const std::int64_t flop = 2 * models::multiply_adds(op, inputs, outputs); flop > 0) {
       frames_.back().flop = flop;
@@ -152,7 +152,7 @@ void Recorder::before_backward(const Node& node, std::span<const Tensor> dy) {
 
 void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
   const std::int32_t index = frames_.back().call;
-  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.time_mark();
+  if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.timestamp();
   close();
   if (index < 0) return;
   const bool hands_on = traits_of(node.info()).hands_on;
@@ -172,12 +172,12 @@ void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
 void Recorder::begin(train::Stage stage) {
   if (stage == train::Stage::update && frames_.empty())
     open({.direction = Direction::update, .bytes = update_bytes_});
-  stages_.push_back({.stage = stage, .first = backend_.time_mark()});
+  stages_.push_back({.stage = stage, .first = backend_.timestamp()});
 }
 
 void Recorder::end(train::Stage stage) {
   if (stages_.empty() || !stages_.back().open || stages_.back().stage != stage) return;
-  stages_.back().last = backend_.time_mark();
+  stages_.back().last = backend_.timestamp();
   stages_.back().open = false;
   if (stage != train::Stage::update || frames_.size() != 1) return;
   calls_[static_cast<std::size_t>(frames_.back().call)].last = stages_.back().last;

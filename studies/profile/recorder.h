@@ -34,7 +34,7 @@ struct Call {
   DType operands = DType::f32;  // of the product
   std::int32_t part_of = -1;    // the call it is listed beneath
   std::int32_t inserted_for = -1;     // of a cast: the call it was put before
-  std::uint64_t first = 0, last = 0;  // time marks
+  std::uint64_t first = 0, last = 0;  // timestamps
   double seconds = 0.0;
 };
 

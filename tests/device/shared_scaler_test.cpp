@@ -8,7 +8,6 @@
 #include "autograd/ops/loss.h"
 #include "core/backend.h"
 #include "core/error.h"
-#include "core/pattern.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/recorded_step.h"
@@ -74,9 +73,9 @@ class Adversaries {
   }
 
   void turn_generator(int n) {
-    critic->freeze(compile_pattern(""), true);
+    critic->freeze("", true);
     run(generator_step, work[2], n, 0, true, [&] { return bce_with_logits((*critic)(fake()), ones); });
-    critic->freeze(compile_pattern(""), false);
+    critic->freeze("", false);
   }
 
   // Everything, by name.

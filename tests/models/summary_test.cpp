@@ -16,7 +16,7 @@ TEST_CASE("a summary lists layers with their shapes, parameters and arithmetic")
   net.add("bn", std::make_shared<nn::BatchNorm>(8, nn::BatchNormLayerOptions{.relu = true}));
   net.add("pool", std::make_shared<nn::GlobalAvgPool2d>());
   net.add("fc", std::make_shared<nn::Linear>(8, 5));
-  net.freeze(std::regex("fc"));
+  net.freeze("fc");
   const ModelSummary summary = summarise(net, {6, 7, 3});
   REQUIRE(summary.layers.size() == 5);
   const LayerSummary& conv = summary.layers[1];
