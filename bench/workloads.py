@@ -17,7 +17,7 @@ WORKLOADS = {
     "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
     "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
     "dcgan": Workload(
-        "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 8, 10,
+        "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10,
         note="A step is an iteration of both networks (docs/gan.md), each with Adam, PyTorch's fused. PyTorch makes its images "
              "once, as its example does, and keeps what the generator's backward needs through the discriminator's phase; "
              "Tandem runs the generator in each phase. On both sides the discriminator's two losses have one backward, and its "
