@@ -38,9 +38,6 @@ class Classification final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  // Of training samples, in order; of few, those of evaluation.
-  std::vector<datasets::TransformSpec> transforms() const;
-
   const ClassificationOptions options_;
   const Context context_;
   std::shared_ptr<const SampleData> data_;

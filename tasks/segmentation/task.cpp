@@ -9,11 +9,10 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/registry.h"
-#include "data/sample_source.h"
 #include "files/json_text.h"
 #include "models/registry.h"
 #include "tasks/preprocessing.h"
+#include "tasks/recipe.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/predict.h"
@@ -102,7 +101,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
       context_(context),
       data_(std::move(data)),
       splits_(data_, context_.loading, context_.seed),
-      training_(datasets::training_pipeline(data_->splits(), transforms())),
+      training_(splits_.training_pipeline(options_.data.augment)),
       loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
   require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
           data_->info().name, to_string(training_.output_shape()));
@@ -113,10 +112,6 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
                                           .by_pixel = true});
 }
 
-std::vector<datasets::TransformSpec> Segmentation::transforms() const {
-  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
-}
-
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor output = (*model_)(batch["image"]);
   if (context.ready) context.ready();
@@ -124,15 +119,11 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
 }
 
 datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
-  datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
+  return splits_.training_source(options_.data.augment, device, batch_size);
 }
 
 datasets::SourcePtr Segmentation::evaluation_source(const std::string& split, Device device) const {
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      splits_.in_evaluation(device));
+  return splits_.evaluation_source(options_.data.augment, split, device);
 }
 
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -165,10 +156,8 @@ std::string Segmentation::text_of(const datasets::Batch& batch) const {
 }
 
 std::string Segmentation::text_of_data() const {
-  const datasets::SourcePtr source = training_source({});
-  const Index training = source->samples_before({0, source->batches(0)});
-  return fmt::format("{}: {} training, {} {} images with masks, {} classes", data_->info().name, training,
-                     splits_.of(validation_split())->size(), validation_split(), data_->info().classes);
+  return fmt::format("{}, {} classes", splits_.text_of(*training_source({}), "images with masks"),
+                     data_->info().classes);
 }
 
 std::vector<Signature> Segmentation::signatures() {
@@ -189,35 +178,19 @@ void Segmentation::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class SegmentationRecipe final : public Recipe {
+class SegmentationRecipe final : public RecipeOf<Segmentation, SegmentationOptions, SampleData> {
  public:
-  SegmentationRecipe(const SegmentationOptions& options, const Context& context)
-      : options_(options), context_(context) {}
-
-  const MetricKinds& metrics() const override { return SegmentationOptions::metrics(); }
+  using RecipeOf::RecipeOf;
   DataPtr open(SampleReport report) const override {
-    return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
+    return std::make_shared<SampleData>(datasets::open_masked_set(options().data.set, report));
   }
   DataPtr describe() const override { return open({}); }
-  DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
-  std::unique_ptr<Task> make(DataPtr data) const override {
-    return std::make_unique<Segmentation>(options_, context_,
-                                          std::static_pointer_cast<const SampleData>(std::move(data)));
-  }
-
- private:
-  SegmentationOptions options_;
-  Context context_;
 };
 
 }  // namespace
 
 FamilyOfTasks::Entry segmentation_family() {
-  return FamilyOfTasks::entry<SegmentationOptions>(
-      "segmentation", "one class for each pixel of an image", SegmentationOptions::schema(),
-      [](const SegmentationOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
-        return std::make_unique<SegmentationRecipe>(options, context);
-      });
+  return family_of<SegmentationRecipe>("segmentation", "one class for each pixel of an image");
 }
 
 }  // namespace tandem::tasks
