@@ -13,7 +13,6 @@
 #include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
 #include "tasks/classification/scores.h"
-#include "tasks/preprocessing.h"
 #include "tasks/recipe.h"
 
 namespace tandem::tasks {
@@ -57,12 +56,8 @@ class ClassificationEvaluation final : public Evaluation {
 
 Classification::Classification(const ClassificationOptions& options, const Context& context,
                                std::shared_ptr<const SampleData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      splits_(data_, context_.loading, context_.seed),
-      training_(splits_.training_pipeline(options_.data.augment)) {
-  const RandomScope random(context_.seed, 0, 0);
+    : SampleTask(std::move(data), options.data.augment, context), options_(options) {
+  const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = datasets::batch_dtype(data_->info()),
                                           .classes = data_->info().classes});
@@ -70,17 +65,7 @@ Classification::Classification(const ClassificationOptions& options, const Conte
 }
 
 Tensor Classification::loss(const datasets::Batch& batch, const LossContext& context) {
-  const Tensor output = (*model_)(batch["image"]);
-  if (context.ready) context.ready();
-  return (*loss_)(output, batch);
-}
-
-datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
-  return splits_.training_source(options_.data.augment, device, batch_size, loss_->batch_weight());
-}
-
-datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
-  return splits_.evaluation_source(options_.data.augment, split, device);
+  return (*loss_)(output(batch, context), batch);
 }
 
 datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -111,19 +96,6 @@ std::unique_ptr<Evaluation> Classification::evaluation(bool details) {
 
 std::string Classification::text_of(const datasets::Batch& batch) const {
   return to_string(batch["image"].shape());
-}
-
-std::string Classification::text_of_data() const {
-  return fmt::format("{}, {} classes", splits_.text_of(*training_source({}), "samples"),
-                     data_->info().classes);
-}
-
-std::vector<Signature> Classification::signatures() {
-  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
-}
-
-std::map<std::string, std::string> Classification::export_metadata() const {
-  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
 }
 
 void Classification::predict(const PredictRequest& request, Device device) {

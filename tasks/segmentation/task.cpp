@@ -11,7 +11,6 @@
 #include "core/shapes_backend.h"
 #include "files/json_text.h"
 #include "models/registry.h"
-#include "tasks/preprocessing.h"
 #include "tasks/recipe.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/segmentation/pictures.h"
@@ -97,15 +96,12 @@ class SegmentationEvaluation final : public Evaluation {
 
 Segmentation::Segmentation(const SegmentationOptions& options, const Context& context,
                            std::shared_ptr<const SampleData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      splits_(data_, context_.loading, context_.seed),
-      training_(splits_.training_pipeline(options_.data.augment)),
+    : SampleTask(std::move(data), options.data.augment, context),
+      options_(options),
       loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
   require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
           data_->info().name, to_string(training_.output_shape()));
-  const RandomScope random(context_.seed, 0, 0);
+  const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = training_.output_dtype(),
                                           .classes = loss_->scores(),
@@ -113,17 +109,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
 }
 
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
-  const Tensor output = (*model_)(batch["image"]);
-  if (context.ready) context.ready();
-  return (*loss_)(output, batch["mask"]);
-}
-
-datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
-  return splits_.training_source(options_.data.augment, device, batch_size);
-}
-
-datasets::SourcePtr Segmentation::evaluation_source(const std::string& split, Device device) const {
-  return splits_.evaluation_source(options_.data.augment, split, device);
+  return (*loss_)(output(batch, context), batch["mask"]);
 }
 
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -155,24 +141,15 @@ std::string Segmentation::text_of(const datasets::Batch& batch) const {
   return fmt::format("{} and masks {}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()));
 }
 
-std::string Segmentation::text_of_data() const {
-  return fmt::format("{}, {} classes", splits_.text_of(*training_source({}), "images with masks"),
-                     data_->info().classes);
-}
-
-std::vector<Signature> Segmentation::signatures() {
-  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
-}
-
 std::map<std::string, std::string> Segmentation::export_metadata() const {
-  auto metadata = preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  auto metadata = SampleTask::export_metadata();
   metadata["tandem.output"] =
       files::json_text(Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
   return metadata;
 }
 
 void Segmentation::predict(const PredictRequest& request, Device device) {
-  write_masks(Segmenter(*model_, *data_, options_.data.augment, device), data_->info(),
+  write_masks(Segmenter(*model_, *data_, augment_, device), data_->info(),
               options_.data.set.common.image_memory(), request);
 }
 
