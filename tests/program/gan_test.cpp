@@ -305,7 +305,8 @@ TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]
   CHECK_THAT(refused("eval.features=nowhere"), Contains("nowhere: there is no such file or run"));
   CHECK_THAT(refused("eval.features=null"), Contains("no classifier of digits comes with Tandem"));
   CHECK_THAT(refused("eval.features=run"), Contains("run: is not a run that trained a classifier"));
-  CHECK_THAT(refused("eval.features=config.json"), Contains("config.json"));
+  CHECK_THAT(refused("eval.features=config.json"),
+             Contains("[config.json]") && Contains("is it a safetensors file?"));
   CHECK_THAT(refused("eval.features=run/checkpoints"), Contains("holds no run"));
   CHECK_THAT(refused("data.augment=[]"), Contains("resized or cropped otherwise"));
   CHECK_THAT(refused("data={\"name\": \"synthetic\", \"image_size\": 16, \"channels\": 1, \"augment\": []}"),
