@@ -5,7 +5,8 @@ against Tandem's own FP32. Both processes build the model, warm up, and then run
 of neighbouring blocks gives one ratio. The order within a pair alternates. Blocks during which foreign processes used
 the cores are thrown away, and nothing is measured before the cores are quiet. On cores that are never quiet, --clock cpu
 compares the CPU seconds that the two processes used, with threads that sleep while they wait; foreign processes then
-count only by what they do to the caches. The table gives the median of the paired ratios with its quartiles.
+count only by what they do to the caches. The tables give the median of the paired ratios with its quartiles, and keep the
+rows of other contests, machines and clocks (bench/results.py).
 
 In the workload resnet20_shared two busy loops run on the same cores all the while, and no thread is bound to one of
 them: it shows what it costs to wait for a thread that is not running.
@@ -16,35 +17,16 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import time
-import typing
+
+import results
+from workloads import LEVELS, NAMES, OPPONENTS, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-
-class Workload(typing.NamedTuple):
-    description: str
-    network: str  # as the workers know it
-    steps: int  # a block
-    warmup: int  # steps
-    loops: int = 0  # foreign processes that are busy on the same cores
-
-
-WORKLOADS = {
-    "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
-    "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
-    "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
-    "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
-}
-NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# What Tandem in a precision is compared with: the same precision of PyTorch, or its own FP32.
-OPPONENTS = {"fp32": ["pytorch"], "amp_bf16": ["pytorch", "fp32"], "amp_fp16": ["fp32"]}
 # (workload, precision, opponent): the least ratio; and the largest share of FP32's memory in mixed precision.
 AIMS = {("resnet20", "fp32", "pytorch"): 1.4, ("resnet50", "fp32", "pytorch"): 1.3,
         ("resnet20", "amp_fp16", "fp32"): 0.7, ("resnet50", "amp_fp16", "fp32"): 0.7}
@@ -80,9 +62,9 @@ class BusyLoop:
 
 
 class Worker:
-    def __init__(self, label, command, cores, threads, clock, bound):
+    def __init__(self, label, command, cores, threads, clock, bound, level):
         self.label = label
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **level)
         if bound:
             environment.update(OMP_PROC_BIND="close", OMP_PLACES="cores")
         if clock == "cpu":
@@ -148,15 +130,18 @@ class Cores:
 
 
 def measure(workload, precision, opponent, options, cores):
-    description, network, steps, warmup, loops = WORKLOADS[workload]
+    description, network, steps, warmup, loops, _ = WORKLOADS[workload]
     threads = len(cores)
     worker = str(options.worker)
-    tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0)
-    if opponent == "pytorch":
-        command = [options.peer_python, "bench/pytorch_worker.py", network, precision, str(threads)]
+    own_level = {"TANDEM_ISA": options.isa} if options.isa else {}
+    tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0, own_level)
+    if opponent.startswith("pytorch"):
+        peer_precision = "fp32" if opponent == "pytorch_fp32" else precision
+        command = [options.peer_python, "bench/pytorch_worker.py", network, peer_precision, str(threads)]
+        level = LEVELS[options.isa] if options.isa else {}
     else:
-        command = [worker, network, opponent, str(threads)]
-    other = Worker(opponent, command, cores, threads, options.clock, loops == 0)
+        command, level = [worker, network, opponent, str(threads)], own_level
+    other = Worker(opponent, command, cores, threads, options.clock, loops == 0, level)
     for each in (tandem, other):
         each.ask(f"run {warmup}")
     own = [tandem, other] + [BusyLoop(cores) for _ in range(loops)]
@@ -165,8 +150,8 @@ def measure(workload, precision, opponent, options, cores):
                                             f"{description} {NAMES[precision]} against {opponent}")
         result = {
             "workload": workload, "description": description, "precision": precision, "opponent": opponent,
-            "opponent_name": f"PyTorch {'autocast bf16' if precision == 'amp_bf16' else 'FP32'}"
-                             if opponent == "pytorch" else f"own {NAMES[opponent]}",
+            "date": str(datetime.date.today()), "cpu": results.cpu_name(), "level": results.cpu_level(options.isa),
+            "threads": threads, "clock": options.clock,
             "ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4)[::2],
             "range": [min(ratios), max(ratios)], "pairs": len(ratios), "dropped": dropped,
             "tandem_rate": statistics.median(rates[tandem]), "other_rate": statistics.median(rates[other]),
@@ -202,63 +187,6 @@ def take_turns(tandem, other, own, steps, options, cores, title):
     return ratios, rates, dropped
 
 
-def cpu_name():
-    with open("/proc/cpuinfo") as f:
-        for line in f:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
-
-
-def cpu_level():
-    """What its instructions allow: the level of the x86-64 ABI, and what multiplies BF16."""
-    if platform.machine() != "x86_64":
-        return platform.machine()
-    with open("/proc/cpuinfo") as f:
-        flags = set(next((line for line in f if line.startswith("flags")), "flags:").split(":", 1)[1].split())
-    levels = {"x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-              "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}, "x86-64-v2": {"sse4_2", "popcnt"}}
-    level = next((name for name, needed in levels.items() if needed <= flags), "x86-64")
-    products = [name for name, flag in {"AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}.items() if flag in flags]
-    return f"{level} with {' and '.join(products)}" if products else level
-
-
-def table(results, cores, clock):
-    version = next((r["version"] for r in results if r["version"]), None)
-    peer = f", PyTorch {version} eager, channels_last, fused SGD" if version else ""
-    ratio = "seconds" if clock == "wall" else "CPU seconds (all threads of a process, `--clock cpu`)"
-    unit = "items/s" if clock == "wall" else "items per CPU second"
-    lines = [
-        "# Training steps compared",
-        "",
-        f"`./run bench` on {datetime.date.today()}, {cpu_name()} ({cpu_level()}), {len(cores)} threads, pinned but "
-        f"beside busy loops{peer}. A step is forward, loss, backward and update. Both processes take turns; the ratio "
-        f"is the median over pairs of neighbouring blocks (quartiles; range) of the {ratio}, above 1 means that Tandem "
-        "in the precision of the second column is "
-        "faster. Memory is the peak of resident bytes above the process before the model was built.",
-        "",
-        f"| workload | Tandem | against | ratio | quartiles | range | pairs | Tandem, {unit} | other, {unit} | "
-        "memory, Tandem / other, MB (share) |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for r in results:
-        lines.append(
-            f"| {r['description']} | {NAMES[r['precision']]} | {r['opponent_name']} | **{r['ratio']:.2f}** | "
-            f"{r['quartiles'][0]:.2f}–{r['quartiles'][1]:.2f} | {r['range'][0]:.2f}–{r['range'][1]:.2f} | "
-            f"{r['pairs']} | {r['tandem_rate']:.1f} | {r['other_rate']:.1f} | {r['tandem_memory'] / 1e6:.0f} / "
-            f"{r['other_memory'] / 1e6:.0f} ({r['tandem_memory'] / r['other_memory']:.2f}) |")
-    # Phases are wall time, which foreign processes stretch.
-    phases = {(r["description"], r["precision"]): r["phases_ms"] for r in results if not WORKLOADS[r["workload"]].loops}
-    if clock == "cpu" or not phases:
-        return "\n".join(lines) + "\n"
-    lines += ["", "Where Tandem's step goes, ms:", "", "| workload | precision | forward | loss | backward | update |",
-              "| --- | --- | ---: | ---: | ---: | ---: |"]
-    for (description, precision), p in phases.items():
-        lines.append(f"| {description} | {NAMES[precision]} | {p['forward']:.2f} | {p['loss']:.2f} | "
-                     f"{p['backward']:.2f} | {p['update']:.2f} |")
-    return "\n".join(lines) + "\n"
-
-
 def shows(workload, precision, clock):
     """Beside busy loops one precision says it all, and CPU seconds say nothing about waiting."""
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
@@ -269,7 +197,7 @@ def report(result):
     memory = result["tandem_memory"] / result["other_memory"]
     aim = f" (aim {AIMS[key]})" if key in AIMS else ""
     memory_aim = f" (aim {MEMORY_AIMS[key]})" if key in MEMORY_AIMS else ""
-    print(f"{result['description']} {NAMES[result['precision']]}: {result['ratio']:.2f} × {result['opponent_name']}"
+    print(f"{result['description']} {NAMES[result['precision']]}: {result['ratio']:.2f} × {results.opponent_name(result)}"
           f"{aim}, memory {memory:.2f}{memory_aim}")
 
 
@@ -281,15 +209,17 @@ def main():
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
     parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
                         help="of Tandem; repeatable; default: all")
-    parser.add_argument("--against", action="append", choices=["pytorch", "fp32"],
-                        help="PyTorch in the same precision, or Tandem's own FP32; repeatable; default: both")
+    parser.add_argument("--against", action="append", choices=["pytorch", "pytorch_fp32", "fp32"],
+                        help="PyTorch in the same precision, in FP32, or Tandem's own FP32; repeatable; default: all")
+    parser.add_argument("--isa", choices=list(LEVELS), help="limits both sides to the instructions of a level (docs/cpu.md)")
     parser.add_argument("--pairs", type=int, default=15, help="neighbouring blocks a ratio is the median of; 2 or more")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
                         help="cpu: for cores that others use as well; no quiet is waited for")
     parser.add_argument("--foreign-limit", type=float, default=0.04, help="tolerated share of the cores (wall)")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet cores (wall)")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/RESULTS.md")
+    parser.add_argument("--output", type=pathlib.Path, default=results.RESULTS,
+                        help="tables; the rows they are made of lie beside it, as .json, and those not measured now stay")
     options = parser.parse_args()
     if options.pairs < 2:
         parser.error(f"--pairs {options.pairs}: quartiles take two pairs at least")
@@ -301,10 +231,10 @@ def main():
     if not contests:
         parser.error("nothing to compare: fp32 is compared with pytorch, amp_bf16 with both, amp_fp16 with fp32; "
                      "beside busy loops only fp32 is, by the wall clock")
-    results = [measure(*contest, options, cores) for contest in contests]
-    options.output.write_text(table(results, cores, options.clock))
+    measured = [measure(*contest, options, cores) for contest in contests]
+    results.record(measured, options.output)
     print(f"written to {options.output}")
-    for result in results:
+    for result in measured:
         report(result)
 
 

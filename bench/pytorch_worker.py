@@ -1,9 +1,11 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
 Arguments: WORKLOAD fp32|amp_bf16 THREADS. Commands, one a line: `run N` trains N steps and answers with the seconds they
-took and the last loss; `memory` answers with the peak resident bytes since PyTorch was imported; `quit` ends.
+took and the losses of the last (two networks have one each); `memory` answers with the peak resident bytes since PyTorch
+was imported; `quit` ends.
 """
 
+import functools
 import json
 import sys
 import time
@@ -101,11 +103,86 @@ def dice_loss(logits, masks, epsilon=1e-6):
 
 
 # The network, its images, the classes, and whether every pixel has one.
-WORKLOADS = {
+SUPERVISED = {
     "resnet50": (resnet50, (16, 3, 224, 224), 1000, False),
     "resnet20": (resnet20, (128, 1, 28, 28), 10, False),
     "unet": (UNet, (16, 1, 64, 64), 11, True),
 }
+
+
+def supervised(make, shape, classes, by_pixel, autocast):
+    """A step, and how many images it sees."""
+    model = make().to(memory_format=torch.channels_last)
+    images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+
+    def step():
+        with autocast():
+            logits = model(images)
+            loss = F.cross_entropy(logits, labels)
+            if by_pixel:
+                loss = loss + dice_loss(logits, labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return [loss]
+
+    return step, shape[0]
+
+
+def dcgan_networks(width=32, noise=100):
+    """Generator and discriminator of PyTorch's DCGAN example for images of 32x32x1; the sigmoid is part of the loss."""
+    generator = [nn.ConvTranspose2d(noise, 4 * width, 4, 1, 0, bias=False), nn.BatchNorm2d(4 * width), nn.ReLU(True)]
+    discriminator = [nn.Conv2d(1, width, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
+    for channels in (4 * width, 2 * width):
+        generator += [nn.ConvTranspose2d(channels, channels // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(channels // 2),
+                      nn.ReLU(True)]
+    for channels in (width, 2 * width):
+        discriminator += [nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False), nn.BatchNorm2d(2 * channels),
+                          nn.LeakyReLU(0.2, inplace=True)]
+    generator += [nn.ConvTranspose2d(width, 1, 4, 2, 1, bias=False), nn.Tanh()]
+    discriminator += [nn.Conv2d(4 * width, 1, 4, 1, 0, bias=False), nn.Flatten()]
+    networks = nn.Sequential(*generator), nn.Sequential(*discriminator)
+    for network in networks:
+        for module in network:
+            if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d)):
+                nn.init.normal_(module.weight, float(isinstance(module, nn.BatchNorm2d)), 0.02)
+        network.to(memory_format=torch.channels_last)
+    return networks
+
+
+def dcgan(autocast, batch=64, noise=100):
+    """The example's iteration, which makes its images once: the discriminator learns from them detached, the generator from
+    what they were made by. Two things are faster than there: one backward for both losses of the discriminator, and no
+    gradients of its parameters in the generator's phase."""
+    generator, discriminator = dcgan_networks(noise=noise)
+    real = (2 * torch.rand(batch, 1, 32, 32) - 1).contiguous(memory_format=torch.channels_last)
+    adam = [torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True)
+            for network in (discriminator, generator)]
+
+    def judged(images, label):
+        logits = discriminator(images)
+        return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label))
+
+    def learn(optimizer, loss):
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    def step():
+        with autocast():
+            made = generator(torch.randn(batch, noise, 1, 1))
+            of_discriminator = judged(real, 1.0) + judged(made.detach(), 0.0)
+        learn(adam[0], of_discriminator)
+        discriminator.requires_grad_(False)
+        with autocast():
+            of_generator = judged(made, 1.0)
+        learn(adam[1], of_generator)
+        discriminator.requires_grad_(True)
+        return [of_discriminator, of_generator]
+
+    return step, batch
 
 
 def reset_peak():
@@ -129,32 +206,17 @@ def main():
     torch.manual_seed(1)
     baseline = resident("VmRSS")
     reset_peak()
-    make, shape, classes, by_pixel = WORKLOADS[name]
-    model = make().to(memory_format=torch.channels_last)
-    images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
-
-    def step():
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
-            logits = model(images)
-            loss = F.cross_entropy(logits, labels)
-            if by_pixel:
-                loss = loss + dice_loss(logits, labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    print(json.dumps({"ready": True, "version": torch.__version__, "items": shape[0]}), flush=True)
+    autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=precision == "amp_bf16")
+    step, items = dcgan(autocast) if name == "dcgan" else supervised(*SUPERVISED[name], autocast)
+    print(json.dumps({"ready": True, "version": torch.__version__, "items": items}), flush=True)
     for line in sys.stdin:
         command = line.split()
         if command[0] == "run":
             start = time.perf_counter()
             for _ in range(int(command[1])):
-                loss = step()
+                losses = step()
             seconds = time.perf_counter() - start
-            print(json.dumps({"seconds": seconds, "loss": loss.item()}), flush=True)
+            print(json.dumps({"seconds": seconds, "losses": [loss.item() for loss in losses]}), flush=True)
         elif command[0] == "memory":
             print(json.dumps({"peak": resident("VmHWM") - baseline}), flush=True)
         else:

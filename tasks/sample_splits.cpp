@@ -1,5 +1,7 @@
 #include "tasks/sample_splits.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -30,18 +32,42 @@ datasets::DatasetPtr SampleSplits::of(const std::string& split) const {
   return splits.validation;
 }
 
-datasets::SampleOptions SampleSplits::in_training(Device device, Index batch_size) const {
-  const Index samples = of("train")->size();
-  const Index size = batch_size > 0 ? std::min(batch_size, samples) : loading_.batch_size;
-  return {.batch_size = size,
-          .shuffle = loading_.shuffle && !few(),
-          .drop_last = (loading_.drop_last || batch_size > 0) && samples >= size,
-          .seed = seed_,
-          .device = device};
+std::vector<datasets::TransformSpec> SampleSplits::kept(
+    std::span<const datasets::TransformSpec> augment) const {
+  if (few()) return datasets::evaluation_transforms(augment);
+  return {augment.begin(), augment.end()};
 }
 
-datasets::SampleOptions SampleSplits::in_evaluation(Device device) const {
-  return {.batch_size = loading_.evaluated_at_once(), .device = device};
+datasets::Pipeline SampleSplits::training_pipeline(std::span<const datasets::TransformSpec> augment) const {
+  return datasets::training_pipeline(data_->splits(), kept(augment));
+}
+
+datasets::SourcePtr SampleSplits::training_source(std::span<const datasets::TransformSpec> augment,
+                                                  Device device, Index batch_size,
+                                                  datasets::BatchWeight weigh) const {
+  const datasets::DatasetPtr dataset = of("train");
+  const Index samples = dataset->size();
+  const Index size = batch_size > 0 ? std::min(batch_size, samples) : loading_.batch_size;
+  datasets::SampleOptions options{.batch_size = size,
+                                  .shuffle = loading_.shuffle && !few(),
+                                  .drop_last = (loading_.drop_last || batch_size > 0) && samples >= size,
+                                  .seed = seed_,
+                                  .device = device,
+                                  .weigh = std::move(weigh)};
+  return std::make_shared<datasets::SampleSource>(dataset, training_pipeline(augment), std::move(options));
+}
+
+datasets::SourcePtr SampleSplits::evaluation_source(std::span<const datasets::TransformSpec> augment,
+                                                    const std::string& split, Device device) const {
+  return std::make_shared<datasets::SampleSource>(
+      of(split), datasets::evaluation_pipeline(data_->splits(), kept(augment)),
+      datasets::SampleOptions{.batch_size = loading_.evaluated_at_once(), .device = device});
+}
+
+std::string SampleSplits::text_of(const datasets::Source& training, std::string_view samples) const {
+  return fmt::format("{}: {} training, {} {} {}", data_->info().name,
+                     training.samples_before({0, training.batches(0)}), of(validation_split())->size(),
+                     validation_split(), samples);
 }
 
 }  // namespace tandem::tasks

@@ -1,7 +1,11 @@
 // The splits of a data set as a run takes samples from them: which, in which order, how many at once.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/loading.h"
 #include "data/sample_source.h"
@@ -24,11 +28,20 @@ class SampleSplits {
   // Throws InternalError when the data is only described, UserError when there is no such split.
   datasets::DatasetPtr of(const std::string& split) const;
 
-  // How the samples of a split come, see Task::training_source and Task::evaluation_source.
-  datasets::SampleOptions in_training(Device device, Index batch_size) const;
-  datasets::SampleOptions in_evaluation(Device device) const;
+  // What becomes of a sample of training by the configuration's transforms: of few, what does in evaluation.
+  datasets::Pipeline training_pipeline(std::span<const datasets::TransformSpec> augment) const;
+  // See Task.
+  datasets::SourcePtr training_source(std::span<const datasets::TransformSpec> augment, Device device,
+                                      Index batch_size, datasets::BatchWeight weigh = {}) const;
+  datasets::SourcePtr evaluation_source(std::span<const datasets::TransformSpec> augment,
+                                        const std::string& split, Device device) const;
+  // "digits: 1438 training, 359 test samples": of an epoch of `training`, and of validation_split().
+  std::string text_of(const datasets::Source& training, std::string_view samples) const;
 
  private:
+  // Of few samples nothing is drawn at random.
+  std::vector<datasets::TransformSpec> kept(std::span<const datasets::TransformSpec> augment) const;
+
   std::shared_ptr<const SampleData> data_;
   datasets::LoadingOptions loading_;
   std::uint64_t seed_;

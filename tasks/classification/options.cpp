@@ -1,7 +1,5 @@
 #include "tasks/classification/options.h"
 
-#include "tasks/sections.h"
-
 namespace tandem::tasks {
 
 const options::Schema& ClassificationOptions::Evaluation::schema() {
@@ -15,11 +13,6 @@ const MetricKinds& ClassificationOptions::metrics() {
                                  {"top5", {.share = true, .greater_is_better = true}},
                                  {"loss", {}}};
   return kinds;
-}
-
-const options::Schema& ClassificationOptions::Checkpoint::schema() {
-  static const options::Schema schema = describe_best(&Checkpoint::best, ClassificationOptions::metrics());
-  return schema;
 }
 
 options::Schema ClassificationOptions::schema() {

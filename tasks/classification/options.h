@@ -7,6 +7,7 @@
 #include "tasks/classification/loss.h"
 #include "tasks/metrics.h"
 #include "tasks/sample_options.h"
+#include "tasks/sections.h"
 
 namespace tandem::tasks {
 
@@ -16,16 +17,12 @@ struct ClassificationOptions {
     bool confusion = false;
     static const options::Schema& schema();
   };
-  struct Checkpoint {
-    std::string best = "accuracy";
-    static const options::Schema& schema();
-  };
 
   models::ModelOptions model;
   Data data;
   options::Choice<classification_losses> loss;
   Evaluation eval;
-  Checkpoint checkpoint;
+  Checkpoint<ClassificationOptions> checkpoint;
   static options::Schema schema();
   // What evaluations say.
   static const MetricKinds& metrics();

@@ -13,7 +13,7 @@
 #include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
 #include "tasks/classification/scores.h"
-#include "tasks/preprocessing.h"
+#include "tasks/recipe.h"
 
 namespace tandem::tasks {
 
@@ -56,39 +56,16 @@ class ClassificationEvaluation final : public Evaluation {
 
 Classification::Classification(const ClassificationOptions& options, const Context& context,
                                std::shared_ptr<const SampleData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      splits_(data_, context_.loading, context_.seed),
-      training_(datasets::training_pipeline(data_->splits(), transforms())) {
-  const RandomScope random(context_.seed, 0, 0);
+    : SampleTask(std::move(data), options.data.augment, context), options_(options) {
+  const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = datasets::batch_dtype(data_->info()),
                                           .classes = data_->info().classes});
   loss_ = classification_losses().make(options_.loss, classes_of(*model_, training_));
 }
 
-std::vector<datasets::TransformSpec> Classification::transforms() const {
-  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
-}
-
 Tensor Classification::loss(const datasets::Batch& batch, const LossContext& context) {
-  const Tensor output = (*model_)(batch["image"]);
-  if (context.ready) context.ready();
-  return (*loss_)(output, batch);
-}
-
-datasets::SourcePtr Classification::training_source(Device device, Index batch_size) const {
-  datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  options.weigh = loss_->batch_weight();
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
-}
-
-datasets::SourcePtr Classification::evaluation_source(const std::string& split, Device device) const {
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      splits_.in_evaluation(device));
+  return (*loss_)(output(batch, context), batch);
 }
 
 datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -121,54 +98,23 @@ std::string Classification::text_of(const datasets::Batch& batch) const {
   return to_string(batch["image"].shape());
 }
 
-std::string Classification::text_of_data() const {
-  const datasets::SourcePtr source = training_source({});
-  const Index training = source->samples_before({0, source->batches(0)});
-  return fmt::format("{}: {} training, {} {} samples, {} classes", data_->info().name, training,
-                     splits_.of(validation_split())->size(), validation_split(), data_->info().classes);
-}
-
-std::vector<Signature> Classification::signatures() {
-  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
-}
-
-std::map<std::string, std::string> Classification::export_metadata() const {
-  return preprocessing(data_->info(), data_->image_size(), options_.data.augment);
-}
-
 void Classification::predict(const PredictRequest& request, Device device) {
   print_predictions(*model_, *data_, options_.data, request, device);
 }
 
 namespace {
 
-class ClassificationRecipe final : public Recipe {
+class ClassificationRecipe final : public RecipeOf<Classification, ClassificationOptions, SampleData> {
  public:
-  ClassificationRecipe(const ClassificationOptions& options, const Context& context)
-      : options_(options), context_(context) {}
-
-  const MetricKinds& metrics() const override { return ClassificationOptions::metrics(); }
-  DataPtr open(SampleReport report) const override { return SampleData::open(options_.data.set, report); }
-  DataPtr describe() const override { return SampleData::describe(options_.data.set); }
-  DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
-  std::unique_ptr<Task> make(DataPtr data) const override {
-    return std::make_unique<Classification>(options_, context_,
-                                            std::static_pointer_cast<const SampleData>(std::move(data)));
-  }
-
- private:
-  ClassificationOptions options_;
-  Context context_;
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport report) const override { return SampleData::open(options().data.set, report); }
+  DataPtr describe() const override { return SampleData::describe(options().data.set); }
 };
 
 }  // namespace
 
 FamilyOfTasks::Entry classification_family() {
-  return FamilyOfTasks::entry<ClassificationOptions>(
-      "classification", "one class for each sample", ClassificationOptions::schema(),
-      [](const ClassificationOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
-        return std::make_unique<ClassificationRecipe>(options, context);
-      });
+  return family_of<ClassificationRecipe>("classification", "one class for each sample");
 }
 
 }  // namespace tandem::tasks

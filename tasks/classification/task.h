@@ -1,52 +1,37 @@
 // The task of a classifier: see family.h.
 #pragma once
 
-#include "data/transforms/pipeline.h"
 #include "tasks/classification/options.h"
-#include "tasks/registry.h"
-#include "tasks/sample_splits.h"
+#include "tasks/sample_task.h"
 
 namespace tandem::tasks {
 
-class Classification final : public Task {
+class Classification final : public SampleTask {
  public:
   // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
   Classification(const ClassificationOptions& options, const Context& context,
                  std::shared_ptr<const SampleData> data);
 
-  nn::Module& model() override { return *model_; }
-  DataPtr data() const override { return data_; }
-
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
 
-  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
-  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override { return splits_.validation_split(); }
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.confusion; }
 
   std::string text_of(const datasets::Batch& batch) const override;
-  std::string text_of_data() const override;
-  std::vector<Signature> signatures() override;
-  std::map<std::string, std::string> export_metadata() const override;
+  std::string text_of_data() const override { return text_of_classes("samples"); }
   std::vector<std::string> predict_options() const override {
     return {"inputs", "--top", "--logits", "--json"};
   }
   void predict(const PredictRequest& request, Device device) override;
 
- private:
-  // Of training samples, in order; of few, those of evaluation.
-  std::vector<datasets::TransformSpec> transforms() const;
+ protected:
+  datasets::BatchWeight batch_weight() const override { return loss_->batch_weight(); }
 
+ private:
   const ClassificationOptions options_;
-  const Context context_;
-  std::shared_ptr<const SampleData> data_;
-  SampleSplits splits_;
-  datasets::Pipeline training_;
-  nn::ModulePtr model_;
   std::unique_ptr<const ClassificationLoss> loss_;
 };
 

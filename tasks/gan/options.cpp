@@ -1,7 +1,5 @@
 #include "tasks/gan/options.h"
 
-#include "tasks/sections.h"
-
 namespace tandem::tasks {
 
 const options::Schema& GanOptions::Evaluation::schema() {
@@ -20,11 +18,6 @@ const MetricKinds& GanOptions::metrics() {
   static const MetricKinds kinds{
       {"fd_lenet", {}}, {"fd_classifier", {}}, {"class_entropy", {.greater_is_better = true}}};
   return kinds;
-}
-
-const options::Schema& GanOptions::Checkpoint::schema() {
-  static const options::Schema schema = describe_best(&Checkpoint::best, GanOptions::metrics());
-  return schema;
 }
 
 options::Schema GanOptions::schema() {

@@ -7,6 +7,7 @@
 #include "models/model_options.h"
 #include "tasks/metrics.h"
 #include "tasks/sample_options.h"
+#include "tasks/sections.h"
 
 namespace tandem::tasks {
 
@@ -16,15 +17,11 @@ struct GanOptions {
     Index samples = 10000;
     static const options::Schema& schema();
   };
-  struct Checkpoint {
-    std::string best = "fd_lenet";
-    static const options::Schema& schema();
-  };
 
   models::ModelOptions model;
   SampleOptions data;  // the same sets; their labels are not looked at
   Evaluation eval;
-  Checkpoint checkpoint;
+  Checkpoint<GanOptions> checkpoint;
   static options::Schema schema();
   // What evaluations say.
   static const MetricKinds& metrics();

@@ -23,6 +23,7 @@
 #include "nn/scopes.h"
 #include "tasks/gan/evaluation.h"
 #include "tasks/gan/family.h"
+#include "tasks/recipe.h"
 
 namespace tandem::tasks {
 
@@ -44,14 +45,6 @@ Index padding_of(const Shape& image) {
           "below; {{\"name\": \"resize\", \"size\": [{}, {}]}} in data.augment makes them such",
           image[0], image[1], size, size);
   return (size - side) / 2;
-}
-
-// To [-1, 1], and with zeros around.
-std::vector<datasets::TransformSpec> last_steps(Index padding) {
-  std::vector<datasets::TransformSpec> steps;
-  if (padding > 0) steps.push_back({"pad", {{"padding", {static_cast<double>(padding)}}, {"fill", {0.0}}}});
-  steps.push_back({"normalise", {{"mean", {0.5}}, {"std", {0.5}}}});
-  return steps;
 }
 
 void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
@@ -83,16 +76,17 @@ Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<cons
   const datasets::Pipeline as_it_is =
       datasets::evaluation_pipeline(data_->samples().splits(), options_.data.augment);
   padding_ = padding_of(as_it_is.output_shape());
-  model_ = model_of(options_, {.sample = pipeline(false).output_shape()}, context_.seed);
+  model_ =
+      model_of(options_, {.sample = splits_.training_pipeline(steps(false)).output_shape()}, context_.seed);
 }
 
-datasets::Pipeline Gan::pipeline(bool evaluation) const {
-  const bool plain = evaluation || splits_.few();
+// The configuration's, then to [-1, 1], and with zeros around.
+std::vector<datasets::TransformSpec> Gan::steps(bool evaluation) const {
   std::vector<datasets::TransformSpec> steps =
-      plain ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
-  for (auto& step : last_steps(padding_)) steps.push_back(std::move(step));
-  const datasets::Splits& splits = data_->samples().splits();
-  return plain ? datasets::evaluation_pipeline(splits, steps) : datasets::training_pipeline(splits, steps);
+      evaluation ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
+  if (padding_ > 0) steps.push_back({"pad", {{"padding", {static_cast<double>(padding_)}}, {"fill", {0.0}}}});
+  steps.push_back({"normalise", {{"mean", {0.5}}, {"std", {0.5}}}});
+  return steps;
 }
 
 std::vector<Phase> Gan::phases() {
@@ -130,17 +124,15 @@ Tensor Gan::loss(const datasets::Batch& batch, const LossContext& context) {
 }
 
 datasets::SourcePtr Gan::training_source(Device device, Index batch_size) const {
-  return std::make_shared<datasets::SampleSource>(splits_.of("train"), pipeline(false),
-                                                  splits_.in_training(device, batch_size));
+  return splits_.training_source(steps(false), device, batch_size);
 }
 
 datasets::SourcePtr Gan::evaluation_source(const std::string& split, Device device) const {
-  return std::make_shared<datasets::SampleSource>(splits_.of(split), pipeline(true),
-                                                  splits_.in_evaluation(device));
+  return splits_.evaluation_source(steps(true), split, device);
 }
 
 datasets::Batch Gan::made_up(Index samples, std::uint64_t seed, Device device) const {
-  const Shape shape = pipeline(false).output_shape().inserted(0, samples);
+  const Shape shape = splits_.training_pipeline(steps(false)).output_shape().inserted(0, samples);
   const bool nothing = device == kShapes;
   const Tensor image = Tensor::empty(shape, {DType::f32, nothing ? kShapes : Device{}, MemoryKind::data});
   if (!nothing)
@@ -160,11 +152,8 @@ std::string Gan::text_of(const datasets::Batch& batch) const {
 }
 
 std::string Gan::text_of_data() const {
-  const datasets::SourcePtr source = training_source({});
-  std::string text =
-      fmt::format("{}: {} training, {} {} images of {}", data_->info().name,
-                  source->samples_before({0, source->batches(0)}), splits_.of(validation_split())->size(),
-                  validation_split(), to_string(data_->info().sample_shape));
+  std::string text = fmt::format("{} of {}", splits_.text_of(*training_source({}), "images"),
+                                 to_string(data_->info().sample_shape));
   if (padding_ > 0) text += fmt::format(", {0} pixels of zeros around", padding_);
   if (data_->classifier()) {
     const Json classifier = data_->classifier()->description();
@@ -226,32 +215,17 @@ void Gan::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class GanRecipe final : public Recipe {
+class GanRecipe final : public RecipeOf<Gan, GanOptions, GanData> {
  public:
-  GanRecipe(const GanOptions& options, const Context& context) : options_(options), context_(context) {}
-
-  const MetricKinds& metrics() const override { return GanOptions::metrics(); }
-  DataPtr open(SampleReport report) const override { return GanData::open(options_, report); }
-  DataPtr describe() const override { return GanData::describe(options_); }
-  DataPtr recall(const Json& description) const override { return GanData::recall(description); }
-  std::unique_ptr<Task> make(DataPtr data) const override {
-    return std::make_unique<Gan>(options_, context_,
-                                 std::static_pointer_cast<const GanData>(std::move(data)));
-  }
-
- private:
-  GanOptions options_;
-  Context context_;
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport report) const override { return GanData::open(options(), report); }
+  DataPtr describe() const override { return GanData::describe(options()); }
 };
 
 }  // namespace
 
 FamilyOfTasks::Entry gan_family() {
-  return FamilyOfTasks::entry<GanOptions>(
-      "gan", "a generator of images against a discriminator", GanOptions::schema(),
-      [](const GanOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
-        return std::make_unique<GanRecipe>(options, context);
-      });
+  return family_of<GanRecipe>("gan", "a generator of images against a discriminator");
 }
 
 }  // namespace tandem::tasks

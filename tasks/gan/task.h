@@ -1,7 +1,7 @@
 // The task of a generator and a discriminator: see family.h.
 #pragma once
 
-#include "data/transforms/pipeline.h"
+#include "data/transforms/transform.h"
 #include "models/dcgan.h"
 #include "tasks/gan/data.h"
 #include "tasks/gan/options.h"
@@ -41,7 +41,7 @@ class Gan final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  datasets::Pipeline pipeline(bool evaluation) const;
+  std::vector<datasets::TransformSpec> steps(bool evaluation) const;
   Tensor made(Index samples, Device device);
   Tensor judged(const Tensor& images, double as, const LossContext& context);
 

@@ -1,7 +1,5 @@
 #include "tasks/segmentation/options.h"
 
-#include "tasks/sections.h"
-
 namespace tandem::tasks {
 
 const options::Schema& SegmentationOptions::Data::schema() {
@@ -32,11 +30,6 @@ const MetricKinds& SegmentationOptions::metrics() {
                                  {"pixel_accuracy", {.share = true, .greater_is_better = true}},
                                  {"loss", {}}};
   return kinds;
-}
-
-const options::Schema& SegmentationOptions::Checkpoint::schema() {
-  static const options::Schema schema = describe_best(&Checkpoint::best, SegmentationOptions::metrics());
-  return schema;
 }
 
 options::Schema SegmentationOptions::schema() {

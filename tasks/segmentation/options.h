@@ -8,6 +8,7 @@
 #include "data/transforms/transform.h"
 #include "models/model_options.h"
 #include "tasks/metrics.h"
+#include "tasks/sections.h"
 #include "tasks/segmentation/loss.h"
 
 namespace tandem::tasks {
@@ -23,16 +24,12 @@ struct SegmentationOptions {
     Index examples = 4;
     static const options::Schema& schema();
   };
-  struct Checkpoint {
-    std::string best = "miou";
-    static const options::Schema& schema();
-  };
 
   models::ModelOptions model;
   Data data;
   options::Choice<segmentation_losses> loss;
   Evaluation eval;
-  Checkpoint checkpoint;
+  Checkpoint<SegmentationOptions> checkpoint;
   static options::Schema schema();
   // What evaluations say.
   static const MetricKinds& metrics();

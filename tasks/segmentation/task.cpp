@@ -9,11 +9,9 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/registry.h"
-#include "data/sample_source.h"
 #include "files/json_text.h"
 #include "models/registry.h"
-#include "tasks/preprocessing.h"
+#include "tasks/recipe.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/predict.h"
@@ -98,41 +96,20 @@ class SegmentationEvaluation final : public Evaluation {
 
 Segmentation::Segmentation(const SegmentationOptions& options, const Context& context,
                            std::shared_ptr<const SampleData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      splits_(data_, context_.loading, context_.seed),
-      training_(datasets::training_pipeline(data_->splits(), transforms())),
+    : SampleTask(std::move(data), options.data.augment, context),
+      options_(options),
       loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
   require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
           data_->info().name, to_string(training_.output_shape()));
-  const RandomScope random(context_.seed, 0, 0);
+  const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = training_.output_dtype(),
                                           .classes = loss_->scores(),
                                           .by_pixel = true});
 }
 
-std::vector<datasets::TransformSpec> Segmentation::transforms() const {
-  return splits_.few() ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
-}
-
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {
-  const Tensor output = (*model_)(batch["image"]);
-  if (context.ready) context.ready();
-  return (*loss_)(output, batch["mask"]);
-}
-
-datasets::SourcePtr Segmentation::training_source(Device device, Index batch_size) const {
-  datasets::SampleOptions options = splits_.in_training(device, batch_size);
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of("train"), datasets::training_pipeline(data_->splits(), transforms()), std::move(options));
-}
-
-datasets::SourcePtr Segmentation::evaluation_source(const std::string& split, Device device) const {
-  return std::make_shared<datasets::SampleSource>(
-      splits_.of(split), datasets::evaluation_pipeline(data_->splits(), transforms()),
-      splits_.in_evaluation(device));
+  return (*loss_)(output(batch, context), batch["mask"]);
 }
 
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -164,60 +141,33 @@ std::string Segmentation::text_of(const datasets::Batch& batch) const {
   return fmt::format("{} and masks {}", to_string(batch["image"].shape()), to_string(batch["mask"].shape()));
 }
 
-std::string Segmentation::text_of_data() const {
-  const datasets::SourcePtr source = training_source({});
-  const Index training = source->samples_before({0, source->batches(0)});
-  return fmt::format("{}: {} training, {} {} images with masks, {} classes", data_->info().name, training,
-                     splits_.of(validation_split())->size(), validation_split(), data_->info().classes);
-}
-
-std::vector<Signature> Segmentation::signatures() {
-  return {{model_.get(), training_.output_shape(), training_.output_dtype()}};
-}
-
 std::map<std::string, std::string> Segmentation::export_metadata() const {
-  auto metadata = preprocessing(data_->info(), data_->image_size(), options_.data.augment);
+  auto metadata = SampleTask::export_metadata();
   metadata["tandem.output"] =
       files::json_text(Json{{"layout", "NHWC"}, {"class", loss_->scores() == 1 ? "above_zero" : "greatest"}});
   return metadata;
 }
 
 void Segmentation::predict(const PredictRequest& request, Device device) {
-  write_masks(Segmenter(*model_, *data_, options_.data.augment, device), data_->info(),
+  write_masks(Segmenter(*model_, *data_, augment_, device), data_->info(),
               options_.data.set.common.image_memory(), request);
 }
 
 namespace {
 
-class SegmentationRecipe final : public Recipe {
+class SegmentationRecipe final : public RecipeOf<Segmentation, SegmentationOptions, SampleData> {
  public:
-  SegmentationRecipe(const SegmentationOptions& options, const Context& context)
-      : options_(options), context_(context) {}
-
-  const MetricKinds& metrics() const override { return SegmentationOptions::metrics(); }
+  using RecipeOf::RecipeOf;
   DataPtr open(SampleReport report) const override {
-    return std::make_shared<SampleData>(datasets::open_masked_set(options_.data.set, report));
+    return std::make_shared<SampleData>(datasets::open_masked_set(options().data.set, report));
   }
   DataPtr describe() const override { return open({}); }
-  DataPtr recall(const Json& description) const override { return SampleData::recall(description); }
-  std::unique_ptr<Task> make(DataPtr data) const override {
-    return std::make_unique<Segmentation>(options_, context_,
-                                          std::static_pointer_cast<const SampleData>(std::move(data)));
-  }
-
- private:
-  SegmentationOptions options_;
-  Context context_;
 };
 
 }  // namespace
 
 FamilyOfTasks::Entry segmentation_family() {
-  return FamilyOfTasks::entry<SegmentationOptions>(
-      "segmentation", "one class for each pixel of an image", SegmentationOptions::schema(),
-      [](const SegmentationOptions& options, const Context& context) -> std::unique_ptr<Recipe> {
-        return std::make_unique<SegmentationRecipe>(options, context);
-      });
+  return family_of<SegmentationRecipe>("segmentation", "one class for each pixel of an image");
 }
 
 }  // namespace tandem::tasks

@@ -18,28 +18,13 @@ std::string device_name() { return test::test_device().type == DeviceType::cuda 
 // A small convolutional network on the digits: batch norm, dropout, a short last batch.
 std::vector<std::string> training(const std::string& run, const std::string& device,
                                   const std::vector<std::string>& settings) {
-  std::vector<std::string> arguments{
-      "train",
-      "digits_mlp",
-      "run_dir=" + run,
-      "device=" + device,
-      "allow_tf32=false",
-      "epochs=2",
-      "data.batch_size=220",
-      R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "stride": 2, "bias": false},
+  return joined(
+      {"train", "digits_mlp", "run_dir=" + run, "device=" + device, "allow_tf32=false", "epochs=2",
+       "data.batch_size=220",
+       R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "stride": 2, "bias": false},
                            {"type": "batch_norm"}, {"type": "relu"}, {"type": "dropout", "p": 0.1},
-                           {"type": "flatten"}, {"type": "linear", "out_features": 10}]})"};
-  arguments.insert(arguments.end(), settings.begin(), settings.end());
-  return arguments;
-}
-
-std::vector<nlohmann::json> events(const TemporaryDirectory& directory, const std::string& run,
-                                   const std::string& kind) {
-  std::vector<nlohmann::json> found;
-  for (auto& line : json_lines(directory.path() / run / "metrics.jsonl")) {
-    if (line["event"] == kind) found.push_back(std::move(line));
-  }
-  return found;
+                           {"type": "flatten"}, {"type": "linear", "out_features": 10}]})"},
+      settings);
 }
 
 std::string state_of(const TemporaryDirectory& directory, const std::string& run) {
@@ -58,8 +43,8 @@ TEST_CASE("a device trains as the CPU does", "[device][program]") {
       INFO(outcome.err);
       REQUIRE(outcome.exit_code == 0);
     }
-    const auto expected = events(directory, precision + "-cpu-run", "step");
-    const auto got = events(directory, precision + "-" + device_name() + "-run", "step");
+    const auto expected = events_of(directory / (precision + "-cpu-run"), "step");
+    const auto got = events_of(directory / (precision + "-" + device_name() + "-run"), "step");
     REQUIRE(got.size() == expected.size());
     CHECK(got.size() == 14);
     const double tolerance = precision == "fp32" ? 1e-4 : 2e-2;
@@ -72,7 +57,7 @@ TEST_CASE("a device trains as the CPU does", "[device][program]") {
       CHECK(got[i]["applied"] == expected[i]["applied"]);
     }
     const std::string device = device_name() == "cuda" ? "cuda:0" : "cpu";
-    CHECK(events(directory, precision + "-" + device_name() + "-run", "start")[0]["device"] == device);
+    CHECK(events_of(directory / (precision + "-" + device_name() + "-run"), "start")[0]["device"] == device);
   }
 }
 
@@ -89,13 +74,13 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
       const Outcome outcome = tandem_in(directory, training(on_skip + graphs, device_name(), own));
       INFO(outcome.err);
       REQUIRE(outcome.exit_code == 0);
-      const auto overflows = events(directory, on_skip + graphs, "overflow");
+      const auto overflows = events_of(directory / (on_skip + graphs), "overflow");
       REQUIRE(overflows.size() == 2);
       for (const auto& overflow : overflows) {
         CHECK(overflow["cause"] == "scale");
         CHECK(overflow["where"] == "backward");
       }
-      const auto end = events(directory, on_skip + graphs, "end")[0];
+      const auto end = end_of(directory / (on_skip + graphs));
       CHECK(end["skipped"].get<int>() >= 2);
       // A retried step is attempted again until it is applied.
       if (on_skip == "retry") CHECK(end["applied"] == 14);
@@ -122,9 +107,9 @@ TEST_CASE("an overflow is settled whenever its step arrives", "[device][program]
                   .environment = {{"TANDEM_EMULATOR_DENIALS", std::to_string(denials)}}});
       INFO(outcome.err);
       REQUIRE(outcome.exit_code == 0);
-      CHECK(events(directory, run, "overflow").size() == 2);
-      CHECK(events(directory, run, "step").size() == static_cast<std::size_t>(steps));
-      CHECK(events(directory, run, "end")[0]["applied"] == steps);
+      CHECK(events_of(directory / run, "overflow").size() == 2);
+      CHECK(events_of(directory / run, "step").size() == static_cast<std::size_t>(steps));
+      CHECK(end_of(directory / run)["applied"] == steps);
       const std::string state = state_of(directory, run);
       if (denials == 0) expected = state;
       CHECK((state == expected));
@@ -151,7 +136,7 @@ TEST_CASE("an interrupted run on the device goes on bit for bit", "[device][prog
   REQUIRE(cut.exit_code == 75);
   REQUIRE(tandem_in(directory, {"train", "--resume", "cut"}).exit_code == 0);
   CHECK(state_of(directory, "cut") == state_of(directory, "whole"));
-  CHECK(events(directory, "cut", "end").back()["metrics"] == events(directory, "whole", "end")[0]["metrics"]);
+  CHECK(end_of(directory / "cut")["metrics"] == end_of(directory / "whole")["metrics"]);
 }
 
 TEST_CASE("what was trained on the device is evaluated and measured there", "[device][program]") {
@@ -160,7 +145,7 @@ TEST_CASE("what was trained on the device is evaluated and measured there", "[de
   const Outcome evaluated = tandem_in(directory, {"eval", "run", "--json"});
   INFO(evaluated.err);
   REQUIRE(evaluated.exit_code == 0);
-  const auto own = events(directory, "run", "end")[0]["metrics"];
+  const auto own = end_of(directory / "run")["metrics"];
   const double accuracy = nlohmann::json::parse(evaluated.out)["metrics"]["accuracy"];
   // The run evaluates in its precision, `eval` in FP32.
   CHECK(std::abs(accuracy - own["accuracy"].get<double>()) < 0.02);

@@ -15,17 +15,13 @@ inline constexpr int kStride = 1;
 #endif
 
 inline std::vector<std::string> quiet_run(const std::string& run, const std::vector<std::string>& settings) {
-  std::vector<std::string> arguments{"train",     "digits_mlp",     "run_dir=" + run,
-                                     "threads=1", "data.workers=0", "--quiet"};
-  arguments.insert(arguments.end(), settings.begin(), settings.end());
-  return arguments;
+  return joined({"train", "digits_mlp", "run_dir=" + run, "threads=1", "data.workers=0", "--quiet"},
+                settings);
 }
 
 // A run of two epochs of four steps, with checkpoints after every epoch and inside.
 inline std::vector<std::string> small_run(const std::string& run, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> settings{"epochs=2", "data.batch_size=400", "checkpoint.every_steps=3"};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return quiet_run(run, settings);
+  return quiet_run(run, joined({"epochs=2", "data.batch_size=400", "checkpoint.every_steps=3"}, more));
 }
 
 // A run of many steps, some of them skipped, in accumulations of two, that takes some seconds.

@@ -30,8 +30,7 @@ Trained train(const TemporaryDirectory& directory, const std::string& run, int b
     const auto values = file.read(entry).to_vector<double>();
     trained.weights.insert(trained.weights.end(), values.begin(), values.end());
   }
-  for (const auto& line : json_lines(directory.path() / run / "metrics.jsonl"))
-    if (line["event"] == "step") trained.losses.push_back(line["loss"]);
+  for (const auto& event : events_of(directory / run, "step")) trained.losses.push_back(event["loss"]);
   return trained;
 }
 

@@ -12,10 +12,8 @@ namespace {
 
 const std::string kTwoArms = R"(compare={"arms": ["fp32", "fp32_null"], "margin": 2, "speed_rounds": 1})";
 
-std::vector<std::string> command(const std::string& out, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"compare", "digits_mlp", kTwoArms, "--out", out};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more = {}) {
+  return joined({"compare", "digits_mlp", kTwoArms, "--out", out}, more);
 }
 
 json report(const TemporaryDirectory& directory, const std::string& out) {
@@ -182,21 +180,18 @@ TEST_CASE("a diverged seed is shown and counted", "[program][compare]") {
 
 TEST_CASE("a bad arm is refused before anything is made", "[program][compare]") {
   const TemporaryDirectory directory;
-  const auto refused = [&](const std::string& arms, const std::string& text) {
-    const Outcome outcome = tandem_in(directory, {"compare", "fashion_mlp", "data.path=/no/such/folder",
-                                                  "compare.arms=" + arms, "--out", "out"});
-    INFO(outcome.err);
-    CHECK(outcome.exit_code == 2);
-    CHECK(line_count(outcome.err) == 1);
-    CHECK_THAT(outcome.err, Contains(text));
+  const auto check = [&](const std::string& arms, const std::string& text) {
+    CHECK_THAT(refused(tandem_in(directory, {"compare", "fashion_mlp", "data.path=/no/such/folder",
+                                             "compare.arms=" + arms, "--out", "out"})),
+               Contains(text));
   };
-  refused(R"(["fp32", "amp_fq16"])", "compare.arms.1: no precision is named \"amp_fq16\"; did you mean");
-  refused(R"(["fp32", {"precision": "amp_fp16", "scalar": "none"}])",
-          "compare.arms.1.scalar: unknown key; did you mean scaler?");
-  refused(R"(["fp32", "fp32"])", "compare.arms.1: a second arm is named fp32");
-  refused(R"(["amp_bf16"])", "has no \"fp32\"");
-  refused(R"(["fp32", 3])", "expected the name of a precision or an object");
-  refused(R"(["fp32", {"name": "../up", "precision": "fp32"}])", "cannot name a folder");
+  check(R"(["fp32", "amp_fq16"])", "compare.arms.1: no precision is named \"amp_fq16\"; did you mean");
+  check(R"(["fp32", {"precision": "amp_fp16", "scalar": "none"}])",
+        "compare.arms.1.scalar: unknown key; did you mean scaler?");
+  check(R"(["fp32", "fp32"])", "compare.arms.1: a second arm is named fp32");
+  check(R"(["amp_bf16"])", "has no \"fp32\"");
+  check(R"(["fp32", 3])", "expected the name of a precision or an object");
+  check(R"(["fp32", {"name": "../up", "precision": "fp32"}])", "cannot name a folder");
   CHECK_FALSE(std::filesystem::exists(directory.path() / "out"));
   CHECK(tandem_in(directory, {"compare", "digits_mlp", "--require", "better"}).exit_code == 2);
   CHECK(tandem_in(directory, {"compare", "digits_mlp", "compare.seeds=0"}).exit_code == 2);

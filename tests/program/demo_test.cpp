@@ -12,12 +12,8 @@ using nlohmann::json;
 namespace {
 
 json demo(const TemporaryDirectory& directory, const std::string& name,
-          const std::vector<std::string>& charts, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"demo", name, "--small", "--out=out"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Outcome outcome = tandem_in(directory, arguments);
-  INFO(outcome.out << outcome.err);
-  REQUIRE(outcome.exit_code == 0);
+          const std::vector<std::string>& charts, const std::vector<std::string>& more = {}) {
+  const Outcome outcome = must(tandem_in(directory, joined({"demo", name, "--small", "--out=out"}, more)));
   for (const std::string& chart : charts)
     CHECK_THAT(read_text(directory.path() / "out" / (chart + ".svg")), Catch::StartsWith("<svg"));
   const json result = json::parse(read_text(directory.path() / "out" / "demo.json"));

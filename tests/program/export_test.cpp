@@ -29,9 +29,7 @@ constexpr const char* kUneven = R"({
 
 void train(const TemporaryDirectory& directory, const char* config) {
   directory.write("config.json", config);
-  const Outcome outcome = tandem_in(directory, {"train", "config.json", "--limit-steps=3"});
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
+  must(tandem_in(directory, {"train", "config.json", "--limit-steps=3"}));
 }
 
 Outcome exported(const TemporaryDirectory& directory, std::vector<std::string> arguments) {

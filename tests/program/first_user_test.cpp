@@ -20,13 +20,6 @@ constexpr const char* kPictures = R"({
   "data": {"name": "image_folder", "path": "pictures", "image_size": 8, "batch_size": 2},
   "optimizer": {"name": "sgd", "lr": 0.01}})";
 
-std::string refused(const TemporaryDirectory& directory, const std::vector<std::string>& arguments) {
-  const Outcome outcome = tandem_in(directory, arguments);
-  CHECK(outcome.exit_code == 2);
-  CHECK(line_count(outcome.err) == 1);
-  return outcome.err;
-}
-
 // 60 samples of `classes` classes, which features and pixels tell apart.
 void write_arrays(const TemporaryDirectory& directory, const Shape& sample, std::int64_t classes) {
   std::vector<float> values;
@@ -59,7 +52,7 @@ void write_pictures(const TemporaryDirectory& directory) {
 TEST_CASE("wrong values and keys get the suggestion that was meant", "[program]") {
   const TemporaryDirectory directory;
   const auto told = [&](const std::string& setting) {
-    return refused(directory, {"train", "digits_mlp", setting});
+    return refused(tandem_in(directory, {"train", "digits_mlp", setting}));
   };
   CHECK_THAT(told("precision=fp16"), Contains("did you mean \"amp_fp16\"?"));
   CHECK_THAT(told("device=gpu"), Contains("did you mean \"cuda\"?"));
@@ -78,7 +71,7 @@ TEST_CASE("arrays with their channels first train once data.layout says so", "[p
   const TemporaryDirectory directory;
   directory.write("config.json", kArrays);
   write_arrays(directory, {3, 8, 8}, 3);
-  CHECK_THAT(refused(directory, {"train", "config.json"}),
+  CHECK_THAT(refused(tandem_in(directory, {"train", "config.json"})),
              Contains("[60,3,8,8]") && Contains("data.layout=nchw"));
   REQUIRE(tandem_in(directory, {"train", "config.json", "data.layout=nchw", "-q"}).exit_code == 0);
   // predict takes what the run was trained on.
@@ -93,19 +86,21 @@ TEST_CASE("arrays with their channels first train once data.layout says so", "[p
   files::write_file(
       directory.path() / "last.npy",
       files::npy_bytes(files::npy_header("<f4", false, "(2, 8, 8, 5)"), files::Bytes(4 * 320 * 2)));
-  CHECK_THAT(refused(directory, {"predict", "run", "last.npy"}), Contains("[2,8,8,5]"));
+  CHECK_THAT(refused(tandem_in(directory, {"predict", "run", "last.npy"})), Contains("[2,8,8,5]"));
 }
 
 TEST_CASE("data that is missing, or of another kind than the weights, is called so", "[program]") {
   const TemporaryDirectory directory;
   directory.write("config.json", kArrays);
-  CHECK_THAT(refused(directory, {"train", "config.json"}), Contains("data.path") && Contains("arrays.npz"));
+  CHECK_THAT(refused(tandem_in(directory, {"train", "config.json"})),
+             Contains("data.path") && Contains("arrays.npz"));
   write_arrays(directory, {6}, 3);
   REQUIRE(tandem_in(directory, {"train", "config.json", "-q"}).exit_code == 0);
   write_arrays(directory, {6}, 5);
-  const std::string other = refused(directory, {"eval", "run"});
+  const std::string other = refused(tandem_in(directory, {"eval", "run"}));
   CHECK_THAT(other, Contains("3 classes") && Contains("5") && !Contains("skip_mismatched"));
-  const std::string strict = refused(directory, {"train", "config.json", "init_from=run", "run_dir=next"});
+  const std::string strict =
+      refused(tandem_in(directory, {"train", "config.json", "init_from=run", "run_dir=next"}));
   CHECK_THAT(strict, Contains("init_from.path") && Contains("init_from.strict=false") &&
                          Contains("fc2.weight") && !Contains("skip_mismatched"));
   const Outcome loose = tandem_in(
@@ -121,7 +116,7 @@ TEST_CASE("samples that cannot be read are told of, each with its reason", "[pro
   write_pictures(directory);
   directory.write("pictures/train/cat/1.png", "no picture");
   directory.write("pictures/test/dog/2.png", "no picture");
-  CHECK_THAT(refused(directory, {"train", "config.json", "-q"}), Contains("cat/1.png"));
+  CHECK_THAT(refused(tandem_in(directory, {"train", "config.json", "-q"})), Contains("cat/1.png"));
   for (const char* workers : {"data.workers=0", "data.workers=2"}) {
     const Outcome outcome = tandem_in(
         directory, {"train", "config.json", "data.skip_bad_samples=true", "run_dir=skips", workers});
@@ -148,8 +143,9 @@ TEST_CASE("a folder of pictures is classified, picture by picture", "[program]")
   CHECK(tandem_in(directory, {"predict", "run", "pictures/test/cat/0.png"}).out ==
         outcome.out.substr(0, outcome.out.find('\n') + 1));
   std::filesystem::create_directory(directory.path() / "empty");
-  CHECK_THAT(refused(directory, {"predict", "run", "empty"}), Contains("empty") && Contains(".png"));
-  CHECK_THAT(refused(directory, {"predict", "run", "gone.png"}), Contains("no such file"));
+  CHECK_THAT(refused(tandem_in(directory, {"predict", "run", "empty"})),
+             Contains("empty") && Contains(".png"));
+  CHECK_THAT(refused(tandem_in(directory, {"predict", "run", "gone.png"})), Contains("no such file"));
 }
 
 TEST_CASE("the best figure is called what it is", "[program]") {
@@ -161,21 +157,16 @@ TEST_CASE("the best figure is called what it is", "[program]") {
                                           "checkpoint.best=loss",
                                           "optimizer.lr=0.02",
                                           "schedule=constant"};
-  const auto trained = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), settings.begin(), settings.end());
-    const Outcome outcome = tandem_in(directory, more);
-    INFO(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-    return outcome.out;
+  const auto trained = [&](const std::vector<std::string>& more) {
+    return must(tandem_in(directory, joined(settings, more))).out;
   };
   // At such a learning rate the figures go up and down, so that the last epoch is hardly the best.
   const std::string on_test = trained({"run_dir=on_test", "optimizer.lr=3"});
   CHECK_THAT(on_test, Contains("Test accuracy: ") && Contains("after epoch 6"));
-  const auto state = json_lines(directory.path() / "on_test/metrics.jsonl");
   double best = 1e30, last = 0.0;
-  for (const json& line : state)
-    if (line["event"] == "eval" && line["metrics"]["loss"].is_number()) {
-      last = line["metrics"]["loss"];
+  for (const json& event : events_of(directory / "on_test", "eval"))
+    if (event["metrics"]["loss"].is_number()) {
+      last = event["metrics"]["loss"];
       best = std::min(best, last);
     }
   CHECK((on_test.find("chosen on the test split") != std::string::npos) == (best < last));

@@ -10,7 +10,7 @@
 #include "core/tensor.h"
 #include "data/image_file.h"
 #include "files/safetensors.h"
-#include "tests/program/support.h"
+#include "tests/program/project.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
@@ -27,10 +27,7 @@ Json adam() { return {{"name", "adam"}, {"lr", 2e-4}, {"beta1", 0.5}, {"beta2", 
 const std::string& classifier() {
   static const TemporaryDirectory directory;
   static const std::string run = [] {
-    const Outcome outcome =
-        tandem_in(directory, {"train", "digits_lenet", "epochs=2", "run_dir=lenet", "-q"});
-    INFO(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
+    must(tandem_in(directory, {"train", "digits_lenet", "epochs=2", "run_dir=lenet", "-q"}));
     return (directory.path() / "lenet").string();
   }();
   return run;
@@ -52,68 +49,9 @@ Json config() {
           {"tensorboard", false}};
 }
 
-class Gan {
+class Gan : public Project {
  public:
-  explicit Gan(const Json& patch = Json::object()) {
-    Json whole = config();
-    whole.merge_patch(patch);
-    directory_.write("gan.json", whole.dump());
-  }
-
-  Outcome run(std::vector<std::string> arguments, const std::function<int()>& watch = {}) const {
-    return launch(
-        {.arguments = std::move(arguments), .directory = directory_.path().string(), .watch = watch});
-  }
-  // Trains into a directory of that name.
-  Outcome train(const std::string& name, const std::vector<std::string>& more = {},
-                const std::function<int()>& watch = {}) const {
-    std::vector<std::string> arguments{"train", "gan.json", "run_dir=" + name, "-q"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(std::move(arguments), watch);
-  }
-  void must(const std::vector<std::string>& arguments) const {
-    const Outcome outcome = run(arguments);
-    INFO(arguments[0] << " " << arguments[1] << "\n" << outcome.err << outcome.out);
-    REQUIRE(outcome.exit_code == 0);
-  }
-  void must_train(const std::string& name, const std::vector<std::string>& more = {}) const {
-    const Outcome outcome = train(name, more);
-    INFO(outcome.err << outcome.out);
-    REQUIRE(outcome.exit_code == 0);
-  }
-  // The one line that it ends with.
-  std::string refused(const std::vector<std::string>& arguments) const {
-    const Outcome outcome = run(arguments);
-    INFO(outcome.err << outcome.out);
-    CHECK(outcome.exit_code == 2);
-    CHECK(line_count(outcome.err) == 1);
-    return outcome.err;
-  }
-  std::string refused_to_train(const std::vector<std::string>& changes) const {
-    std::vector<std::string> arguments{"train", "gan.json", "run_dir=refused", "-q"};
-    arguments.insert(arguments.end(), changes.begin(), changes.end());
-    const std::string error = refused(arguments);
-    CHECK_FALSE(fs::exists(*this / "refused"));
-    return error;
-  }
-  fs::path operator/(const std::string& name) const { return directory_.path() / name; }
-
-  std::vector<Json> events(const std::string& run, const std::string& kind,
-                           const std::string& phase = "") const {
-    std::vector<Json> found;
-    for (const Json& event : json_lines(*this / run / "metrics.jsonl"))
-      if (event["event"] == kind && (phase.empty() || event.value("phase", "") == phase))
-        found.push_back(event);
-    return found;
-  }
-  bool same_end(const std::string& a, const std::string& b) const {
-    return saved_tensors(*this / a, "weights") == saved_tensors(*this / b, "weights") &&
-           saved_tensors(*this / a, "state") == saved_tensors(*this / b, "state") &&
-           events(a, "eval").back()["metrics"] == events(b, "eval").back()["metrics"];
-  }
-
- private:
-  TemporaryDirectory directory_;
+  explicit Gan(const Json& patch = Json::object()) : Project(config(), patch) {}
 };
 
 using Values = std::map<std::string, std::vector<double>>;
@@ -130,14 +68,6 @@ Values network_in(const fs::path& checkpoint, const std::string& network) {
         values[entry.name] = saved.read(entry).to_vector<double>();
   }
   return values;
-}
-
-std::function<int()> killing(const fs::path& run, std::uintmax_t bytes) {
-  return [run, bytes] {
-    std::error_code error;
-    const auto size = fs::file_size(run / "metrics.jsonl", error);
-    return !error && size > bytes ? SIGKILL : 0;
-  };
 }
 
 const std::string kSmallScale = R"(precision.scaler={"mode": "dynamic", "initial": 1024, "interval": 5})";
@@ -185,13 +115,7 @@ TEST_CASE("a GAN goes on to the bit from the middle of an epoch", "[program][gan
     INFO(precision);
     std::vector<std::string> common{"precision=" + precision};
     if (precision == "amp_fp16") common.push_back(kSmallScale);
-    gan.must_train("whole-" + precision, common);
-    auto part = common;
-    part.insert(part.end(), {"--limit-steps", "4"});
-    gan.must_train("parts-" + precision, part);
-    CHECK_FALSE(gan.same_end("whole-" + precision, "parts-" + precision));
-    gan.must({"train", "--resume", "parts-" + precision, "-q"});
-    CHECK(gan.same_end("whole-" + precision, "parts-" + precision));
+    gan.check_goes_on("-" + precision, common, 4);
     CHECK(read_text(gan / ("whole-" + precision) / "pictures/samples-0003.png") ==
           read_text(gan / ("parts-" + precision) / "pictures/samples-0003.png"));
   }
@@ -208,14 +132,7 @@ TEST_CASE("a GAN of two steps and one scaler survives being killed", "[program][
     skipped[i] = gan.events("whole", "step", i == 0 ? "discriminator" : "generator").back()["skipped"];
   CHECK(skipped[0] > 0);
   CHECK(skipped[0] != skipped[1]);
-  Outcome outcome = gan.train("killed", common, killing(gan / "killed", 1500));
-  int kills = 0;
-  for (std::uintmax_t bytes = 10000; outcome.exit_code == 128 + SIGKILL; bytes += 10000, ++kills)
-    outcome = gan.run({"train", "--resume", "killed", "-q"}, killing(gan / "killed", bytes));
-  INFO(outcome.err);
-  // The last signal may come when all is done.
-  if (outcome.exit_code != 0) REQUIRE_THAT(outcome.err, Contains("has completed"));
-  CHECK(kills > 1);
+  CHECK(gan.train_killed("killed", common, 1500, 10000) > 1);
   CHECK(gan.same_end("whole", "killed"));
   CHECK(gan.events("killed", "step").size() == gan.events("whole", "step").size());
 }
@@ -342,36 +259,19 @@ TEST_CASE("a trained generator makes as many images as are asked for", "[program
 TEST_CASE("every command takes a GAN", "[program][gan]") {
   const Gan gan;
   gan.must_train("run");
-  const std::vector<std::vector<std::string>> commands = {
-      {"validate", "gan.json"},
-      {"show", "gan.json"},
-      {"summary", "gan.json"},
-      {"train", "gan.json", "--dry-run"},
-      {"inspect", "run"},
-      {"inspect", "gan.json", "--casts", "precision=amp_fp16"},
-      {"inspect", "run", "--gradients"},
-      {"bench", "gan.json", "--steps", "2", "--profile"},
-      {"report", "run"},
-      {"report", "run", "--csv"},
-      {"export", "run", "--format", "safetensors"},
-      {"export", "run", "--format", "npz"},
-      {"export", "run", "--format", "onnx"},
-      {"compare", "gan.json", "compare.seeds=1", "epochs=1", "--no-speed", "--out", "compared"}};
-  for (const auto& command : commands) gan.must(command);
-  const Outcome evaluated = gan.run({"eval", "run", "--weights", "last"});
-  INFO(evaluated.err);
-  REQUIRE(evaluated.exit_code == 0);
+  gan.check_commands({{"export", "run", "--format", "onnx"}});
+  const Outcome evaluated = gan.must({"eval", "run", "--weights", "last"});
   CHECK_THAT(evaluated.out,
              Contains(fmt::format("fd_lenet {:.4f}",
                                   gan.events("run", "eval").back()["metrics"]["fd_lenet"].get<double>())));
   CHECK_THAT(evaluated.out, !Contains("PNG"));
-  CHECK_THAT(gan.run({"summary", "gan.json"}).out,
+  CHECK_THAT(gan.run({"summary", "config.json"}).out,
              Contains("generator.main.0") && Contains("discriminator.main.0"));
-  CHECK_THAT(gan.run({"inspect", "gan.json", "--casts", "precision=amp_fp16"}).out,
+  CHECK_THAT(gan.run({"inspect", "config.json", "--casts", "precision=amp_fp16"}).out,
              Contains("% of the forward time is in products") && !Contains("\n                 0 % of the"));
-  CHECK_THAT(gan.run({"train", "gan.json", "--dry-run"}).out, Contains("loss of the discriminator") &&
-                                                                  Contains("loss of the generator") &&
-                                                                  Contains("fd_lenet by " + classifier()));
+  CHECK_THAT(gan.run({"train", "config.json", "--dry-run"}).out, Contains("loss of the discriminator") &&
+                                                                     Contains("loss of the generator") &&
+                                                                     Contains("fd_lenet by " + classifier()));
   const tandem::safetensors::File exported(gan / "run/exports/best.safetensors");
   CHECK(exported.find("main.0.weight") != nullptr);
   CHECK(exported.read("main.0.weight").shape() == tandem::Shape{8, 8, 4, 4});
@@ -405,7 +305,8 @@ TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]
   CHECK_THAT(refused("eval.features=nowhere"), Contains("nowhere: there is no such file or run"));
   CHECK_THAT(refused("eval.features=null"), Contains("no classifier of digits comes with Tandem"));
   CHECK_THAT(refused("eval.features=run"), Contains("run: is not a run that trained a classifier"));
-  CHECK_THAT(refused("eval.features=gan.json"), Contains("gan.json"));
+  CHECK_THAT(refused("eval.features=config.json"),
+             Contains("[config.json]") && Contains("is it a safetensors file?"));
   CHECK_THAT(refused("eval.features=run/checkpoints"), Contains("holds no run"));
   CHECK_THAT(refused("data.augment=[]"), Contains("resized or cropped otherwise"));
   CHECK_THAT(refused("data={\"name\": \"synthetic\", \"image_size\": 16, \"channels\": 1, \"augment\": []}"),

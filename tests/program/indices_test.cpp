@@ -60,10 +60,7 @@ std::string npy_of(Index first, Index count) {
 }
 
 Outcome run(const TemporaryDirectory& directory, std::vector<std::string> arguments) {
-  Outcome outcome = tandem_in(directory, std::move(arguments));
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return outcome;
+  return must(tandem_in(directory, std::move(arguments)));
 }
 
 }  // namespace
@@ -76,7 +73,7 @@ TEST_CASE("indices in NumPy arrays train an embedding, and every command takes t
   CHECK_THAT(run(directory, {"summary", "words.json"}).out, Contains("Embedding(12 × 8)"));
   CHECK_THAT(run(directory, {"train", "words.json", "--dry-run"}).out, Contains("[32,6]"));
   run(directory, {"train", "words.json", "-q"});
-  const auto end = json_lines(directory.path() / "run/metrics.jsonl").back();
+  const auto end = end_of(directory / "run");
   CHECK(end["metrics"]["accuracy"] > 0.97);
 
   const auto evaluated = json::parse(run(directory, {"eval", "run", "--json"}).out);
@@ -110,7 +107,7 @@ TEST_CASE("indices take part in mixed precision and in accumulation", "[program]
   directory.write("words.json", kConfig);
   run(directory, {"train", "words.json", "-q", "precision=amp_bf16", "data.workers=2", "accumulate=2",
                   "data.batch_size=16"});
-  CHECK(json_lines(directory.path() / "run/metrics.jsonl").back()["metrics"]["accuracy"] > 0.97);
+  CHECK(end_of(directory / "run")["metrics"]["accuracy"] > 0.97);
 }
 
 TEST_CASE("what does not fit indices says so", "[program]") {

@@ -10,10 +10,7 @@ using nlohmann::json;
 namespace {
 
 json object_of(const TemporaryDirectory& directory, const std::vector<std::string>& arguments) {
-  const Outcome outcome = tandem_in(directory, arguments);
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return json::parse(outcome.out);
+  return json::parse(must(tandem_in(directory, arguments)).out);
 }
 
 }  // namespace

@@ -59,8 +59,6 @@ void make_run(const TemporaryDirectory& directory) {
   write_digit((directory.path() / "digit.npy").string());
 }
 
-nlohmann::json end_of(const std::filesystem::path& run) { return json_lines(run / "metrics.jsonl").back(); }
-
 }  // namespace
 
 TEST_CASE("a result that cannot be written is a failure of every command", "[program][output]") {

@@ -1,10 +1,9 @@
 // Tasks with several phases and with carried state, as the loop trains them: families of tests/tiny.
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
-#include "tests/program/support.h"
+#include "tests/program/project.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
@@ -12,8 +11,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 namespace {
-
-const std::vector<std::string> kFp16 = {"precision=amp_fp16"};
 
 // A configuration of a task, with short runs.
 Json config_of(const std::string& task) {
@@ -24,47 +21,15 @@ Json config_of(const std::string& task) {
           {"tensorboard", false}};
 }
 
-class Tiny {
+class Tiny : public Project {
  public:
-  explicit Tiny(const std::string& task, const Json& patch = Json::object()) {
-    Json config = config_of(task);
-    config.merge_patch(patch);
-    std::ofstream(directory_.path() / "config.json") << config;
+  explicit Tiny(const std::string& task, const Json& patch = Json::object())
+      : Project(config_of(task), patch, tandem::test::tiny_program_path()) {}
+  // With a line a loss in `file`, see tests/tiny.
+  void must_trace(const std::string& name, const std::vector<std::string>& more,
+                  const std::string& file) const {
+    tandem::testing::must(train(name, more, {}, {{"TINY_TRACE", file}}));
   }
-
-  Outcome run(std::vector<std::string> arguments, const std::string& trace = "",
-              const std::function<int()>& watch = {}) const {
-    Launch it{.arguments = std::move(arguments), .directory = directory_.path().string()};
-    it.program = tandem::test::tiny_program_path();
-    it.watch = watch;
-    if (!trace.empty()) it.environment["TINY_TRACE"] = trace;
-    return launch(it);
-  }
-  // Trains into a directory of that name.
-  Outcome train(const std::string& name, std::vector<std::string> more = {}, const std::string& trace = "",
-                const std::function<int()>& watch = {}) const {
-    std::vector<std::string> arguments{"train", "config.json", "run_dir=" + name, "-q"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(std::move(arguments), trace, watch);
-  }
-  fs::path operator/(const std::string& name) const { return directory_.path() / name; }
-
-  // The events of a kind, of a phase where one is named.
-  std::vector<Json> events(const std::string& run, const std::string& kind,
-                           const std::string& phase = "") const {
-    std::vector<Json> found;
-    for (const Json& event : json_lines(*this / run / "metrics.jsonl"))
-      if (event["event"] == kind && (phase.empty() || event.value("phase", "") == phase))
-        found.push_back(event);
-    return found;
-  }
-  bool same_end(const std::string& a, const std::string& b) const {
-    return saved_tensors(*this / a, "weights") == saved_tensors(*this / b, "weights") &&
-           saved_tensors(*this / a, "state") == saved_tensors(*this / b, "state");
-  }
-
- private:
-  TemporaryDirectory directory_;
 };
 
 // Bytes of the tensors whose names begin with a prefix, in the newest checkpoint.
@@ -82,20 +47,11 @@ std::string tensors_of(const fs::path& run, const std::string& prefix) {
   return bytes;
 }
 
-// Kills the run when its metrics have more than so many bytes.
-std::function<int()> killing(const fs::path& run, std::uintmax_t bytes) {
-  return [run, bytes] {
-    std::error_code error;
-    const auto size = fs::file_size(run / "metrics.jsonl", error);
-    return !error && size > bytes ? SIGKILL : 0;
-  };
-}
-
 }  // namespace
 
 TEST_CASE("an iteration is a step of each phase, with optimizers by name", "[program][phases]") {
   const Tiny tiny("pair", {{"optimizers", {{"second", {{"name", "sgd"}, {"lr", 0.05}}}}}});
-  REQUIRE(tiny.train("run").exit_code == 0);
+  tiny.must_train("run");
   const auto first = tiny.events("run", "step", "first"), second = tiny.events("run", "step", "second");
   REQUIRE(first.size() == 24);
   REQUIRE(second.size() == 24);
@@ -108,7 +64,7 @@ TEST_CASE("an iteration is a step of each phase, with optimizers by name", "[pro
   CHECK_THAT(read_text(tiny / "run/metrics.csv"), Catch::StartsWith("step,phase,applied,"));
 
   // The phases hold their own: training of the first is the same whoever trains beside it.
-  REQUIRE(tiny.train("other", {"optimizers.second.lr=0.5"}).exit_code == 0);
+  tiny.must_train("other", {"optimizers.second.lr=0.5"});
   CHECK(tensors_of(tiny / "run", "first.") == tensors_of(tiny / "other", "first."));
   CHECK(tensors_of(tiny / "run", "second.") != tensors_of(tiny / "other", "second."));
 }
@@ -122,9 +78,9 @@ TEST_CASE("a poisoned step of one phase skips that phase alone", "[program][phas
     if (!scope.empty())
       common.push_back(R"(precision.scaler={"mode": "dynamic", "scope": ")" + scope + "\"}");
     const std::string clean = "clean-" + precision + scope, poisoned = "poisoned-" + precision + scope;
-    REQUIRE(tiny.train(clean, common).exit_code == 0);
+    tiny.must_train(clean, common);
     common.emplace_back("data.poisoned=5");
-    REQUIRE(tiny.train(poisoned, common).exit_code == 0);
+    tiny.must_train(poisoned, common);
     const auto first = tiny.events(poisoned, "step", "first"),
                second = tiny.events(poisoned, "step", "second");
     CHECK(first.back()["skipped"] == 0);
@@ -151,7 +107,7 @@ TEST_CASE("a step of a phase that overflows is retried in its place", "[program]
   auto with = common, plain = common;
   with.insert(with.end(), {"precision.on_skip=retry",
                            R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})"});
-  REQUIRE(tiny.train("retried", with).exit_code == 0);
+  tiny.must_train("retried", with);
   const auto first = tiny.events("retried", "step", "first"),
              second = tiny.events("retried", "step", "second");
   CHECK(first.back()["skipped"].get<int>() + second.back()["skipped"].get<int>() > 0);
@@ -161,7 +117,7 @@ TEST_CASE("a step of a phase that overflows is retried in its place", "[program]
   CHECK(tiny.events("retried", "overflow").front()["cause"] == "scale");
   // No batch was lost, and scales are powers of two: the same training as at a scale that never overflows.
   plain.emplace_back(R"(precision.scaler={"static": 1024})");
-  REQUIRE(tiny.train("plain", plain).exit_code == 0);
+  tiny.must_train("plain", plain);
   CHECK(tensors_of(tiny / "retried", "first.master") == tensors_of(tiny / "plain", "first.master"));
   CHECK(tensors_of(tiny / "retried", "second.master") == tensors_of(tiny / "plain", "second.master"));
 }
@@ -173,24 +129,15 @@ TEST_CASE("a run of several phases goes on to the bit", "[program][phases]") {
   for (const std::string precision : {"fp32", "amp_fp16"}) {
     std::vector<std::string> common{"precision=" + precision, "epochs=40"};
     if (precision == "amp_fp16") common.push_back(scaler);
-    REQUIRE(tiny.train("whole-" + precision, common).exit_code == 0);
-    auto part = common;
-    part.insert(part.end(), {"--limit-steps", "7"});
-    REQUIRE(tiny.train("parts-" + precision, part).exit_code == 0);
-    REQUIRE(tiny.run({"train", "--resume", "parts-" + precision, "-q"}).exit_code == 0);
-    CHECK(tiny.same_end("whole-" + precision, "parts-" + precision));
+    tiny.check_goes_on("-" + precision, common, 7);
     // Killed wherever it happens to be, three times.
     const std::string killed = "killed-" + precision;
-    Outcome outcome = tiny.train(killed, common, "", killing(tiny / killed, 2000));
-    for (std::uintmax_t bytes = 20000; outcome.exit_code == 128 + SIGKILL; bytes += 20000)
-      outcome = tiny.run({"train", "--resume", killed, "-q"}, "", killing(tiny / killed, bytes));
-    INFO(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
+    tiny.train_killed(killed, common, 2000, 20000);
     CHECK(tiny.same_end("whole-" + precision, killed));
     CHECK(tiny.events(killed, "step").size() == tiny.events("whole-" + precision, "step").size());
   }
   // From FP32 masters into another precision, as with one phase.
-  REQUIRE(tiny.train("changed", {"--limit-steps", "5"}).exit_code == 0);
+  tiny.must_train("changed", {"--limit-steps", "5"});
   const Outcome changed = tiny.run({"train", "changed", "precision=amp_bf16"});
   INFO(changed.err << changed.out);
   CHECK(changed.exit_code == 0);
@@ -219,72 +166,49 @@ TEST_CASE("carried state belongs to the position in the data", "[program][phases
     CHECK(again == attempts);
     CHECK(number == 11);
   };
-  REQUIRE(tiny.train("plain", {}, "plain.trace").exit_code == 0);
+  tiny.must_trace("plain", {}, "plain.trace");
   check_chain("plain.trace", 0);
   CHECK(json_lines(tiny / "plain.trace").size() == 24);
 
   // A skipped step moves it on; one that is retried starts from what it began with.
   const std::string high = R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})";
-  REQUIRE(tiny.train("dropped", {"precision=amp_fp16", "precision.diagnose=0", high}, "dropped.trace")
-              .exit_code == 0);
+  tiny.must_trace("dropped", {"precision=amp_fp16", "precision.diagnose=0", high}, "dropped.trace");
   const int skipped = tiny.events("dropped", "end").back()["skipped"];
   CHECK(skipped > 0);
   check_chain("dropped.trace", 0);
-  REQUIRE(tiny.train("retried",
-                     {"precision=amp_fp16", "precision.diagnose=0", "precision.on_skip=retry", high},
-                     "retried.trace")
-              .exit_code == 0);
+  tiny.must_trace("retried", {"precision=amp_fp16", "precision.diagnose=0", "precision.on_skip=retry", high},
+                  "retried.trace");
   check_chain("retried.trace", tiny.events("retried", "end").back()["skipped"]);
-  REQUIRE(tiny.train("fixed", {"precision=amp_fp16", R"(precision.scaler={"static": 1024})"}).exit_code == 0);
+  tiny.must_train("fixed", {"precision=amp_fp16", R"(precision.scaler={"static": 1024})"});
   CHECK(tensors_of(tiny / "retried", "master") == tensors_of(tiny / "fixed", "master"));
 
   // A checkpoint holds it, within an epoch and within an accumulated step.
   const std::vector<std::string> several{"accumulate=2"};
-  REQUIRE(tiny.train("whole", several).exit_code == 0);
+  tiny.must_train("whole", several);
   auto part = several;
   part.insert(part.end(), {"--limit-steps", "4"});
-  REQUIRE(tiny.train("parts", part).exit_code == 0);
+  tiny.must_train("parts", part);
   CHECK_FALSE(tensors_of(tiny / "parts", "carry.h").empty());
-  REQUIRE(tiny.run({"train", "--resume", "parts", "-q"}).exit_code == 0);
+  tiny.must({"train", "--resume", "parts", "-q"});
   CHECK(tiny.same_end("whole", "parts"));
 
   const std::vector<std::string> longer{"epochs=40"};
-  REQUIRE(tiny.train("long", longer).exit_code == 0);
-  Outcome outcome = tiny.train("killed", longer, "", killing(tiny / "killed", 2000));
-  for (std::uintmax_t bytes = 20000; outcome.exit_code == 128 + SIGKILL; bytes += 20000)
-    outcome = tiny.run({"train", "--resume", "killed", "-q"}, "", killing(tiny / "killed", bytes));
-  REQUIRE(outcome.exit_code == 0);
+  tiny.must_train("long", longer);
+  tiny.train_killed("killed", longer, 2000, 20000);
   CHECK(tiny.same_end("long", "killed"));
 }
 
 TEST_CASE("every command takes a task of several phases", "[program][phases]") {
   const Tiny tiny("pair");
-  REQUIRE(tiny.train("run", {"tensorboard=true"}).exit_code == 0);
-  const std::vector<std::vector<std::string>> commands = {
-      {"train", "config.json", "--dry-run"},
-      {"eval", "run"},
-      {"bench", "config.json", "--steps", "3", "--profile"},
-      {"inspect", "config.json", "--casts"},
-      {"inspect", "run", "--gradients"},
-      {"report", "run"},
-      {"report", "run", "--csv"},
-      {"summary", "config.json"},
-      {"validate", "config.json"},
-      {"show", "config.json"},
-      {"export", "run", "--format", "safetensors"},
-      {"ls", "keys"},
-      {"compare", "config.json", "compare.seeds=2", "compare.speed_rounds=1", "--no-speed"}};
-  for (const auto& command : commands) {
-    const Outcome outcome = tiny.run(command);
-    INFO(command[0] << " " << command[1] << "\n" << outcome.err << outcome.out);
-    CHECK(outcome.exit_code == 0);
-  }
-  CHECK_THAT(tiny.run(commands[0]).out, Contains("loss of the first") && Contains("loss of the second"));
+  tiny.must_train("run", {"tensorboard=true"});
+  tiny.check_commands({{"ls", "keys"}});
+  CHECK_THAT(tiny.run({"train", "config.json", "--dry-run"}).out,
+             Contains("loss of the first") && Contains("loss of the second"));
 }
 
 TEST_CASE("pictures of evaluations are kept, shown in the report and in TensorBoard", "[program][phases]") {
   const Tiny tiny("pair", {{"tensorboard", true}, {"epochs", 3}});
-  REQUIRE(tiny.train("run").exit_code == 0);
+  tiny.must_train("run");
   const std::string pixel = read_text(tiny / "run/pictures/pixel-0001.png");
   CHECK(pixel.size() > 60);
   CHECK(read_text(tiny / "run/pictures/pixel-0003.png") == pixel);
@@ -297,25 +221,20 @@ TEST_CASE("pictures of evaluations are kept, shown in the report and in TensorBo
     events += read_text(entry.path());
   CHECK(events.find(pixel) != std::string::npos);
   CHECK(events.find("first/loss") != std::string::npos);
-  REQUIRE(tiny.run({"report", "run"}).exit_code == 0);
+  tiny.must({"report", "run"});
   const std::string page = read_text(tiny / "run/report.html");
   CHECK_THAT(page, Contains("data:image/png;base64,iVBORw0KGgo") && Contains("after epoch 3"));
   CHECK_THAT(page, Contains(">second</li>"));
 
   // Gone on with before the last one: it is written again, once.
-  REQUIRE(tiny.train("parts", {"--limit-steps", "30"}).exit_code == 0);
-  REQUIRE(tiny.run({"train", "--resume", "parts", "-q"}).exit_code == 0);
+  tiny.must_train("parts", {"--limit-steps", "30"});
+  tiny.must({"train", "--resume", "parts", "-q"});
   CHECK(tiny.events("parts", "picture").size() == 3);
 }
 
 TEST_CASE("what phases cannot be trained with is said in a line", "[program][phases]") {
   const Tiny tiny("pair");
-  const auto refused = [&](const std::string& change) {
-    const Outcome outcome = tiny.train("run", {change});
-    CHECK(outcome.exit_code == 2);
-    CHECK(line_count(outcome.err) == 1);
-    return outcome.err;
-  };
+  const auto refused = [&](const std::string& change) { return tiny.refused_to_train({change}); };
   CHECK_THAT(refused(R"(optimizers={"secnod": "adam"})"),
              Contains("optimizers.secnod: nothing of that name is trained, did you mean \"second\"?") ||
                  Contains("\"second\""));

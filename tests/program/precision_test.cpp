@@ -13,19 +13,9 @@ using nlohmann::json;
 namespace {
 
 Outcome train(const TemporaryDirectory& directory, const std::string& run, const std::string& precision,
-              std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"train", "digits_lenet", "run_dir=" + run, "precision=" + precision};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return tandem_in(directory, arguments);
-}
-
-std::vector<json> events(const TemporaryDirectory& directory, const std::string& run,
-                         const std::string& kind) {
-  std::vector<json> found;
-  for (const json& line : json_lines(directory.path() / run / "metrics.jsonl")) {
-    if (line["event"] == kind) found.push_back(line);
-  }
-  return found;
+              const std::vector<std::string>& more = {}) {
+  return tandem_in(directory,
+                   joined({"train", "digits_lenet", "run_dir=" + run, "precision=" + precision}, more));
 }
 
 std::string weights(const TemporaryDirectory& directory, const std::string& run) {
@@ -42,7 +32,7 @@ TEST_CASE("one key trains in mixed precision", "[program]") {
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
     if (precision != "amp_bf16") CHECK_THAT(outcome.err, Contains("FP16 is emulated"));
-    CHECK(events(directory, "run", "end")[0]["metrics"]["accuracy"].get<double>() > 0.93);
+    CHECK(end_of(directory / "run")["metrics"]["accuracy"].get<double>() > 0.93);
     const Outcome again = train(directory, "again", precision, {"epochs=6"});
     CHECK(weights(directory, "run") == weights(directory, "again"));
     std::filesystem::remove_all(directory.path() / "run");
@@ -55,7 +45,7 @@ TEST_CASE("the weights that are saved are the FP32 masters, whatever computed th
   REQUIRE(train(directory, "run", "amp_fp16", {"epochs=2"}).exit_code == 0);
   const Outcome outcome = tandem_in(directory, {"eval", "run"});
   REQUIRE(outcome.exit_code == 0);
-  const double accuracy = events(directory, "run", "end")[0]["metrics"]["accuracy"];
+  const double accuracy = end_of(directory / "run")["metrics"]["accuracy"];
   CHECK_THAT(outcome.out, Contains(fmt::format("accuracy {:.4f}", accuracy)));
 }
 
@@ -65,7 +55,7 @@ TEST_CASE("an overflow is named: op, tensor, index, and whose fault it is", "[pr
   REQUIRE(
       train(directory, "drop", R"({"level":"O1","dtype":"fp16",)" + scaler + "}", {"epochs=1"}).exit_code ==
       0);
-  const auto overflows = events(directory, "drop", "overflow");
+  const auto overflows = events_of(directory / "drop", "overflow");
   REQUIRE(overflows.size() == 3);
   CHECK(overflows[0]["step"] == 1);
   CHECK(overflows[0]["loss_scale"] == 16777216.0);
@@ -73,7 +63,7 @@ TEST_CASE("an overflow is named: op, tensor, index, and whose fault it is", "[pr
   CHECK(overflows[0]["where"] == "backward");
   CHECK(overflows[0]["cause"] == "scale");
   CHECK(overflows[1]["loss_scale"] == 8388608.0);
-  const json end = events(directory, "drop", "end")[0];
+  const json end = end_of(directory / "drop");
   CHECK(end["skipped"].get<int>() >= 3);
   CHECK(end["applied"].get<int>() + end["skipped"].get<int>() == 45);
 
@@ -82,10 +72,10 @@ TEST_CASE("an overflow is named: op, tensor, index, and whose fault it is", "[pr
                 R"({"level":"O1","dtype":"fp16","on_skip":"retry","diagnose":0,)" + scaler + "}",
                 {"epochs=1"})
               .exit_code == 0);
-  const json retried = events(directory, "retry", "end")[0];
+  const json retried = end_of(directory / "retry");
   CHECK(retried["applied"] == 45);
   CHECK(retried["skipped"].get<int>() >= 3);
-  CHECK(events(directory, "retry", "overflow").empty());
+  CHECK(events_of(directory / "retry", "overflow").empty());
 }
 
 TEST_CASE("a step that is retried past a multiple is logged and saved for it", "[program]") {
@@ -99,7 +89,7 @@ TEST_CASE("a step that is retried past a multiple is logged and saved for it", "
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
     std::vector<std::int64_t> steps;
-    for (const json& event : events(directory, name, "step")) steps.push_back(event["step"]);
+    for (const json& event : events_of(directory / name, "step")) steps.push_back(event["step"]);
     return steps;
   };
   const std::vector<std::int64_t> all = run("all", 1);
@@ -115,7 +105,7 @@ TEST_CASE("a step that is retried past a multiple is logged and saved for it", "
   CHECK(std::set<std::int64_t>(logged.begin(), logged.end()) == expected);
   expected.insert(last);  // at the end of the epoch
   std::set<std::int64_t> saved;
-  for (const json& event : events(directory, "some", "checkpoint"))
+  for (const json& event : events_of(directory / "some", "checkpoint"))
     saved.insert(event["step"].get<std::int64_t>());
   CHECK(saved == expected);
 }
@@ -128,7 +118,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
             {"epochs=1"});
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause"));
-  CHECK(events(directory, "run", "end")[0]["status"] == "failed");
+  CHECK(end_of(directory / "run")["status"] == "failed");
 
   const Outcome at_floor =
       train(directory, "floor",
@@ -143,7 +133,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   CHECK(fixed.exit_code == 1);
   CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause") &&
                             Contains("take a lower static scale"));
-  CHECK(events(directory, "static", "overflow").size() == 4);
+  CHECK(events_of(directory / "static", "overflow").size() == 4);
 
   // FP32 counts the steps that it skips in the same way.
   const Outcome wide = train(directory, "wide", R"({"level":"O0","max_skips":4})",
@@ -156,8 +146,8 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
       train(directory, "nothing", R"({"dtype":"fp16","scaler":{"static":16777216}})", {"epochs=1"});
   CHECK(nothing.exit_code == 1);
   CHECK_THAT(nothing.err, Contains("all 45 steps were skipped"));
-  CHECK(events(directory, "nothing", "end")[0]["status"] == "failed");
-  CHECK(events(directory, "nothing", "overflow").size() == 3);
+  CHECK(end_of(directory / "nothing")["status"] == "failed");
+  CHECK(events_of(directory / "nothing", "overflow").size() == 3);
 
   // A loss that is not finite is not retried: a lower scale does not help.
   const Outcome diverged =
@@ -165,7 +155,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   CHECK(diverged.exit_code == 1);
   CHECK_THAT(diverged.err,
              Contains("try a lower optimizer.lr") && !Contains("-nan") && Contains("the model is the cause"));
-  CHECK(events(directory, "diverged", "overflow").size() == 1);
+  CHECK(events_of(directory / "diverged", "overflow").size() == 1);
 }
 
 TEST_CASE("without masters weights stay on the grid of their type", "[program]") {

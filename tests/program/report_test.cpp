@@ -16,10 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Outcome train(const TemporaryDirectory& directory, const std::string& run,
-              std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=" + run, "-q"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return tandem_in(directory, arguments);
+              const std::vector<std::string>& more = {}) {
+  return tandem_in(directory, joined({"train", "digits_mlp", "run_dir=" + run, "-q"}, more));
 }
 
 // Output and exit code of a shell command.

@@ -62,4 +62,54 @@ Outcome launch(const Launch& launch) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(out), read_text(err)};
 }
 
+std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::vector<nlohmann::json> events_of(const std::filesystem::path& run, const std::string& kind,
+                                      const std::string& phase) {
+  std::vector<nlohmann::json> found;
+  for (nlohmann::json& event : json_lines(run / "metrics.jsonl"))
+    if (event["event"] == kind && (phase.empty() || event.value("phase", "") == phase))
+      found.push_back(std::move(event));
+  return found;
+}
+
+nlohmann::json end_of(const std::filesystem::path& run) {
+  const auto lines = json_lines(run / "metrics.jsonl");
+  REQUIRE_FALSE(lines.empty());
+  return lines.back();
+}
+
+bool same_end(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto figures = [](const std::filesystem::path& run) {
+    std::vector<nlohmann::json> all;
+    for (const nlohmann::json& event : events_of(run, "eval")) all.push_back(event["metrics"]);
+    return all;
+  };
+  return saved_tensors(a, "weights") == saved_tensors(b, "weights") &&
+         saved_tensors(a, "state") == saved_tensors(b, "state") && figures(a) == figures(b);
+}
+
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& then) {
+  first.insert(first.end(), then.begin(), then.end());
+  return first;
+}
+
+Outcome must(Outcome outcome) {
+  INFO(outcome.err << outcome.out);
+  REQUIRE(outcome.exit_code == 0);
+  return outcome;
+}
+
+std::string refused(const Outcome& outcome) {
+  INFO(outcome.err << outcome.out);
+  CHECK(outcome.exit_code == 2);
+  CHECK(line_count(outcome.err) == 1);
+  return outcome.err;
+}
+
 }  // namespace tandem::testing

@@ -1,6 +1,7 @@
 // Drives the built program as a user would: arguments in; exit code, stdout and stderr out.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -65,15 +66,24 @@ inline std::string saved_tensors(const std::filesystem::path& run, const std::st
   return file.size() >= sizeof length + length ? file.substr(sizeof length + length) : std::string();
 }
 
-inline std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
+std::vector<nlohmann::json> json_lines(const std::filesystem::path& path);
+// What a run logged of a kind, of one phase where that is named; and the last that it logged.
+std::vector<nlohmann::json> events_of(const std::filesystem::path& run, const std::string& kind,
+                                      const std::string& phase = "");
+nlohmann::json end_of(const std::filesystem::path& run);
+// Whether two runs evaluated alike all along, and ended with the same weights and state to the bit.
+bool same_end(const std::filesystem::path& a, const std::filesystem::path& b);
 
 inline std::size_t line_count(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
+
+// One list after the other.
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& then);
+
+// Requires that it went well.
+Outcome must(Outcome outcome);
+// Expects a mistake of the user, exit code 2 and one line, which is returned.
+std::string refused(const Outcome& outcome);
 
 }  // namespace tandem::testing

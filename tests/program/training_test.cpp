@@ -16,20 +16,12 @@ namespace {
 
 // Trains the small network into `run`; throws away the progress.
 Outcome train(const TemporaryDirectory& directory, const std::string& run,
-              std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=" + run};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return tandem_in(directory, arguments);
+              const std::vector<std::string>& more = {}) {
+  return tandem_in(directory, joined({"train", "digits_mlp", "run_dir=" + run}, more));
 }
 
 std::string weights(const TemporaryDirectory& directory, const std::string& run) {
   return saved(directory.path() / run, "weights");
-}
-
-json end_of(const TemporaryDirectory& directory, const std::string& run) {
-  const auto lines = json_lines(directory.path() / run / "metrics.jsonl");
-  REQUIRE_FALSE(lines.empty());
-  return lines.back();
 }
 
 // The first digit of the data set that comes with Tandem is drawn anew, at twice its size.
@@ -97,7 +89,7 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   CHECK(counts["eval"] == 20);
   CHECK(counts["end"] == 1);
 
-  const json end = end_of(directory, "run");
+  const json end = end_of(directory / "run");
   CHECK(end["status"] == "completed");
   CHECK(end["metrics"]["accuracy"] > 0.93);
   const auto environment = json::parse(read_text(directory.path() / "run/environment.json"));
@@ -175,7 +167,7 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
     INFO(tuned.err);
     REQUIRE(tuned.exit_code == 0);
     CHECK_THAT(tuned.err, Contains("parameters frozen"));
-    CHECK(end_of(directory, "tuned")["metrics"]["accuracy"] > 0.93);
+    CHECK(end_of(directory / "tuned")["metrics"]["accuracy"] > 0.93);
     const Outcome other = train(directory, "other", {"init_from=run", "model.hidden=[32]"});
     CHECK(other.exit_code == 2);
     CHECK(train(directory, "loose",
@@ -208,7 +200,7 @@ TEST_CASE("a second run gets a directory of its own", "[program]") {
   for (int i = 0; i < 3; ++i)
     REQUIRE(tandem_in(directory, {"train", "digits_mlp", "epochs=1", "run_dir=runs/{name}"}).exit_code == 0);
   for (const char* run : {"runs/digits_mlp", "runs/digits_mlp-2", "runs/digits_mlp-3"})
-    CHECK(end_of(directory, run)["status"] == "completed");
+    CHECK(end_of(directory / run)["status"] == "completed");
   CHECK(tandem_in(directory, {"train", "digits_mlp", "run_dir=runs/{nme}"}).exit_code == 2);
 }
 
@@ -236,22 +228,21 @@ Outcome interrupted(const TemporaryDirectory& directory, const std::string& run,
 void check_resume(const std::vector<std::string>& settings, std::size_t bytes) {
   const TemporaryDirectory directory;
   REQUIRE(train(directory, "whole", settings).exit_code == 0);
-  std::vector<std::string> arguments{"train", "digits_mlp", "run_dir=cut"};
-  arguments.insert(arguments.end(), settings.begin(), settings.end());
+  const std::vector<std::string> arguments = joined({"train", "digits_mlp", "run_dir=cut"}, settings);
   int cuts = 0;
   for (Outcome outcome = interrupted(directory, "cut", arguments, bytes); outcome.exit_code != 0; ++cuts) {
     INFO(outcome.err);
     // The signal may come when the run has ended and the program has not.
-    if (outcome.exit_code == 130 && end_of(directory, "cut")["status"] == "completed") break;
+    if (outcome.exit_code == 130 && end_of(directory / "cut")["status"] == "completed") break;
     REQUIRE(outcome.exit_code == 75);
     CHECK_THAT(outcome.out, Contains("tandem train cut"));
-    CHECK(end_of(directory, "cut")["status"] == "interrupted");
+    CHECK(end_of(directory / "cut")["status"] == "interrupted");
     outcome = interrupted(directory, "cut", {"train", "cut"}, bytes);
   }
   CHECK(cuts > 0);
   CHECK(weights(directory, "cut") == weights(directory, "whole"));
-  CHECK(end_of(directory, "cut")["status"] == "completed");
-  CHECK(end_of(directory, "cut")["metrics"] == end_of(directory, "whole")["metrics"]);
+  CHECK(end_of(directory / "cut")["status"] == "completed");
+  CHECK(end_of(directory / "cut")["metrics"] == end_of(directory / "whole")["metrics"]);
   CHECK(tandem_in(directory, {"train", "--resume", "cut"}).exit_code == 2);
 }
 
@@ -278,7 +269,7 @@ TEST_CASE("--resume auto finds the newest unfinished run", "[program]") {
   REQUIRE(tandem_in(directory, start).exit_code == 0);  // none yet: a new one
   const auto run = *std::filesystem::directory_iterator(directory.path() / "runs");
   const std::string name = "runs/" + run.path().filename().string();
-  CHECK(end_of(directory, name)["status"] == "completed");
+  CHECK(end_of(directory / name)["status"] == "completed");
   REQUIRE(tandem_in(directory, start).exit_code == 0);  // a completed one is not gone on with
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path() / "runs"), {}) == 2);
   std::ofstream(directory.path() / name / "metrics.jsonl", std::ios::app)
@@ -332,7 +323,7 @@ TEST_CASE("a diverged loss stops the run, unless told otherwise", "[program]") {
   CHECK(stopped.exit_code == 1);
   CHECK_THAT(stopped.err, Contains("the loss is "));
   CHECK_THAT(stopped.err, Contains("step "));
-  CHECK(end_of(directory, "run")["status"] == "failed");
+  CHECK(end_of(directory / "run")["status"] == "failed");
   const Outcome going = train(
       directory, "on", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue", "epochs=1"});
   CHECK(going.exit_code == 0);
@@ -344,12 +335,8 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
       "checkpoint.best=loss", "data.batch_size=64",
       R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 64}, {"type": "batch_norm"},
                            {"type": "linear", "out_features": 10}]})"};
-  const auto run = [&](const std::string& name, std::vector<std::string> more) {
-    more.insert(more.end(), settings.begin(), settings.end());
-    const Outcome outcome = train(directory, name, more);
-    INFO(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-    return outcome;
+  const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
+    return must(train(directory, name, joined(more, settings)));
   };
   // A running mean from which evaluation overflows for some epochs, while training is sound.
   run("start", {"--limit-steps", "1"});
@@ -367,8 +354,7 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
   }
   const auto losses = [&](const std::string& name) {
     std::vector<json> values;
-    for (const json& line : json_lines(directory.path() / name / "metrics.jsonl"))
-      if (line["event"] == "eval") values.push_back(line["metrics"]["loss"]);
+    for (const json& event : events_of(directory / name, "eval")) values.push_back(event["metrics"]["loss"]);
     return values;
   };
   const auto best = [&](const std::string& name) {
@@ -393,14 +379,13 @@ TEST_CASE("checkpoints are saved, and steps logged, after every so many", "[prog
                 {"epochs=2", "checkpoint.every_steps=20", "checkpoint.every_epochs=0", "checkpoint.keep=100",
                  "eval.every_epochs=0", "log_every=15"})
               .exit_code == 0);
-  std::vector<int> steps, logged;
-  for (const json& line : json_lines(directory.path() / "run/metrics.jsonl"))
-    if (line["event"] == "checkpoint")
-      steps.push_back(line["step"]);
-    else if (line["event"] == "step")
-      logged.push_back(line["step"]);
-  CHECK(steps == std::vector<int>{20, 40, 60, 80, 90});
-  CHECK(logged == std::vector<int>{15, 30, 45, 60, 75, 90});
+  const auto steps = [&](const std::string& kind) {
+    std::vector<int> all;
+    for (const json& event : events_of(directory / "run", kind)) all.push_back(event["step"]);
+    return all;
+  };
+  CHECK(steps("checkpoint") == std::vector<int>{20, 40, 60, 80, 90});
+  CHECK(steps("step") == std::vector<int>{15, 30, 45, 60, 75, 90});
 }
 
 TEST_CASE("dry runs, limits and a few batches", "[program]") {
@@ -414,11 +399,11 @@ TEST_CASE("dry runs, limits and a few batches", "[program]") {
   CHECK_THAT(train(directory, "run", {"--dry-run", "accumulate=7"}).out, Contains("epochs of 7 steps"));
 
   REQUIRE(train(directory, "limited", {"--limit-steps", "7"}).exit_code == 0);
-  CHECK(end_of(directory, "limited")["steps"] == 7);
+  CHECK(end_of(directory / "limited")["steps"] == 7);
   REQUIRE(train(directory, "few", {"--overfit-batches", "2", "epochs=60", "optimizer.lr=0.01"}).exit_code ==
           0);
-  CHECK(end_of(directory, "few")["steps"] == 120);
-  CHECK(end_of(directory, "few")["metrics"]["accuracy"] == 1.0);
+  CHECK(end_of(directory / "few")["steps"] == 120);
+  CHECK(end_of(directory / "few")["metrics"]["accuracy"] == 1.0);
   // Only what is random in the augmentation is left out.
   const Outcome resized = train(directory, "resized",
                                 {"--dry-run", "--overfit-batches", "1",
@@ -435,23 +420,22 @@ TEST_CASE("validation chooses the weights that are tested", "[program]") {
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   std::set<std::string> splits;
-  for (const json& line : json_lines(directory.path() / "run/metrics.jsonl"))
-    if (line["event"] == "eval") splits.insert(line["split"]);
+  for (const json& event : events_of(directory / "run", "eval")) splits.insert(event["split"]);
   CHECK(splits == std::set<std::string>{"test", "validation"});
   CHECK(line_count(read_text(directory.path() / "run/confusion.csv")) == 11);
   const auto best = json::parse(tandem_in(directory, {"eval", "run", "--json"}).out);
-  CHECK(best["metrics"] == end_of(directory, "run")["metrics"]);
+  CHECK(best["metrics"] == end_of(directory / "run")["metrics"]);
 }
 
 TEST_CASE("convolutional networks and networks written as layers learn", "[program]") {
   const TemporaryDirectory directory;
   REQUIRE(tandem_in(directory, {"train", "digits_lenet", "run_dir=lenet", "epochs=5"}).exit_code == 0);
-  CHECK(end_of(directory, "lenet")["metrics"]["accuracy"] > 0.9);
+  CHECK(end_of(directory / "lenet")["metrics"]["accuracy"] > 0.9);
   const std::string layers =
       R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "padding": "same"}, {"type": "relu"},
          {"type": "flatten"}, {"type": "linear", "out_features": 10}]})";
   REQUIRE(train(directory, "layers", {layers, "epochs=5"}).exit_code == 0);
-  CHECK(end_of(directory, "layers")["metrics"]["accuracy"] > 0.9);
+  CHECK(end_of(directory / "layers")["metrics"]["accuracy"] > 0.9);
   const Outcome wrong =
       train(directory, "wrong", {R"(model={"layers": [{"type": "linear", "out_featurs": 10}]})"});
   CHECK(wrong.exit_code == 2);

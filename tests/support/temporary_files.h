@@ -32,6 +32,7 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
   std::string write(const std::string& name, const std::string& text) const {
     const auto path = path_ / name;

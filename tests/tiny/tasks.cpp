@@ -14,7 +14,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "nn/layers/linear.h"
-#include "tasks/registry.h"
+#include "tasks/recipe.h"
 #include "tasks/sections.h"
 
 namespace tandem::test {
@@ -39,22 +39,14 @@ struct Data {
   }
 };
 
-struct Checkpoint {
-  std::string best = "loss";
+struct Options {
+  Data data;
+  tasks::Checkpoint<Options> checkpoint;
+  std::string parts = "apart";  // of "pair"
   static const tasks::MetricKinds& metrics() {
     static const tasks::MetricKinds kinds{{"loss", {}}};
     return kinds;
   }
-  static const options::Schema& schema() {
-    static const options::Schema schema = tasks::describe_best(&Checkpoint::best, metrics());
-    return schema;
-  }
-};
-
-struct Options {
-  Data data;
-  Checkpoint checkpoint;
-  std::string parts = "apart";  // of "pair"
   static options::Schema schema() {
     return options::Describe<Options>()
         .key("data", &Options::data, "what to train on", {.required = true})
@@ -96,7 +88,10 @@ class Waves final : public datasets::Source {
 class WavesData final : public tasks::Data {
  public:
   explicit WavesData(Index batches) : batches_(batches) {}
-  Json description() const override { return {{"name", "waves"}}; }
+  static tasks::DataPtr recall(const Json& description) {
+    return std::make_shared<WavesData>(description.at("batches").get<Index>());
+  }
+  Json description() const override { return {{"name", "waves"}, {"batches", batches_}}; }
   Index training_samples() const override { return batches_ * kLanes; }
   void require_like(const Json&, const std::string&) const override {}
 
@@ -141,10 +136,11 @@ class MeanLoss final : public tasks::Evaluation {
 // What both share.
 class Tiny : public tasks::Task {
  public:
-  explicit Tiny(const Options& options) : options_(options) {}
+  Tiny(const Options& options, std::shared_ptr<const WavesData> data)
+      : options_(options), data_(std::move(data)) {}
 
   nn::Module& model() override { return *root_; }
-  tasks::DataPtr data() const override { return std::make_shared<WavesData>(options_.data.batches); }
+  tasks::DataPtr data() const override { return data_; }
   datasets::SourcePtr training_source(Device, Index) const override {
     return std::make_shared<Waves>(options_.data.batches);
   }
@@ -179,13 +175,16 @@ class Tiny : public tasks::Task {
   }
 
   Options options_;
+  std::shared_ptr<const WavesData> data_;
   std::shared_ptr<Root> root_ = std::make_shared<Root>();
 };
 
 // The first learns waves; the second learns from what the first makes of them.
 class Pair final : public Tiny {
  public:
-  explicit Pair(const Options& options) : Tiny(options) {
+  Pair(const Options& options, const tasks::Context& context, std::shared_ptr<const WavesData> data)
+      : Tiny(options, std::move(data)) {
+    const RandomScope random(context.seed, 0, 0);
     first_ = root_->add("first", std::make_shared<nn::Linear>(kInputs, kState));
     second_ = root_->add("second", std::make_shared<nn::Linear>(kState, 1));
   }
@@ -218,7 +217,9 @@ class Pair final : public Tiny {
 // training in that file: number of the batch, sums of the state before and after.
 class Stream final : public Tiny {
  public:
-  explicit Stream(const Options& options) : Tiny(options) {
+  Stream(const Options& options, const tasks::Context& context, std::shared_ptr<const WavesData> data)
+      : Tiny(options, std::move(data)) {
+    const RandomScope random(context.seed, 0, 0);
     input_ = root_->add("input", std::make_shared<nn::Linear>(kInputs, kState));
     state_ = root_->add("state", std::make_shared<nn::Linear>(kState, kState));
     output_ = root_->add("output", std::make_shared<nn::Linear>(kState, 1));
@@ -255,36 +256,20 @@ class Stream final : public Tiny {
 };
 
 template <class Made>
-class Recipe final : public tasks::Recipe {
+class Recipe final : public tasks::RecipeOf<Made, Options, WavesData> {
  public:
-  Recipe(const Options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
-  const tasks::MetricKinds& metrics() const override { return Checkpoint::metrics(); }
+  using Recipe::RecipeOf::RecipeOf;
   tasks::DataPtr open(tasks::SampleReport) const override { return describe(); }
-  tasks::DataPtr describe() const override { return std::make_shared<WavesData>(options_.data.batches); }
-  tasks::DataPtr recall(const Json&) const override { return describe(); }
-  std::unique_ptr<tasks::Task> make(tasks::DataPtr) const override {
-    const RandomScope random(seed_, 0, 0);
-    return std::make_unique<Made>(options_);
+  tasks::DataPtr describe() const override {
+    return std::make_shared<WavesData>(this->options().data.batches);
   }
-
- private:
-  Options options_;
-  std::uint64_t seed_;
 };
-
-template <class Made>
-void add_family(const char* name, const char* help) {
-  tasks::add_family(tasks::FamilyOfTasks::entry<Options>(
-      name, help, Options::schema(), [](const Options& options, const tasks::Context& context) {
-        return std::unique_ptr<tasks::Recipe>(std::make_unique<Recipe<Made>>(options, context.seed));
-      }));
-}
 
 }  // namespace
 
 void add_tiny_families() {
-  add_family<Pair>("pair", "two networks in turn");
-  add_family<Stream>("stream", "a state that is carried along");
+  tasks::add_family(tasks::family_of<Recipe<Pair>>("pair", "two networks in turn"));
+  tasks::add_family(tasks::family_of<Recipe<Stream>>("stream", "a state that is carried along"));
 }
 
 }  // namespace tandem::test

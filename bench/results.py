@@ -1,0 +1,139 @@
+"""The store of measured rows, bench/RESULTS.json, and the tables that are made of it, bench/RESULTS.md.
+
+A row is what one contest gave on one machine with one clock. Measured anew it takes its own place; rows of other contests,
+machines and clocks stay as they are, so that what was measured on different days stands side by side.
+
+    python3 bench/results.py     writes bench/RESULTS.md anew from bench/RESULTS.json
+"""
+
+import json
+import pathlib
+import platform
+
+from workloads import NAMES, OPPONENTS, WORKLOADS
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "RESULTS.md"
+PLACE = ("cpu", "level", "threads", "clock")  # rows of one table have these in common
+KEY = (*PLACE, "workload", "precision", "opponent")
+UNITS = {"wall": "items/s", "cpu": "items per CPU second"}
+CLOCKS = {"wall": "wall clock", "cpu": "CPU seconds of all threads (`--clock cpu`)"}
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def cpu_level(isa=None):
+    """What its instructions allow: the level of the x86-64 ABI, and what multiplies BF16; or the level asked for."""
+    if isa:
+        return f"both limited to {isa}"
+    if platform.machine() != "x86_64":
+        return platform.machine()
+    with open("/proc/cpuinfo") as f:
+        flags = set(next((line for line in f if line.startswith("flags")), "flags:").split(":", 1)[1].split())
+    levels = {"x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+              "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}, "x86-64-v2": {"sse4_2", "popcnt"}}
+    level = next((name for name, needed in levels.items() if needed <= flags), "x86-64")
+    products = [name for name, flag in {"AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}.items() if flag in flags]
+    return f"{level} with {' and '.join(products)}" if products else level
+
+
+def store_of(markdown):
+    """The file of rows that belongs to a file of tables."""
+    return markdown.with_suffix(".json")
+
+
+def load(path):
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def place_of(row):
+    return tuple(row[name] for name in PLACE)
+
+
+def merged(rows, measured):
+    """The rows with those measured now instead of their predecessors."""
+    kept = {tuple(row[name] for name in KEY): row for row in [*rows, *measured]}
+
+    def order(row):
+        # The wall clock first; contests as they are listed, those that are no longer behind them.
+        workloads, precisions = list(WORKLOADS), list(OPPONENTS)
+        known = row["workload"] in WORKLOADS
+        return (row["cpu"], row["level"], row["threads"], list(CLOCKS).index(row["clock"]), not known,
+                workloads.index(row["workload"]) if known else row["workload"], precisions.index(row["precision"]),
+                OPPONENTS[row["precision"]].index(row["opponent"]))
+
+    return sorted(kept.values(), key=order)
+
+
+def opponent_name(row):
+    if not row["opponent"].startswith("pytorch"):
+        return f"own {NAMES[row['opponent']]}"
+    return f"PyTorch {row['version']} {'autocast bf16' if (row['precision'], row['opponent']) == ('amp_bf16', 'pytorch') else 'FP32'}"
+
+
+def line(row):
+    quartiles, extent = ("–".join(f"{value:.2f}" for value in row[name]) for name in ("quartiles", "range"))
+    memory = row["tandem_memory"], row["other_memory"]
+    return (f"| {row['description']} | {NAMES[row['precision']]} | {opponent_name(row)} | **{row['ratio']:.2f}** | {quartiles} | "
+            f"{extent} | {row['pairs']} | {row['tandem_rate']:.1f} | {row['other_rate']:.1f} | {memory[0] / 1e6:.0f} / "
+            f"{memory[1] / 1e6:.0f} ({memory[0] / memory[1]:.2f}) | {row['date']} |")
+
+
+def phases_table(rows):
+    """Where the step goes by the wall clock, newest figures; foreign processes stretch them, so none of beside those."""
+    newest = {}
+    for row in sorted(rows, key=lambda row: row["date"]):
+        loops = WORKLOADS[row["workload"]].loops if row["workload"] in WORKLOADS else 0
+        if row["clock"] == "wall" and not loops:
+            newest[row["description"], row["precision"]] = row["phases_ms"]
+    listed = list(dict.fromkeys((row["description"], row["precision"]) for row in rows))
+    lines = [f"| {key[0]} | {NAMES[key[1]]} | " + " | ".join(
+        f"{newest[key][phase]:.2f}" for phase in ("forward", "loss", "backward", "update")) + " |"
+        for key in listed if key in newest]
+    return lines and ["", "Where Tandem's step goes, ms:", "", "| workload | precision | forward | loss | backward | update |",
+                      "| --- | --- | ---: | ---: | ---: | ---: |", *lines]
+
+
+def notes(rows):
+    known = [name for name in WORKLOADS if any(row["workload"] == name for row in rows)]
+    return [f"{WORKLOADS[name].description}: {WORKLOADS[name].note}" for name in known if WORKLOADS[name].note]
+
+
+def markdown(rows):
+    lines = [
+        "# Training steps compared",
+        "",
+        "`./run bench` (rows as it measured them, on the days they name: `bench/RESULTS.json`), threads pinned but beside busy "
+        "loops. PyTorch is eager, channels_last, with fused SGD. A step is forward, loss, backward and update. Both processes "
+        "take turns; the ratio is the median over pairs of neighbouring blocks (quartiles; range) of the time of the table's "
+        "clock, above 1 means that Tandem in the precision of the second column is faster. Memory is the peak of resident bytes "
+        "above the process before the model was built.",
+    ]
+    for note in notes(rows):
+        lines += ["", note]
+    for place in dict.fromkeys(map(place_of, rows)):
+        here = [row for row in rows if place_of(row) == place]
+        cpu, level, threads, clock = place
+        lines += [
+            "", f"## {cpu} ({level}), {threads} {'thread' if threads == 1 else 'threads'}, {CLOCKS[clock]}", "",
+            f"| workload | Tandem | against | ratio | quartiles | range | pairs | Tandem, {UNITS[clock]} | other, {UNITS[clock]} | "
+            "memory, Tandem / other, MB (share) | measured |",
+            "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |", *map(line, here), *phases_table(here)]
+    return "\n".join(lines) + "\n"
+
+
+def record(measured, output):
+    """Puts rows into the store that belongs to `output`, and writes the tables anew."""
+    rows = merged(load(store_of(output)), measured)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    store_of(output).write_text(f"[\n{lines}\n]\n")
+    output.write_text(markdown(rows))
+
+
+if __name__ == "__main__":
+    record([], RESULTS)

@@ -1,0 +1,37 @@
+"""What bench/compare.py measures, as it calls it and as the tables do."""
+
+import typing
+
+
+class Workload(typing.NamedTuple):
+    description: str
+    network: str  # as the workers know it
+    steps: int  # a block
+    warmup: int  # steps
+    loops: int = 0  # foreign processes that are busy on the same cores
+    note: str = ""  # what its step is, where it is not as the other ones' are
+
+
+WORKLOADS = {
+    "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
+    "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
+    "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
+    "dcgan": Workload(
+        "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10,
+        note="A step is an iteration of both networks (docs/gan.md), each with Adam, PyTorch's fused. PyTorch makes its images "
+             "once, as its example does, and keeps what the generator's backward needs through the discriminator's phase; "
+             "Tandem runs the generator in each phase. On both sides the discriminator's two losses have one backward, and its "
+             "parameters no gradients in the generator's phase. An item is a real image."),
+    "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
+}
+NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
+# What Tandem in a precision is compared with: the same precision of PyTorch, PyTorch in FP32 where that is its faster one,
+# or its own FP32.
+OPPONENTS = {"fp32": ["pytorch"], "amp_bf16": ["pytorch", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
+# A level of Tandem's (docs/cpu.md), and what makes PyTorch and its libraries use the same instructions.
+LEVELS = {
+    "v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+    "v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "v4": {"ATEN_CPU_CAPABILITY": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+    "v4_bf16": {"ATEN_CPU_CAPABILITY": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+}
