@@ -201,8 +201,8 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
 }
 
 std::string note_on_level(const runs::RunDirectory& run, bool deterministic) {
-  const auto environment =
-      nlohmann::json::parse(files::read_text_if_there(run.environment()).value_or(""), nullptr, false);
+  if (files::kind_of(run.environment()) != files::Kind::file) return "";
+  const auto environment = nlohmann::json::parse(files::read_text(run.environment()), nullptr, false);
   const auto cpu = environment.is_object() ? environment.find("cpu") : environment.end();
   if (cpu == environment.end()) return "";
   const std::string before = files::text_in(*cpu, "level"), now(cpu::name_of(cpu::level()));

@@ -1,5 +1,5 @@
-// The first code of this library: ends the process in one line on a CPU below x86-64-v2, where the rest of it would end
-// in an illegal instruction. Compiled for any x86-64, and with nothing of the C++ library in it.
+// The first code of this library: ends the process in one line on a CPU below x86-64-v2, where the rest of it
+// would end in an illegal instruction. Compiled for any x86-64, and with nothing of the C++ library in it.
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -13,9 +13,12 @@ struct Feature {
   const char* name;
   unsigned bit;  // of ecx, leaf 1
 };
-constexpr Feature kNeeded[] = {{" ssse3", 9}, {" cx16", 13}, {" sse4_1", 19}, {" sse4_2", 20}, {" popcnt", 23}};
+constexpr Feature kNeeded[] = {
+    {" ssse3", 9}, {" cx16", 13}, {" sse4_1", 19}, {" sse4_2", 20}, {" popcnt", 23}};
 
-void say(const char* text) { [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text)); }
+void say(const char* text) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 // Before the constructors of every object with a static initialiser.
 __attribute__((constructor(101))) void require_baseline() {

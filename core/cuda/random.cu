@@ -1,6 +1,6 @@
 // Random kernels. Element i uses word i % 4 of Philox block i / 4, whatever the dtype and the thread; the
-// arithmetic is that of core/cpu/kernels/random.cpp, so uniform numbers and masks have the CPU's bits, and normal
-// ones differ at most by what the logarithm, sine and cosine of f64 differ before they are rounded.
+// arithmetic is that of core/cpu/kernels/random.cpp, so uniform numbers and masks have the CPU's bits, and
+// normal ones differ at most by what the logarithm, sine and cosine of f64 differ before they are rounded.
 //
 // A thread makes whole blocks and stores 16 bytes at once.
 #include <cuda_runtime.h>

@@ -128,7 +128,7 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
   const auto best = nlohmann::json::parse(tandem_in(directory, {"env", "--json"}).out)["cpu"];
   CHECK(best["level_reason"] == "the best of this CPU");
   if (best["level"] == "v2") return;
-  CHECK_THAT(trained.out, Contains("computes with the kernels of v2: TANDEM_ISA=v2; this CPU has "));
+  CHECK_THAT(trained.err, Contains("computes with the kernels of v2: TANDEM_ISA=v2; this CPU has "));
   const std::string changed = "kernels of v2 → " + best["level"].get<std::string>();
   auto strict = train;
   strict.back() = "run_dir=strict";
@@ -140,7 +140,7 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
   const Outcome resumed = tandem_in(directory, {"train", "run", "epochs=2"});
   INFO(resumed.err);
   CHECK(resumed.exit_code == 0);
-  CHECK_THAT(resumed.out, Contains(changed));
+  CHECK_THAT(resumed.err, Contains(changed));
 }
 
 TEST_CASE("threads that wait spin briefly, or as the user says", "[program]") {
