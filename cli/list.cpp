@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -70,6 +71,14 @@ Rows presets() {
   return rows;
 }
 
+// "sgd"; of phases with optimizers of their own, the names of those.
+std::string optimizer_names(const config::Config& config) {
+  std::vector<std::string> names;
+  for (const auto& [phase, chosen] : config.optimizers)
+    if (std::ranges::find(names, chosen.name()) == names.end()) names.push_back(chosen.name());
+  return names.empty() ? config.optimizer.name() : fmt::format("{}", fmt::join(names, " and "));
+}
+
 Rows configs() {
   Rows rows;
   for (const std::string& name : config::shipped_names()) {
@@ -77,7 +86,7 @@ Rows configs() {
     const auto& task = loaded.config.task;
     const std::string model = task.value("model.name").text;
     rows.emplace_back(name, fmt::format("{} on {}, {}, {} epochs", model.empty() ? "layers" : model,
-                                        task.value("data.name").text, loaded.config.optimizer.name(),
+                                        task.value("data.name").text, optimizer_names(loaded.config),
                                         loaded.config.epochs));
   }
   return rows;

@@ -75,11 +75,18 @@ TEST_CASE("missing data names the package and the file", "[program]") {
 
 TEST_CASE("everything can be listed", "[program]") {
   const TemporaryDirectory directory;
-  const std::map<std::string, std::string> expected = {
-      {"models", "resnet20"},      {"datasets", "fashion_mnist"}, {"optimizers", "adamw"},
-      {"schedules", "one_cycle"},  {"ops", "batch_norm"},         {"presets", "amp_bf16"},
-      {"configs", "digits_mlp"},   {"keys", "data.batch_size"},   {"layers", "conv_transpose2d"},
-      {"tasks", "classification"}, {"losses", "focal"},           {"transforms", "cutmix"}};
+  const std::map<std::string, std::string> expected = {{"models", "resnet20"},
+                                                       {"datasets", "fashion_mnist"},
+                                                       {"optimizers", "adamw"},
+                                                       {"schedules", "one_cycle"},
+                                                       {"ops", "batch_norm"},
+                                                       {"presets", "amp_bf16"},
+                                                       {"configs", "dcgan on fashion_mnist, adam, 4 epochs"},
+                                                       {"keys", "data.batch_size"},
+                                                       {"layers", "conv_transpose2d"},
+                                                       {"tasks", "classification"},
+                                                       {"losses", "focal"},
+                                                       {"transforms", "cutmix"}};
   for (const auto& [what, entry] : expected) {
     const Outcome outcome = tandem_in(directory, {"ls", what});
     INFO(what);
