@@ -277,29 +277,6 @@ class DirectForward final : public DirectConvolution {
   TileSet tiles_;
 };
 
-// GFLOP/s of one Zen 5 core, forward and input gradient (library → here), batch 128, 3×3 unless said; the
-// core does about 290:
-//   16→16@28    167 → 226   171 → 219      16→32@28/2  201 → 221    81 → 206
-//   32→32@14    199 → 252   180 → 222      32→64@14/2  257 → 233   171 → 246
-//   64→64@7     282 → 240   250 → 240      1×1 16→32@28/2  140 → 115    34 → 105
-//   7×7 3→64@224/2, batch 16: 162 → 198    1×1 32→64@14/2  155 → 163    73 → 157     1→16@28  163 → 137
-// 64 channels and more at stride 1 run at 85 to 95 % of the core in the library.
-bool forward_suits(Pass pass, const Convolution& p) {
-  const auto& o = p.options;
-  const bool forward = pass == Pass::forward;
-  const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
-  // Whole images go to threads: fewer images than threads leave some idle.
-  if (o.groups != 1 || out % kLanes != 0 || p.batch < threads()) return false;
-  if (forward && (in == 3 || (in == 1 && p.dtype != DType::f32)))
-    return o.dilation[1] == 1 && (o.stride[1] == 1 || o.stride[1] == 2) && p.kernel_width > 1;
-  if (in % kLanes != 0) return false;
-  if (p.dtype != DType::f32) return !forward || o.stride[1] <= 2;  // the library would need widened copies
-  if (in > 64 || out > 64 || p.height * p.width > 32 * 32) return false;
-  const bool few = in * out <= 32 * 32;
-  if (forward) return few && p.kernel_height * p.kernel_width > 1 && o.stride[1] <= 2;
-  return few || o.stride[0] * o.stride[1] > 1;
-}
-
 // To a 1×1 kernel at stride 1 images are rows of pixels; where they can be cut into equal rows whose panel
 // stays in the second cache, these take the place of the images.
 Convolution with_rows_for_images(Pass pass, Convolution p) {
@@ -322,18 +299,18 @@ Convolution with_rows_for_images(Pass pass, Convolution p) {
 
 }  // namespace
 
-std::unique_ptr<DirectConvolution> direct_convolution(Pass pass, const Convolution& p) {
-  if (p.result != (pass == Pass::filter_gradient ? DType::f32 : p.dtype)) return nullptr;
-  if (auto winograd = detail::winograd_convolution(pass, p)) return winograd;
+std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, Pass pass, const Convolution& p) {
+  if (algorithm == ConvAlgorithm::winograd) return detail::winograd_convolution(pass, p);
   if (pass == Pass::filter_gradient) return detail::direct_filter_gradient(p);
-  if (!forward_suits(pass, p)) return nullptr;
   const Convolution rows = p.dtype == DType::f32 ? p : with_rows_for_images(pass, p);
   return detail::make_for_storage<DirectForward>(p.dtype, pass, rows);
 }
 
 #else
 
-std::unique_ptr<DirectConvolution> direct_convolution(Pass, const Convolution&) { return nullptr; }
+std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm, Pass, const Convolution& p) {
+  throw InternalError("conv2d", "no own kernels at this level: " + to_string(p));
+}
 
 #endif
 

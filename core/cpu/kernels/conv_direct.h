@@ -1,7 +1,7 @@
-// Own convolution kernels for AVX-512, for the shapes where they beat the library; the rule and its evidence
-// are in conv_direct.cpp. They multiply and sum in f32; 16-bit images and filters are widened as they are
-// copied, and results rounded once as they are stored. They copy what they read into panels of 16 channels a
-// pixel, with the padding written out, so that the inner loops see constant distances and no borders:
+// Own convolution kernels, for AVX-512 and AVX2, where core/cpu/conv_choice.h prefers them to the library.
+// They multiply and sum in f32; 16-bit images and filters are widened as they are copied, and results rounded
+// once as they are stored. They copy what they read into panels of 16 channels a pixel, with the padding
+// written out, so that the inner loops see constant distances and no borders:
 //   forward, input_gradient  outputs in registers, [pixels] × [16·n channels], one broadcast input a product;
 //   filter_gradient          gradients in registers, [8 or 16 outputs] × [16·n inputs], summed over a block
 //   of pixels.
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "core/cpu/conv_choice.h"
 #include "core/cpu/onednn.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -27,9 +28,10 @@ class DirectConvolution {
                    bool accumulate) const = 0;
 };
 
-// For a problem whose dtype is f32, f16 or bf16 and whose result is of that dtype, f32 for filter_gradient.
-// nullptr where the library is the better choice, or the binary was compiled without AVX-512.
-std::unique_ptr<DirectConvolution> direct_convolution(onednn::Pass pass, const onednn::Convolution& problem);
+// For a choice of `direct` or `winograd`: a problem whose dtype is f32, f16 or bf16 and whose result is of
+// that dtype, f32 for filter_gradient.
+std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, onednn::Pass pass,
+                                                   const onednn::Convolution& problem);
 
 namespace detail {
 

@@ -298,36 +298,11 @@ class DirectFilterGradient final : public DirectConvolution {
   Index panel_rows_ = 0, panel_width_ = 0, x_unit_ = 0, y_unit_ = 0, x_group_ = 0, y_group_ = 0;
 };
 
-// GFLOP/s of one Zen 5 core (library → here), batch 16 (the first three 128); the core does about 290:
-//   3×3  16→16@28  246 → 206    16→32@28/2  216 → 201    32→32@14  188 → 238    64→64@7   201 → 235
-//        64→64@56  199 → 240   128→128@28   221 → 240   128→128@56/2  110 → 209  256→256@14  243 → 242
-//       256→256@28/2  163 → 223   512→512@14/2  144 → 195   512→512@7  220 → 204
-//   7×7   3→64@224/2  112 → 155     3×3 1→16@28  171 → 34
-//   1×1  64→64@56   95 → 144   64→256@56  116 → 182   256→64@56  188 → 190   128→512@28  164 → 205
-//       512→128@28  207 → 202  256→512@56/2  130 → 196   16→32@28/2  174 → 106   32→64@14/2  212 → 155
-// Larger 1×1 gradients are matrix products (core/cpu/kernels/conv.cpp).
-bool suits(const Convolution& p) {
-  const auto& o = p.options;
-  if (o.groups != 1 || p.out_channels % kLanes != 0 || p.out_width > 4096) return false;
-  const Index row = p.kernel_width * p.channels;
-  if (p.channels <= 4) return row >= kLanes && row <= 2 * kLanes && o.dilation[1] == 1;
-  if (p.channels % kLanes != 0) return false;
-  if (p.dtype != DType::f32) return true;  // the library would need widened copies
-  if (p.channels < 32) return false;
-  const bool pointwise = p.kernel_height * p.kernel_width == 1;
-  if (pointwise) return p.channels * p.out_channels >= 64 * 64;
-  return o.stride[0] > 1 || p.channels * p.out_channels < 256 * 256;
-}
-
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution& p) {
-  return suits(p) ? detail::make_for_storage<DirectFilterGradient>(p.dtype, p) : nullptr;
+  return detail::make_for_storage<DirectFilterGradient>(p.dtype, p);
 }
-
-#else
-
-std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution&) { return nullptr; }
 
 #endif
 

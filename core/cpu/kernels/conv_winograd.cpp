@@ -416,40 +416,12 @@ class WinogradFilterGradient final : public DirectConvolution {
   Index rows_ = 0, tiles_ = 0, in_stride_ = 0, out_stride_ = 0, sum_stride_ = 0;
 };
 
-// GFLOP/s of the definition on two Zen 5 cores, forward and filter gradient (without → here), batch 128, from
-// 56 pixels on batch 16; the cores do about 580:
-//   16→16@28   425 → 400   485 → 375      64→64@56    494 → 725   470 → 690
-//   32→32@14   490 → 555   465 → 515     128→128@28   520 → 870   454 → 740
-//   64→64@7    480 → 565   405 → 500     256→256@14   552 → 960   476 → 470
-//                                        512→512@7    607 → 700   501 → 490
-// Below 32 channels the transforms cost more than the products save.
-bool suits(Pass pass, const Convolution& p) {
-  constexpr std::array<Index, 2> kOnes{1, 1};
-  const auto& o = p.options;
-  if (p.kernel_height != 3 || p.kernel_width != 3 || o.stride != kOnes || o.dilation != kOnes ||
-      o.groups != 1 || o.padding[0] > 2 || o.padding[1] > 2)
-    return false;
-  if (p.channels % kLanes != 0 || p.out_channels % kLanes != 0) return false;
-  const Index channels = p.channels * p.out_channels;
-  if (channels < 32 * 32 || (pass == Pass::filter_gradient && channels > 128 * 128)) return false;
-  // Tiles that stick out of a small image are work for nothing: at most a third of it.
-  const bool forward = pass != Pass::input_gradient;
-  const Index height = forward ? p.out_height : p.height, width = forward ? p.out_width : p.width;
-  const Index covered = (height + 1) / 2 * ((width + 1) / 2) * 4;
-  return 2 * covered <= 3 * height * width;
-}
-
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::winograd_convolution(Pass pass, const Convolution& p) {
-  if (!suits(pass, p)) return nullptr;
   if (pass == Pass::filter_gradient) return detail::make_for_storage<WinogradFilterGradient>(p.dtype, p);
   return detail::make_for_storage<WinogradForward>(p.dtype, pass, p);
 }
-
-#else
-
-std::unique_ptr<DirectConvolution> detail::winograd_convolution(Pass, const Convolution&) { return nullptr; }
 
 #endif
 

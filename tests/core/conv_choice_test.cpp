@@ -1,0 +1,136 @@
+// The rule that chooses a convolution's algorithm, as a table.
+#include "core/cpu/conv_choice.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tandem;
+using cpu::choose_convolution;
+using cpu::ConvAlgorithm;
+using cpu::ConvMachine;
+using cpu::Level;
+using cpu::onednn::Convolution;
+using cpu::onednn::Pass;
+
+namespace {
+
+constexpr ConvMachine kAvx2{Level::v3, false, 2}, kAvx512{Level::v4, false, 2},
+    kBf16{Level::v4_bf16, true, 2}, kAmx{Level::amx, true, 2}, kOldest{Level::v2, false, 2};
+
+// in→out channels at an image of `side`, a square kernel with the padding that keeps the side at stride 1.
+Convolution shape(Index batch, Index in, Index out, Index side, Index kernel, Index stride = 1) {
+  const Index padding = kernel / 2, reached = (side + 2 * padding - kernel) / stride + 1;
+  return {.batch = batch,
+          .height = side,
+          .width = side,
+          .channels = in,
+          .out_height = reached,
+          .out_width = reached,
+          .out_channels = out,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .options = {.stride = {stride, stride}, .padding = {padding, padding}}};
+}
+
+cpu::ConvChoice choice(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine,
+                       bool accumulate = false) {
+  const DType out = pass == Pass::filter_gradient ? DType::f32 : dtype;
+  return choose_convolution(pass, p, {dtype, dtype, out}, accumulate, machine);
+}
+
+struct Case {
+  Convolution problem;
+  ConvAlgorithm forward, input_gradient, filter_gradient;
+};
+
+void check(const std::vector<Case>& cases, DType dtype, const ConvMachine& machine) {
+  for (const Case& c : cases) {
+    INFO(to_string(c.problem) << " in " << name_of(dtype) << " at " << name_of(machine.level));
+    CHECK(name_of(choice(Pass::forward, c.problem, dtype, machine).algorithm) == name_of(c.forward));
+    CHECK(name_of(choice(Pass::input_gradient, c.problem, dtype, machine).algorithm) ==
+          name_of(c.input_gradient));
+    CHECK(name_of(choice(Pass::filter_gradient, c.problem, dtype, machine).algorithm) ==
+          name_of(c.filter_gradient));
+  }
+}
+
+constexpr auto library = ConvAlgorithm::library, product = ConvAlgorithm::product,
+               direct = ConvAlgorithm::direct, winograd = ConvAlgorithm::winograd,
+               generic = ConvAlgorithm::generic;
+
+}  // namespace
+
+TEST_CASE("the rule of f32", "[conv_choice]") {
+  const std::vector<Case> cases = {
+      {shape(128, 1, 16, 28, 3), library, library, library},
+      {shape(128, 16, 16, 28, 3), direct, direct, library},
+      {shape(128, 16, 32, 28, 3, 2), direct, direct, library},
+      {shape(128, 32, 32, 14, 3), winograd, winograd, winograd},
+      {shape(128, 32, 64, 14, 3, 2), library, direct, direct},
+      {shape(128, 64, 64, 7, 3), winograd, winograd, winograd},
+      {shape(128, 16, 32, 28, 1, 2), library, direct, product},
+      {shape(16, 3, 64, 224, 7, 2), direct, library, direct},
+      {shape(16, 64, 256, 56, 1), library, library, direct},
+      {shape(16, 256, 1024, 14, 1), library, library, product},
+      {shape(16, 256, 512, 56, 1, 2), library, library, product},
+      {shape(16, 512, 512, 7, 3), winograd, winograd, library},
+      {shape(1, 16, 16, 28, 3), library, library, library},  // fewer images than threads
+  };
+  check(cases, DType::f32, kAvx512);
+  check(cases, DType::f32, kAvx2);
+  check(cases, DType::f32, kBf16);
+}
+
+TEST_CASE("the rule of 16 bits: widened by own kernels, or multiplied by the library", "[conv_choice]") {
+  const std::vector<Case> widened = {
+      {shape(128, 16, 16, 28, 3), direct, direct, direct},
+      {shape(128, 32, 32, 14, 3), winograd, winograd, winograd},
+      {shape(16, 64, 256, 56, 1), direct, direct, direct},
+      {shape(128, 1, 16, 28, 3), direct, library, library},
+  };
+  check(widened, DType::f16, kAvx2);
+  check(widened, DType::f16, kBf16);
+  check(widened, DType::bf16, kAvx512);
+  const std::vector<Case> multiplied = {
+      {shape(128, 16, 16, 28, 3), library, library, library},
+      {shape(128, 32, 32, 14, 3), library, library, winograd},
+      {shape(128, 16, 32, 28, 3, 2), library, direct, library},
+      {shape(16, 256, 256, 14, 3), library, library, library},
+      {shape(16, 256, 1024, 14, 1), library, library, product},
+  };
+  check(multiplied, DType::bf16, kBf16);
+  for (const Case& c : multiplied) {
+    for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::filter_gradient}) {
+      const auto found = choice(pass, c.problem, DType::bf16, kAmx).algorithm;
+      CHECK((found == library || found == product));
+    }
+  }
+}
+
+TEST_CASE("what no descriptor can say, f64 and images without elements are generic", "[conv_choice]") {
+  const Convolution usual = shape(4, 16, 16, 8, 3);
+  for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::filter_gradient}) {
+    const auto wide = choose_convolution(pass, usual, {DType::f64, DType::f32, DType::f64}, false, kBf16);
+    CHECK(wide.algorithm == generic);
+    CHECK(wide.operands == DType::f64);
+    CHECK(wide.result == DType::f64);
+    CHECK(choice(pass, shape(0, 16, 16, 8, 3), DType::bf16, kBf16).algorithm == generic);
+    CHECK(choice(pass, usual, DType::f32, kOldest).algorithm == library);
+  }
+}
+
+TEST_CASE("operands and results of a choice", "[conv_choice]") {
+  const Convolution usual = shape(128, 64, 64, 7, 3), pointwise = shape(16, 64, 256, 56, 1);
+  // Mixed operands are widened; results narrower than that are cast.
+  const auto mixed =
+      choose_convolution(Pass::forward, usual, {DType::f16, DType::f32, DType::f16}, false, kBf16);
+  CHECK(mixed.operands == DType::f32);
+  CHECK(mixed.result == DType::f32);
+  const auto narrow = choice(Pass::input_gradient, usual, DType::bf16, kBf16);
+  CHECK(narrow.operands == DType::bf16);
+  CHECK(narrow.result == DType::bf16);
+  CHECK(choice(Pass::input_gradient, usual, DType::bf16, kBf16, true).result ==
+        DType::f32);  // added before it is rounded
+  CHECK(choice(Pass::filter_gradient, usual, DType::f16, kBf16).result == DType::f32);
+  CHECK(choice(Pass::input_gradient, pointwise, DType::f32, kBf16, true).algorithm == product);
+  CHECK(choice(Pass::input_gradient, pointwise, DType::f32, kBf16, false).algorithm == library);
+}
