@@ -263,9 +263,8 @@ class Report {
                                    tandem::name_of(what.dtype));
     for (const ConvAlgorithm algorithm : shown()) {
       const auto found = std::ranges::find(result.measured, algorithm, &Measured::algorithm);
-      const bool measured = found != result.measured.end();
-      text +=
-          fmt::format("{:>9}", measured ? fmt::format("{:.0f}", 1e-9 * what.flop() / found->seconds) : "");
+      const double rate = found != result.measured.end() ? 1e-9 * what.flop() / found->seconds : 0.0;
+      text += rate > 0.0 ? fmt::format("{:>9.{}f}", rate, rate < 10.0 ? 1 : 0) : std::string(9, ' ');
     }
     return text + fmt::format("  {:<9}{:<9}{:>5.2f}", cpu::name_of(result.fastest().algorithm),
                               cpu::name_of(result.chosen), result.slowdown());

@@ -44,7 +44,7 @@ bool direct_filter_can(const Convolution& p) {
   return p.kernel_width * p.channels <= 2 * kPanel && o.dilation[1] == 1;
 }
 
-// ---- where they are the better choice
+// ---- where they are the better choice: bench_convolutions (docs/cpu.md) measures the figures anew
 
 // GFLOP/s of the definition on two Zen 5 cores, forward and filter gradient (without → here), batch 128, from
 // 56 pixels on batch 16; the cores do about 580:
