@@ -148,7 +148,7 @@ Result measure(const Case& what, const Options& options) {
       operands.call();
       measured.implementation = trace.take().at(0);
     }
-    const double once = seconds_of(operands, 1);
+    const double once = std::max(1e-9, seconds_of(operands, 1));
     measured.calls = std::max<std::int64_t>(1, static_cast<std::int64_t>(1e-3 * options.milliseconds / once));
     result.measured.push_back(measured);
   }
