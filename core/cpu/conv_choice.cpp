@@ -1,6 +1,6 @@
 #include "core/cpu/conv_choice.h"
 
-#include <optional>
+#include "core/cpu/cpu_features.h"
 
 namespace tandem::cpu {
 
@@ -17,6 +17,35 @@ bool has_own_kernels(Level level) { return level >= Level::v3; }
 
 bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_width == 3; }
 
+// ---- what own kernels can compute, whatever the time
+
+bool winograd_can(const Convolution& p) {
+  const auto& o = p.options;
+  return is_3x3(p) && o.stride == kOnes && o.dilation == kOnes && o.groups == 1 && o.padding[0] <= 2 &&
+         o.padding[1] <= 2 && p.channels % kPanel == 0 && p.out_channels % kPanel == 0;
+}
+
+// Forward and input gradient. Panels of 16 channels, or, forward, the rows of an image of few channels as
+// they are; there are tiles for some distances of pixels (core/cpu/kernels/conv_tiles.h).
+bool direct_can(Pass pass, const Convolution& p) {
+  const auto& o = p.options;
+  const bool forward = pass == Pass::forward;
+  const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
+  if (o.groups != 1 || out % kPanel != 0) return false;
+  if (in % kPanel == 0) return !forward || o.stride[1] <= 2;
+  const Index distance = in * o.stride[1];
+  return forward && in <= 3 && o.dilation[1] == 1 && (distance <= 3 || distance == 6);
+}
+
+bool direct_filter_can(const Convolution& p) {
+  const auto& o = p.options;
+  if (o.groups != 1 || p.out_channels % kPanel != 0 || p.out_width > 4096) return false;
+  if (p.channels > 4) return p.channels % kPanel == 0;
+  return p.kernel_width * p.channels <= 2 * kPanel && o.dilation[1] == 1;
+}
+
+// ---- where they are the better choice: bench_convolutions (docs/cpu.md) measures the figures anew
+
 // GFLOP/s of the definition on two Zen 5 cores, forward and filter gradient (without → here), batch 128, from
 // 56 pixels on batch 16; the cores do about 580:
 //   16→16@28   425 → 400   485 → 375      64→64@56    494 → 725   470 → 690
@@ -25,11 +54,7 @@ bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_widt
 //                                        512→512@7    607 → 700   501 → 490
 // Below 32 channels the transforms cost more than the products save.
 bool winograd_suits(Pass pass, const Convolution& p) {
-  const auto& o = p.options;
-  if (!is_3x3(p) || o.stride != kOnes || o.dilation != kOnes || o.groups != 1 || o.padding[0] > 2 ||
-      o.padding[1] > 2)
-    return false;
-  if (p.channels % kPanel != 0 || p.out_channels % kPanel != 0) return false;
+  if (!winograd_can(p)) return false;
   const Index channels = p.channels * p.out_channels;
   if (channels < 32 * 32 || (pass == Pass::filter_gradient && channels > 128 * 128)) return false;
   // Tiles that stick out of a small image are work for nothing: at most a third of it.
@@ -51,14 +76,13 @@ bool direct_suits(Pass pass, const Convolution& p, DType dtype, int threads) {
   const bool forward = pass == Pass::forward;
   const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
   // Whole images go to threads: fewer images than threads leave some idle.
-  if (o.groups != 1 || out % kPanel != 0 || p.batch < threads) return false;
-  if (forward && (in == 3 || (in == 1 && dtype != DType::f32)))
-    return o.dilation[1] == 1 && (o.stride[1] == 1 || o.stride[1] == 2) && p.kernel_width > 1;
-  if (in % kPanel != 0) return false;
-  if (dtype != DType::f32) return !forward || o.stride[1] <= 2;  // the library would need widened copies
+  if (!direct_can(pass, p) || p.batch < threads) return false;
+  if (in < kPanel)
+    return (in == 3 || (in == 1 && dtype != DType::f32)) && o.stride[1] <= 2 && p.kernel_width > 1;
+  if (dtype != DType::f32) return true;  // the library would need widened copies
   if (in > 64 || out > 64 || p.height * p.width > 32 * 32) return false;
   const bool few = in * out <= 32 * 32;
-  if (forward) return few && p.kernel_height * p.kernel_width > 1 && o.stride[1] <= 2;
+  if (forward) return few && p.kernel_height * p.kernel_width > 1;
   return few || o.stride[0] * o.stride[1] > 1;
 }
 
@@ -72,10 +96,8 @@ bool direct_suits(Pass pass, const Convolution& p, DType dtype, int threads) {
 // Larger 1×1 gradients are matrix products.
 bool direct_filter_suits(const Convolution& p, DType dtype) {
   const auto& o = p.options;
-  if (o.groups != 1 || p.out_channels % kPanel != 0 || p.out_width > 4096) return false;
-  const Index row = p.kernel_width * p.channels;
-  if (p.channels <= 4) return row >= kPanel && row <= 2 * kPanel && o.dilation[1] == 1;
-  if (p.channels % kPanel != 0) return false;
+  if (!direct_filter_can(p)) return false;
+  if (p.channels <= 4) return p.kernel_width * p.channels >= kPanel;
   if (dtype != DType::f32) return true;  // the library would need widened copies
   if (p.channels < 32) return false;
   if (p.kernel_height * p.kernel_width == 1) return p.channels * p.out_channels >= 64 * 64;
@@ -140,6 +162,80 @@ ConvAlgorithm choose_filter_gradient(const Convolution& p, DType dtype, const Co
   return is_pointwise(p) && !is_dense(p) ? ConvAlgorithm::product : ConvAlgorithm::library;
 }
 
+bool is_f64(const ConvDtypes& dtypes) { return dtypes.a == DType::f64 || dtypes.b == DType::f64; }
+
+// Own kernels widen 16 bits as they read, where the result has their dtype, too.
+bool own_kernels_widen(Pass pass, const ConvDtypes& dtypes) {
+  return is_16bit(dtypes.a) && dtypes.a == dtypes.b &&
+         (pass == Pass::filter_gradient || dtypes.out == dtypes.a);
+}
+
+// What the library multiplies.
+DType library_operands(const ConvDtypes& dtypes, const ConvMachine& machine) {
+  const bool bf16 = dtypes.a == DType::bf16 && dtypes.b == DType::bf16 && machine.library_bf16;
+  return bf16 ? DType::bf16 : DType::f32;
+}
+
+// The product adds by itself, into f32.
+bool product_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes) {
+  if (!is_pointwise(p) || pass == Pass::forward) return false;
+  return pass == Pass::filter_gradient || (is_dense(p) && dtypes.out == DType::f32);
+}
+
+ConvAlgorithm algorithm_for(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate,
+                            const ConvMachine& machine) {
+  if (is_f64(dtypes) || is_empty(p) || !onednn::expressible(p)) return ConvAlgorithm::generic;
+  if (own_kernels_widen(pass, dtypes) &&
+      !(dtypes.a == DType::bf16 && library_multiplies_bf16(pass, p, machine))) {
+    if (const auto own = own_kernel(pass, p, dtypes.a, machine)) return *own;
+  }
+  const DType operands = library_operands(dtypes, machine);
+  if (pass == Pass::filter_gradient) return choose_filter_gradient(p, operands, machine);
+  if (accumulate && product_can(pass, p, dtypes)) return ConvAlgorithm::product;
+  if (operands != DType::f32) return ConvAlgorithm::library;
+  return own_kernel(pass, p, DType::f32, machine).value_or(ConvAlgorithm::library);
+}
+
+ConvChoice with_dtypes(ConvAlgorithm algorithm, Pass pass, const ConvDtypes& dtypes, bool accumulate,
+                       const ConvMachine& machine) {
+  const bool filter = pass == Pass::filter_gradient;
+  DType operands = library_operands(dtypes, machine), result = DType::f32;
+  switch (algorithm) {
+    case ConvAlgorithm::generic:
+      operands = result = is_f64(dtypes) ? DType::f64 : DType::f32;
+      break;
+    case ConvAlgorithm::library:
+      if (!filter && !accumulate && operands == DType::bf16 && dtypes.out == DType::bf16)
+        result = DType::bf16;
+      break;
+    case ConvAlgorithm::product:
+      break;
+    case ConvAlgorithm::direct:
+    case ConvAlgorithm::winograd:
+      operands = own_kernels_widen(pass, dtypes) ? dtypes.a : DType::f32;
+      if (!filter) result = operands;
+      break;
+  }
+  return {algorithm, operands, result};
+}
+
+bool can_compute(ConvAlgorithm algorithm, Pass pass, const Convolution& p, const ConvDtypes& dtypes,
+                 const ConvMachine& machine) {
+  if (algorithm == ConvAlgorithm::generic) return true;
+  if (is_f64(dtypes) || is_empty(p) || !onednn::expressible(p)) return false;
+  switch (algorithm) {
+    case ConvAlgorithm::product:
+      return product_can(pass, p, dtypes);
+    case ConvAlgorithm::direct:
+      return has_own_kernels(machine.level) &&
+             (pass == Pass::filter_gradient ? direct_filter_can(p) : direct_can(pass, p));
+    case ConvAlgorithm::winograd:
+      return has_own_kernels(machine.level) && winograd_can(p);
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(ConvAlgorithm algorithm) {
@@ -154,32 +250,18 @@ bool is_pointwise(const Convolution& p) {
 
 bool is_dense(const Convolution& p) { return p.options.stride == kOnes; }
 
+ConvMachine conv_machine() { return {level(), onednn::multiplies_bf16(), threads()}; }
+
 ConvChoice choose_convolution(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate,
                               const ConvMachine& machine) {
-  const auto [a, b, out] = dtypes;
-  const bool f64 = a == DType::f64 || b == DType::f64;
-  if (f64 || is_empty(p) || !onednn::expressible(p)) {
-    const DType wide = f64 ? DType::f64 : DType::f32;
-    return {ConvAlgorithm::generic, wide, wide};
-  }
-  const bool filter = pass == Pass::filter_gradient;
-  // Own kernels widen 16 bits as they read, where the result has their dtype, too.
-  if (is_16bit(a) && a == b && (filter || out == a) &&
-      !(a == DType::bf16 && library_multiplies_bf16(pass, p, machine))) {
-    if (const auto own = own_kernel(pass, p, a, machine)) return {*own, a, filter ? DType::f32 : a};
-  }
-  const DType operands =
-      a == DType::bf16 && b == DType::bf16 && machine.library_bf16 ? DType::bf16 : DType::f32;
-  if (filter) return {choose_filter_gradient(p, operands, machine), operands, DType::f32};
-  // The product adds by itself.
-  if (pass == Pass::input_gradient && accumulate && is_pointwise(p) && is_dense(p) && out == DType::f32)
-    return {ConvAlgorithm::product, operands, DType::f32};
-  if (operands == DType::f32) {
-    const auto own = own_kernel(pass, p, DType::f32, machine);
-    return {own.value_or(ConvAlgorithm::library), DType::f32, DType::f32};
-  }
-  const bool narrow = out == DType::bf16 && !accumulate;
-  return {ConvAlgorithm::library, DType::bf16, narrow ? DType::bf16 : DType::f32};
+  return with_dtypes(algorithm_for(pass, p, dtypes, accumulate, machine), pass, dtypes, accumulate, machine);
+}
+
+std::optional<ConvChoice> convolution_by(ConvAlgorithm algorithm, Pass pass, const Convolution& p,
+                                         const ConvDtypes& dtypes, bool accumulate,
+                                         const ConvMachine& machine) {
+  if (!can_compute(algorithm, pass, p, dtypes, machine)) return std::nullopt;
+  return with_dtypes(algorithm, pass, dtypes, accumulate, machine);
 }
 
 }  // namespace tandem::cpu

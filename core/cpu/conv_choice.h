@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/cpu/level.h"
@@ -34,6 +35,8 @@ struct ConvMachine {
   int threads;
 };
 
+ConvMachine conv_machine();  // this process's, now
+
 struct ConvChoice {
   ConvAlgorithm algorithm;
   DType operands;  // what both are converted to
@@ -44,6 +47,11 @@ struct ConvChoice {
 // it.
 ConvChoice choose_convolution(onednn::Pass pass, const onednn::Convolution& problem, const ConvDtypes& dtypes,
                               bool accumulate, const ConvMachine& machine);
+
+// The same for a given algorithm, whatever its speed; absent where it cannot compute the pass.
+std::optional<ConvChoice> convolution_by(ConvAlgorithm algorithm, onednn::Pass pass,
+                                         const onednn::Convolution& problem, const ConvDtypes& dtypes,
+                                         bool accumulate, const ConvMachine& machine);
 
 // A 1×1 kernel without padding or groups: a matrix product over the pixels that the stride hits.
 bool is_pointwise(const onednn::Convolution& problem);

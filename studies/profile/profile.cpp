@@ -18,6 +18,7 @@ struct Key {
   std::string shapes;
   std::int64_t bytes = 0, flop = 0;
   DType operands = DType::f32;
+  std::string algorithms;
   const OpInfo* part_of = nullptr;
   std::string part_of_shapes;
 
@@ -32,8 +33,14 @@ class Totals {
   void add(const Recorder& recorder) {
     const auto& calls = recorder.calls();
     for (const Call& call : calls) {
-      Key key{call.op, call.direction, recorder.shapes(call), call.bytes, call.flop, call.operands, nullptr,
-              ""};
+      Key key{.op = call.op,
+              .direction = call.direction,
+              .shapes = recorder.shapes(call),
+              .bytes = call.bytes,
+              .flop = call.flop,
+              .operands = call.operands,
+              .algorithms = recorder.algorithms(call),
+              .part_of_shapes = {}};
       if (call.part_of >= 0) {
         const Call& whole = calls[static_cast<std::size_t>(call.part_of)];
         key.part_of = whole.op;
@@ -80,11 +87,14 @@ class Totals {
           part = parts.insert(parts.end(),
                               {.op = key.op->name, .direction = key.direction, .shapes = key.shapes});
         part->cost += cost;
+        add_names(part->algorithms, key.algorithms);
         continue;
       }
       profile.ops += cost;
       families[{family_of(key.op), key.direction}] += cost;
-      row(key.op, key.direction, key.shapes).cost += cost;
+      OpCost& op = row(key.op, key.direction, key.shapes);
+      op.cost += cost;
+      add_names(op.algorithms, key.algorithms);
     }
     for (const auto& [which, cost] : families)
       profile.families.push_back({.family = which.first, .direction = which.second, .cost = cost});

@@ -43,7 +43,8 @@ struct FamilyCost {
 struct OpCost {
   std::string op;  // "conv2d"
   Direction direction = Direction::forward;
-  std::string shapes;  // of the forward call, also of a backward
+  std::string shapes;      // of the forward call, also of a backward
+  std::string algorithms;  // of convolutions on a CPU, see Call; "" elsewhere
   Cost cost;
   std::vector<OpCost> parts;  // products of a backward; counted in `cost`
 };

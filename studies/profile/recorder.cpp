@@ -7,6 +7,18 @@
 
 namespace tandem::profile {
 
+void add_names(std::string& names, std::string_view more) {
+  constexpr std::string_view separator = ", ";
+  while (!more.empty()) {
+    const std::size_t length = std::min(more.find(separator), more.size());
+    const std::string name(more.substr(0, length));
+    const auto delimited = [&](const std::string& text) { return ", " + text + ", "; };
+    if (delimited(names).find(delimited(name)) == std::string::npos)
+      names += (names.empty() ? "" : ", ") + name;
+    more.remove_prefix(std::min(length + separator.size(), more.size()));
+  }
+}
+
 Recorder::Piece Recorder::piece_of(const Tensor& tensor) {
   return {tensor.raw(), static_cast<std::int64_t>(tensor.bytes())};
 }
@@ -27,11 +39,13 @@ void Recorder::begin_step() {
   frames_.clear();
   stages_.clear();
   shapes_of_.clear();
+  if (backend_.device().type == DeviceType::cpu) convolutions_.emplace();
   step_first_ = backend_.timestamp();
 }
 
 void Recorder::end_step() {
   const std::uint64_t last = backend_.timestamp();
+  convolutions_.reset();
   step_seconds_ = backend_.seconds_between(step_first_, last);
   stage_seconds_ = {};
   for (const Span& span : stages_) {
@@ -45,7 +59,20 @@ void Recorder::end_step() {
   backend_.clear_timestamps();
 }
 
+void Recorder::note_algorithms() {
+  if (!convolutions_) return;
+  const auto names = convolutions_->take();
+  const auto frame =
+      std::find_if(frames_.rbegin(), frames_.rend(), [](const Frame& f) { return f.call >= 0; });
+  if (names.empty() || frame == frames_.rend()) return;
+  Call& call = calls_[static_cast<std::size_t>(frame->call)];
+  std::string all = algorithms(call);
+  for (const std::string& name : names) add_names(all, name);
+  call.algorithms = index_of(all);
+}
+
 void Recorder::open(Call call) {
+  note_algorithms();
   frames_.push_back({.call = static_cast<std::int32_t>(calls_.size()), .direction = call.direction});
   calls_.push_back(call);
   calls_.back().first = backend_.timestamp();
@@ -53,6 +80,7 @@ void Recorder::open(Call call) {
 
 // The frame's FLOPs are its own and those of the ops within, which the frame around it takes over.
 Recorder::Frame Recorder::close() {
+  note_algorithms();
   const Frame frame = frames_.back();
   frames_.pop_back();
   if (frame.call >= 0) {
@@ -196,6 +224,10 @@ std::size_t Recorder::text_of(std::span<const Tensor> inputs, std::span<const Te
   append(inputs);
   text += " →";
   append(outputs);
+  return index_of(text);
+}
+
+std::size_t Recorder::index_of(const std::string& text) {
   const auto [found, added] = text_index_.try_emplace(text, texts_.size());
   if (added) texts_.push_back(text);
   return found->second;

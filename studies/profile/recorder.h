@@ -9,12 +9,15 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "autograd/observers.h"
 #include "core/backend.h"
+#include "core/cpu/conv_probe.h"
 #include "studies/profile/families.h"
 #include "train/stages.h"
 
@@ -27,6 +30,9 @@ struct Call {
   Direction direction = Direction::forward;
   // Of inputs and output of forward, "f16[8,4,4,3] f16[8,3,3,3] → f16[8,4,4,8]"; index of Recorder::shapes.
   std::size_t shapes = 0;
+  // What computed its convolutions on a CPU, "winograd" (core/cpu/conv_probe.h), those of its parts apart; ""
+  // elsewhere. Index of Recorder::algorithms.
+  std::size_t algorithms = 0;
   // What must be read and written at least, in the dtypes of the tensors: every input, saved tensor, output
   // and gradient once, also where a kernel adds to what it overwrites. 0 where memory is only handed on.
   std::int64_t bytes = 0;
@@ -37,6 +43,9 @@ struct Call {
   std::uint64_t first = 0, last = 0;  // timestamps
   double seconds = 0.0;
 };
+
+// Appends to a list "direct, winograd" each name of another that it lacks.
+void add_names(std::string& names, std::string_view more);
 
 // Observes the ops of its thread between begin_step and end_step; stages are told by a StageTimer.
 class Recorder final : public OpObserver, public train::StageObserver {
@@ -54,6 +63,7 @@ class Recorder final : public OpObserver, public train::StageObserver {
   double stage_seconds(train::Stage stage) const { return stage_seconds_[static_cast<std::size_t>(stage)]; }
   // Of all steps.
   const std::string& shapes(const Call& call) const { return texts_[call.shapes]; }
+  const std::string& algorithms(const Call& call) const { return texts_[call.algorithms]; }
 
   void before_forward(const OpInfo& op, std::span<const Tensor> inputs) override;
   void after_forward(const OpInfo& op, std::span<const Tensor> inputs,
@@ -88,9 +98,12 @@ class Recorder final : public OpObserver, public train::StageObserver {
   static bool contains(const std::vector<Piece>& pieces, const Tensor& tensor);
   void open(Call call);
   Frame close();
+  // Gives the innermost call what computed convolutions since the last time.
+  void note_algorithms();
   std::int64_t forward_bytes(const OpInfo& op, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs);
   std::size_t text_of(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  std::size_t index_of(const std::string& text);
 
   Backend& backend_;
   std::int64_t update_bytes_;
@@ -103,6 +116,7 @@ class Recorder final : public OpObserver, public train::StageObserver {
   std::unordered_map<const Node*, std::size_t> shapes_of_;
   std::vector<std::string> texts_{""};
   std::unordered_map<std::string, std::size_t> text_index_{{"", 0}};
+  std::optional<cpu::ConvolutionTrace> convolutions_;  // within a step on a CPU
   std::uint64_t step_first_ = 0;
   double step_seconds_ = 0.0;
   std::array<double, train::kStageNames.size()> stage_seconds_{};

@@ -34,6 +34,7 @@ void add_cost(Json& json, const Cost& cost, const Profile& profile) {
 Json op_json(const OpCost& op, const Profile& profile) {
   Json json{{"op", op.op}, {"direction", name_of(op.direction)}, {"shapes", op.shapes}};
   add_cost(json, op.cost, profile);
+  if (!op.algorithms.empty()) json["algorithms"] = op.algorithms;
   if (op.parts.empty()) return json;
   json["parts"] = Json::array();
   for (const OpCost& part : op.parts) json["parts"].push_back(op_json(part, profile));
@@ -86,24 +87,33 @@ void print_families(const Profile& profile) {
   families.print();
 }
 
-// The shapes stand behind the figures, where they may be long.
+// Appends a column of such texts, the first its head, to the last cells of `rows`.
+void append(std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& texts) {
+  std::size_t width = 0;
+  for (const std::string& text : texts) width = std::max(width, report::text_width(text));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + report::padded(texts[i], width);
+}
+
+// Algorithms, where there are any, and shapes stand behind the figures, where they may be long.
 void print_slowest(const Profile& profile) {
   std::vector<std::vector<std::string>> rows{{"op", "pass"}};
   rows[0].insert(rows[0].end(), kFigures.begin(), kFigures.end());
-  std::vector<std::string> shapes{"shapes"};
+  std::vector<std::string> shapes{"shapes"}, algorithms{"algorithm"};
   const auto add = [&](const OpCost& op, const std::string& label) {
     const bool update = op.direction == Direction::update;
     rows.push_back(line({label, update ? "" : name_of(op.direction)}, op.cost, profile));
     shapes.push_back(op.shapes);
+    algorithms.push_back(op.algorithms);
   };
   for (std::size_t i = 0; i < std::min(kSlowest, profile.slowest.size()); ++i) {
     const OpCost& op = profile.slowest[i];
     add(op, op.op);
     for (const OpCost& part : op.parts) add(part, "  " + part.op);
   }
-  std::size_t width = 0;
-  for (const std::string& text : shapes) width = std::max(width, report::text_width(text));
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + report::padded(shapes[i], width);
+  const bool any = std::any_of(algorithms.begin() + 1, algorithms.end(),
+                               [](const std::string& text) { return !text.empty(); });
+  if (any) append(rows, algorithms);
+  append(rows, shapes);
   report::Table table(rows[0]);
   table.right_from(2);
   for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);

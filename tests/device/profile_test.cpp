@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/engine.h"
+#include "autograd/ops/conv.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
@@ -222,6 +223,46 @@ TEST_CASE("a profile adds up, and its JSON has every key", "[profile]") {
   CHECK(keys(json["limits"]) == std::vector<std::string>{"copy_gb_per_s", "product_tflop_per_s", "empty_us"});
   CHECK(keys(json["limits"]["product_tflop_per_s"]) == std::vector<std::string>{"f32", "bf16"});
   CHECK(json["limits"]["product_tflop_per_s"]["bf16"].get<double>() > 0.0);
+}
+
+TEST_CASE("a convolution's row says what computed it on a CPU", "[profile]") {
+  test::Training training({}, train::GraphUse::off);
+  const Recorded step(training);
+  const bool on_cpu = test::test_device().type == DeviceType::cpu;
+  const auto known = [&](const Call& call) {
+    const std::string& text = step.recorder().algorithms(call);
+    INFO(text);
+    // 3→8 channels: no kernel of Tandem's own.
+    CHECK((on_cpu ? text.starts_with("library ") && text.find(',') == std::string::npos : text.empty()));
+  };
+  known(step["conv2d"]);
+  known(step["conv2d_filter_gradient backward"]);
+  CHECK(step.recorder().algorithms(step["conv2d backward"]).empty());  // told by its part
+  CHECK(step.recorder().algorithms(step["linear"]).empty());
+
+  const Tensor x = random_leaf({2, 8, 8, 16}), filter = random_leaf({16, 3, 3, 16});
+  const auto forward = [&] { conv2d(x, filter, {}, {.padding = {1, 1}}); };
+  std::string names = "direct";
+  const auto forced = [&](cpu::ConvAlgorithm algorithm) {
+    const cpu::ForcedConvolution by(algorithm);
+    const Recorded recorded(forward);
+    return recorded.recorder().algorithms(recorded["conv2d"]);
+  };
+  if (on_cpu) CHECK(forced(cpu::ConvAlgorithm::generic) == "generic");
+
+  profile::add_names(names, "library a:b_c");
+  profile::add_names(names, "library a:b");
+  profile::add_names(names, "direct, winograd");
+  profile::add_names(names, "");
+  CHECK(names == "direct, library a:b_c, library a:b, winograd");
+
+  training.run(0);
+  const auto json = profile::to_json(
+      profile::measure(test::backend_under_test(), 1, training.stages, 1, [&] { training.run(0); }));
+  const auto convolution = std::ranges::find_if(
+      json["slowest"], [](const auto& op) { return op["op"] == "conv2d" && op["direction"] == "forward"; });
+  REQUIRE(convolution != json["slowest"].end());
+  CHECK(convolution->contains("algorithms") == on_cpu);
 }
 
 TEST_CASE("profiling changes no bits of a step", "[profile]") {

@@ -3,6 +3,7 @@
 #include "core/cpu/kernels/conv.h"
 
 #include "core/cpu/conv_choice.h"
+#include "core/cpu/conv_probe.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/packed_weights.h"
@@ -42,9 +43,11 @@ Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, c
           .options = options};
 }
 
-PlanKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate) {
-  const int types =
-      static_cast<int>(dtypes.a) | static_cast<int>(dtypes.b) << 8 | static_cast<int>(dtypes.out) << 16;
+using Forced = std::optional<ConvAlgorithm>;
+
+PlanKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate, Forced forced) {
+  const int types = static_cast<int>(dtypes.a) | static_cast<int>(dtypes.b) << 8 |
+                    static_cast<int>(dtypes.out) << 16 | (forced ? static_cast<int>(*forced) + 1 : 0) << 24;
   return PlanKey(pass, p.batch, p.height, p.width, p.channels, p.out_height, p.out_width, p.out_channels,
                  p.kernel_height, p.kernel_width, p.options.stride[0], p.options.stride[1],
                  p.options.padding[0], p.options.padding[1], p.options.dilation[0], p.options.dilation[1],
@@ -54,6 +57,7 @@ PlanKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool a
 // What a pass of one shape needs, made once: its own kernel, or oneDNN's primitive.
 struct Plan {
   ConvAlgorithm algorithm;
+  std::string name;     // as ConvolutionTrace has it
   Convolution problem;  // with the dtypes of operands and result
   std::unique_ptr<DirectConvolution> own;
   std::unique_ptr<Primitive> primitive;
@@ -66,6 +70,7 @@ void plan_library(Pass pass, Plan& plan) {
   const Convolution& p = plan.problem;
   const bool filter = pass == Pass::filter_gradient;
   plan.primitive = onednn::convolution(pass, p);
+  plan.name += ' ' + plan.primitive->implementation();
   plan.plain = onednn::plain_filter(p, filter ? p.result : p.dtype);
   plan.wanted = plan.primitive->layout(filter ? 2 : 1);
   if (!filter) return;
@@ -73,19 +78,31 @@ void plan_library(Pass pass, Plan& plan) {
   plan.add = onednn::reorder(plan.wanted, plan.plain, true);
 }
 
+ConvChoice choice_of(Forced forced, Pass pass, const Convolution& p, const ConvDtypes& dtypes,
+                     bool accumulate) {
+  if (!forced) return choose_convolution(pass, p, dtypes, accumulate, conv_machine());
+  const auto choice = convolution_by(*forced, pass, p, dtypes, accumulate, conv_machine());
+  ensure(choice.has_value(), "conv2d", "{} cannot compute {}", cpu::name_of(*forced), to_string(p));
+  return *choice;
+}
+
 const Plan& plan_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate = false) {
   static PlanCache<Plan> plans;
-  return plans.get(key_of(pass, p, dtypes, accumulate), [&] {
-    const ConvMachine machine{level(), onednn::multiplies_bf16(), threads()};
-    const ConvChoice choice = choose_convolution(pass, p, dtypes, accumulate, machine);
-    auto plan = std::make_unique<Plan>(Plan{.algorithm = choice.algorithm, .problem = p});
-    plan->problem.dtype = choice.operands;
-    plan->problem.result = choice.result;
-    if (choice.algorithm == ConvAlgorithm::library) plan_library(pass, *plan);
+  const Forced forced = ForcedConvolution::active();
+  const Plan& plan = plans.get(key_of(pass, p, dtypes, accumulate, forced), [&] {
+    const ConvChoice choice = choice_of(forced, pass, p, dtypes, accumulate);
+    auto made = std::make_unique<Plan>(Plan{
+        .algorithm = choice.algorithm, .name = std::string(cpu::name_of(choice.algorithm)), .problem = p});
+    made->problem.dtype = choice.operands;
+    made->problem.result = choice.result;
+    if (choice.algorithm == ConvAlgorithm::library) plan_library(pass, *made);
     if (choice.algorithm == ConvAlgorithm::direct || choice.algorithm == ConvAlgorithm::winograd)
-      plan->own = own_convolution(choice.algorithm, pass, plan->problem);
-    return plan;
+      made->own = own_convolution(choice.algorithm, pass, made->problem);
+    return made;
   });
+  if (ConvolutionTrace* trace = ConvolutionTrace::active()) [[unlikely]]
+    trace->add(plan.name);
+  return plan;
 }
 
 // What the pass writes: the tensor itself, or workspace of the result's dtype that is to be cast into it.
@@ -154,7 +171,7 @@ void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, c
   const Plan& plan = plan_of(Pass::input_gradient, p, {dy.dtype(), filter.dtype(), dx.dtype()}, accumulate);
   const Tensor source = as(dy, plan.problem.dtype), weights = as(filter, plan.problem.dtype);
   if (plan.algorithm == ConvAlgorithm::product)
-    return matmul(pixels_of(source), matrix_of(weights), {}, pixels_of(dx), {.accumulate = true});
+    return matmul(pixels_of(source), matrix_of(weights), {}, pixels_of(dx), {.accumulate = accumulate});
   const Tensor out = target(dx, plan, !accumulate || plan.own);
   if (plan.own) {
     plan.own->run(source, weights, {}, out, accumulate && out.is_same(dx));

@@ -1,0 +1,24 @@
+#include "core/cpu/conv_probe.h"
+
+#include <utility>
+
+namespace tandem::cpu {
+
+namespace {
+
+thread_local std::optional<ConvAlgorithm> forced;
+thread_local ConvolutionTrace* trace = nullptr;
+
+}  // namespace
+
+ForcedConvolution::ForcedConvolution(ConvAlgorithm algorithm) : outer_(std::exchange(forced, algorithm)) {}
+ForcedConvolution::~ForcedConvolution() { forced = outer_; }
+std::optional<ConvAlgorithm> ForcedConvolution::active() { return forced; }
+
+ConvolutionTrace::ConvolutionTrace() : outer_(std::exchange(trace, this)) {}
+ConvolutionTrace::~ConvolutionTrace() { trace = outer_; }
+ConvolutionTrace* ConvolutionTrace::active() { return trace; }
+
+std::vector<std::string> ConvolutionTrace::take() { return std::exchange(algorithms_, {}); }
+
+}  // namespace tandem::cpu
