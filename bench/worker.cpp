@@ -3,10 +3,9 @@
 // Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps on one synthetic batch
 // and answers with the seconds they took and the losses of the last (two networks have one each); `memory`
 // with the peak of resident bytes above the process before the model was built; `phases` with the mean
-// milliseconds of each phase; `limits` with the device's rates in GFLOP/s and GB/s, measured once for a
-// process; `roofline` with what a step must compute and move (GFLOP, GB), and the milliseconds that takes at
-// those rates, op by op the longer of the two; `quit` ends. The memory that `limits` copies shows in
-// `memory`.
+// milliseconds of each phase; `limits` measures the device's rates, in GFLOP/s and GB/s, with memory that
+// shows in `memory` from then on; `roofline` says what a step must compute and move (GFLOP, GB), and how many
+// milliseconds that takes at the rates measured last, op by op the longer of the two; `quit` ends.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -254,7 +253,7 @@ class Server {
     if (command == "run") return run(steps);
     if (command == "memory") return {{"peak", resident("VmHWM:") - baseline_}};
     if (command == "phases") return phases();
-    if (command == "limits") return limits_json();
+    if (command == "limits") return limits();
     if (command == "roofline") return roofline();
     return {};
   }
@@ -281,21 +280,18 @@ class Server {
     return json;
   }
 
-  const profile::Limits& limits() {
+  Json limits() {
     static constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
-    if (limits_.products.empty()) limits_ = profile::measured_limits(backend_for({}), kTypes);
-    return limits_;
-  }
-
-  Json limits_json() {
-    return {{"copy", 1e-9 * limits().bytes_per_second},
-            {"elementwise", by_type(limits().elementwise)},
-            {"products", by_type(limits().products)},
-            {"convolutions", by_type(limits().convolutions)}};
+    limits_ = profile::measured_limits(backend_for({}), kTypes);
+    return {{"copy", 1e-9 * limits_.bytes_per_second},
+            {"elementwise", by_type(limits_.elementwise)},
+            {"products", by_type(limits_.products)},
+            {"convolutions", by_type(limits_.convolutions)}};
   }
 
   // Of a step of its own, whose phases nobody asks for.
   Json roofline() {
+    if (limits_.products.empty()) limits();
     profile::Recorder recorder(backend_for({}), training_->update_bytes());
     const train::StageTimer before = training_->stages;
     training_->stages.set_observer(&recorder);
@@ -309,7 +305,7 @@ class Server {
     double seconds = 0.0, bytes = 0.0, flop = 0.0;
     for (const profile::Call& call : recorder.calls()) {
       if (call.part_of >= 0) continue;  // counted in the whole
-      seconds += limits().bound(call.bytes, call.flop, call.operands);
+      seconds += limits_.bound(call.bytes, call.flop, call.operands);
       bytes += static_cast<double>(call.bytes);
       flop += static_cast<double>(call.flop);
     }
