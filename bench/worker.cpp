@@ -302,14 +302,18 @@ class Server {
     }
     recorder.end_step();
     training_->stages = before;
-    double seconds = 0.0, bytes = 0.0, flop = 0.0;
+    double seconds = 0.0, bytes = 0.0, of_update = 0.0, flop = 0.0;
     for (const profile::Call& call : recorder.calls()) {
       if (call.part_of >= 0) continue;  // counted in the whole
       seconds += limits_.bound(call.bytes, call.flop, call.operands);
       bytes += static_cast<double>(call.bytes);
+      if (call.direction == profile::Direction::update) of_update += static_cast<double>(call.bytes);
       flop += static_cast<double>(call.flop);
     }
-    return {{"gflop", 1e-9 * flop}, {"gbytes", 1e-9 * bytes}, {"bound_ms", 1e3 * seconds}};
+    return {{"gflop", 1e-9 * flop},
+            {"gbytes", 1e-9 * bytes},
+            {"update_gbytes", 1e-9 * of_update},
+            {"bound_ms", 1e3 * seconds}};
   }
 
   std::size_t baseline_;
