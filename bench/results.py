@@ -172,8 +172,8 @@ def markdown(rows):
         "",
         "Limits are the rates of Tandem's kernels at the level: of large square products, of forward 3×3 convolutions in sizes of a "
         "ResNet-50, of a large copy and of ReLU on large tensors (bytes read and written). The roofline of a step is what its ops "
-        "take at least: op by op its FLOPs at the rate of the products of its operands or its bytes at the rate of the copy, the "
-        "longer (`studies/profile`); the share of it is that time over the step's own, by the limits measured beside the row. "
+        "take at least: op by op its FLOPs at the rate of the products of its operands or its bytes at the highest bandwidth of copy "
+        "and ReLU, the longer (`studies/profile`); the share of it is that time over the step's own, by the limits measured beside the row. "
         "FLOPs are those of the definition: Winograd's convolutions do with fewer, and caches hold what need not be moved, so a "
         "share may be above 100 %, as a 3×3 convolution may be faster than a product.",
     ]

@@ -302,10 +302,14 @@ class Server {
     }
     recorder.end_step();
     training_->stages = before;
+    // The fastest way through memory is the ceiling, whichever it was.
+    profile::Limits ceiling = limits_;
+    for (const auto& [dtype, rate] : limits_.elementwise)
+      ceiling.bytes_per_second = std::max(ceiling.bytes_per_second, rate);
     double seconds = 0.0, bytes = 0.0, of_update = 0.0, flop = 0.0;
     for (const profile::Call& call : recorder.calls()) {
       if (call.part_of >= 0) continue;  // counted in the whole
-      seconds += limits_.bound(call.bytes, call.flop, call.operands);
+      seconds += ceiling.bound(call.bytes, call.flop, call.operands);
       bytes += static_cast<double>(call.bytes);
       if (call.direction == profile::Direction::update) of_update += static_cast<double>(call.bytes);
       flop += static_cast<double>(call.flop);
