@@ -8,6 +8,9 @@ compares the CPU seconds that the two processes used, with threads that sleep wh
 count only by what they do to the caches. The tables give the median of the paired ratios with its quartiles, and keep the
 rows of other contests, machines and clocks (bench/results.py).
 
+Beside each row stands what these cores can do: rates of products and bandwidths, measured by Tandem's kernels after the last
+pair, and the share of that roofline that Tandem's step reaches. Both are left out where foreign processes disturb them.
+
 In the workload resnet20_shared two busy loops run on the same cores all the while, and no thread is bound to one of
 them: it shows what it costs to wait for a thread that is not running.
 """
@@ -23,7 +26,7 @@ import sys
 import time
 
 import results
-from workloads import LEVELS, NAMES, OPPONENTS, WORKLOADS
+from workloads import LEVELS, NAMES, ON_REQUEST, OPPONENTS, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -135,9 +138,11 @@ def measure(workload, precision, opponent, options, cores):
     worker = str(options.worker)
     own_level = {"TANDEM_ISA": options.isa} if options.isa else {}
     tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0, own_level)
-    if opponent.startswith("pytorch"):
+    if results.is_pytorch(opponent):
         peer_precision = "fp32" if opponent == "pytorch_fp32" else precision
-        command = [options.peer_python, "bench/pytorch_worker.py", network, peer_precision, str(threads)]
+        extension = ["ipex"] if opponent == "ipex" else []
+        command = [options.ipex_python if extension else options.peer_python, "bench/pytorch_worker.py", network, peer_precision,
+                   str(threads), *extension]
         level = LEVELS[options.isa] if options.isa else {}
     else:
         command, level = [worker, network, opponent, str(threads)], own_level
@@ -158,10 +163,25 @@ def measure(workload, precision, opponent, options, cores):
             "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
             "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
         }
+        if loops == 0:
+            result.update(roofline(tandem, own, options, cores, tandem.hello["items"] / result["tandem_rate"]))
     finally:
         for each in own:
             each.close()
     return result
+
+
+def roofline(tandem, own, options, cores, seconds):
+    """The rates of these cores, and the share of them that a step of so many seconds by the chosen clock reaches; nothing where
+    other processes used the cores whenever the rates were measured."""
+    guard = Cores(cores, own, options.foreign_limit)
+    for _ in range(5):
+        limits, foreign = guard.foreign_share(lambda: tandem.ask("limits"))
+        if foreign <= guard.limit:
+            step = tandem.ask("roofline")
+            return {"limits": limits, "roofline": dict(step, share=results.share(step, seconds, options.clock, len(cores)))}
+    print(f"bench: no limits: other processes used {100 * foreign:.0f} % of the cores {cores} meanwhile", file=sys.stderr)
+    return {}
 
 
 def take_turns(tandem, other, own, steps, options, cores, title):
@@ -192,25 +212,36 @@ def shows(workload, precision, clock):
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
 
 
+def wanted(opponent, options):
+    named = [*options.peer, *(options.against or [])]
+    return opponent in named or (not options.against and opponent not in ON_REQUEST)
+
+
 def report(result):
     key = (result["workload"], result["precision"], result["opponent"])
     memory = result["tandem_memory"] / result["other_memory"]
     aim = f" (aim {AIMS[key]})" if key in AIMS else ""
     memory_aim = f" (aim {MEMORY_AIMS[key]})" if key in MEMORY_AIMS else ""
+    roof = f", {results.share_text(result)} of the roofline" if "roofline" in result else ""
     print(f"{result['description']} {NAMES[result['precision']]}: {result['ratio']:.2f} × {results.opponent_name(result)}"
-          f"{aim}, memory {memory:.2f}{memory_aim}")
+          f"{aim}, memory {memory:.2f}{memory_aim}{roof}")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter with PyTorch (given by bench/run)")
+    parser.add_argument("--ipex-python", help="interpreter with Intel's extension for PyTorch (given by bench/run)")
     parser.add_argument("--worker", type=pathlib.Path, required=True, help="bench_worker (given by bench/run)")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
     parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
                         help="of Tandem; repeatable; default: all")
-    parser.add_argument("--against", action="append", choices=["pytorch", "pytorch_fp32", "fp32"],
-                        help="PyTorch in the same precision, in FP32, or Tandem's own FP32; repeatable; default: all")
+    parser.add_argument("--against", action="append", choices=["pytorch", "ipex", "pytorch_fp32", "fp32"],
+                        help="PyTorch in the same precision, that with Intel's extension (ipex.optimize), PyTorch in FP32, or "
+                             "Tandem's own FP32; repeatable; default: all but the extension")
+    parser.add_argument("--peer", action="append", choices=sorted(ON_REQUEST), default=[],
+                        help="against that as well: Intel's extension 2.8 for PyTorch 2.8, in an environment of its own, which is "
+                             "made when it is first asked for (several GB)")
     parser.add_argument("--isa", choices=list(LEVELS), help="limits both sides to the instructions of a level (docs/cpu.md)")
     parser.add_argument("--pairs", type=int, default=15, help="neighbouring blocks a ratio is the median of; 2 or more")
     parser.add_argument("--threads", type=int, default=2)
@@ -227,10 +258,14 @@ def main():
     if len(cores) < options.threads:
         sys.exit(f"bench: {options.threads} threads asked for, {len(cores)} cores available")
     contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
-                for o in OPPONENTS[p] if o in (options.against or [o]) and shows(w, p, options.clock)]
+                for o in OPPONENTS[p] if wanted(o, options) and shows(w, p, options.clock)]
     if not contests:
-        parser.error("nothing to compare: fp32 is compared with pytorch, amp_bf16 with both, amp_fp16 with fp32; "
+        parser.error("nothing to compare: fp32 is compared with PyTorch, amp_bf16 with both, amp_fp16 with fp32; "
                      "beside busy loops only fp32 is, by the wall clock")
+    if any(opponent == "ipex" for _, _, opponent in contests) and not options.ipex_python:
+        parser.error("--ipex-python: Intel's extension is asked for")
+    if options.isa == "v2" and any(opponent == "ipex" for _, _, opponent in contests):
+        parser.error("--isa v2: Intel's extension for PyTorch needs AVX2")
     measured = [measure(*contest, options, cores) for contest in contests]
     results.record(measured, options.output)
     print(f"written to {options.output}")

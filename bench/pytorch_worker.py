@@ -1,10 +1,11 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
-Arguments: WORKLOAD fp32|amp_bf16 THREADS. Commands, one a line: `run N` trains N steps and answers with the seconds they
-took and the losses of the last (two networks have one each); `memory` answers with the peak resident bytes since PyTorch
-was imported; `quit` ends.
+Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex], the last for Intel's extension (ipex.optimize). Commands, one a line:
+`run N` trains N steps and answers with the seconds they took and the losses of the last (two networks have one each);
+`memory` answers with the peak resident bytes since PyTorch was imported; `quit` ends.
 """
 
+import contextlib
 import functools
 import json
 import sys
@@ -110,12 +111,13 @@ SUPERVISED = {
 }
 
 
-def supervised(make, shape, classes, by_pixel, autocast):
-    """A step, and how many images it sees."""
+def supervised(make, shape, classes, by_pixel, autocast, optimized):
+    """A step, and how many images it sees. `optimized` is given each model with its optimizer, and gives what trains."""
     model = make().to(memory_format=torch.channels_last)
     images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+    model, optimizer = optimized(model, optimizer)
 
     def step():
         with autocast():
@@ -152,7 +154,7 @@ def dcgan_networks(width=32, noise=100):
     return networks
 
 
-def dcgan(autocast, batch=64, noise=100):
+def dcgan(autocast, optimized, batch=64, noise=100):
     """The example's iteration, which makes its images once: the discriminator learns from them detached, the generator from
     what they were made by. Two things are faster than there: one backward for both losses of the discriminator, and no
     gradients of its parameters in the generator's phase."""
@@ -160,6 +162,8 @@ def dcgan(autocast, batch=64, noise=100):
     real = (2 * torch.rand(batch, 1, 32, 32) - 1).contiguous(memory_format=torch.channels_last)
     adam = [torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True)
             for network in (discriminator, generator)]
+    discriminator, adam[0] = optimized(discriminator, adam[0])
+    generator, adam[1] = optimized(generator, adam[1])
 
     def judged(images, label):
         logits = discriminator(images)
@@ -198,17 +202,35 @@ def resident(field):
     raise RuntimeError(field)
 
 
+def with_extension(amp):
+    """ipex.optimize of a model and its optimizer, and the version; what the extension prints goes to standard error."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            import intel_extension_for_pytorch as ipex
+    except (ImportError, OSError) as error:
+        sys.exit(f"pytorch_worker: Intel's extension does not run here: {error}")
+
+    def optimized(model, optimizer):
+        with contextlib.redirect_stdout(sys.stderr):
+            return ipex.optimize(model, optimizer=optimizer, dtype=torch.bfloat16 if amp else torch.float32, inplace=True)
+
+    return optimized, f" with Intel's extension {ipex.__version__}"
+
+
 def main():
     name, precision, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    extended = sys.argv[4:] == ["ipex"]
     if precision not in ("fp32", "amp_bf16"):
         sys.exit(f"pytorch_worker: no precision {precision} on the CPU; fp32 or amp_bf16")
     torch.set_num_threads(threads)
     torch.manual_seed(1)
+    amp = precision == "amp_bf16"
+    optimized, extension = with_extension(amp) if extended else (lambda model, optimizer: (model, optimizer), "")
     baseline = resident("VmRSS")
     reset_peak()
-    autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=precision == "amp_bf16")
-    step, items = dcgan(autocast) if name == "dcgan" else supervised(*SUPERVISED[name], autocast)
-    print(json.dumps({"ready": True, "version": torch.__version__, "items": items}), flush=True)
+    autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
+    step, items = dcgan(autocast, optimized) if name == "dcgan" else supervised(*SUPERVISED[name], autocast, optimized)
+    print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items}), flush=True)
     for line in sys.stdin:
         command = line.split()
         if command[0] == "run":

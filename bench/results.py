@@ -15,7 +15,10 @@ from workloads import NAMES, OPPONENTS, WORKLOADS
 RESULTS = pathlib.Path(__file__).resolve().parent / "RESULTS.md"
 PLACE = ("cpu", "level", "threads", "clock")  # rows of one table have these in common
 KEY = (*PLACE, "workload", "precision", "opponent")
+MACHINE = ("cpu", "threads")  # … and one of limits these
+DTYPES = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
 UNITS = {"wall": "items/s", "cpu": "items per CPU second"}
+LIMITED = "both limited to "  # a level below the machine's own, asked for
 CLOCKS = {"wall": "wall clock", "cpu": "CPU seconds of all threads (`--clock cpu`)"}
 
 
@@ -30,7 +33,7 @@ def cpu_name():
 def cpu_level(isa=None):
     """What its instructions allow: the level of the x86-64 ABI, and what multiplies BF16; or the level asked for."""
     if isa:
-        return f"both limited to {isa}"
+        return f"{LIMITED}{isa}"
     if platform.machine() != "x86_64":
         return platform.machine()
     with open("/proc/cpuinfo") as f:
@@ -55,33 +58,76 @@ def place_of(row):
     return tuple(row[name] for name in PLACE)
 
 
+def machine_of(row):
+    return tuple(row[name] for name in MACHINE)
+
+
+def share(step, seconds, clock, threads):
+    """Of the roofline: the time that a step (bench_worker's `roofline`) takes at the limits' rates, over its own. CPU seconds
+    are those of all threads."""
+    return step["bound_ms"] * 1e-3 * (threads if clock == "cpu" else 1) / seconds
+
+
 def merged(rows, measured):
     """The rows with those measured now instead of their predecessors."""
     kept = {tuple(row[name] for name in KEY): row for row in [*rows, *measured]}
 
     def order(row):
-        # The wall clock first; contests as they are listed, those that are no longer behind them.
+        # A machine's own level first, then the wall clock; contests as they are listed, those that are no longer behind them.
         workloads, precisions = list(WORKLOADS), list(OPPONENTS)
         known = row["workload"] in WORKLOADS
-        return (row["cpu"], row["level"], row["threads"], list(CLOCKS).index(row["clock"]), not known,
+        return (row["cpu"], row["threads"], row["level"].startswith(LIMITED), row["level"],
+                list(CLOCKS).index(row["clock"]), not known,
                 workloads.index(row["workload"]) if known else row["workload"], precisions.index(row["precision"]),
                 OPPONENTS[row["precision"]].index(row["opponent"]))
 
     return sorted(kept.values(), key=order)
 
 
+def is_pytorch(opponent):
+    return opponent.startswith("pytorch") or opponent == "ipex"
+
+
 def opponent_name(row):
-    if not row["opponent"].startswith("pytorch"):
+    if not is_pytorch(row["opponent"]):
         return f"own {NAMES[row['opponent']]}"
-    return f"PyTorch {row['version']} {'autocast bf16' if (row['precision'], row['opponent']) == ('amp_bf16', 'pytorch') else 'FP32'}"
+    amp = row["precision"] == "amp_bf16" and row["opponent"] != "pytorch_fp32"
+    return f"PyTorch {row['version']} {'autocast bf16' if amp else 'FP32'}"
+
+
+def share_text(row):
+    return f"{row['roofline']['share']:.0%}".replace("%", " %") if row.get("roofline") else "–"
+
+
+def limits_table(rows):
+    """What the machine of these rows can do, a line for each level; of several measurements the best, since others' work only
+    takes away."""
+    best = {}
+    for row in rows:
+        for figure, rates in (row.get("limits") or {}).items():
+            for dtype, rate in (rates if isinstance(rates, dict) else {"": rates}).items():
+                figures = best.setdefault(row["level"], {})
+                figures[figure, dtype] = max(rate, figures.get((figure, dtype), 0.0))
+
+    def rate(figures, figure, dtype=""):
+        return f"{figures[figure, dtype]:.0f}" if (figure, dtype) in figures else "–"
+
+    def by_type(figures, figure):
+        return " / ".join(rate(figures, figure, dtype) for dtype in DTYPES)
+
+    types = " / ".join(DTYPES.values())
+    lines = [f"| {level} | {by_type(of, 'products')} | {by_type(of, 'convolutions')} | {rate(of, 'copy')} | "
+             f"{by_type(of, 'elementwise')} |" for level, of in best.items()]
+    return lines and ["", f"| limits | products, {types}, GFLOP/s | 3×3 convolutions, {types}, GFLOP/s | copy, GB/s | "
+                      f"ReLU, {types}, GB/s |", "| --- | ---: | ---: | ---: | ---: |", *lines]
 
 
 def line(row):
     quartiles, extent = ("–".join(f"{value:.2f}" for value in row[name]) for name in ("quartiles", "range"))
     memory = row["tandem_memory"], row["other_memory"]
     return (f"| {row['description']} | {NAMES[row['precision']]} | {opponent_name(row)} | **{row['ratio']:.2f}** | {quartiles} | "
-            f"{extent} | {row['pairs']} | {row['tandem_rate']:.1f} | {row['other_rate']:.1f} | {memory[0] / 1e6:.0f} / "
-            f"{memory[1] / 1e6:.0f} ({memory[0] / memory[1]:.2f}) | {row['date']} |")
+            f"{extent} | {row['pairs']} | {share_text(row)} | {row['tandem_rate']:.1f} | {row['other_rate']:.1f} | "
+            f"{memory[0] / 1e6:.0f} / {memory[1] / 1e6:.0f} ({memory[0] / memory[1]:.2f}) | {row['date']} |")
 
 
 def phases_table(rows):
@@ -99,6 +145,16 @@ def phases_table(rows):
                       "| --- | --- | ---: | ---: | ---: | ---: |", *lines]
 
 
+def table(rows):
+    """The rows of one place."""
+    level, clock = rows[0]["level"], rows[0]["clock"]
+    return [
+        "", f"### {level[0].upper() + level[1:] if level.startswith(LIMITED) else level}, {CLOCKS[clock]}", "",
+        "| workload | Tandem | against | ratio | quartiles | range | pairs | share of the roofline | "
+        f"Tandem, {UNITS[clock]} | other, {UNITS[clock]} | memory, Tandem / other, MB (share) | measured |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |", *map(line, rows), *phases_table(rows)]
+
+
 def notes(rows):
     known = [name for name in WORKLOADS if any(row["workload"] == name for row in rows)]
     return [f"{WORKLOADS[name].description}: {WORKLOADS[name].note}" for name in known if WORKLOADS[name].note]
@@ -109,21 +165,26 @@ def markdown(rows):
         "# Training steps compared",
         "",
         "`./run bench` (rows as it measured them, on the days they name: `bench/RESULTS.json`), threads pinned but beside busy "
-        "loops. PyTorch is eager, channels_last, with fused SGD. A step is forward, loss, backward and update. Both processes "
-        "take turns; the ratio is the median over pairs of neighbouring blocks (quartiles; range) of the time of the table's "
-        "clock, above 1 means that Tandem in the precision of the second column is faster. Memory is the peak of resident bytes "
-        "above the process before the model was built.",
+        "loops. PyTorch is eager, channels_last, with fused SGD; with Intel's extension, after `ipex.optimize`. A step is forward, "
+        "loss, backward and update. Both processes take turns; the ratio is the median over pairs of neighbouring blocks "
+        "(quartiles; range) of the time of the table's clock, above 1 means that Tandem in the precision of the second column is "
+        "faster. Memory is the peak of resident bytes above the process before the model was built.",
+        "",
+        "Limits are the rates of Tandem's kernels at the level: of large square products, of forward 3×3 convolutions in sizes of a "
+        "ResNet-50, of a large copy and of ReLU on large tensors (bytes read and written). The roofline of a step is what its ops "
+        "take at least: op by op its FLOPs at the rate of the products of its operands or its bytes at the highest bandwidth of copy "
+        "and ReLU, the longer (`studies/profile`); the share of it is that time over the step's own, by the limits measured beside the row. "
+        "FLOPs are those of the definition: Winograd's convolutions do with fewer, and caches hold what need not be moved, so a "
+        "share may be above 100 %, as a 3×3 convolution may be faster than a product.",
     ]
     for note in notes(rows):
         lines += ["", note]
-    for place in dict.fromkeys(map(place_of, rows)):
-        here = [row for row in rows if place_of(row) == place]
-        cpu, level, threads, clock = place
-        lines += [
-            "", f"## {cpu} ({level}), {threads} {'thread' if threads == 1 else 'threads'}, {CLOCKS[clock]}", "",
-            f"| workload | Tandem | against | ratio | quartiles | range | pairs | Tandem, {UNITS[clock]} | other, {UNITS[clock]} | "
-            "memory, Tandem / other, MB (share) | measured |",
-            "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |", *map(line, here), *phases_table(here)]
+    for machine in dict.fromkeys(map(machine_of, rows)):
+        here = [row for row in rows if machine_of(row) == machine]
+        cpu, threads = machine
+        lines += ["", f"## {cpu}, {threads} {'thread' if threads == 1 else 'threads'}", *limits_table(here)]
+        for place in dict.fromkeys(map(place_of, here)):
+            lines += table([row for row in here if place_of(row) == place])
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,10 @@
 // Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps on one synthetic batch
 // and answers with the seconds they took and the losses of the last (two networks have one each); `memory`
 // with the peak of resident bytes above the process before the model was built; `phases` with the mean
-// milliseconds of each phase; `quit` ends.
+// milliseconds of each phase; `limits` measures the device's rates, in GFLOP/s and GB/s, with memory that
+// shows in `memory` from then on; `roofline` says what a step must compute and move (GFLOP, GB), and how many
+// milliseconds that takes at the rates measured last, op by op the longer of the two; `quit` ends.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -11,6 +14,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,12 +29,17 @@
 #include "optim/loss_scaler.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
+#include "studies/profile/limits.h"
+#include "studies/profile/recorder.h"
 #include "tandem.h"
+#include "train/stages.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
 using namespace tandem;
+using train::Stage;
 
 std::size_t resident(const std::string& field) {
   std::ifstream status("/proc/self/status");
@@ -40,44 +49,16 @@ std::size_t resident(const std::string& field) {
   return 0;
 }
 
-// Mean milliseconds of the phases of a step.
-class Phases {
- public:
-  void begin() { last_ = Clock::now(); }
-  // What happened since begin() or since the last phase ended.
-  void finish(const char* phase) {
-    const auto now = Clock::now();
-    total_[phase] += std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-  }
-  void end_step() { ++steps_; }
-  void forget() {
-    total_.clear();
-    steps_ = 0;
-  }
-  void print() const {
-    std::string separator = "{";
-    for (const auto& [phase, total] : total_) {
-      std::printf("%s\"%s\": %.4f", separator.c_str(), phase.c_str(), total / steps_);
-      separator = ", ";
-    }
-    std::puts("}");
-  }
-
- private:
-  Clock::time_point last_;
-  std::map<std::string, double> total_;
-  int steps_ = 0;
-};
-
 class Training {
  public:
   virtual ~Training() = default;
   // Returns the losses, one for each network that learns.
   virtual std::vector<double> step() = 0;
   virtual Index items() const = 0;  // images that a step sees
+  // That an update moves, see optim::Step; the mean of several.
+  virtual std::int64_t update_bytes() const = 0;
 
-  Phases phases;
+  train::StageTimer stages;
 };
 
 struct Supervised {
@@ -106,24 +87,25 @@ class SupervisedTraining final : public Training {
   }
 
   std::vector<double> step() override {
-    phases.begin();
+    stages.start();
     Tensor loss;
     {
       const amp::Autocast autocast(precision_);
       const Tensor logits = (*model_)(images_);
-      phases.finish("forward");
+      stages.finish(Stage::forward);
       loss = cross_entropy(logits, labels_);
       if (by_pixel_) loss = loss + dice_loss(logits, labels_);
-      phases.finish("loss");
+      stages.finish(Stage::loss);
     }
     step_.backward(loss);
-    phases.finish("backward");
+    stages.finish(Stage::backward);
+    stages.begin(Stage::update);
     step_.apply();
-    phases.finish("update");
-    phases.end_step();
+    stages.finish(Stage::update);
     return {loss.item()};
   }
   Index items() const override { return images_.size(0); }
+  std::int64_t update_bytes() const override { return step_.update_bytes(); }
 
  private:
   nn::ModulePtr model_;
@@ -151,7 +133,7 @@ class GanTraining final : public Training {
   }
 
   std::vector<double> step() override {
-    phases.begin();
+    stages.start();
     Tensor of_discriminator, of_generator;
     {
       const amp::Autocast autocast(precision_);
@@ -162,7 +144,7 @@ class GanTraining final : public Training {
         return made();
       }();
       of_discriminator = of_discriminator + judged(images, 0.0);
-      phases.finish("loss");
+      stages.finish(Stage::loss);
     }
     learn(discriminator_step_, of_discriminator);
     {
@@ -174,12 +156,14 @@ class GanTraining final : public Training {
     }
     learn(generator_step_, of_generator);
     scaler_.update();
-    phases.finish("update");
-    phases.end_step();
+    stages.finish(Stage::update);
     ++iteration_;
     return {of_discriminator.item(), of_generator.item()};
   }
   Index items() const override { return real_.size(0); }
+  std::int64_t update_bytes() const override {
+    return (discriminator_step_.update_bytes() + generator_step_.update_bytes()) / 2;
+  }
 
  private:
   static constexpr std::uint64_t kSeed = 2;
@@ -197,16 +181,17 @@ class GanTraining final : public Training {
   }
   Tensor judged(const Tensor& images, double as) {
     const Tensor logits = pair_.discriminator()(images);
-    phases.finish("forward");
+    stages.finish(Stage::forward);
     const Tensor loss = bce_with_logits(logits, Tensor::full(logits.shape(), as));
-    phases.finish("loss");
+    stages.finish(Stage::loss);
     return loss;
   }
   void learn(optim::Step& step, const Tensor& loss) {
     step.backward(loss);
-    phases.finish("backward");
+    stages.finish(Stage::backward);
+    stages.begin(Stage::update);
     step.apply();
-    phases.finish("update");
+    stages.finish(Stage::update);
   }
 
   models::Dcgan pair_;
@@ -247,37 +232,117 @@ const std::map<std::string, Make> kWorkloads{
      }},
 };
 
+Json by_type(const std::vector<std::pair<DType, double>>& rates) {
+  Json json = Json::object();
+  for (const auto& [dtype, rate] : rates) json[std::string(name_of(dtype))] = 1e-9 * rate;
+  return json;
+}
+
+// Trains for whoever asks.
+class Server {
+ public:
+  explicit Server(const std::function<std::unique_ptr<Training>()>& make) : baseline_(resident("VmRSS:")) {
+    std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
+    training_ = make();
+  }
+
+  Json hello() const { return {{"ready", true}, {"items", training_->items()}}; }
+
+  // Empty for what is no command.
+  Json answer(const std::string& command, int steps) {
+    if (command == "run") return run(steps);
+    if (command == "memory") return {{"peak", resident("VmHWM:") - baseline_}};
+    if (command == "phases") return phases();
+    if (command == "limits") return limits();
+    if (command == "roofline") return roofline();
+    return {};
+  }
+
+ private:
+  Json run(int steps) {
+    std::vector<double> losses;
+    const auto start = Clock::now();
+    for (int i = 0; i < steps; ++i) losses = training_->step();
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    steps_ += steps;
+    if (std::exchange(warming_up_, false)) {
+      training_->stages.clear();
+      steps_ = 0;
+    }
+    return {{"seconds", seconds.count()}, {"losses", losses}};
+  }
+
+  Json phases() const {
+    Json json = Json::object();
+    for (const Stage stage : {Stage::forward, Stage::loss, Stage::backward, Stage::update})
+      json[train::kStageNames[static_cast<std::size_t>(stage)]] =
+          1e3 * training_->stages.seconds(stage) / std::max(steps_, 1);
+    return json;
+  }
+
+  Json limits() {
+    static constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
+    limits_ = profile::measured_limits(backend_for({}), kTypes);
+    return {{"copy", 1e-9 * limits_.bytes_per_second},
+            {"elementwise", by_type(limits_.elementwise)},
+            {"products", by_type(limits_.products)},
+            {"convolutions", by_type(limits_.convolutions)}};
+  }
+
+  // Of a step of its own, whose phases nobody asks for.
+  Json roofline() {
+    if (limits_.products.empty()) limits();
+    profile::Recorder recorder(backend_for({}), training_->update_bytes());
+    const train::StageTimer before = training_->stages;
+    training_->stages.set_observer(&recorder);
+    recorder.begin_step();
+    {
+      const ObserverScope observed(recorder);
+      training_->step();
+    }
+    recorder.end_step();
+    training_->stages = before;
+    // The fastest way through memory is the ceiling, whichever it was.
+    profile::Limits ceiling = limits_;
+    for (const auto& [dtype, rate] : limits_.elementwise)
+      ceiling.bytes_per_second = std::max(ceiling.bytes_per_second, rate);
+    double seconds = 0.0, bytes = 0.0, of_update = 0.0, flop = 0.0;
+    for (const profile::Call& call : recorder.calls()) {
+      if (call.part_of >= 0) continue;  // counted in the whole
+      seconds += ceiling.bound(call.bytes, call.flop, call.operands);
+      bytes += static_cast<double>(call.bytes);
+      if (call.direction == profile::Direction::update) of_update += static_cast<double>(call.bytes);
+      flop += static_cast<double>(call.flop);
+    }
+    return {{"gflop", 1e-9 * flop},
+            {"gbytes", 1e-9 * bytes},
+            {"update_gbytes", 1e-9 * of_update},
+            {"bound_ms", 1e3 * seconds}};
+  }
+
+  std::size_t baseline_;
+  std::unique_ptr<Training> training_;
+  profile::Limits limits_;
+  int steps_ = 0;  // since the warm-up, which is the first run
+  bool warming_up_ = true;
+};
+
 int serve(const std::string& name, const amp::Precision& precision, int threads) {
   cpu::set_threads(threads);
-  const std::size_t baseline = resident("VmRSS:");
-  std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
-  const std::unique_ptr<Training> training = kWorkloads.at(name)(precision);
-  std::printf("{\"ready\": true, \"items\": %ld}\n", static_cast<long>(training->items()));
-  std::fflush(stdout);
-  bool first = true;
+  Server server([&] { return kWorkloads.at(name)(precision); });
+  const auto print = [](const Json& json) {
+    std::puts(json.dump().c_str());
+    std::fflush(stdout);
+  };
+  print(server.hello());
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string command;
-    words >> command;
-    if (command == "run") {
-      int steps = 0;
-      words >> steps;
-      std::vector<double> losses;
-      const auto start = Clock::now();
-      for (int i = 0; i < steps; ++i) losses = training->step();
-      const std::chrono::duration<double> seconds = Clock::now() - start;
-      std::string text;
-      for (const double loss : losses) text += (text.empty() ? "" : ", ") + std::to_string(loss);
-      std::printf("{\"seconds\": %.6f, \"losses\": [%s]}\n", seconds.count(), text.c_str());
-      if (std::exchange(first, false)) training->phases.forget();  // the warm-up
-    } else if (command == "memory") {
-      std::printf("{\"peak\": %zu}\n", resident("VmHWM:") - baseline);
-    } else if (command == "phases") {
-      training->phases.print();
-    } else {
-      break;
-    }
-    std::fflush(stdout);
+    int steps = 0;
+    words >> command >> steps;
+    const Json answer = server.answer(command, steps);
+    if (answer.is_null()) break;
+    print(answer);
   }
   return 0;
 }

@@ -25,9 +25,10 @@ WORKLOADS = {
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# What Tandem in a precision is compared with: the same precision of PyTorch, PyTorch in FP32 where that is its faster one,
-# or its own FP32.
-OPPONENTS = {"fp32": ["pytorch"], "amp_bf16": ["pytorch", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
+# What Tandem in a precision is compared with: the same precision of PyTorch, that with Intel's extension, PyTorch in FP32
+# where that is its faster one, or its own FP32.
+OPPONENTS = {"fp32": ["pytorch", "ipex"], "amp_bf16": ["pytorch", "ipex", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
+ON_REQUEST = {"ipex"}  # an environment of its own
 # A level of Tandem's (docs/cpu.md), and what makes PyTorch and its libraries use the same instructions.
 LEVELS = {
     "v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},

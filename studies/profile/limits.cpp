@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/kernels/formulas.h"
+
 namespace tandem::profile {
 
 namespace {
@@ -30,8 +32,15 @@ double best_of(Backend& backend, int repeats, const Work& work) {
   return best;
 }
 
-Tensor noise(Backend& backend, Index n, DType dtype, std::uint64_t seed) {
-  const Tensor tensor = Tensor::empty({n, n}, {dtype, backend.device(), MemoryKind::workspace});
+// The first run of what takes long, else the best of several after it.
+template <class Work>
+double fastest(Backend& backend, const Work& work) {
+  const double first = seconds_of(backend, work);
+  return first < kLongSeconds ? best_of(backend, kRepeats, work) : first;
+}
+
+Tensor noise(Backend& backend, const Shape& shape, DType dtype, std::uint64_t seed) {
+  const Tensor tensor = Tensor::empty(shape, {dtype, backend.device(), MemoryKind::workspace});
   backend.random_normal({.seed = seed}, tensor, 0.0, 1.0);
   return tensor;
 }
@@ -84,16 +93,56 @@ double CopyLoad::empty_interval() {
 double product_rate(Backend& backend, DType operands) {
   double best = 0.0;
   for (Index n = kSmallProduct; n <= kLargestProduct; n *= 2) {
-    const Tensor a = noise(backend, n, operands, 1), b = noise(backend, n, operands, 2);
+    const Tensor a = noise(backend, {n, n}, operands, 1), b = noise(backend, {n, n}, operands, 2);
     const Tensor c = Tensor::empty({n, n}, {operands, backend.device(), MemoryKind::workspace});
     const auto product = [&] { backend.matmul(a, b, {}, c, {}); };
-    double seconds = seconds_of(backend, product);
-    if (seconds < kLongSeconds) seconds = best_of(backend, kRepeats, product);
+    const double seconds = fastest(backend, product);
     const auto size = static_cast<double>(n);
     best = std::max(best, 2.0 * size * size * size / seconds);
     if (seconds > kLongSeconds || (n >= kFairProduct && seconds > kProductSeconds)) break;
   }
   return best;
+}
+
+double convolution_rate(Backend& backend, DType operands) {
+  constexpr Index kBatch = 16, kFirstExtent = 56, kFirstChannels = 64;
+  double best = 0.0;
+  for (const Index part : {1, 2, 4, 8}) {
+    const Index extent = kFirstExtent / part, channels = kFirstChannels * part;
+    const Tensor x = noise(backend, {kBatch, extent, extent, channels}, operands, 1);
+    const Tensor filter = noise(backend, {channels, 3, 3, channels}, operands, 2);
+    const Tensor y = Tensor::empty(x.shape(), {operands, backend.device(), MemoryKind::workspace});
+    const auto convolution = [&] { backend.conv2d(x, filter, {}, y, {.padding = {1, 1}}); };
+    const double flop = 2.0 * 9.0 * static_cast<double>(x.numel() * channels);
+    best = std::max(best, flop / fastest(backend, convolution));
+  }
+  return best;
+}
+
+double elementwise_rate(Backend& backend, DType storage) {
+  const TensorOptions options{storage, backend.device(), MemoryKind::workspace};
+  const Tensor x = Tensor::empty({kCopyBytes / static_cast<Index>(size_of(storage))}, options);
+  const Tensor y = Tensor::empty(x.shape(), options);
+  backend.fill(x, 1.0);
+  backend.fill(y, 0.0);
+  const double seconds = best_of(backend, kRepeats, [&] {
+    backend.pointwise(formula_id<formulas::Relu>(), {}, {&x, 1}, y);
+  });
+  return static_cast<double>(x.bytes() + y.bytes()) / seconds;
+}
+
+Limits measured_limits(Backend& backend, std::span<const DType> dtypes) {
+  Limits limits;
+  {
+    CopyLoad load(backend);
+    limits.bytes_per_second = load.bytes() / load.seconds();
+  }
+  for (const DType dtype : dtypes) {
+    limits.products.emplace_back(dtype, product_rate(backend, dtype));
+    limits.convolutions.emplace_back(dtype, convolution_rate(backend, dtype));
+    limits.elementwise.emplace_back(dtype, elementwise_rate(backend, dtype));
+  }
+  return limits;
 }
 
 }  // namespace tandem::profile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Limits {
   double bytes_per_second = 0.0;                   // read and written together, by a copy
   std::vector<std::pair<DType, double>> products;  // FLOP/s of square products of such operands
   double empty_seconds = 0.0;                      // between two timestamps with nothing in between
+  // No part of the bound; by measured_limits only. FLOP/s of 3x3 convolutions, counted by the definition, and
+  // bytes a second of an element-wise op.
+  std::vector<std::pair<DType, double>> convolutions, elementwise;
 
   // Of products of operands that were not measured: that of f32.
   double flops(DType operands) const;
@@ -40,7 +44,15 @@ class CopyLoad {
   Tensor from_, to_;
 };
 
-// Best FLOP/s of square products of `operands`, of growing sizes. Clears the backend's timestamps.
+// Everything of Limits but empty_seconds, for operands and storage of these types.
+Limits measured_limits(Backend& backend, std::span<const DType> dtypes);
+
+// These clear the backend's timestamps.
+// Best FLOP/s of square products of `operands`, of growing sizes.
 double product_rate(Backend& backend, DType operands);
+// Best FLOP/s, counted by the definition, of forward 3x3 convolutions of stride 1 in sizes of a ResNet-50.
+double convolution_rate(Backend& backend, DType operands);
+// Bytes a second, read and written together, of an element-wise op (ReLU) on large tensors of such storage.
+double elementwise_rate(Backend& backend, DType storage);
 
 }  // namespace tandem::profile
