@@ -107,7 +107,7 @@ struct BatchNormForward {
   Tensor mean, rstd;                // [C], written
   Tensor mask;  // u8, one bit an element (padded up to whole bytes), written when relu; bit set: passes
   Tensor running_mean, running_var;  // [C] or absent; read; may be next_mean and next_var themselves
-  // f32 [2,C] or absent: Σ x and Σ x², as conv2d_with_sums gave them; batch_norm_train then reads x once.
+  // [2,C] or absent: Σ x and Σ x², as conv2d_with_sums gave them; batch_norm_train then reads x once.
   Tensor sums;
   Tensor next_mean, next_var;  // [C] or absent; (1-momentum)·running + momentum·batch, variance unbiased
   double eps = 1e-5, momentum = 0.1;
@@ -261,9 +261,9 @@ class Backend {
   // ---- conv
   virtual void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
                       const Conv2dOptions& options) = 0;
-  // conv2d that also gives Σ y and Σ y² over all positions, f32 [2,O], without a pass over y. Absent, and y
-  // is not to be read, where the device cannot, or would take longer than without. The variance that follows
-  // from them, Σ y²/n - (Σ y/n)², loses about as many of f32's digits as (mean/deviation)² has.
+  // conv2d that also gives Σ y and Σ y² over all positions, f32 or f64 [2,O], without a pass over y. Absent,
+  // and y is not to be read, where the device cannot, or would take longer than without. The variance that
+  // follows from them, Σ y²/n - (Σ y/n)², loses about as many of their digits as (mean/deviation)² has.
   virtual Tensor conv2d_with_sums(const Tensor& /*x*/, const Tensor& /*filter*/, const Tensor& /*y*/,
                                   const Conv2dOptions&) {
     return {};

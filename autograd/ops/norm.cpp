@@ -52,9 +52,9 @@ void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
           "{} has {} value(s) per channel, statistics need at least 2; use a larger batch or evaluation mode",
           to_string(in.x), channels == 0 ? 0 : in.x.numel() / channels);
   const Tensor& sums = op.options.sums;
-  require(!sums.defined() || (sums.dtype() == DType::f32 && sums.shape() == Shape{2, channels} &&
-                              sums.device() == in.x.device()),
-          BatchNormTrain::info.name, "sums must be f32[2,{}] on the device of x, got {}", channels,
+  require(!sums.defined() || ((sums.dtype() == DType::f32 || sums.dtype() == DType::f64) &&
+                              sums.shape() == Shape{2, channels} && sums.device() == in.x.device()),
+          BatchNormTrain::info.name, "sums must be f32 or f64 [2,{}] on the device of x, got {}", channels,
           to_string(sums));
   const BatchNormStatistics& s = op.statistics;
   require((!s.next_mean.defined() || s.mean.defined()) && (!s.next_var.defined() || s.var.defined()),

@@ -8,11 +8,10 @@
 // Sums run in an order that depends on the shape and the thread count only.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <memory>
 
 #include "core/cpu/conv_choice.h"
+#include "core/cpu/kernels/moments.h"
 #include "core/cpu/onednn.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -23,9 +22,9 @@ class DirectConvolution {
 
   // forward: (x, filter, bias or absent, y); input_gradient: (dy, filter, absent, dx); filter_gradient: (x,
   // dy, absent, dfilter). In the problem's dtype, but bias and dfilter f32. `accumulate` adds before
-  // rounding.
-  virtual void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
-                   bool accumulate) const = 0;
+  // rounding. `moments`, in forward, are those of what is written.
+  virtual void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate,
+                   ChannelMoments* moments = nullptr) const = 0;
 };
 
 // For a choice of `direct` or `winograd`: a problem whose dtype is f32, f16 or bf16 and whose result is of
@@ -34,29 +33,6 @@ std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, oned
                                                    const onednn::Convolution& problem);
 
 namespace detail {
-
-// Brings a range of memory towards the second cache in even shares, while other work goes on: copying into
-// panels would otherwise wait for memory with the arithmetic idle.
-class Prefetch {
- public:
-  Prefetch() = default;
-  template <class S>
-  Prefetch(const S* from, Index count, Index shares)
-      : next_(reinterpret_cast<const char*>(from)),
-        end_(next_ + static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)),
-        share_(((end_ - next_) / kLine / std::max<Index>(shares, 1) + 1) * kLine) {}
-
-  void advance() {
-    const char* stop = std::min(next_ + share_, end_);
-    for (; next_ < stop; next_ += kLine) __builtin_prefetch(next_, 0, 2);
-  }
-
- private:
-  static constexpr std::ptrdiff_t kLine = 64;
-  const char* next_ = nullptr;
-  const char* end_ = nullptr;
-  std::ptrdiff_t share_ = 0;
-};
 
 // Kernel<S> for the storage type S of the images.
 template <template <class> class Kernel, class... Arguments>

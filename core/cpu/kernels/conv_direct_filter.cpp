@@ -37,8 +37,15 @@ Range share_of(Index total, Index part, Index parts) {
 
 // A unit is a block of output rows of one image. With kernels of 1×1 and no padding the images are one row of
 // pixels.
-template <class S>
+//
+// An element of a panel holds the value of one pixel, or those of two whose products are summed at once: the
+// dy panel pairs up neighbours along a row, with zero behind the last of an odd row; the x panel keeps in
+// every column this pixel and the one that the stride reaches from it, so that pairs begin at any tap.
+template <class S, class Products>
 class DirectFilterGradient final : public DirectConvolution {
+  using Element = typename Products::Element;
+  static constexpr Index kPixelsOfElement = Products::kDepth;
+
  public:
   explicit DirectFilterGradient(const Convolution& problem) : p_(problem) {
     const auto& o = p_.options;
@@ -68,12 +75,13 @@ class DirectFilterGradient final : public DirectConvolution {
       units_ = p_.batch * blocks_per_image_;
     }
     // A kernel of 1×1 reads only what its stride hits: nothing else is copied.
-    (pointwise ? copy_step_ : panel_step_) = o.stride;
+    (pointwise ? copy_step_ : panel_step_) = std::array{o.stride[0], o.stride[1] * kPixelsOfElement};
+    unit_elements_ = elements_of(unit_width_);
     panel_rows_ = (unit_rows_ - 1) * panel_step_[0] + (p_.kernel_height - 1) * o.dilation[0] + 1;
-    panel_width_ = (unit_width_ - 1) * panel_step_[1] + (p_.kernel_width - 1) * o.dilation[1] + 1;
+    panel_width_ = (unit_elements_ - 1) * panel_step_[1] + (p_.kernel_width - 1) * o.dilation[1] + 1;
     pixel_ = rows_as_they_are_ ? p_.channels : kLanes;
     x_unit_ = panel_rows_ * panel_width_ * pixel_;
-    y_unit_ = unit_rows_ * unit_width_ * kLanes;
+    y_unit_ = unit_rows_ * unit_elements_ * kLanes;
     // Only whole images share a chunk: then all its units have the same extent.
     units_per_chunk_ =
         blocks_per_image_ == 1 && !flat_ ? std::max<Index>(1, pixels / (unit_rows_ * unit_width_)) : 1;
@@ -89,8 +97,8 @@ class DirectFilterGradient final : public DirectConvolution {
     private_ = gradient_ <= kPrivateGradient || rows_as_they_are_;
   }
 
-  void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out,
-           bool accumulate) const override {
+  void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out, bool accumulate,
+           ChannelMoments*) const override {
     const int team = threads();
     const Index panels = units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) + 2 * kLanes;
     const Index own = private_ && team > 1 ? gradient_ : 0;
@@ -150,8 +158,9 @@ class DirectFilterGradient final : public DirectConvolution {
   };
 
   void sum(const Task& task, float* gradient, bool accumulate) const {
-    float* x_panel = task.panels;
-    float* y_panel = x_panel + units_per_chunk_ * x_group_ * x_unit_ + 2 * kLanes;
+    static_assert(sizeof(Element) == sizeof(float));
+    auto* x_panel = static_cast<Element*>(static_cast<void*>(task.panels));
+    Element* y_panel = x_panel + units_per_chunk_ * x_group_ * x_unit_ + 2 * kLanes;
     for (Index unit = task.units.first; unit < task.units.last; unit += units_per_chunk_) {
       const Range units{unit, std::min(unit + units_per_chunk_, task.units.last)};
       const bool add = accumulate || unit != task.units.first;
@@ -170,7 +179,7 @@ class DirectFilterGradient final : public DirectConvolution {
 
   // What the next chunk will copy, where that is one range of memory: where the panels hold all channels.
   struct Ahead {
-    detail::Prefetch x, dy;
+    Prefetch x, dy;
   };
 
   Ahead fetch_ahead(const Task& task, Range units, Range xs, Range ys) const {
@@ -186,8 +195,9 @@ class DirectFilterGradient final : public DirectConvolution {
     };
     const Range x = pixels_of(next, p_.options.stride[0], p_.width, p_.height);
     const Range y = pixels_of(next, 1, p_.out_width, p_.out_height);
+    const Index vectors = rows_as_they_are_ ? (run_ + kLanes - 1) / kLanes : xs.count();
     const Index tiles =
-        (xs.count() + 1) / 2 * ys.count() * (xs.count() == 1 ? 1 : 2) * p_.kernel_height * taps_wide_;
+        (vectors + kGradientBlocks - 1) / kGradientBlocks * ys.count() * p_.kernel_height * taps_wide_;
     return {{task.x + x.first * p_.channels, x.count() * p_.channels, tiles},
             {task.dy + y.first * p_.out_channels, y.count() * p_.out_channels, tiles}};
   }
@@ -197,42 +207,74 @@ class DirectFilterGradient final : public DirectConvolution {
   Index image_of(Index unit) const { return unit / blocks_per_image_; }
 
   // [block][unit][row][column][16], or rows as they are; what lies outside the image is zero.
-  void copy_inputs(const S* x, Range units, Range blocks, float* panel) const {
+  void copy_inputs(const S* x, Range units, Range blocks, Element* panel) const {
     const auto& o = p_.options;
-    const Index block_size = units_per_chunk_ * x_unit_;
     for (Index unit = units.first; unit < units.last; ++unit) {
-      float* to = panel + (unit - units.first) * x_unit_;
-      const Index first_column = flat_ ? unit * unit_width_ : -o.padding[1];
+      Element* to = panel + (unit - units.first) * x_unit_;
       const S* image = x + (flat_ ? 0 : image_of(unit) * p_.height * p_.width * p_.channels);
+      const Index left = flat_ ? unit * unit_width_ : -o.padding[1];
       for (Index r = 0; r < panel_rows_; ++r, to += panel_width_ * pixel_) {
         const Index y = flat_ ? 0 : row_of(unit) * o.stride[0] - o.padding[0] + r * copy_step_[0];
-        // Columns [left, right) of the panel lie inside the image.
-        const bool inside = y >= 0 && y < p_.height;
-        const Index step = copy_step_[1];
-        const Index left = inside
-                               ? std::min((std::max<Index>(0, -first_column) + step - 1) / step, panel_width_)
-                               : panel_width_;
-        const Index right = inside
-                                ? std::clamp((p_.width - first_column + step - 1) / step, left, panel_width_)
-                                : panel_width_;
-        const S* row = image + (y * p_.width + first_column) * p_.channels;
+        const S* row = y >= 0 && y < p_.height ? image + y * p_.width * p_.channels : nullptr;
         if (rows_as_they_are_) {
-          std::fill_n(to, left * pixel_, 0.0f);
-          if (inside) widen_block(row + left * pixel_, to + left * pixel_, (right - left) * pixel_);
-          std::fill(to + right * pixel_, to + panel_width_ * pixel_, 0.0f);
-          continue;
-        }
-        for (Index b = blocks.first; b < blocks.last; ++b) {
-          float* block = to + (b - blocks.first) * block_size;
-          for (Index c = 0; c < left; ++c) store(block + c * kLanes, zero());
-          for (Index c = left; c < right; ++c)
-            store(block + c * kLanes, load(row + c * step * p_.channels + b * kLanes));
-          for (Index c = right; c < panel_width_; ++c) store(block + c * kLanes, zero());
+          copy_whole_row(row, left, to);
+        } else {
+          copy_row(row, left, blocks, to);
         }
       }
     }
     // A last load of rows as they are may reach beyond them.
-    if (rows_as_they_are_) std::fill_n(panel + units.count() * x_unit_, 2 * kLanes, 0.0f);
+    if (rows_as_they_are_) std::fill_n(panel + units.count() * x_unit_, 2 * kLanes, Element{});
+  }
+
+  // Columns of the panel whose pixel, `shift` columns of the image further on, lies inside the image.
+  Range columns_inside(Index left, Index shift) const {
+    const Index step = copy_step_[1], from = left + shift;
+    const Index first = std::min((std::max<Index>(0, -from) + step - 1) / step, panel_width_);
+    return {first, std::clamp((p_.width - from + step - 1) / step, first, panel_width_)};
+  }
+
+  // One row of the image, or null outside of it; its column `left` is the panel's first.
+  void copy_row(const S* row, Index left, Range blocks, Element* to) const {
+    const Index step = copy_step_[1] * p_.channels;
+    for (Index b = blocks.first; b < blocks.last; ++b, to += units_per_chunk_ * x_unit_) {
+      if (!row) {
+        std::fill_n(to, panel_width_ * kLanes, Element{});
+        continue;
+      }
+      const S* from = row + left * p_.channels + b * kLanes;
+      const Range first = columns_inside(left, 0);
+      if constexpr (kPixelsOfElement == 1) {
+        for (Index c = 0; c < first.first; ++c) store(to + c * kLanes, zero());
+        for (Index c = first.first; c < first.last; ++c) store(to + c * kLanes, load(from + c * step));
+        for (Index c = first.last; c < panel_width_; ++c) store(to + c * kLanes, zero());
+      } else {
+        const Index shift = p_.options.stride[1];
+        const Range second = columns_inside(left, shift);
+        const auto copy = [&](Index c) {
+          const bool one = c >= first.first && c < first.last, two = c >= second.first && c < second.last;
+          const S* at = from + c * step;
+          store_pairs(to + c * kLanes,
+                      load_pairs(one ? at : kZeros, two ? at + shift * p_.channels : kZeros));
+        };
+        for (Index c = 0; c < first.first; ++c) copy(c);
+        const S* other = from + shift * p_.channels;
+        for (Index c = first.first; c < second.last; ++c)
+          store_pairs(to + c * kLanes, load_pairs(from + c * step, other + c * step));
+        for (Index c = std::max(first.first, second.last); c < panel_width_; ++c) copy(c);
+      }
+    }
+  }
+
+  void copy_whole_row(const S* row, Index left, Element* to) const {
+    if constexpr (kPixelsOfElement == 1) {
+      const Range inside = row ? columns_inside(left, 0) : Range{panel_width_, panel_width_};
+      std::fill_n(to, inside.first * pixel_, Element{});
+      if (row)
+        widen_block(row + (left + inside.first) * pixel_, to + inside.first * pixel_,
+                    inside.count() * pixel_);
+      std::fill(to + inside.last * pixel_, to + panel_width_ * pixel_, Element{});
+    }
   }
 
   // What a unit has: the last one of an image, or of all pixels, may be smaller.
@@ -240,34 +282,48 @@ class DirectFilterGradient final : public DirectConvolution {
   Index width_of(Index unit) const {
     return flat_ ? std::min(unit_width_, p_.out_width - unit * unit_width_) : unit_width_;
   }
+  static Index elements_of(Index width) { return (width + kPixelsOfElement - 1) / kPixelsOfElement; }
 
   // [block][unit][row][column][16]
-  void copy_outputs(const S* dy, Range units, Range blocks, float* panel) const {
+  void copy_outputs(const S* dy, Range units, Range blocks, Element* panel) const {
     const Index block_size = units_per_chunk_ * y_unit_;
     for (Index unit = units.first; unit < units.last; ++unit) {
       const Index first =
           flat_ ? unit * unit_width_ : (image_of(unit) * p_.out_height + row_of(unit)) * p_.out_width;
-      const Index count = flat_ ? width_of(unit) : rows_of(unit) * unit_width_;
-      const S* from = dy + first * p_.out_channels;
       for (Index b = blocks.first; b < blocks.last; ++b) {
-        float* to = panel + (b - blocks.first) * block_size + (unit - units.first) * y_unit_;
-        for (Index i = 0; i < count; ++i)
-          store(to + i * kLanes, load(from + i * p_.out_channels + b * kLanes));
+        const S* from = dy + first * p_.out_channels + b * kLanes;
+        Element* to = panel + (b - blocks.first) * block_size + (unit - units.first) * y_unit_;
+        for (Index row = 0; row < rows_of(unit); ++row) {
+          copy_outputs_row(from, width_of(unit), to);
+          from += p_.out_width * p_.out_channels;
+          to += unit_elements_ * kLanes;
+        }
       }
     }
   }
 
-  void multiply(Range units, Range xs, Range ys, const float* x_panel, const float* y_panel, float* gradient,
-                bool add, Ahead& ahead) const {
+  void copy_outputs_row(const S* from, Index count, Element* to) const {
+    const Index step = p_.out_channels;
+    if constexpr (kPixelsOfElement == 1) {
+      for (Index i = 0; i < count; ++i) store(to + i * kLanes, load(from + i * step));
+    } else {
+      for (; count >= 2; count -= 2, from += 2 * step, to += kLanes)
+        store_pairs(to, load_pairs(from, from + step));
+      if (count > 0) store_pairs(to, load_pairs(from, kZeros));
+    }
+  }
+
+  void multiply(Range units, Range xs, Range ys, const Element* x_panel, const Element* y_panel,
+                float* gradient, bool add, Ahead& ahead) const {
     const auto& o = p_.options;
     const Pixels pixels{units.count(),
                         rows_of(units.first),
-                        width_of(units.first),
+                        elements_of(width_of(units.first)),
                         x_unit_,
                         panel_step_[0] * panel_width_ * pixel_,
                         panel_step_[1] * pixel_,
                         y_unit_,
-                        unit_width_ * kLanes};
+                        unit_elements_ * kLanes};
     const Index taps = p_.kernel_height * taps_wide_, row_step = taps * run_;
     const Index x_block = rows_as_they_are_ ? kLanes : units_per_chunk_ * x_unit_;
     const Index vectors = rows_as_they_are_ ? (run_ + kLanes - 1) / kLanes : xs.count();
@@ -276,32 +332,44 @@ class DirectFilterGradient final : public DirectConvolution {
       const Index channel = rows_as_they_are_ ? v * kLanes : (xs.first + v) * kLanes;
       const Index lanes = run_ - channel;
       for (Index b = ys.first; b < ys.last; ++b) {
-        const float* dy = y_panel + (b - ys.first) * units_per_chunk_ * y_unit_;
+        const Element* dy = y_panel + (b - ys.first) * units_per_chunk_ * y_unit_;
         for (Index tap = 0; tap < taps; ++tap) {
-          const float* x =
+          const Element* x =
               x_panel + v * x_block +
               (tap / taps_wide_ * o.dilation[0] * panel_width_ + tap % taps_wide_ * o.dilation[1]) * pixel_;
           ahead.x.advance();
           ahead.dy.advance();
-          gradient_tiles(pair, pixels, x, x_block, dy,
-                         gradient + b * kLanes * row_step + tap * run_ + channel, row_step, lanes, add);
+          gradient_tiles<Products>(pair, pixels, x, x_block, dy,
+                                   gradient + b * kLanes * row_step + tap * run_ + channel, row_step, lanes,
+                                   add);
         }
       }
     }
   }
 
+  static constexpr S kZeros[kLanes] = {};
+
   Convolution p_;
+  // Pixels of the image from column to column of the panel, and columns from element to element of a sum.
   std::array<Index, 2> copy_step_{1, 1}, panel_step_{1, 1};
   bool flat_ = false, rows_as_they_are_ = false, private_ = false;
   Index run_ = 0, taps_wide_ = 0, pixel_ = 0, gradient_ = 0;
-  Index units_ = 0, unit_rows_ = 0, unit_width_ = 0, blocks_per_image_ = 1, units_per_chunk_ = 0;
+  Index units_ = 0, unit_rows_ = 0, unit_width_ = 0, unit_elements_ = 0, blocks_per_image_ = 1,
+        units_per_chunk_ = 0;
   Index panel_rows_ = 0, panel_width_ = 0, x_unit_ = 0, y_unit_ = 0, x_group_ = 0, y_group_ = 0;
 };
+
+template <class S>
+using FilterGradientOfFloats = DirectFilterGradient<S, FloatProducts>;
 
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::direct_filter_gradient(const Convolution& p) {
-  return detail::make_for_storage<DirectFilterGradient>(p.dtype, p);
+#if defined(TANDEM_SIMD_BF16_PAIRS)
+  if (p.dtype == DType::bf16 && p.channels % kLanes == 0)
+    return std::make_unique<DirectFilterGradient<BFloat16, PairProducts>>(p);
+#endif
+  return detail::make_for_storage<FilterGradientOfFloats>(p.dtype, p);
 }
 
 #endif

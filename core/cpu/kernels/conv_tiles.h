@@ -8,7 +8,9 @@
 #if defined(TANDEM_SIMD_AVX512) || defined(TANDEM_SIMD_AVX2)
 #define TANDEM_OWN_CONVOLUTIONS 1
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -29,12 +31,63 @@ constexpr Index tile_vectors(Index channels) {
   return channels % 64 == 0 ? 4 : channels % 32 == 0 ? 2 : 1;
 }
 
-// One row of P output pixels by OV·16 output channels. Pixel p reads its inputs at in + p·PX. A tap is an
-// offset from `in`; under each of `blocks` input panels every tap contributes `run` products, whose weights
-// follow one another.
-template <int P, int OV, int PX>
-void tile(const float* in, std::span<const Index> taps, Index blocks, Index block_stride, Index run,
-          const float* weights, const float* bias, bool accumulate, float* out, Index out_step) {
+// What the elements of panels and packed filters are, and how a product adds to a sum.
+struct FloatProducts {
+  using Element = float;
+  static constexpr Index kDepth = 1;  // channels of an element
+  static constexpr Index kRun = 0;    // Taps::run, where it is always the same
+  static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
+  static Vec broadcast(float x) { return TANDEM_LEVEL::broadcast(x); }
+  static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
+};
+
+#if defined(TANDEM_SIMD_BF16_PAIRS)
+// Two bf16 side by side: twice the products of an instruction of floats.
+struct PairProducts {
+  using Element = std::uint32_t;
+  static constexpr Index kDepth = 2;
+  static constexpr Index kRun = kLanes / kDepth;
+  static Pairs load(const std::uint32_t* p) { return load_pairs(p); }
+  static Pairs broadcast(std::uint32_t x) { return broadcast_pair(x); }
+  static Vec multiply_add(Pairs a, Pairs b, Vec sum) { return dot(a, b, sum); }
+};
+#endif
+
+// Brings a range of memory towards the second cache in even shares, while other work goes on: copying into
+// panels would otherwise wait for memory with the arithmetic idle.
+class Prefetch {
+ public:
+  Prefetch() = default;
+  template <class S>
+  Prefetch(const S* from, Index count, Index shares)
+      : next_(reinterpret_cast<const char*>(from)),
+        end_(next_ + static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)),
+        share_(((end_ - next_) / kLine / std::max<Index>(shares, 1) + 1) * kLine) {}
+
+  void advance() {
+    const char* stop = std::min(next_ + share_, end_);
+    for (; next_ < stop; next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kLine = 64;
+  const char* next_ = nullptr;
+  const char* end_ = nullptr;
+  std::ptrdiff_t share_ = 0;
+};
+
+// What is summed for an output: a tap is an offset in the panels; under each of `blocks` panels, `block_size`
+// apart, every tap contributes `run` elements that lie side by side.
+struct Taps {
+  std::span<const Index> offsets;
+  Index blocks, block_size, run;
+};
+
+// One row of P output pixels by OV·16 output channels, `out_step` apart. Pixel p reads its inputs at in +
+// p·PX. The weights of products follow one another.
+template <class Products, int P, int OV, int PX>
+void tile(const Taps& taps, const typename Products::Element* in, const typename Products::Element* weights,
+          const float* bias, bool accumulate, float* out, Index out_step) {
   Vec sum[P][OV];
 #pragma GCC unroll 32
   for (int p = 0; p < P; ++p) {
@@ -44,20 +97,28 @@ void tile(const float* in, std::span<const Index> taps, Index blocks, Index bloc
       if (accumulate) sum[p][v] = load(out + p * out_step + v * kLanes);
     }
   }
-  for (Index block = 0; block < blocks; ++block, in += block_stride) {
-    for (const Index tap : taps) {
-      const float* x = in + tap;
-#pragma GCC unroll 1
-      for (Index c = 0; c < run; ++c, ++x, weights += OV * kLanes) {
-        Vec w[OV];
+  for (Index block = 0; block < taps.blocks; ++block, in += taps.block_size) {
+    for (const Index tap : taps.offsets) {
+      const auto* x = in + tap;
+      const auto multiply = [&] {
+        decltype(Products::load(weights)) w[OV];
 #pragma GCC unroll 4
-        for (int v = 0; v < OV; ++v) w[v] = load(weights + v * kLanes);
+        for (int v = 0; v < OV; ++v) w[v] = Products::load(weights + v * kLanes);
 #pragma GCC unroll 32
         for (int p = 0; p < P; ++p) {
-          const Vec value = broadcast(x[p * PX]);
+          const auto value = Products::broadcast(x[p * PX]);
 #pragma GCC unroll 4
-          for (int v = 0; v < OV; ++v) sum[p][v] = fma(value, w[v], sum[p][v]);
+          for (int v = 0; v < OV; ++v) sum[p][v] = Products::multiply_add(value, w[v], sum[p][v]);
         }
+        ++x;
+        weights += OV * kLanes;
+      };
+      if constexpr (Products::kRun > 0) {
+#pragma GCC unroll 8
+        for (Index c = 0; c < Products::kRun; ++c) multiply();
+      } else {
+#pragma GCC unroll 1
+        for (Index c = 0; c < taps.run; ++c) multiply();
       }
     }
   }
@@ -68,71 +129,113 @@ void tile(const float* in, std::span<const Index> taps, Index blocks, Index bloc
   }
 }
 
-using Tile = void (*)(const float*, std::span<const Index>, Index, Index, Index, const float*, const float*,
-                      bool, float*, Index);
+template <class Products>
+using Tile = void (*)(const Taps&, const typename Products::Element*, const typename Products::Element*,
+                      const float*, bool, float*, Index);
 
-// Widths of tiles, widest first: the sums of a tile and its weights fill the registers.
+// Widths of tiles, widest first: the sums of a tile, its weights and one input fill the registers.
 template <int OV>
-inline constexpr std::array<int, 6> kWidths = !kManyRegisters ? std::array{6, 4, 3, 2, 1, 0}
-                                              : OV == 4       ? std::array{7, 4, 2, 1, 0, 0}
-                                              : OV == 2       ? std::array{14, 7, 4, 2, 1, 0}
-                                                              : std::array{28, 14, 7, 4, 2, 1};
+inline constexpr std::array<int, 6> kWidths = !kManyRegisters || OV == 4 ? std::array{6, 5, 4, 3, 2, 1}
+                                              : OV == 2                  ? std::array{14, 7, 4, 2, 1, 0}
+                                                                         : std::array{28, 14, 7, 4, 2, 1};
 
+template <class Products>
 struct TileSet {
   std::array<int, 6> widths{};
-  std::array<Tile, 6> tiles{};
+  std::array<Tile<Products>, 6> tiles{};
+
+  // A row of `count` outputs: weights, bias, accumulate and out as a tile has them. Every tile brings its
+  // share of `ahead`.
+  void run(const Taps& taps, Index count, const typename Products::Element* in, Index in_step,
+           const typename Products::Element* weights, const float* bias, bool accumulate, float* out,
+           Index out_step, Prefetch& ahead) const {
+    while (count > 0) {
+      ahead.advance();
+      const std::size_t i = next(count);
+      const Index n = widths[i];
+      tiles[i](taps, in, weights, bias, accumulate, out, out_step);
+      count -= n, in += n * in_step, out += n * out_step;
+    }
+  }
+
+  // Tiles of such a row.
+  Index count(Index pixels) const {
+    Index n = 0;
+    for (; pixels > 0; pixels -= widths[next(pixels)]) ++n;
+    return n;
+  }
+
+ private:
+  // The widest tile that fits; where there is every width, even shares: a tile of one or two pixels waits for
+  // its sums.
+  std::size_t next(Index count) const {
+    const Index widest = widths[0];
+    if (widest == static_cast<Index>(widths.size())) {
+      const Index shares = (count + widest - 1) / widest;
+      return static_cast<std::size_t>(widest - (count + shares - 1) / shares);
+    }
+    std::size_t i = 0;
+    while (widths[i] > count) ++i;
+    return i;
+  }
 };
 
-template <int OV, int PX>
-TileSet tile_set() {
-  TileSet set{kWidths<OV>, {}};
+template <class Products, int OV, int PX>
+TileSet<Products> tile_set() {
+  TileSet<Products> set{kWidths<OV>, {}};
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((set.tiles[I] = kWidths<OV>[I] ? &tile<std::max(kWidths<OV>[I], 1), OV, PX> : nullptr), ...);
+    ((set.tiles[I] = kWidths<OV>[I] ? &tile<Products, std::max(kWidths<OV>[I], 1), OV, PX> : nullptr), ...);
   }
   (std::make_index_sequence<6>());
   return set;
 }
 
-template <int OV>
-TileSet tile_set(Index pixel_step) {
-  switch (pixel_step) {
-    case 16:
-      return tile_set<OV, 16>();
-    case 32:
-      return tile_set<OV, 32>();
-    case 6:
-      return tile_set<OV, 6>();
-    case 3:
-      return tile_set<OV, 3>();
-    case 2:
-      return tile_set<OV, 2>();
-    case 1:
-      return tile_set<OV, 1>();
-    default:
-      return {};
+// For inputs of neighbouring outputs `step` elements apart: a panel's pixel at stride 1 and 2, and the steps
+// of whole rows of 1 and 3 channels.
+template <class Products, int OV>
+TileSet<Products> tile_set(Index step) {
+  constexpr int kPixel = kLanes / Products::kDepth;
+  if (step == kPixel) return tile_set<Products, OV, kPixel>();
+  if (step == 2 * kPixel) return tile_set<Products, OV, 2 * kPixel>();
+  if constexpr (Products::kDepth == 1) {
+    switch (step) {
+      case 6:
+        return tile_set<Products, OV, 6>();
+      case 3:
+        return tile_set<Products, OV, 3>();
+      case 2:
+        return tile_set<Products, OV, 2>();
+      case 1:
+        return tile_set<Products, OV, 1>();
+      default:
+        break;
+    }
   }
+  return {};
 }
 
-inline TileSet tile_set(Index vectors, Index pixel_step) {
+template <class Products>
+TileSet<Products> tile_set(Index vectors, Index step) {
   if constexpr (kManyRegisters) {
-    if (vectors == 4) return tile_set<4>(pixel_step);
-    if (vectors == 2) return tile_set<2>(pixel_step);
+    if (vectors == 4) return tile_set<Products, 4>(step);
+    if (vectors == 2) return tile_set<Products, 2>(step);
   }
-  return tile_set<1>(pixel_step);
+  return tile_set<Products, 1>(step);
 }
 
-// The pixels that a tile sums over: `units` of `rows` of `width`.
+// What a tile sums over: `units` of `rows` of `width` elements, which hold one pixel each, or two.
 struct Pixels {
   Index units, rows, width;
   Index x_unit, x_row, x_step;  // distances in the input panel
-  Index y_unit, y_row;          // and in the output panel, where pixels are 16 apart
+  Index y_unit, y_row;          // and in the output panel, where elements are 16 apart
 };
 
 // sum[o][v] = Σ over pixels of dy[o] · x[v·16 + lane], into gradient rows `row_step` apart, of which `lanes`
 // columns, at most CV·16, are written.
-template <int OB, int CV>
-void gradient_tile(const Pixels& n, const float* x, Index x_block, const float* dy, float* gradient,
-                   Index row_step, Index lanes, bool accumulate) {
+template <class Products, int OB, int CV>
+void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x_block,
+                   const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,
+                   bool accumulate) {
   Vec sum[OB][CV];
 #pragma GCC unroll 16
   for (int o = 0; o < OB; ++o) {
@@ -141,18 +244,18 @@ void gradient_tile(const Pixels& n, const float* x, Index x_block, const float* 
   }
   for (Index unit = 0; unit < n.units; ++unit) {
     for (Index row = 0; row < n.rows; ++row) {
-      const float* from = x + unit * n.x_unit + row * n.x_row;
-      const float* with = dy + unit * n.y_unit + row * n.y_row;
+      const auto* from = x + unit * n.x_unit + row * n.x_row;
+      const auto* with = dy + unit * n.y_unit + row * n.y_row;
 #pragma GCC unroll 1
       for (Index i = 0; i < n.width; ++i, from += n.x_step, with += kLanes) {
-        Vec values[CV];
+        decltype(Products::load(from)) values[CV];
 #pragma GCC unroll 2
-        for (int v = 0; v < CV; ++v) values[v] = load(from + v * x_block);
+        for (int v = 0; v < CV; ++v) values[v] = Products::load(from + v * x_block);
 #pragma GCC unroll 16
         for (int o = 0; o < OB; ++o) {
-          const Vec factor = broadcast(with[o]);
+          const auto factor = Products::broadcast(with[o]);
 #pragma GCC unroll 2
-          for (int v = 0; v < CV; ++v) sum[o][v] = fma(factor, values[v], sum[o][v]);
+          for (int v = 0; v < CV; ++v) sum[o][v] = Products::multiply_add(factor, values[v], sum[o][v]);
         }
       }
     }
@@ -177,16 +280,23 @@ void gradient_tile(const Pixels& n, const float* x, Index x_block, const float* 
 inline constexpr int kGradientBlocks = kManyRegisters ? 2 : 1;
 
 // The gradient of 16 output channels and, with `pair`, two blocks of 16 input channels, or else one.
-inline void gradient_tiles(bool pair, const Pixels& n, const float* x, Index x_block, const float* dy,
-                           float* gradient, Index row_step, Index lanes, bool accumulate) {
-  if constexpr (kManyRegisters) {
-    if (!pair) return gradient_tile<16, 1>(n, x, x_block, dy, gradient, row_step, lanes, accumulate);
-    gradient_tile<8, 2>(n, x, x_block, dy, gradient, row_step, lanes, accumulate);
-    gradient_tile<8, 2>(n, x, x_block, dy + 8, gradient + 8 * row_step, row_step, lanes, accumulate);
+template <class Products>
+void gradient_tiles(bool pair, const Pixels& n, const typename Products::Element* x, Index x_block,
+                    const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,
+                    bool accumulate) {
+  const auto rows = [&]<int OB, int CV>(Index first) {
+    gradient_tile<Products, OB, CV>(n, x, x_block, dy + first, gradient + first * row_step, row_step, lanes,
+                                    accumulate);
+  };
+  if constexpr (!kManyRegisters) {
+    rows.template operator()<6, 1>(0);
+    rows.template operator()<5, 1>(6);
+    rows.template operator()<5, 1>(11);
+  } else if (pair) {
+    rows.template operator()<8, 2>(0);
+    rows.template operator()<8, 2>(8);
   } else {
-    gradient_tile<6, 1>(n, x, x_block, dy, gradient, row_step, lanes, accumulate);
-    gradient_tile<5, 1>(n, x, x_block, dy + 6, gradient + 6 * row_step, row_step, lanes, accumulate);
-    gradient_tile<5, 1>(n, x, x_block, dy + 11, gradient + 11 * row_step, row_step, lanes, accumulate);
+    rows.template operator()<16, 1>(0);
   }
 }
 

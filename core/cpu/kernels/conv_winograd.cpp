@@ -158,7 +158,7 @@ class WinogradForward final : public DirectConvolution {
                                           p.channels,
                                           {2 - p.options.padding[0], 2 - p.options.padding[1]}}),
         vectors_(tile_vectors(t_.out_channels)),
-        products_(tile_set(vectors_, kLanes)),
+        products_(tile_set<FloatProducts>(vectors_, kLanes)),
         layout_(layout_id(PlanKey(2, pass, p.channels, p.out_channels))) {
     rows_ = rows_at_once(t_, batch_, kPositions * (t_.channels + width()), kForwardFloats);
     tiles_ = rows_ * t_.columns;
@@ -166,8 +166,8 @@ class WinogradForward final : public DirectConvolution {
     out_stride_ = position_stride(width() * tiles_);
   }
 
-  void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out,
-           bool accumulate) const override {
+  void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
+           ChannelMoments* moments) const override {
     const Index weights = kPositions * t_.channels * t_.out_channels;
     const PackedWeights packed(filter, layout_, static_cast<std::size_t>(weights) * sizeof(float),
                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
@@ -186,10 +186,12 @@ class WinogradForward final : public DirectConvolution {
       for (Index chunk = 0; chunk < chunks; ++chunk) {
         const Index first = chunk * rows_, count = std::min(rows_, total - first);
         transform_inputs(t_, in.data<S>(), outside, first, count, v);
+        Prefetch ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
         for (Index channel = 0; channel < t_.out_channels; channel += width()) {
-          multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m);
+          multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m, ahead);
           transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
                              accumulate, out.data<S>());
+          if (moments) add_moments(*moments, out.data<S>(), first, count, channel);
         }
       }
     }
@@ -199,18 +201,38 @@ class WinogradForward final : public DirectConvolution {
   // Output channels worked on at once.
   Index width() const { return vectors_ * kLanes; }
 
+  // What `count` rows of tiles read, to be brought while those before are multiplied; rows that images share
+  // count once.
+  Prefetch next_rows(const S* in, Index first, Index count) const {
+    if (count <= 0) return {};
+    const auto line = [&](Index row) {
+      return row / t_.rows * t_.height + std::clamp<Index>(row % t_.rows * 2 - t_.padding[0], 0, t_.height);
+    };
+    const Index from = line(first) * t_.width * t_.channels,
+                to = line(first + count) * t_.width * t_.channels;
+    return {in + from, to - from,
+            kPositions * products_.count(rows_ * t_.columns) * (t_.out_channels / width())};
+  }
+
   // m[position][tile][width] = Σ over channels of v · weights[position][channel][width].
-  void multiply(const Transformed& v, const float* weights, Index tiles, float* m) const {
-    static constexpr std::array<Index, 1> kNoTaps{0};
-    for (Index position = 0; position < kPositions; ++position) {
-      const float* in = v.data + position * in_stride_;
-      float* out = m + position * out_stride_;
-      Index left = tiles;
-      for (std::size_t i = 0; left > 0; ++i) {
-        for (const Index n = products_.widths[i]; left >= n; left -= n, in += n * kLanes, out += n * width())
-          products_.tiles[i](in, kNoTaps, t_.channels / kLanes, tiles_ * kLanes, kLanes,
-                             weights + position * t_.channels * width(), nullptr, false, out, width());
-      }
+  void multiply(const Transformed& v, const float* weights, Index tiles, float* m, Prefetch& ahead) const {
+    static constexpr std::array<Index, 1> kOne{0};
+    const Taps taps{kOne, t_.channels / kLanes, tiles_ * kLanes, kLanes};
+    for (Index position = 0; position < kPositions; ++position)
+      products_.run(taps, tiles, v.data + position * in_stride_, kLanes,
+                    weights + position * t_.channels * width(), nullptr, false, m + position * out_stride_,
+                    width(), ahead);
+  }
+
+  // Of the output pixels under `count` rows of tiles; each image's rows by themselves.
+  void add_moments(ChannelMoments& moments, const S* y, Index first, Index count, Index channel) const {
+    const Index line = t_.out_width * t_.out_channels;
+    for (Index row = first; row < first + count;) {
+      const Index image = row / t_.rows, last = std::min(first + count, (image + 1) * t_.rows);
+      const Index top = row % t_.rows * 2, bottom = std::min((last - image * t_.rows) * 2, t_.out_height);
+      moments.add(omp_get_thread_num(), y + (image * t_.out_height + top) * line + channel, bottom - top,
+                  line, t_.out_width, t_.out_channels, channel, width());
+      row = last;
     }
   }
 
@@ -303,7 +325,7 @@ class WinogradForward final : public DirectConvolution {
   Index batch_;
   Tiling t_;
   Index vectors_;
-  TileSet products_;
+  TileSet<FloatProducts> products_;
   std::uint32_t layout_;
   Index rows_ = 0, tiles_ = 0, in_stride_ = 0, out_stride_ = 0;
 };
@@ -321,8 +343,8 @@ class WinogradFilterGradient final : public DirectConvolution {
     sum_stride_ = position_stride(t_.channels * t_.out_channels);
   }
 
-  void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out,
-           bool accumulate) const override {
+  void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out, bool accumulate,
+           ChannelMoments*) const override {
     const int team = threads();
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const Tensor workspace =
@@ -376,7 +398,8 @@ class WinogradFilterGradient final : public DirectConvolution {
         for (Index output = 0; output < t_.out_channels; output += kLanes) {
           const float* dy = w.at(output / kLanes, 0) + position * out_stride_;
           float* to = sums + position * sum_stride_ + output * t_.channels + block * kLanes;
-          gradient_tiles(pair, pixels, x, x_block, dy, to, t_.channels, kGradientBlocks * kLanes, add);
+          gradient_tiles<FloatProducts>(pair, pixels, x, x_block, dy, to, t_.channels,
+                                        kGradientBlocks * kLanes, add);
         }
       }
     }

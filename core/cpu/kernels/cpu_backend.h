@@ -46,6 +46,8 @@ class CpuBackend final : public Backend {
   // ---- conv
   void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
               const Conv2dOptions& options) override;
+  Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
+                          const Conv2dOptions& options) override;
   void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
                              const Conv2dOptions& options, bool accumulate) override;
   void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,

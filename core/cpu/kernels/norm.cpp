@@ -1,10 +1,10 @@
 // Batch norm: a pass that gathers sums and a pass that writes, forward and backward, each fused with the
 // residual add, relu and its bit mask.
 //
-// Statistics are exact to a few ulp of the compute type whatever the mean: sums are taken of differences from
-// the previous chunk's mean, in the compute type for at most kPeriodsPerFlush values, then in f64 relative to
-// the first row. A chunk whose mean jumps away from the previous one adds as much true variance as it loses
-// digits. The second pass runs backwards, to meet what the first left in the caches.
+// Statistics are exact to a few ulp of the compute type whatever the mean (core/cpu/kernels/moments.h):
+// chunks are of kPeriodsPerChunk values at most, the origin is the first row; or they are those that the
+// convolution before took of what it wrote. The second pass runs backwards, to meet what the first left in
+// the caches.
 #include <omp.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/moments.h"
 #include "core/cpu/kernels/norm_kernels.h"
 #include "core/error.h"
 
@@ -61,8 +62,8 @@ class Workspace {
     std::byte* start = base() + static_cast<std::size_t>(width_) *
                                     (kCommon * sizeof(T) + static_cast<std::size_t>(thread) * per_thread());
     auto* wide = reinterpret_cast<double*>(start);
-    auto* held = reinterpret_cast<T*>(wide + 2 * width_);
-    return {held, held + width_, held + 2 * width_, wide, wide + width_};
+    auto* chunk = reinterpret_cast<T*>(wide + 2 * width_);
+    return {chunk, chunk + width_, chunk + 2 * width_, wide, wide + width_};
   }
 
  private:
@@ -75,32 +76,27 @@ class Workspace {
 
 template <class T>
 void clear(const NormSums<T>& sums, Index width) {
-  std::fill_n(sums.held_first, width, T(0));
-  std::fill_n(sums.held_second, width, T(0));
-  std::fill_n(sums.first, width, 0.0);
-  std::fill_n(sums.second, width, 0.0);
+  std::fill_n(sums.chunk_sum, width, T(0));
+  std::fill_n(sums.chunk_squares, width, T(0));
+  std::fill_n(sums.sum, width, 0.0);
+  std::fill_n(sums.squares, width, 0.0);
 }
 
-// Moves the held statistics of `count` periods to f64, relative to the origin, and sets the next shift.
 template <class T>
-void flush_statistics(const NormSums<T>& sums, const T* origin, Index width, Index count) {
-  const double n = static_cast<double>(count), inverse = 1.0 / n;
+void fold_statistics(const NormSums<T>& sums, const T* origin, Index width, Index count) {
   for (Index l = 0; l < width; ++l) {
-    const double s = sums.held_first[l], q = sums.held_second[l];
-    const double d = static_cast<double>(sums.shift[l]) - static_cast<double>(origin[l]);
-    sums.first[l] += s + n * d;
-    sums.second[l] += q + d * (2.0 * s + n * d);
-    sums.shift[l] = static_cast<T>(sums.shift[l] + s * inverse);
-    sums.held_first[l] = sums.held_second[l] = T(0);
+    fold_chunk(static_cast<double>(count), sums.chunk_sum[l], sums.chunk_squares[l], origin[l], sums.shift[l],
+               sums.sum[l], sums.squares[l]);
+    sums.chunk_sum[l] = sums.chunk_squares[l] = T(0);
   }
 }
 
 template <class T>
-void flush_gradients(const NormSums<T>& sums, Index width) {
+void fold_gradients(const NormSums<T>& sums, Index width) {
   for (Index l = 0; l < width; ++l) {
-    sums.first[l] += sums.held_first[l];
-    sums.second[l] += sums.held_second[l];
-    sums.held_first[l] = sums.held_second[l] = T(0);
+    sums.sum[l] += sums.chunk_sum[l];
+    sums.squares[l] += sums.chunk_squares[l];
+    sums.chunk_sum[l] = sums.chunk_squares[l] = T(0);
   }
 }
 
@@ -111,8 +107,8 @@ std::array<double, 2> totals(const Workspace<T>& workspace, const NormPeriod& p,
   for (int t = 0; t < threads; ++t) {
     const NormSums<T> sums = workspace.sums(t);
     for (Index l = c; l < p.width; l += p.channels) {
-      total[0] += sums.first[l];
-      total[1] += sums.second[l];
+      total[0] += sums.sum[l];
+      total[1] += sums.squares[l];
     }
   }
   return total;
@@ -130,8 +126,8 @@ void backwards(Range range, Body&& body) {
 
 // Calls body(element, lane, count) for blocks of what lies behind the last whole period.
 template <class Body>
-void over_rest(const NormPeriod& p, Body&& body) {
-  for (Index l = 0; l < p.rest; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.rest - l));
+void over_tail(const NormPeriod& p, Body&& body) {
+  for (Index l = 0; l < p.tail; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.tail - l));
 }
 
 // Runs body(thread, threads) on a team whose size depends on the work only.
@@ -179,9 +175,9 @@ NormApply<T> apply_arguments(const BatchNormForward& a, const Workspace<T>& w) {
 
 template <class Kernels>
 void apply_range(const NormPeriod& p, const NormApply<typename Kernels::T>& apply, Range range,
-                 bool with_rest) {
-  if (with_rest) {
-    over_rest(p, [&](Index o, Index l, Index n) {
+                 bool with_tail) {
+  if (with_tail) {
+    over_tail(p, [&](Index o, Index l, Index n) {
       MixedKernels<typename Kernels::T>::apply_block(apply, o, l, n);
     });
   }
@@ -190,45 +186,60 @@ void apply_range(const NormPeriod& p, const NormApply<typename Kernels::T>& appl
 }
 
 template <class Kernels>
-void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool with_rest,
+void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool with_tail,
                        const NormSums<typename Kernels::T>& sums, const typename Kernels::T* origin) {
   using T = typename Kernels::T;
   clear(sums, p.width);
   std::copy_n(origin, p.width, sums.shift);
   if (range.first < range.last) {
     // The first chunk is read twice: once for its mean alone.
-    const Index count = std::min(kPeriodsPerFlush, range.last - range.first);
+    const Index count = std::min(kPeriodsPerChunk, range.last - range.first);
     Kernels::statistics(p, x, range.first, count, sums);
-    for (Index l = 0; l < p.width; ++l) sums.shift[l] += sums.held_first[l] / static_cast<T>(count);
-    std::fill_n(sums.held_first, p.width, T(0));
-    std::fill_n(sums.held_second, p.width, T(0));
+    for (Index l = 0; l < p.width; ++l) sums.shift[l] += sums.chunk_sum[l] / static_cast<T>(count);
+    std::fill_n(sums.chunk_sum, p.width, T(0));
+    std::fill_n(sums.chunk_squares, p.width, T(0));
   }
-  for (Index period = range.first; period < range.last; period += kPeriodsPerFlush) {
-    const Index count = std::min(kPeriodsPerFlush, range.last - period);
+  for (Index period = range.first; period < range.last; period += kPeriodsPerChunk) {
+    const Index count = std::min(kPeriodsPerChunk, range.last - period);
     Kernels::statistics(p, x, period, count, sums);
-    flush_statistics(sums, origin, p.width, count);
+    fold_statistics(sums, origin, p.width, count);
   }
-  if (with_rest) {
-    over_rest(p, [&](Index o, Index l, Index n) {
+  if (with_tail) {
+    over_tail(p, [&](Index o, Index l, Index n) {
       T values[kBlock];
       load_block(x.raw(), x.dtype(), o, values, n);
       for (Index i = 0; i < n; ++i) {
         const double d = static_cast<double>(values[i]) - static_cast<double>(origin[l + i]);
-        sums.first[l + i] += d;
-        sums.second[l + i] += d * d;
+        sums.sum[l + i] += d;
+        sums.squares[l + i] += d * d;
       }
     });
   }
 }
 
+// Of one channel: the mean, and Σ (x - mean)².
+struct Moments {
+  double mean, deviation;
+};
+
 template <class T>
-void finish_statistics(const BatchNormForward& a, const NormPeriod& p, const Workspace<T>& w, int threads,
-                       Index c) {
+Moments moments_of(const NormPeriod& p, const Workspace<T>& w, int threads, Index c) {
   const auto [sum, squares] = totals(w, p, threads, c);
   const double n = static_cast<double>(p.rows);
-  const double mean = static_cast<double>(w.common(w.origin)[c]) + sum / n;
-  const double deviation = squares - sum * (sum / n);
-  const double total = deviation < 0.0 ? 0.0 : deviation;  // NaN stays
+  return {static_cast<double>(w.common(w.origin)[c]) + sum / n, squares - sum * (sum / n)};
+}
+
+// From Σ x and Σ x².
+Moments moments_of(const NormPeriod& p, const Tensor& sums, Index c) {
+  const double sum = element(sums, c), mean = sum / static_cast<double>(p.rows);
+  return {mean, element(sums, p.channels + c) - sum * mean};
+}
+
+template <class T>
+void finish_statistics(const BatchNormForward& a, const NormPeriod& p, const Workspace<T>& w,
+                       const Moments& moments, Index c) {
+  const double n = static_cast<double>(p.rows), mean = moments.mean;
+  const double total = moments.deviation < 0.0 ? 0.0 : moments.deviation;  // NaN stays
   const double rstd = 1.0 / std::sqrt(total / n + a.eps);
   set_element(a.mean, c, mean);
   set_element(a.rstd, c, rstd);
@@ -244,19 +255,25 @@ void finish_statistics(const BatchNormForward& a, const NormPeriod& p, const Wor
 template <class Kernels>
 void train(const BatchNormForward& a, const NormPeriod& p) {
   using T = typename Kernels::T;
-  const Workspace<T> w(p, team_size(a.x.numel()));
+  const bool given = a.sums.defined();
+  const Workspace<T> w(p, given ? 0 : team_size(a.x.numel()));
   T* origin = w.common(w.origin);
-  load_block(a.x.raw(), a.x.dtype(), 0, origin, p.channels);
-  for (Index l = p.channels; l < p.width; ++l) origin[l] = origin[l - p.channels];
+  if (!given) {
+    load_block(a.x.raw(), a.x.dtype(), 0, origin, p.channels);
+    for (Index l = p.channels; l < p.width; ++l) origin[l] = origin[l - p.channels];
+  }
   const NormApply<T> apply = apply_arguments(a, w);
   on_team(a.x.numel(), [&](int thread, int threads) {
     const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
-    const bool with_rest = thread == threads - 1;
-    gather_statistics<Kernels>(p, a.x, mine, with_rest, w.sums(thread), origin);
+    const bool with_tail = thread == threads - 1;
+    if (!given) {
+      gather_statistics<Kernels>(p, a.x, mine, with_tail, w.sums(thread), origin);
+      barrier(threads);
+    }
+    for (Index c = channels.first; c < channels.last; ++c)
+      finish_statistics(a, p, w, given ? moments_of(p, a.sums, c) : moments_of(p, w, threads, c), c);
     barrier(threads);
-    for (Index c = channels.first; c < channels.last; ++c) finish_statistics(a, p, w, threads, c);
-    barrier(threads);
-    apply_range<Kernels>(p, apply, mine, with_rest);
+    apply_range<Kernels>(p, apply, mine, with_tail);
   });
 }
 
@@ -294,21 +311,21 @@ void finish_gradients(const BatchNormBackward& a, const NormPeriod& p, const Wor
 
 template <class Kernels>
 void gather_gradients(const NormPeriod& p, const NormBackward<typename Kernels::T>& b, Range range,
-                      bool with_rest, const NormSums<typename Kernels::T>& sums) {
+                      bool with_tail, const NormSums<typename Kernels::T>& sums) {
   using T = typename Kernels::T;
   clear(sums, p.width);
-  for (Index period = range.first; period < range.last; period += kPeriodsPerFlush) {
-    Kernels::gradient_sums(p, b, period, std::min(kPeriodsPerFlush, range.last - period), sums);
-    flush_gradients(sums, p.width);
+  for (Index period = range.first; period < range.last; period += kPeriodsPerChunk) {
+    Kernels::gradient_sums(p, b, period, std::min(kPeriodsPerChunk, range.last - period), sums);
+    fold_gradients(sums, p.width);
   }
-  if (with_rest) {
-    over_rest(p, [&](Index o, Index l, Index n) {
+  if (with_tail) {
+    over_tail(p, [&](Index o, Index l, Index n) {
       T x[kBlock], g[kBlock];
       load_block(b.x.raw(), b.x.dtype(), o, x, n);
       MixedKernels<T>::load_gradient(b, o, g, n);
       for (Index i = 0; i < n; ++i) {
-        sums.first[l + i] += static_cast<double>(g[i]);
-        sums.second[l + i] += static_cast<double>(g[i]) * static_cast<double>(x[i] - b.centre[l + i]);
+        sums.sum[l + i] += static_cast<double>(g[i]);
+        sums.squares[l + i] += static_cast<double>(g[i]) * static_cast<double>(x[i] - b.centre[l + i]);
       }
     });
   }
@@ -337,14 +354,14 @@ void backward(const BatchNormBackward& a, const NormPeriod& p) {
                           .stream = !in_place && !a.accumulate_dx && streams(a.dx)};
   on_team(a.x.numel(), [&](int thread, int threads) {
     const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
-    const bool with_rest = thread == threads - 1;
-    gather_gradients<Kernels>(p, b, mine, with_rest, w.sums(thread));
+    const bool with_tail = thread == threads - 1;
+    gather_gradients<Kernels>(p, b, mine, with_tail, w.sums(thread));
     barrier(threads);
     for (Index c = channels.first; c < channels.last; ++c) finish_gradients(a, p, w, threads, c);
     barrier(threads);
     if (!b.dx.defined() && !b.dresidual.defined()) return;
-    if (with_rest)
-      over_rest(p, [&](Index o, Index l, Index n) { MixedKernels<T>::backward_block(b, o, l, n); });
+    if (with_tail)
+      over_tail(p, [&](Index o, Index l, Index n) { MixedKernels<T>::backward_block(b, o, l, n); });
     backwards(mine, [&](Index period, Index count) { Kernels::backward(p, b, period, count); });
     if (b.stream) fence();
   });

@@ -3,7 +3,7 @@
 // A tensor [rows, C] is seen as a flat array with a period: `width` is a multiple of C and of kLanes, so lane
 // l of every period belongs to channel l % C, coefficients are arrays of `width` values, and the sixteen
 // elements of a vector have their sixteen mask bits side by side, whatever C is. Elements behind the last
-// whole period are the `rest`.
+// whole period are the `tail`.
 //
 // Two sets of kernels with the same functions: VectorKernels<S> when all tensors have the one storage type S,
 // and MixedKernels<T> for any mixture, computed in T.
@@ -21,28 +21,26 @@ struct NormPeriod {
   Index channels = 0, rows = 0;
   Index width = 0;
   Index periods = 0;  // whole ones
-  Index rest = 0;     // elements behind them
+  Index tail = 0;     // elements behind them
 
   NormPeriod(Index rows_, Index channels_) : channels(channels_), rows(rows_) {
     width = std::lcm(channels, Index{kLanes});
     while (width < 8 * kLanes) width *= 2;
     periods = rows * channels / width;
-    rest = rows * channels % width;
+    tail = rows * channels % width;
   }
 };
 
-// Sums are flushed from the compute type into f64 after this many periods.
-inline constexpr Index kPeriodsPerFlush = 64;
-// Passes over a thread's periods go in chunks of this many.
+// Periods of a chunk: of sums before they are folded into f64, and of what a pass does at once.
 inline constexpr Index kPeriodsPerChunk = 64;
 
-// What one thread gathers; arrays of `width`. first: Σ(x-origin) (or Σg), second: Σ(x-origin)² (or
-// Σg·(x-mean)).
+// What one thread gathers; arrays of `width`, lane by lane. Forward: the shifted sums of
+// core/cpu/kernels/moments.h. Backward: Σ g, and as squares Σ g·(x - mean).
 template <class T>
 struct NormSums {
-  T *held_first, *held_second;  // since the last flush
-  T* shift;                     // statistics: what x is measured against since the last flush
-  double *first, *second;
+  T *chunk_sum, *chunk_squares;
+  T* shift;  // forward only
+  double *sum, *squares;
 };
 
 // The tensors and coefficients of y = act((x-centre)·scale + offset + residual).
@@ -85,7 +83,7 @@ struct VectorKernels {
 
   static const S* at(const Tensor& t, Index element) { return t.data<S>() + element; }
 
-  // held_first += x - shift, held_second += (x - shift)² over `count` whole periods from `period` on.
+  // chunk_sum += x - shift, chunk_squares += (x - shift)² over `count` whole periods from `period` on.
   static void statistics(const NormPeriod& p, const Tensor& x, Index period, Index count,
                          const NormSums<T>& sums) {
     const S* data = at(x, period * p.width);
@@ -95,7 +93,7 @@ struct VectorKernels {
     for (; i < count; ++i) statistics_rows<1>(data + i * p.width, p.width, sums);
   }
 
-  // held_first += g, held_second += g·(x - centre).
+  // chunk_sum += g, chunk_squares += g·(x - centre).
   static void gradient_sums(const NormPeriod& p, const NormBackward<T>& a, Index period, Index count,
                             const NormSums<T>& sums) {
     const Index start = period * p.width;
@@ -160,8 +158,8 @@ struct VectorKernels {
       step(x, 0, s0, q0), step(x, 1, s1, q1), step(x, 2, s2, q2), step(x, 3, s3, q3);
       step(x, 4, s4, q4), step(x, 5, s5, q5), step(x, 6, s6, q6), step(x, 7, s7, q7);
     }
-    add_to(sums.held_first, {s0, s1, s2, s3, s4, s5, s6, s7});
-    add_to(sums.held_second, {q0, q1, q2, q3, q4, q5, q6, q7});
+    add_to(sums.chunk_sum, {s0, s1, s2, s3, s4, s5, s6, s7});
+    add_to(sums.chunk_squares, {q0, q1, q2, q3, q4, q5, q6, q7});
   }
 
   template <bool kMask>
@@ -179,14 +177,14 @@ struct VectorKernels {
       step(o, 0, s0, q0), step(o, 1, s1, q1), step(o, 2, s2, q2), step(o, 3, s3, q3);
       step(o, 4, s4, q4), step(o, 5, s5, q5), step(o, 6, s6, q6), step(o, 7, s7, q7);
     }
-    add_to(sums.held_first, {s0, s1, s2, s3, s4, s5, s6, s7});
-    add_to(sums.held_second, {q0, q1, q2, q3, q4, q5, q6, q7});
+    add_to(sums.chunk_sum, {s0, s1, s2, s3, s4, s5, s6, s7});
+    add_to(sums.chunk_squares, {q0, q1, q2, q3, q4, q5, q6, q7});
   }
 
-  static void add_to(float* held, std::initializer_list<Vec> values) {
+  static void add_to(float* sums, std::initializer_list<Vec> values) {
     for (const Vec& v : values) {
-      store(held, load(held) + v);
-      held += kLanes;
+      store(sums, load(sums) + v);
+      sums += kLanes;
     }
   }
 
@@ -201,15 +199,15 @@ struct VectorKernels {
   static void statistics_rows(const S* data, Index width, const NormSums<T>& sums) {
     for (Index l = 0; l < width; l += kLanes) {
       const Vec k = load(sums.shift + l);
-      Vec s = load(sums.held_first + l), q = load(sums.held_second + l);
+      Vec s = load(sums.chunk_sum + l), q = load(sums.chunk_squares + l);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const Vec d = load(data + r * width + l) - k;
         s = s + d;
         q = fma(d, d, q);
       }
-      store(sums.held_first + l, s);
-      store(sums.held_second + l, q);
+      store(sums.chunk_sum + l, s);
+      store(sums.chunk_squares + l, q);
     }
   }
 
@@ -217,7 +215,7 @@ struct VectorKernels {
   static void gradient_rows(const NormBackward<T>& a, Index start, Index width, const NormSums<T>& sums) {
     for (Index l = 0; l < width; l += kLanes) {
       const Vec k = load(a.centre + l);
-      Vec s = load(sums.held_first + l), q = load(sums.held_second + l);
+      Vec s = load(sums.chunk_sum + l), q = load(sums.chunk_squares + l);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const Index o = start + r * width + l;
@@ -225,8 +223,8 @@ struct VectorKernels {
         s = s + g;
         q = fma(g, load(at(a.x, o)) - k, q);
       }
-      store(sums.held_first + l, s);
-      store(sums.held_second + l, q);
+      store(sums.chunk_sum + l, s);
+      store(sums.chunk_squares + l, q);
     }
   }
 
@@ -290,8 +288,8 @@ struct MixedKernels {
       load_block(x.raw(), x.dtype(), o, buffer, n);
       for (Index i = 0; i < n; ++i) {
         const T d = buffer[i] - sums.shift[l + i];
-        sums.held_first[l + i] += d;
-        sums.held_second[l + i] += d * d;
+        sums.chunk_sum[l + i] += d;
+        sums.chunk_squares[l + i] += d * d;
       }
     });
   }
@@ -303,8 +301,8 @@ struct MixedKernels {
       load_block(a.x.raw(), a.x.dtype(), o, x, n);
       load_gradient(a, o, g, n);
       for (Index i = 0; i < n; ++i) {
-        sums.held_first[l + i] += g[i];
-        sums.held_second[l + i] += g[i] * (x[i] - a.centre[l + i]);
+        sums.chunk_sum[l + i] += g[i];
+        sums.chunk_squares[l + i] += g[i] * (x[i] - a.centre[l + i]);
       }
     });
   }

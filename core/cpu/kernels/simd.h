@@ -119,6 +119,31 @@ void store_first(S* p, Vec a, int n) {
   _mm256_mask_storeu_epi16(p, detail::first(n), detail::narrow(a.v, S{}));
 }
 
+#if defined(__AVX512BF16__)
+#define TANDEM_SIMD_BF16_PAIRS 1
+
+// Sixteen pairs of bf16, the first of a pair in the lower half of its lane.
+struct Pairs {
+  __m512i v;
+};
+inline Pairs load_pairs(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Pairs broadcast_pair(std::uint32_t pair) { return {_mm512_set1_epi32(static_cast<int>(pair))}; }
+inline void store_pairs(std::uint32_t* p, Pairs a) { _mm512_storeu_si512(p, a.v); }
+// Pairs (a[i], b[i]).
+inline Pairs load_pairs(const BFloat16* a, const BFloat16* b) {
+  const auto wide = [](const BFloat16* p) {
+    return _mm512_maskz_cvtepu16_epi32(detail::kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  };
+  const __m512i first = wide(a), second = wide(b);
+  return {_mm512_or_si512(first, _mm512_maskz_slli_epi32(detail::kAll, second, 16))};
+}
+// sum + a.first·b.first + a.second·b.second in f32, of which the instruction rounds both steps to nearest
+// even and takes subnormals for zero.
+inline Vec dot(Pairs a, Pairs b, Vec sum) {
+  return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
+}
+#endif
+
 // In a fixed order.
 inline float sum(Vec a) { return _mm512_reduce_add_ps(a.v); }
 // Makes streamed stores visible before anything that follows.
