@@ -15,6 +15,9 @@ constexpr std::array<Index, 2> kOnes{1, 1};
 // Own kernels are compiled for AVX2 and better (core/cpu/kernels/conv_tiles.h).
 bool has_own_kernels(Level level) { return level >= Level::v3; }
 
+// Own kernels multiply pairs of bf16 (core/cpu/kernels/conv_tiles.h).
+bool multiplies_pairs(DType dtype, Level level) { return dtype == DType::bf16 && level >= Level::v4_bf16; }
+
 bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_width == 3; }
 
 // ---- what own kernels can compute, whatever the time
@@ -44,19 +47,31 @@ bool direct_filter_can(const Convolution& p) {
   return p.kernel_width * p.channels <= 2 * kPanel && o.dilation[1] == 1;
 }
 
-// ---- where they are the better choice: bench_convolutions (docs/cpu.md) measures the figures anew
+// ---- where they are the better choice: bench_convolutions (docs/cpu.md) measures the figures anew. They are
+// ---- GFLOP/s of two Zen 5 cores by the definition's FLOPs, batch 128, at 56 pixels, 256 channels and more
+// 16;
+// ---- the cores do about 530 in f32, 1050 with bf16 products, and at level v3 265. AVX2 stands for that
+// level.
 
-// GFLOP/s of the definition on two Zen 5 cores, forward and filter gradient (without → here), batch 128, from
-// 56 pixels on batch 16; the cores do about 580:
-//   16→16@28   425 → 400   485 → 375      64→64@56    494 → 725   470 → 690
-//   32→32@14   490 → 555   465 → 515     128→128@28   520 → 870   454 → 740
-//   64→64@7    480 → 565   405 → 500     256→256@14   552 → 960   476 → 470
-//                                        512→512@7    607 → 700   501 → 490
-// Below 32 channels the transforms cost more than the products save.
-bool winograd_suits(Pass pass, const Convolution& p) {
+bool is_strided(const Convolution& p) { return !is_dense(p); }
+
+Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; }
+
+// f32, the better of library and direct → winograd; forward, input gradient, filter gradient:
+//   AVX-512  16→16@28   401 → 482   392 → 483   458 → 391    AVX2   235 → 338   233 → 336   202 → 304
+//            32→32@14   468 → 714   468 → 719   401 → 517           221 → 389   224 → 395   214 → 308
+//            64→64@7    493 → 613   469 → 620   394 → 507           240 → 331   239 → 339   224 → 312
+//            64→64@56   494 → 725   470 → 690                       248 → 484   249 → 487   234 → 438
+//           256→256@14  510 → 922   511 → 915   461 → 822           253 → 507   258 → 510   241 → 502
+//           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323   241 → 285
+// 16 bits are widened on the way and gain as much; f16 filter gradient 16→16@28 418 → 480.
+bool winograd_suits(Pass pass, const Convolution& p, DType dtype, Level level) {
   if (!winograd_can(p)) return false;
-  const Index channels = p.channels * p.out_channels;
-  if (channels < 32 * 32 || (pass == Pass::filter_gradient && channels > 128 * 128)) return false;
+  const bool avx512 = level >= Level::v4;
+  if (pass == Pass::filter_gradient && avx512) {
+    if (dtype == DType::f32 && channel_pairs(p) < 32 * 32) return false;
+    if (channel_pairs(p) > 256 * 256) return false;
+  }
   // Tiles that stick out of a small image are work for nothing: at most a third of it.
   const bool forward = pass != Pass::input_gradient;
   const Index height = forward ? p.out_height : p.height, width = forward ? p.out_width : p.width;
@@ -64,85 +79,96 @@ bool winograd_suits(Pass pass, const Convolution& p) {
   return 2 * covered <= 3 * height * width;
 }
 
-// GFLOP/s of one Zen 5 core, forward and input gradient (library → here), batch 128, 3×3 unless said; the
-// core does about 290:
-//   16→16@28    167 → 226   171 → 219      16→32@28/2  201 → 221    81 → 206
-//   32→32@14    199 → 252   180 → 222      32→64@14/2  257 → 233   171 → 246
-//   64→64@7     282 → 240   250 → 240      1×1 16→32@28/2  140 → 115    34 → 105
-//   7×7 3→64@224/2, batch 16: 162 → 198    1×1 32→64@14/2  155 → 163    73 → 157     1→16@28  163 → 137
-// 64 channels and more at stride 1 run at 85 to 95 % of the core in the library.
-bool direct_suits(Pass pass, const Convolution& p, DType dtype, int threads) {
-  const auto& o = p.options;
-  const bool forward = pass == Pass::forward;
-  const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
-  // Whole images go to threads: fewer images than threads leave some idle.
-  if (!direct_can(pass, p) || p.batch < threads) return false;
-  if (in < kPanel)
-    return (in == 3 || (in == 1 && dtype != DType::f32)) && o.stride[1] <= 2 && p.kernel_width > 1;
-  if (dtype != DType::f32) return true;  // the library would need widened copies
-  if (in > 64 || out > 64 || p.height * p.width > 32 * 32) return false;
-  const bool few = in * out <= 32 * 32;
-  if (forward) return few && p.kernel_height * p.kernel_width > 1;
-  return few || o.stride[0] * o.stride[1] > 1;
+// f32, forward and input gradient (library → here), 3×3 unless said:
+//   AVX-512  16→32@28/2  292 → 386   153 → 395   1×1  179 → 112    29 →  97   2×2/2  16→32@64  127 → 307
+//            32→64@14/2  270 → 374   229 → 438   1×1  203 → 210    53 → 162          32→64@32  207 → 347
+//           128→128@56/2 219 → 211    one core 206 → 220            7×7/2  3→64@224  444 → 478
+//           256→256@28/2 468 → 447   419 → 475   1×1 512→1024@28/2 421 → 394   394 → 408
+//   AVX2     16→32@28/2  158 → 215   141 → 223   1×1   47 → 119    31 →  91   2×2/2  16→32@64  130 → 206
+//            32→64@14/2  171 → 192   167 → 198   1×1  116 → 154    66 →  99          64→128@16 193 → 211
+//           128→128@56/2 241 → 228   220 → 239   1×1 512→1024@28/2 231 → 208   196 → 204
+// At stride 1 the library runs at 85 to 95 % of the cores from 64 channels on.
+bool direct_suits_f32(Pass pass, const Convolution& p, Level level) {
+  if (is_pointwise(p) && is_dense(p)) return false;
+  const Index channels = channel_pairs(p);
+  if (is_dense(p)) return channels <= 32 * 32;
+  if (pass == Pass::input_gradient) return true;
+  if (is_pointwise(p)) return channels <= 32 * 64 && (level < Level::v4 || channels >= 32 * 64);
+  return channels <= 64 * 128;
 }
 
-// GFLOP/s of one Zen 5 core (library → here), batch 16 (the first three 128); the core does about 290:
-//   3×3  16→16@28  246 → 206    16→32@28/2  216 → 201    32→32@14  188 → 238    64→64@7   201 → 235
-//        64→64@56  199 → 240   128→128@28   221 → 240   128→128@56/2  110 → 209  256→256@14  243 → 242
-//       256→256@28/2  163 → 223   512→512@14/2  144 → 195   512→512@7  220 → 204
-//   7×7   3→64@224/2  112 → 155     3×3 1→16@28  171 → 34
-//   1×1  64→64@56   95 → 144   64→256@56  116 → 182   256→64@56  188 → 190   128→512@28  164 → 205
-//       512→128@28  207 → 202  256→512@56/2  130 → 196   16→32@28/2  174 → 106   32→64@14/2  212 → 155
-// Larger 1×1 gradients are matrix products.
-bool direct_filter_suits(const Convolution& p, DType dtype) {
-  const auto& o = p.options;
+bool direct_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
+  // Whole images go to threads: fewer images than threads leave some idle.
+  if (!direct_can(pass, p) || p.batch < machine.threads) return false;
+  if (p.channels < kPanel) {
+    const Index in = p.channels;
+    return (in == 3 || (in == 1 && dtype != DType::f32)) && p.options.stride[1] <= 2 && p.kernel_width > 1;
+  }
+  if (dtype != DType::f32) return true;  // the library would need widened copies
+  return direct_suits_f32(pass, p, machine.level);
+}
+
+// f32 (library or product → here), 3×3 unless said:
+//   AVX-512  16→16@28   458 → 362   16→32@28/2 308 → 326   32→64@14/2  236 → 340   128→128@56/2 103 → 201
+//           256→256@28/2 275 → 439  512→512@7  462 → 429   7×7/2 3→64@224 291 → 295   1→16@28  205 → 55
+//       1×1  64→64@56   237 → 256   256→64@56  157 → 154   512→256@28   394 → 409   1024→512@14 392 → 413
+//            16→32@28/2  94 → 116    32→64@14/2 134 → 153  1024→2048@14/2 445 → 432  512→2048@7 421 → 420
+//   AVX2     16→32@28/2 152 → 187   32→64@14/2 146 → 208   128→128@56/2 132 → 223   512→512@7   201 → 241
+//       1×1  64→64@56   185 → 178   256→64@56  225 → 190    64→256@56   235 → 199   512→256@28  216 → 216
+//          1024→256@14  210 → 221   256→1024@14 222 → 213   512→2048@7  245 → 228
+//            16→32@28/2 113 →  96    32→64@14/2 144 → 117   512→1024@28/2 229 → 227
+bool direct_filter_suits_f32(const Convolution& p, Level level) {
+  if (is_pointwise(p)) {
+    return channel_pairs(p) < 1024 * 1024 &&
+           (level >= Level::v4 ? is_strided(p) || channel_pairs(p) >= 64 * 64 : channel_pairs(p) > 128 * 256);
+  }
+  return is_strided(p) || (p.channels >= 32 && channel_pairs(p) <= 256 * 256) || level < Level::v4;
+}
+
+bool direct_filter_suits(const Convolution& p, DType dtype, Level level) {
   if (!direct_filter_can(p)) return false;
   if (p.channels <= 4) return p.kernel_width * p.channels >= kPanel;
-  if (dtype != DType::f32) return true;  // the library would need widened copies
-  if (p.channels < 32) return false;
-  if (p.kernel_height * p.kernel_width == 1) return p.channels * p.out_channels >= 64 * 64;
-  return o.stride[0] > 1 || p.channels * p.out_channels < 256 * 256;
+  return dtype != DType::f32 || direct_filter_suits_f32(p, level);  // the library would need widened copies
 }
 
 // The own kernel for operands of one dtype of up to 32 bits, where it is the better choice.
 std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType dtype,
                                         const ConvMachine& machine) {
   if (!has_own_kernels(machine.level)) return std::nullopt;
-  if (winograd_suits(pass, p)) return ConvAlgorithm::winograd;
-  const bool suits = pass == Pass::filter_gradient ? direct_filter_suits(p, dtype)
-                                                   : direct_suits(pass, p, dtype, machine.threads);
+  // Winograd's sums need floats: pairs do about as many products in that time.
+  if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine.level))
+    return ConvAlgorithm::winograd;
+  const bool suits = pass == Pass::filter_gradient ? direct_filter_suits(p, dtype, machine.level)
+                                                   : direct_suits(pass, p, dtype, machine);
   return suits ? std::optional(ConvAlgorithm::direct) : std::nullopt;
 }
 
-// Whether bf16 is the library's, which multiplies it in hardware, rather than own kernels', which widen it.
-// With AMX the library is faster by several times; without bf16 products it is not asked. With AVX512-BF16
-// alone own kernels win the filter gradients that Winograd's tiles suit, and strided input gradients of few
-// channels. ms on one Zen 5 core, library → own, batch 128, at 56 pixels 16:
-//   filter gradient 3×3  32→32@14 1.54 → 1.41   64→64@7 1.78 → 1.48   64→64@56 9.74 → 8.85
-//                      128→128@28 8.76 → 8.75  256→256@14 8.50 → 17.0
-//   input gradient /2    16→32@28 1.75 → 1.20  1×1 16→32@28 0.86 → 0.45  1×1 32→64@14 0.39 → 0.33
-//                        32→64@14 1.02 → 1.01    128→128@56 8.45 → 16.8
-//   forward              64→64@56 7.51 → 8.48    64→256@56 1×1 3.56 → 8.87  256→256@14 7.10 → 7.91
+// Whether bf16 is the library's, which multiplies it in hardware. With AMX the library is faster by several
+// times; without bf16 products it is not asked. With AVX512-BF16 own kernels do the same products (library →
+// own), and what is not theirs is at 85 to 95 % of the cores in the library:
+//   filter gradient  16→16@28  479 → 699   16→32@28/2 267 → 637   32→32@14  558 → 718   64→64@7   486 → 651
+//                    64→64@56  346 → 411   128→128@28 830 → 816  256→256@14 830 → 890  512→512@7  576 → 661
+//               1×1  64→64@56  502 → 535   512→128@28 577 → 661  1024→512@14 709 → 800 2048→512@7 831 → 828
+//                    32→64@14/2 210 → 224  512→1024@28/2 773 → 757  1024→2048@14/2 874 → 702
+//   input gradient   16→16@28  707 → 752   32→32@14   849 → 914   64→64@7   844 → 841  128→128@28 978 → 934
+//                    16→32@28/2 231 → 533  32→64@14/2 391 → 743  256→256@28/2 847 → 932
+//               1×1  16→32@28/2  63 → 117  64→64@56   866 → 566   512→2048@7 647 → 839
+//   forward          16→16@28  708 → 739   32→32@14   879 → 925   64→64@7   904 → 822  128→128@28 987 → 936
+//                    16→32@28/2 761 → 776  32→64@14/2 614 → 825  128→128@56/2 425 → 411
+//               2×2/2 16→32@64 286 → 495   64→128@16  492 → 761   1×1 64→64@56 866 → 554  2048→512@7 718 →
+//               798
+// In every other one of its filter gradients the library's threads wait for each other by spinning: beside
+// another busy process it takes hundreds of times as long.
 bool library_multiplies_bf16(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16) return false;
   if (machine.level == Level::amx) return true;
-  const Index channels = p.channels * p.out_channels;
-  switch (pass) {
-    case Pass::forward:
-      return true;
-    case Pass::input_gradient:
-      return is_dense(p) || channels > 32 * 64;
-    case Pass::filter_gradient:
-      return !is_dense(p) || !is_3x3(p) || channels < 32 * 32 || channels > 128 * 128;
-  }
-  return true;
+  if (p.channels % kPanel != 0 || p.out_channels % kPanel != 0) return true;  // no panels to pair up
+  const Index channels = channel_pairs(p);
+  const bool wide_pointwise = is_pointwise(p) && channels >= 1024 * 1024;
+  if (pass == Pass::filter_gradient) return wide_pointwise;
+  if (is_dense(p)) return !wide_pointwise && channels > (is_pointwise(p) ? 0 : 32 * 32);
+  return pass == Pass::forward && channels > 64 * 128;
 }
-
-// From this many elements on the gradient of a 1×1 filter is a matrix product, dyᵀ·x, of the pixels that the
-// stride hits. GFLOP/s of one Zen 5 core, own kernel → product: 256→1024@14 203 → 201, 1024→256@14 193 → 216,
-// 1024→512@14 198 → 211, 512→2048@7 190 → 233, 2048→512@7 172 → 223, 1024→2048@14/2 168 → 242; 512→256@28 211
-// → 212.
-constexpr Index kLargePointwise = 128 * 1024;
 
 bool is_empty(const Convolution& p) {
   return p.batch == 0 || p.height == 0 || p.width == 0 || p.channels == 0 || p.out_height == 0 ||
@@ -150,16 +176,14 @@ bool is_empty(const Convolution& p) {
 }
 
 // Of a filter gradient on which no own kernel of 16 bits works, with operands of `dtype`: products where the
-// kernel is 1×1 and large, or strided and no own kernel's. oneDNN's kernels for strided 1×1 overrun their
-// scratchpads (onednn.cpp), and its others are slower. ms on one Zen 5 core, AVX2, kernel of 1×1 that gathers
-// → next one → product of gathered pixels: batch 64, 4→8@28/2 0.026 → 0.017 → 0.022; batch 128, 32→64@14/2
-// 0.24 → 0.45 → 0.21; batch 32, 64→128@56/2 6.3 → 17.4 → 3.6.
+// kernel is 1×1 and wide or strided and no own kernel's. oneDNN's kernels for strided 1×1 overrun their
+// scratchpads (onednn.cpp), and its others are slower.
 ConvAlgorithm choose_filter_gradient(const Convolution& p, DType dtype, const ConvMachine& machine) {
-  if (is_pointwise(p) && p.out_channels * p.channels >= kLargePointwise) return ConvAlgorithm::product;
   if (dtype == DType::f32) {
     if (const auto own = own_kernel(Pass::filter_gradient, p, dtype, machine)) return *own;
   }
-  return is_pointwise(p) && !is_dense(p) ? ConvAlgorithm::product : ConvAlgorithm::library;
+  const bool wide = channel_pairs(p) >= 128 * 1024;
+  return is_pointwise(p) && (wide || is_strided(p)) ? ConvAlgorithm::product : ConvAlgorithm::library;
 }
 
 bool is_f64(const ConvDtypes& dtypes) { return dtypes.a == DType::f64 || dtypes.b == DType::f64; }

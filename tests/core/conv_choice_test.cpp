@@ -60,29 +60,43 @@ constexpr auto library = ConvAlgorithm::library, product = ConvAlgorithm::produc
 }  // namespace
 
 TEST_CASE("the rule of f32", "[conv_choice]") {
-  const std::vector<Case> cases = {
+  const std::vector<Case> everywhere = {
       {shape(128, 1, 16, 28, 3), library, library, library},
-      {shape(128, 16, 16, 28, 3), direct, direct, library},
-      {shape(128, 16, 32, 28, 3, 2), direct, direct, library},
+      {shape(128, 16, 32, 28, 3, 2), direct, direct, direct},
       {shape(128, 32, 32, 14, 3), winograd, winograd, winograd},
-      {shape(128, 32, 64, 14, 3, 2), library, direct, direct},
+      {shape(128, 32, 64, 14, 3, 2), direct, direct, direct},
       {shape(128, 64, 64, 7, 3), winograd, winograd, winograd},
-      {shape(128, 16, 32, 28, 1, 2), library, direct, product},
       {shape(16, 3, 64, 224, 7, 2), direct, library, direct},
-      {shape(16, 64, 256, 56, 1), library, library, direct},
-      {shape(16, 256, 1024, 14, 1), library, library, product},
-      {shape(16, 256, 512, 56, 1, 2), library, library, product},
-      {shape(16, 512, 512, 7, 3), winograd, winograd, library},
-      {shape(1, 16, 16, 28, 3), library, library, library},  // fewer images than threads
+      {shape(16, 128, 128, 56, 3, 2), library, direct, direct},
+      {shape(16, 256, 256, 14, 3), winograd, winograd, winograd},
+      {shape(16, 256, 1024, 14, 1), library, library, direct},
+      {shape(16, 256, 512, 56, 1, 2), library, direct, direct},
+      {shape(16, 512, 2048, 7, 1), library, library, product},
   };
-  check(cases, DType::f32, kAvx512);
-  check(cases, DType::f32, kAvx2);
-  check(cases, DType::f32, kBf16);
+  for (const ConvMachine& machine : {kAvx2, kAvx512, kBf16}) check(everywhere, DType::f32, machine);
+  const std::vector<Case> avx512 = {
+      {shape(128, 16, 16, 28, 3), winograd, winograd, library},
+      {shape(128, 16, 32, 28, 1, 2), library, direct, direct},
+      {shape(16, 64, 256, 56, 1), library, library, direct},
+      {shape(16, 512, 512, 7, 3), winograd, winograd, library},
+      {shape(1, 16, 16, 28, 3), winograd, winograd, library},
+  };
+  check(avx512, DType::f32, kAvx512);
+  check(avx512, DType::f32, kBf16);
+  const std::vector<Case> avx2 = {
+      {shape(128, 16, 16, 28, 3), winograd, winograd, winograd},
+      {shape(128, 16, 32, 28, 1, 2), direct, direct, product},
+      {shape(16, 64, 256, 56, 1), library, library, library},
+      {shape(16, 512, 512, 7, 3), winograd, winograd, winograd},
+      {shape(1, 16, 32, 28, 3, 2), library, library, direct},  // fewer images than threads
+  };
+  check(avx2, DType::f32, kAvx2);
 }
 
-TEST_CASE("the rule of 16 bits: widened by own kernels, or multiplied by the library", "[conv_choice]") {
+TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multiplied by the library",
+          "[conv_choice]") {
   const std::vector<Case> widened = {
-      {shape(128, 16, 16, 28, 3), direct, direct, direct},
+      {shape(128, 16, 16, 28, 3), winograd, winograd, winograd},
       {shape(128, 32, 32, 14, 3), winograd, winograd, winograd},
       {shape(16, 64, 256, 56, 1), direct, direct, direct},
       {shape(128, 1, 16, 28, 3), direct, library, library},
@@ -91,11 +105,13 @@ TEST_CASE("the rule of 16 bits: widened by own kernels, or multiplied by the lib
   check(widened, DType::f16, kBf16);
   check(widened, DType::bf16, kAvx512);
   const std::vector<Case> multiplied = {
-      {shape(128, 16, 16, 28, 3), library, library, library},
-      {shape(128, 32, 32, 14, 3), library, library, winograd},
-      {shape(128, 16, 32, 28, 3, 2), library, direct, library},
-      {shape(16, 256, 256, 14, 3), library, library, library},
-      {shape(16, 256, 1024, 14, 1), library, library, product},
+      {shape(128, 1, 16, 28, 3), library, library, library},
+      {shape(128, 16, 16, 28, 3), direct, direct, direct},
+      {shape(128, 16, 32, 28, 3, 2), direct, direct, direct},
+      {shape(128, 64, 64, 7, 3), library, library, direct},
+      {shape(16, 128, 128, 56, 3, 2), library, direct, direct},
+      {shape(16, 256, 1024, 14, 1), library, library, direct},
+      {shape(16, 512, 2048, 7, 1), direct, direct, product},
   };
   check(multiplied, DType::bf16, kBf16);
   for (const Case& c : multiplied) {
