@@ -53,7 +53,7 @@ class Reader {
   std::string_view whole_, left_;
 };
 
-// The padding that keeps the extent at stride 1.
+// The padding that keeps the extent at stride 1, rounded down.
 Extents usual_padding(const Convolution& p) {
   const auto& d = p.options.dilation;
   return {d[0] * (p.kernel_height - 1) / 2, d[1] * (p.kernel_width - 1) / 2};

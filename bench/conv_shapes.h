@@ -12,8 +12,8 @@
 namespace tandem::bench {
 
 // "64>128@28k3s2b16": channels in and out at images of 28×28, and in any order
-//   k kernel (3)   s stride (1)   d dilation (1)   p padding (dilation·(kernel-1)/2, which keeps the extent)
-//   g groups (1)   b batch (16)
+//   k kernel (3)   s stride (1)   d dilation (1)   p padding (dilation·(kernel-1)/2, rounded down: an odd one
+//   keeps the extent) g groups (1)   b batch (16)
 // where 28, k, s, d and p take one extent or two, "28x30", height first. Throws UserError for anything else,
 // and where the kernel is larger than the image.
 cpu::onednn::Convolution parse_convolution(std::string_view text);

@@ -332,10 +332,14 @@ int main(int argc, char** argv) {
   app.add_option("shape", options.shapes,
                  "such as 64>128@28k3s2b16: channels in and out, extent of the image, kernel, stride, batch; "
                  "p, d and g are padding, dilation and groups. Without any, those of the networks");
-  app.add_option("--network", options.networks, "layers of these networks only")
+  app.add_option("--network", options.networks, "layers of this network only; repeatable")
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(networks));
-  app.add_option("--pass", options.passes, "these passes only")->check(CLI::IsMember(kPasses));
-  app.add_option("--dtype", options.dtypes, "of images and filters")
+  app.add_option("--pass", options.passes, "this pass only; repeatable")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(kPasses));
+  app.add_option("--dtype", options.dtypes, "of images and filters; repeatable")
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--threads", options.threads, "of the team; without it, as tandem has it")
       ->check(CLI::Range(1, 1024));

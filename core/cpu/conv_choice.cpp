@@ -1,5 +1,6 @@
 #include "core/cpu/conv_choice.h"
 
+#include "core/cpu/conv_panels.h"
 #include "core/cpu/cpu_features.h"
 
 namespace tandem::cpu {
@@ -9,8 +10,8 @@ using onednn::Pass;
 
 namespace {
 
-constexpr Index kPanel = 16;  // channels of a panel
 constexpr std::array<Index, 2> kOnes{1, 1};
+constexpr Index kPositions = 16;  // of a tile of Winograd's F(2×2, 3×3)
 
 // Own kernels are compiled for AVX2 and better (core/cpu/kernels/conv_tiles.h).
 bool has_own_kernels(Level level) { return level >= Level::v3; }
@@ -25,7 +26,7 @@ bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_widt
 bool winograd_can(const Convolution& p) {
   const auto& o = p.options;
   return is_3x3(p) && o.stride == kOnes && o.dilation == kOnes && o.groups == 1 && o.padding[0] <= 2 &&
-         o.padding[1] <= 2 && p.channels % kPanel == 0 && p.out_channels % kPanel == 0;
+         o.padding[1] <= 2 && p.channels % kPanelChannels == 0 && p.out_channels % kPanelChannels == 0;
 }
 
 // Forward and input gradient. Panels of 16 channels, or, forward, the rows of an image of few channels as
@@ -34,24 +35,24 @@ bool direct_can(Pass pass, const Convolution& p) {
   const auto& o = p.options;
   const bool forward = pass == Pass::forward;
   const Index in = forward ? p.channels : p.out_channels, out = forward ? p.out_channels : p.channels;
-  if (o.groups != 1 || out % kPanel != 0) return false;
-  if (in % kPanel == 0) return !forward || o.stride[1] <= 2;
+  if (o.groups != 1 || out % kPanelChannels != 0) return false;
+  if (in % kPanelChannels == 0) return !forward || o.stride[1] <= 2;
   const Index distance = in * o.stride[1];
   return forward && in <= 3 && o.dilation[1] == 1 && (distance <= 3 || distance == 6);
 }
 
 bool direct_filter_can(const Convolution& p) {
   const auto& o = p.options;
-  if (o.groups != 1 || p.out_channels % kPanel != 0 || p.out_width > 4096) return false;
-  if (p.channels > 4) return p.channels % kPanel == 0;
-  return p.kernel_width * p.channels <= 2 * kPanel && o.dilation[1] == 1;
+  if (o.groups != 1 || p.out_channels % kPanelChannels != 0 || p.out_width > 4096) return false;
+  if (p.channels > 4) return p.channels % kPanelChannels == 0;
+  return p.kernel_width * p.channels <= 2 * kPanelChannels && o.dilation[1] == 1;
 }
 
-// ---- where they are the better choice: bench_convolutions (docs/cpu.md) measures the figures anew. They are
-// ---- GFLOP/s of two Zen 5 cores by the definition's FLOPs, batch 128, at 56 pixels, 256 channels and more
-// 16;
-// ---- the cores do about 530 in f32, 1050 with bf16 products, and at level v3 265. AVX2 stands for that
-// level.
+// ---- where they are the better choice
+//
+// bench_convolutions (docs/cpu.md) measures the figures anew. They are GFLOP/s of two Zen 5 cores by the
+// definition's FLOPs, batch 128, at 56 pixels and from 256 channels on 16. The cores do about 530 in f32,
+// 1050 with bf16 products, and at level v3, here AVX2, 265.
 
 bool is_strided(const Convolution& p) { return !is_dense(p); }
 
@@ -65,18 +66,22 @@ Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; 
 //           256→256@14  510 → 922   511 → 915   461 → 822           253 → 507   258 → 510   241 → 502
 //           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323   241 → 285
 // 16 bits are widened on the way and gain as much; f16 filter gradient 16→16@28 418 → 480.
-bool winograd_suits(Pass pass, const Convolution& p, DType dtype, Level level) {
+// A filter gradient has 16 sums a thread for every pair of channels, which are to stay small and be added to
+// often: 512→512@7 on AVX2, direct → winograd, batch 16 241 → 285, batch 4 115 → 86.
+bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
-  const bool avx512 = level >= Level::v4;
-  if (pass == Pass::filter_gradient && avx512) {
-    if (dtype == DType::f32 && channel_pairs(p) < 32 * 32) return false;
-    if (channel_pairs(p) > 256 * 256) return false;
+  const bool of_input = pass == Pass::input_gradient;
+  const Index height = of_input ? p.height : p.out_height, width = of_input ? p.width : p.out_width;
+  const Index tiles = (height + 1) / 2 * ((width + 1) / 2), pairs = channel_pairs(p);
+  if (pass == Pass::filter_gradient) {
+    constexpr Index kMostSums = Index{16} << 20, kFewestTiles = 64;  // of all threads, and of each
+    if (machine.threads * kPositions * pairs > kMostSums) return false;
+    if (p.batch * tiles < machine.threads * kFewestTiles) return false;
+    if (machine.level >= Level::v4 && (pairs > 256 * 256 || (dtype == DType::f32 && pairs < 32 * 32)))
+      return false;
   }
   // Tiles that stick out of a small image are work for nothing: at most a third of it.
-  const bool forward = pass != Pass::input_gradient;
-  const Index height = forward ? p.out_height : p.height, width = forward ? p.out_width : p.width;
-  const Index covered = (height + 1) / 2 * ((width + 1) / 2) * 4;
-  return 2 * covered <= 3 * height * width;
+  return 2 * 4 * tiles <= 3 * height * width;
 }
 
 // f32, forward and input gradient (library → here), 3×3 unless said:
@@ -93,14 +98,16 @@ bool direct_suits_f32(Pass pass, const Convolution& p, Level level) {
   const Index channels = channel_pairs(p);
   if (is_dense(p)) return channels <= 32 * 32;
   if (pass == Pass::input_gradient) return true;
-  if (is_pointwise(p)) return channels <= 32 * 64 && (level < Level::v4 || channels >= 32 * 64);
-  return channels <= 64 * 128;
+  return channels <= 64 * 128 && (!is_pointwise(p) || level < Level::v4 || channels >= 32 * 64);
 }
 
 bool direct_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
-  // Whole images go to threads: fewer images than threads leave some idle.
-  if (!direct_can(pass, p) || p.batch < machine.threads) return false;
-  if (p.channels < kPanel) {
+  if (!direct_can(pass, p)) return false;
+  // Whole images go to threads, and fewer images than threads leave some idle; but 16-bit pixels under a
+  // dense 1×1 kernel are cut into rows (core/cpu/kernels/conv_direct.cpp).
+  const bool rows = dtype != DType::f32 && is_pointwise(p) && is_dense(p);
+  if (p.batch < machine.threads && !rows) return false;
+  if (p.channels < kPanelChannels) {
     const Index in = p.channels;
     return (in == 3 || (in == 1 && dtype != DType::f32)) && p.options.stride[1] <= 2 && p.kernel_width > 1;
   }
@@ -127,7 +134,7 @@ bool direct_filter_suits_f32(const Convolution& p, Level level) {
 
 bool direct_filter_suits(const Convolution& p, DType dtype, Level level) {
   if (!direct_filter_can(p)) return false;
-  if (p.channels <= 4) return p.kernel_width * p.channels >= kPanel;
+  if (p.channels <= 4) return p.kernel_width * p.channels >= kPanelChannels;
   return dtype != DType::f32 || direct_filter_suits_f32(p, level);  // the library would need widened copies
 }
 
@@ -136,33 +143,38 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
                                         const ConvMachine& machine) {
   if (!has_own_kernels(machine.level)) return std::nullopt;
   // Winograd's sums need floats: pairs do about as many products in that time.
-  if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine.level))
+  if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine))
     return ConvAlgorithm::winograd;
   const bool suits = pass == Pass::filter_gradient ? direct_filter_suits(p, dtype, machine.level)
                                                    : direct_suits(pass, p, dtype, machine);
   return suits ? std::optional(ConvAlgorithm::direct) : std::nullopt;
 }
 
-// Whether bf16 is the library's, which multiplies it in hardware. With AMX the library is faster by several
-// times; without bf16 products it is not asked. With AVX512-BF16 own kernels do the same products (library →
-// own), and what is not theirs is at 85 to 95 % of the cores in the library:
-//   filter gradient  16→16@28  479 → 699   16→32@28/2 267 → 637   32→32@14  558 → 718   64→64@7   486 → 651
-//                    64→64@56  346 → 411   128→128@28 830 → 816  256→256@14 830 → 890  512→512@7  576 → 661
-//               1×1  64→64@56  502 → 535   512→128@28 577 → 661  1024→512@14 709 → 800 2048→512@7 831 → 828
-//                    32→64@14/2 210 → 224  512→1024@28/2 773 → 757  1024→2048@14/2 874 → 702
-//   input gradient   16→16@28  707 → 752   32→32@14   849 → 914   64→64@7   844 → 841  128→128@28 978 → 934
-//                    16→32@28/2 231 → 533  32→64@14/2 391 → 743  256→256@28/2 847 → 932
-//               1×1  16→32@28/2  63 → 117  64→64@56   866 → 566   512→2048@7 647 → 839
-//   forward          16→16@28  708 → 739   32→32@14   879 → 925   64→64@7   904 → 822  128→128@28 987 → 936
-//                    16→32@28/2 761 → 776  32→64@14/2 614 → 825  128→128@56/2 425 → 411
-//               2×2/2 16→32@64 286 → 495   64→128@16  492 → 761   1×1 64→64@56 866 → 554  2048→512@7 718 →
-//               798
-// In every other one of its filter gradients the library's threads wait for each other by spinning: beside
-// another busy process it takes hundreds of times as long.
-bool library_multiplies_bf16(Pass pass, const Convolution& p, const ConvMachine& machine) {
+// Whether bf16 is the library's or, in a gradient of a wide 1×1 filter, the product's, which multiply it in
+// hardware. With AMX the library is faster by several times; without bf16 products it is not asked. With
+// AVX512-BF16 own kernels do the same products (library or product → own), and what is not theirs is at 85 to
+// 95 % of the cores in the library:
+//   filter gradient  16→16@28  479 → 699   16→32@28/2 267 → 637   32→32@14  558 → 718
+//                    64→64@7   486 → 651   64→64@56   346 → 411  128→128@28 830 → 816
+//                   256→256@14 830 → 890  512→512@7   576 → 661
+//               1×1  64→64@56  502 → 535  512→128@28  577 → 661 1024→512@14 709 → 800
+//                  2048→512@7  831 → 828   32→64@14/2 210 → 224 1024→2048@14/2 874 → 702
+//   input gradient   16→16@28  707 → 752   32→32@14   849 → 914   64→64@7   844 → 841
+//                   128→128@28 978 → 934   16→32@28/2 231 → 533   32→64@14/2 391 → 743
+//                   256→256@28/2 847 → 932
+//               1×1  16→32@28/2 63 → 117   64→64@56   866 → 566  512→2048@7 647 → 839
+//   forward          16→16@28  708 → 739   32→32@14   879 → 925   64→64@7   904 → 822
+//                   128→128@28 987 → 936   16→32@28/2 761 → 776   32→64@14/2 614 → 825
+//                   128→128@56/2 425 → 411
+//             2×2/2  16→32@64  286 → 495   64→128@16  492 → 761
+//               1×1  64→64@56  866 → 554  2048→512@7  718 → 798
+// In its filter gradients the library's threads wait for each other by spinning: beside another busy process
+// some take hundreds of times as long.
+bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16) return false;
   if (machine.level == Level::amx) return true;
-  if (p.channels % kPanel != 0 || p.out_channels % kPanel != 0) return true;  // no panels to pair up
+  if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0)
+    return true;  // no panels to pair up
   const Index channels = channel_pairs(p);
   const bool wide_pointwise = is_pointwise(p) && channels >= 1024 * 1024;
   if (pass == Pass::filter_gradient) return wide_pointwise;
@@ -210,7 +222,7 @@ ConvAlgorithm algorithm_for(Pass pass, const Convolution& p, const ConvDtypes& d
                             const ConvMachine& machine) {
   if (is_f64(dtypes) || is_empty(p) || !onednn::expressible(p)) return ConvAlgorithm::generic;
   if (own_kernels_widen(pass, dtypes) &&
-      !(dtypes.a == DType::bf16 && library_multiplies_bf16(pass, p, machine))) {
+      !(dtypes.a == DType::bf16 && leaves_bf16_to_library(pass, p, machine))) {
     if (const auto own = own_kernel(pass, p, dtypes.a, machine)) return *own;
   }
   const DType operands = library_operands(dtypes, machine);

@@ -80,6 +80,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(16, 64, 256, 56, 1), library, library, direct},
       {shape(16, 512, 512, 7, 3), winograd, winograd, library},
       {shape(1, 16, 16, 28, 3), winograd, winograd, library},
+      {shape(16, 64, 128, 28, 1, 2), direct, direct, direct},
   };
   check(avx512, DType::f32, kAvx512);
   check(avx512, DType::f32, kBf16);
@@ -89,6 +90,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(16, 64, 256, 56, 1), library, library, library},
       {shape(16, 512, 512, 7, 3), winograd, winograd, winograd},
       {shape(1, 16, 32, 28, 3, 2), library, library, direct},  // fewer images than threads
+      {shape(16, 64, 128, 28, 1, 2), direct, direct, product},
   };
   check(avx2, DType::f32, kAvx2);
 }
@@ -100,6 +102,8 @@ TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multipl
       {shape(128, 32, 32, 14, 3), winograd, winograd, winograd},
       {shape(16, 64, 256, 56, 1), direct, direct, direct},
       {shape(128, 1, 16, 28, 3), direct, library, library},
+      {shape(1, 64, 256, 56, 1), direct, direct, direct},        // pixels go to threads,
+      {shape(1, 128, 128, 56, 3, 2), library, library, direct},  // whole images do
   };
   check(widened, DType::f16, kAvx2);
   check(widened, DType::f16, kBf16);
@@ -120,6 +124,17 @@ TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multipl
       CHECK((found == library || found == product));
     }
   }
+}
+
+TEST_CASE("Winograd's filter gradients have sums that are small and added to often", "[conv_choice]") {
+  const auto chosen = [](const Convolution& p, int threads) {
+    return choice(Pass::filter_gradient, p, DType::f32, {Level::v3, false, threads}).algorithm;
+  };
+  CHECK(chosen(shape(16, 512, 512, 7, 3), 2) == winograd);
+  CHECK(chosen(shape(16, 512, 512, 7, 3), 4) == winograd);
+  CHECK(chosen(shape(64, 512, 512, 7, 3), 8) == direct);  // 128 MB of sums
+  CHECK(chosen(shape(4, 512, 512, 7, 3), 2) == direct);   // 32 tiles each
+  CHECK(chosen(shape(8, 256, 256, 14, 3), 2) == winograd);
 }
 
 TEST_CASE("what no descriptor can say, f64 and images without elements are generic", "[conv_choice]") {

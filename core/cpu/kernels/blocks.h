@@ -68,7 +68,8 @@ void add_block(T* x, void* y, DType dtype, Index first, Index count) {
 
 // The range of `count` things that part `part` of `parts` handles.
 struct Range {
-  Index first, last;
+  Index first, last;  // half open
+  Index count() const { return last - first; }
 };
 inline Range part_of(Index count, Index part, Index parts) {
   return {count * part / parts, count * (part + 1) / parts};

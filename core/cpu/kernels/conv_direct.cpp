@@ -8,6 +8,7 @@
 
 #include "core/cpu/conv_panels.h"
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/packed_weights.h"
 #include "core/plan.h"
@@ -81,18 +82,20 @@ class DirectForward final : public DirectConvolution {
                     accumulate, moments};
     const Index image = panels_.in.height * panels_.in.width * panels_.in.channels;
     const Index result = panels_.out.height * panels_.out.width * panels_.out.channels;
-#pragma omp parallel
-    {
-      float* mine = memory.data<float>() + omp_get_thread_num() * (panels + row);
+    const int team = threads();
+#pragma omp parallel num_threads(team)
+    // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
+    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
+      float* mine = memory.data<float>() + part * (panels + row);
       auto* panel = static_cast<Element*>(static_cast<void*>(mine));
       std::fill_n(panel, panels, Element{});  // the borders; images only overwrite the inside
-#pragma omp for schedule(static)
-      for (Index n = 0; n < p_.batch; ++n) {
+      const Range images = part_of(p_.batch, part, team);
+      for (Index n = images.first; n < images.last; ++n) {
         copy_image(in.data<S>() + n * image, panel);
         Prefetch ahead;
-        if (n + 1 < p_.batch) ahead = {in.data<S>() + (n + 1) * image, image, tile_count_};
+        if (n + 1 < images.last) ahead = {in.data<S>() + (n + 1) * image, image, tile_count_};
         for (const PixelClass& c : panels_.classes)
-          compute(work, c, panel, mine + panels, out.data<S>() + n * result, ahead);
+          compute(work, part, c, panel, mine + panels, out.data<S>() + n * result, ahead);
       }
     }
   }
@@ -172,7 +175,7 @@ class DirectForward final : public DirectConvolution {
     }
   }
 
-  void compute(const Work& work, const PixelClass& c, const Element* panel, float* sums, S* image,
+  void compute(const Work& work, int part, const PixelClass& c, const Element* panel, float* sums, S* image,
                Prefetch& ahead) const {
     const Taps taps{c.taps, panels_.blocks, panels_.block_size, panels_.run};
     const auto& out = panels_.out;
@@ -189,8 +192,8 @@ class DirectForward final : public DirectConvolution {
         // Some rows at once, while they are close.
         const Index rows = y % rows_of_moments_ + 1, line = out.width * out.channels;
         if (work.moments && (rows == rows_of_moments_ || y + 1 == c.count[0]))
-          work.moments->add(omp_get_thread_num(), pixels - (rows - 1) * line, rows, line, c.count[1],
-                            out.channels, first, width());
+          work.moments->add(part, pixels - (rows - 1) * line, rows, line, c.count[1], out.channels, first,
+                            width());
       }
     }
   }

@@ -1,11 +1,12 @@
 // Own convolution kernels, for AVX-512 and AVX2, where core/cpu/conv_choice.h prefers them to the library.
-// They multiply and sum in f32; 16-bit images and filters are widened as they are copied, and results rounded
-// once as they are stored. They copy what they read into panels of 16 channels a pixel, with the padding
-// written out, so that the inner loops see constant distances and no borders:
+// They sum in f32 and round results once as they are stored. 16-bit images and filters are widened as they
+// are copied; bf16 stays as it is where an instruction multiplies pairs of it. What they read is copied into
+// panels of 16 channels a pixel, with the padding written out, so that the inner loops see constant distances
+// and no borders:
 //   forward, input_gradient  outputs in registers, [pixels] × [16·n channels], one broadcast input a product;
-//   filter_gradient          gradients in registers, [8 or 16 outputs] × [16·n inputs], summed over a block
-//   of pixels.
-// Sums run in an order that depends on the shape and the thread count only.
+//   filter_gradient          gradients in registers, [some outputs] × [16·n inputs], summed over a block of
+//                            pixels.
+// Sums run in an order that depends on the shape and the number of threads that was asked for only.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/conv_tiles.h"
 
@@ -25,22 +26,13 @@ constexpr Index kLargeGradient = 1024 * 1024;
 // divided.
 constexpr Index kPrivateGradient = 192 * 1024;
 
-// Half-open ranges.
-struct Range {
-  Index first, last;
-  Index count() const { return last - first; }
-};
-
-Range share_of(Index total, Index part, Index parts) {
-  return {total * part / parts, total * (part + 1) / parts};
-}
-
 // A unit is a block of output rows of one image. With kernels of 1×1 and no padding the images are one row of
 // pixels.
 //
 // An element of a panel holds the value of one pixel, or those of two whose products are summed at once: the
 // dy panel pairs up neighbours along a row, with zero behind the last of an odd row; the x panel keeps in
-// every column this pixel and the one that the stride reaches from it, so that pairs begin at any tap.
+// every column this pixel and the one that the stride reaches from it, so that pairs begin at any tap. An
+// infinite pixel next to the last of an odd row makes NaN, not infinity, in the sums of that tap.
 template <class S, class Products>
 class DirectFilterGradient final : public DirectConvolution {
   using Element = typename Products::Element;
@@ -118,9 +110,9 @@ class DirectFilterGradient final : public DirectConvolution {
         // A smaller team than asked for takes the parts in turn.
         for (Index part = me; part < x_parts * y_parts; part += present) {
           Task task = whole;
-          const Range pairs = share_of((x_blocks + 1) / 2, part % x_parts, x_parts);
+          const Range pairs = part_of((x_blocks + 1) / 2, part % x_parts, x_parts);
           task.x_blocks = {pairs.first * 2, std::min(pairs.last * 2, x_blocks)};
-          task.y_blocks = share_of(y_blocks, part / x_parts, y_parts);
+          task.y_blocks = part_of(y_blocks, part / x_parts, y_parts);
           sum(task, gradient, accumulate);
         }
       } else if (team == 1) {
@@ -128,7 +120,7 @@ class DirectFilterGradient final : public DirectConvolution {
       } else {
         for (Index part = me; part < team; part += present) {
           Task task = whole;
-          task.units = share_of(units_, part, team);
+          task.units = part_of(units_, part, team);
           task.panels = workspace.data<float>() + part * workspace.size(1);
           float* partial = task.panels + panels;
           if (task.units.count() == 0) std::fill_n(partial, gradient_, 0.0f);

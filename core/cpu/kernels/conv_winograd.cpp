@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/packed_weights.h"
@@ -172,18 +173,20 @@ class WinogradForward final : public DirectConvolution {
     const PackedWeights packed(filter, layout_, static_cast<std::size_t>(weights) * sizeof(float),
                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
-    const Tensor workspace = Tensor::empty({threads(), line + kPositions * (in_stride_ + out_stride_)},
+    const int team = threads();
+    const Tensor workspace = Tensor::empty({team, line + kPositions * (in_stride_ + out_stride_)},
                                            {.kind = MemoryKind::workspace});
     const Index chunks = (total + rows_ - 1) / rows_;
-#pragma omp parallel
-    {
-      float* zeros = workspace.data<float>() + omp_get_thread_num() * workspace.size(1);
+#pragma omp parallel num_threads(team)
+    // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
+    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
+      float* zeros = workspace.data<float>() + part * workspace.size(1);
       std::fill_n(zeros, line, 0.0f);
       const auto* outside = reinterpret_cast<const S*>(zeros);
       const Transformed v{zeros + line, tiles_, in_stride_};
       float* m = v.data + kPositions * in_stride_;
-#pragma omp for schedule(static)
-      for (Index chunk = 0; chunk < chunks; ++chunk) {
+      const Range mine = part_of(chunks, part, team);
+      for (Index chunk = mine.first; chunk < mine.last; ++chunk) {
         const Index first = chunk * rows_, count = std::min(rows_, total - first);
         transform_inputs(t_, in.data<S>(), outside, first, count, v);
         Prefetch ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
@@ -191,7 +194,7 @@ class WinogradForward final : public DirectConvolution {
           multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m, ahead);
           transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
                              accumulate, out.data<S>());
-          if (moments) add_moments(*moments, out.data<S>(), first, count, channel);
+          if (moments) add_moments(*moments, part, out.data<S>(), first, count, channel);
         }
       }
     }
@@ -225,13 +228,14 @@ class WinogradForward final : public DirectConvolution {
   }
 
   // Of the output pixels under `count` rows of tiles; each image's rows by themselves.
-  void add_moments(ChannelMoments& moments, const S* y, Index first, Index count, Index channel) const {
+  void add_moments(ChannelMoments& moments, int part, const S* y, Index first, Index count,
+                   Index channel) const {
     const Index line = t_.out_width * t_.out_channels;
     for (Index row = first; row < first + count;) {
       const Index image = row / t_.rows, last = std::min(first + count, (image + 1) * t_.rows);
       const Index top = row % t_.rows * 2, bottom = std::min((last - image * t_.rows) * 2, t_.out_height);
-      moments.add(omp_get_thread_num(), y + (image * t_.out_height + top) * line + channel, bottom - top,
-                  line, t_.out_width, t_.out_channels, channel, width());
+      moments.add(part, y + (image * t_.out_height + top) * line + channel, bottom - top, line, t_.out_width,
+                  t_.out_channels, channel, width());
       row = last;
     }
   }

@@ -2,9 +2,9 @@
 // residual add, relu and its bit mask.
 //
 // Statistics are exact to a few ulp of the compute type whatever the mean (core/cpu/kernels/moments.h):
-// chunks are of kPeriodsPerChunk values at most, the origin is the first row; or they are those that the
-// convolution before took of what it wrote. The second pass runs backwards, to meet what the first left in
-// the caches.
+// chunks are of kPeriodsPerChunk values at most, the origin is the first row; or they follow from the sums
+// that the convolution before took of what it wrote (Backend::conv2d_with_sums). The second pass runs
+// backwards, to meet what the first left in the caches.
 #include <omp.h>
 #include <unistd.h>
 
