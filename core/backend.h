@@ -263,8 +263,7 @@ class Backend {
                       const Conv2dOptions& options) = 0;
   // conv2d that also gives Σ y and Σ y² over all positions, f32 or f64 [2,O], without a pass over y. Absent,
   // and y is not to be read, where the device cannot, or would take longer than without. The variance that
-  // follows from them, Σ y²/n - (Σ y/n)², loses about as many of their digits as (mean/deviation)² has: in
-  // f64 one part in 10⁶ where the mean is 10⁵ deviations.
+  // follows from them, Σ y²/n - (Σ y/n)², loses about as many of their digits as (mean/deviation)² has.
   virtual Tensor conv2d_with_sums(const Tensor& /*x*/, const Tensor& /*filter*/, const Tensor& /*y*/,
                                   const Conv2dOptions&) {
     return {};
