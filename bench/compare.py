@@ -30,10 +30,6 @@ from workloads import LEVELS, NAMES, ON_REQUEST, OPPONENTS, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
-# (workload, precision, opponent): the least ratio; and the largest share of FP32's memory in mixed precision.
-AIMS = {("resnet20", "fp32", "pytorch"): 1.4, ("resnet50", "fp32", "pytorch"): 1.3,
-        ("resnet20", "amp_fp16", "fp32"): 0.7, ("resnet50", "amp_fp16", "fp32"): 0.7}
-MEMORY_AIMS = {("resnet50", "amp_fp16", "fp32"): 0.65, ("resnet50", "amp_bf16", "fp32"): 0.65}
 
 
 def busy_ticks(cores):
@@ -218,13 +214,10 @@ def wanted(opponent, options):
 
 
 def report(result):
-    key = (result["workload"], result["precision"], result["opponent"])
     memory = result["tandem_memory"] / result["other_memory"]
-    aim = f" (aim {AIMS[key]})" if key in AIMS else ""
-    memory_aim = f" (aim {MEMORY_AIMS[key]})" if key in MEMORY_AIMS else ""
     roof = f", {results.share_text(result)} of the roofline" if "roofline" in result else ""
     print(f"{result['description']} {NAMES[result['precision']]}: {result['ratio']:.2f} × {results.opponent_name(result)}"
-          f"{aim}, memory {memory:.2f}{memory_aim}{roof}")
+          f", memory {memory:.2f}{roof}")
 
 
 def main():

@@ -135,8 +135,9 @@ PackedWeights filter_for(const Plan& plan, const Tensor& filter) {
 }
 
 // Bytes of y from which its moments are worth taking on the way; batch norm's pass over a smaller one finds
-// it in the caches. Median step time without → with, two Zen 5 cores: ResNet-20 in f32 (outputs of 6
-// MB) 1.03, in f16 (3 MB) 0.98; ResNet-50 in f16 (6 to 26 MB) 1.05. The same everywhere, so that results are.
+// it in the caches. Median step time without over with (quartiles), two Zen 5 cores: ResNet-20 in f32, whose
+// largest outputs have 6 MB, 1.03 (1.00 to 1.06), in f16 with 3 MB 0.98 (0.96 to 1.01); ResNet-50 in f16, 3
+// to 26 MB, 1.05 (0.98 to 1.06). The same on every machine, so that results are.
 constexpr std::size_t kLargeOutput = std::size_t{4} << 20;
 
 }  // namespace

@@ -77,12 +77,12 @@ class DirectForward final : public DirectConvolution {
     // Elements and sums are of one size.
     static_assert(sizeof(Element) == sizeof(float));
     const Index panels = panels_.size() + kLanes, row = kInPlace ? 0 : panels_.out.width * width();
-    const Tensor memory = Tensor::empty({threads(), panels + row}, {.kind = MemoryKind::workspace});
+    const int team = threads();
+    const Tensor memory = Tensor::empty({team, panels + row}, {.kind = MemoryKind::workspace});
     const Work work{static_cast<const Element*>(weights.raw()), bias.defined() ? bias.data<float>() : nullptr,
                     accumulate, moments};
     const Index image = panels_.in.height * panels_.in.width * panels_.in.channels;
     const Index result = panels_.out.height * panels_.out.width * panels_.out.channels;
-    const int team = threads();
 #pragma omp parallel num_threads(team)
     // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
     for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
