@@ -62,12 +62,6 @@ struct OpInfo {
       : name(op_name), rule(cast_rule), roles(input_roles) {}
 };
 
-// Where a kernel writes a gradient: a buffer of the engine's, and whether to add to what it holds.
-struct Destination {
-  Tensor tensor;
-  bool accumulate = false;
-};
-
 // What forward needs besides its inputs.
 class Context {
  public:

@@ -27,6 +27,7 @@
 #include "core/allocator.h"
 #include "core/images.h"
 #include "core/random.h"
+#include "core/rnn.h"
 #include "core/step_state.h"
 #include "core/tensor.h"
 
@@ -333,6 +334,11 @@ class Backend {
   // slopes[1,k]·sums[1,k]; slopes [2,K] as sums.
   virtual void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                              const Tensor& slopes, const Tensor& dlogits) = 0;
+
+  // ---- rnn: sequences (core/rnn.h)
+  // Writes y, h_n and, for lstm, c_n.
+  virtual RnnReserve rnn(const RnnForward& args) = 0;
+  virtual void rnn_backward(const RnnBackward& args) = 0;
 
   // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device
   // can tell without waiting, and otherwise raises the device's error at the next synchronisation.

@@ -91,6 +91,9 @@ class ShapesBackend final : public Backend {
   void dice_sums(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&) override {}
   void dice_backward(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&,
                      const Tensor&) override {}
+  // ---- rnn
+  RnnReserve rnn(const RnnForward& args) override { return host_reserve(args); }
+  void rnn_backward(const RnnBackward&) override {}
   // ---- index
   void gather(const Tensor&, const Tensor&, int, const Tensor&) override {}
   void scatter_add(const Tensor&, const Tensor&, int, const Tensor&) override {}

@@ -13,13 +13,14 @@
 #include "autograd/ops/pool_ops.h"
 #include "autograd/ops/random_ops.h"
 #include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/rnn_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/softmax_ops.h"
 
 namespace tandem {
 
 using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
-                           LossOps, IndexOps, ShapeOps, RandomOps>;
+                           LossOps, IndexOps, ShapeOps, RandomOps, RnnOps>;
 
 // Name, cast rule and roles of every op, sorted by name. Throws InternalError when two ops share a name.
 std::vector<const OpInfo*> all_op_infos();

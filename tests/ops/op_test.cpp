@@ -37,6 +37,7 @@ const Rows& all_rows() {
     add("index", index_rows());
     add("shape", shape_rows());
     add("random", random_rows());
+    add("rnn", rnn_rows());
     return all;
   }();
   return rows;

@@ -76,6 +76,7 @@ Rows loss_rows();
 Rows index_rows();
 Rows shape_rows();
 Rows random_rows();
+Rows rnn_rows();
 
 const Rows& all_rows();
 

@@ -1,0 +1,90 @@
+// What forward and backward of recurrent layers share: sizes, lengths, and the operands of their products.
+#pragma once
+
+#include "core/cpu/kernels/blocks.h"
+#include "core/cpu/kernels/row_products.h"
+#include "core/rnn.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+struct RnnSizes {
+  Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H
+
+  explicit RnnSizes(const RnnOptions& options, const RnnInputs& in)
+      : steps(in.x.size(0)),
+        rows(in.x.size(1)),
+        inputs(in.x.size(2)),
+        units(in.weight_hh.size(0) / gates_of(options.cell)),
+        outputs(in.weight_hh.size(1)),
+        gates(in.weight_hh.size(0)) {}
+
+  // Threads that steps are divided among: short ones stay on the calling thread, which a barrier would cost
+  // more than it gains.
+  int team() const;
+};
+
+// When which row is active. Steps are counted in the order in which they are computed.
+class RnnSteps {
+ public:
+  RnnSteps(const RnnOptions& options, Index steps)
+      : steps_(steps),
+        reverse_(options.reverse),
+        lengths_(options.lengths.defined() ? options.lengths.data<std::int64_t>() : nullptr) {}
+
+  Index time(Index step) const { return reverse_ ? steps_ - 1 - step : step; }
+  bool active(Index time, Index row) const { return !lengths_ || time < lengths_[row]; }
+  // Whether rows may differ.
+  bool ragged() const { return lengths_ != nullptr; }
+  bool reverse() const { return reverse_; }
+  Index length(Index row) const { return lengths_ ? lengths_[row] : steps_; }
+
+ private:
+  Index steps_;
+  bool reverse_;
+  const std::int64_t* lengths_;
+};
+
+// What a product reads: rows in its storage type, of which one set is read while the next is written.
+template <class Products>
+class RnnOperand {
+ public:
+  using Storage = typename Products::Storage;
+  RnnOperand(const Products& products, Index rows)
+      : step_(products.operand_step()),
+        size_(rows * step_),
+        memory_(Tensor::zeros({2, size_}, {.dtype = dtype_of<Storage>(), .kind = MemoryKind::workspace})) {}
+
+  Storage* row(Index set, Index row) const {
+    return memory_.data<Storage>() + (set & 1) * size_ + row * step_;
+  }
+  const Storage* all(Index set) const { return row(set, 0); }
+
+ private:
+  Index step_, size_;
+  Tensor memory_;
+};
+
+// Values as stored: rounded to S on their way to an operand.
+template <class S, class Storage, class T>
+void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
+  store_block(x, stored, count);
+  if constexpr (std::is_same_v<S, Storage>) {
+    std::copy_n(stored, count, operand);
+  } else {
+    load_block(stored, operand, count);
+  }
+}
+
+// Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states
+// before them come in, those after them go out.
+struct RnnRange {
+  Index first, last;
+  Tensor h, c;           // [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
+  Tensor y;              // [T,N,P] or absent
+  Tensor gates, states;  // as host_reserve's but of the steps of this range in the order of time; or absent
+  Tensor segments;       // [⌈T/kRnnSegment⌉,N,H] or absent: takes c before each segment
+};
+
+void rnn_steps(const RnnOptions& options, const RnnInputs& in, const RnnRange& range);
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,382 @@
+// Recurrent layers, backward: step by step only what must be, a product of the gates' gradients with the
+// recurrent weights; then the gradients of weights and inputs as products over all steps at once.
+#include <omp.h>
+
+#include <optional>
+
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/rnn.h"
+#include "core/kernels/rnn.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+Tensor workspace(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
+}
+
+// [steps, rows, width] as [steps·rows, width].
+Tensor flat(const Tensor& t) { return t.viewed({t.size(0) * t.size(1), t.size(2)}); }
+
+// Which of RnnBackward's gradients is which.
+enum Input : std::size_t { kX, kH0, kC0, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kWeightHr };
+
+template <class S, class Cell>
+class StepsBack {
+  using T = ComputeType<S>;
+  using Products = typename RowProductsOf<S>::type;
+  using Storage = typename Products::Storage;
+  using State = std::conditional_t<Cell::kCellState, T, S>;
+
+ public:
+  explicit StepsBack(const RnnBackward& args)
+      : args_(args),
+        n_(args.options, args.in),
+        steps_(args.options, n_.steps),
+        team_(n_.team()),
+        hidden_(args.in.weight_hh.data<S>(), n_.gates, n_.outputs, 1, Columns::columns, team_),
+        gates_(hidden_, n_.rows),
+        carry_(workspace({n_.rows, n_.outputs}, dtype_of<T>())) {
+    if (args.in.weight_hr.defined()) {
+      projection_.emplace(args.in.weight_hr.data<S>(), n_.outputs, n_.units, 1, Columns::columns, team_);
+      dh_.emplace(*projection_, n_.rows);
+    }
+    start(args.dh_n, carry_);
+    if constexpr (Cell::kCellState) {
+      dc_ = workspace({n_.rows, n_.units}, dtype_of<T>());
+      start(args.dc_n, dc_);
+    }
+    if (args.in.h0.defined() && wanted(kWeightHh))
+      first_ = Tensor::zeros({n_.rows, n_.gates}, {.dtype = dtype_of<S>(), .kind = MemoryKind::workspace});
+  }
+
+  void run() {
+    const Index segment = args_.options.recompute ? kRnnSegment : n_.steps;
+    for (Index first = (n_.steps - 1) / segment * segment; first >= 0; first -= segment)
+      range(first, std::min(first + segment, n_.steps));
+    finish();
+  }
+
+ private:
+  // What the steps of a range leave for the products over all of them, in the order of time.
+  struct Kept {
+    Index first_time = 0;
+    Tensor gates, states;  // of forward
+    Tensor c;              // lstm: before the first step; or absent: zeros
+    Tensor da;             // [steps,N,G·H], of the inputs' part
+    Tensor dq;             // gru: of the recurrent part; else da
+    Tensor dh, u;          // projected: [steps,N,P] and [steps,N,H]
+  };
+
+  bool wanted(Input input) const { return args_.gradients[input].tensor.defined(); }
+
+  static void start(const Tensor& from, const Tensor& to) {
+    if (from.defined()) {
+      backend().cast(from, to, false);
+    } else {
+      backend().fill(to, 0.0);
+    }
+  }
+
+  void range(Index first, Index last) {
+    const Index count = last - first;
+    Kept kept = forward_again(first, last);
+    kept.da = workspace({count, n_.rows, n_.gates}, dtype_of<S>());
+    kept.dq = Cell::kSeparateQ ? workspace(kept.da.shape(), dtype_of<S>()) : kept.da;
+    if (projection_) {
+      kept.dh = workspace({count, n_.rows, n_.outputs}, dtype_of<S>());
+      kept.u = workspace({count, n_.rows, n_.units}, dtype_of<S>());
+    }
+    steps(first, last, kept);
+    products(first, last, kept);
+  }
+
+  // Gates and states of a range: as they were kept, or computed anew.
+  Kept forward_again(Index first, Index last) {
+    const Index count = last - first;
+    Kept kept{.first_time = steps_.reverse() ? n_.steps - last : first,
+              .gates = args_.reserve.gates,
+              .states = args_.reserve.states,
+              .c = args_.in.c0};
+    if (!args_.options.recompute || !Cell::kKeepsGates) return kept;
+    RnnRange range{.first = first, .last = last, .h = workspace({n_.rows, n_.outputs}, dtype_of<S>())};
+    for (Index row = 0; row < n_.rows; ++row) h_before(first, row, range.h.data<S>() + row * n_.outputs);
+    if constexpr (Cell::kCellState) {
+      kept.c = args_.reserve.states.rows(first / kRnnSegment, 1).viewed({n_.rows, n_.units});
+      range.c = workspace({n_.rows, n_.units}, dtype_of<T>());
+      backend().copy_bytes(kept.c, range.c);
+    }
+    kept.gates = range.gates = workspace({count, n_.rows, n_.gates}, dtype_of<S>());
+    kept.states = range.states = workspace({count, n_.rows, n_.units}, dtype_of<State>());
+    rnn_steps(args_.options, args_.in, range);
+    return kept;
+  }
+
+  // Whether a row begins at this step, which it computes from h0.
+  bool begins(Index time, Index row) const { return time == (steps_.reverse() ? steps_.length(row) - 1 : 0); }
+
+  // h that a step of a row starts from, as the product read it. Of rows that are not active anything.
+  void h_before(Index step, Index row, S* to) const {
+    const Index time = steps_.time(step);
+    const Tensor& h0 = args_.in.h0;
+    if (step == 0 || begins(time, row)) {
+      if (h0.defined()) {
+        std::copy_n(h0.data<S>() + row * n_.outputs, n_.outputs, to);
+      } else {
+        std::fill_n(to, n_.outputs, S{});
+      }
+    } else {
+      std::copy_n(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs, n_.outputs, to);
+    }
+  }
+
+  void steps(Index first, Index last, const Kept& kept) {
+    const Index sums = n_.rows * std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
+    const Tensor memory = workspace({team_, sums}, dtype_of<T>());
+    const bool pending = pending_;
+#pragma omp parallel num_threads(team_)
+    {
+      const int part = omp_get_thread_num(), parts = omp_get_num_threads();
+      T* mine = memory.data<T>() + part * sums;
+      for (Index step = last - 1; step >= first; --step) {
+        const Range panels = part_of(hidden_.panels(), part, parts);
+        for (Index panel = panels.first; panel < panels.last; ++panel) {
+          if (pending || step < last - 1) {
+            hidden_.multiply(panel, n_.rows, gates_.all(step + 1), mine);
+          } else {
+            std::fill_n(mine, n_.rows * hidden_.out_step(), T(0));
+          }
+          for (Index row = 0; row < n_.rows; ++row)
+            hidden(step, hidden_.columns(panel), row, mine + row * hidden_.out_step(), kept);
+        }
+#pragma omp barrier
+        if (!projection_) continue;
+        const Range units = part_of(projection_->panels(), part, parts);
+        for (Index panel = units.first; panel < units.last; ++panel) {
+          projection_->multiply(panel, n_.rows, dh_->all(0), mine);
+          for (Index row = 0; row < n_.rows; ++row)
+            cells(step, projection_->columns(panel), row, mine + row * projection_->out_step(), kept);
+        }
+#pragma omp barrier
+      }
+    }
+    pending_ = true;
+  }
+
+  Index kept_at(Index time, Index row, const Kept& kept) const {
+    return (time - kept.first_time) * n_.rows + row;
+  }
+
+  // The gradient of some outputs h of a row, from the product (`sums`), the step itself and what passes by.
+  void hidden(Index step, Range outputs, Index row, T* sums, const Kept& kept) {
+    const Index time = steps_.time(step), count = outputs.count();
+    T* carry = carry_.data<T>() + row * n_.outputs + outputs.first;
+    for (Index i = 0; i < count; ++i) sums[i] += carry[i];
+    const bool active = steps_.active(time, row);
+    if (active) {
+      std::fill_n(carry, count, T(0));
+      if (args_.dy.defined()) add_dy(time, row, outputs, sums);
+    } else {
+      std::copy_n(sums, count, carry);
+    }
+    if (!projection_) return cells(step, outputs, row, sums, kept);
+    S* dh = kept.dh.template data<S>() + kept_at(time, row, kept) * n_.outputs + outputs.first;
+    if (!active) std::fill_n(sums, count, T(0));
+    store_rounded(sums, dh, dh_->row(0, row) + outputs.first, count);
+  }
+
+  void add_dy(Index time, Index row, Range outputs, T* to) const {
+    T dy[kLanes];
+    const S* from = args_.dy.data<S>() + (time * n_.rows + row) * n_.outputs;
+    for (Index p = outputs.first; p < outputs.last; p += kLanes) {
+      const Index count = std::min<Index>(kLanes, outputs.last - p);
+      load_block(from + p, dy, count);
+      for (Index i = 0; i < count; ++i) to[p - outputs.first + i] += dy[i];
+    }
+  }
+
+  // The gates of some units of a row; `dy` is the gradient of what the cell gives.
+  void cells(Index step, Range units, Index row, const T* dy, const Kept& kept) {
+    const Index time = steps_.time(step), at = kept_at(time, row, kept);
+    if (!steps_.active(time, row)) {
+      for (int g = 0; g < Cell::kGates; ++g) {
+        const Index first = g * n_.units + units.first;
+        std::fill_n(gates_.row(step, row) + first, units.count(), Storage{});
+        std::fill_n(kept.da.template data<S>() + at * n_.gates + first, units.count(), S{});
+        if (Cell::kSeparateQ)
+          std::fill_n(kept.dq.template data<S>() + at * n_.gates + first, units.count(), S{});
+      }
+      if (projection_)
+        std::fill_n(kept.u.template data<S>() + at * n_.units + units.first, units.count(), S{});
+      return;
+    }
+    for (Index u = units.first; u < units.last; u += kLanes)
+      cell(step, time, at, row, u, std::min<Index>(kLanes, units.last - u), dy + (u - units.first), kept);
+  }
+
+  // Sixteen units or fewer.
+  void cell(Index step, Index time, Index at, Index row, Index first, Index count, const T* dy,
+            const Kept& kept) {
+    T gate[4][kLanes] = {}, state[kLanes] = {}, before[kLanes] = {}, dstate[kLanes] = {}, d[kLanes] = {},
+      da[4][kLanes], dq[kLanes], dh[kLanes];
+    if constexpr (Cell::kKeepsGates) {
+      for (int g = 0; g < Cell::kGates; ++g)
+        load_block(kept.gates.template data<S>() + at * n_.gates + g * n_.units + first, gate[g], count);
+      load_block(kept.states.template data<State>() + at * n_.units + first, state, count);
+    } else {
+      load_block(args_.y.data<S>() + (time * n_.rows + row) * n_.outputs + first, state, count);
+    }
+    state_before(step, time, row, first, count, kept, before);
+    T* dc = Cell::kCellState ? dc_.data<T>() + row * n_.units + first : nullptr;
+    if (dc) std::copy_n(dc, count, dstate);
+    std::copy_n(dy, count, d);
+#pragma omp simd
+    for (int i = 0; i < kLanes; ++i) {
+      const rnn::Kept<T> k{{gate[0][i], gate[1][i], gate[2][i], gate[3][i]}, state[i]};
+      const rnn::Gradients<T> g = Cell::backward(k, before[i], d[i], dstate[i]);
+      for (int j = 0; j < Cell::kGates; ++j) da[j][i] = g.a[j];
+      dq[i] = g.q;
+      dh[i] = g.h;
+      dstate[i] = g.state;
+    }
+    if (dc) std::copy_n(dstate, count, dc);
+    if constexpr (Cell::kSeparateQ) std::copy_n(dh, count, carry_.data<T>() + row * n_.outputs + first);
+    store_gradients(step, time, at, row, first, count, da, dq, kept);
+    if constexpr (Cell::kCellState) {
+      if (!projection_) return;
+      for (int i = 0; i < kLanes; ++i) d[i] = Cell::output(gate[3][i], state[i]);
+      store_block(d, kept.u.template data<S>() + at * n_.units + first, count);
+    }
+  }
+
+  // c or h of some units before a step.
+  void state_before(Index step, Index time, Index row, Index first, Index count, const Kept& kept,
+                    T* to) const {
+    if constexpr (Cell::kCellState) {
+      if (step > 0 && in_range(steps_.time(step - 1), kept)) {
+        load_block(
+            kept.states.template data<T>() + kept_at(steps_.time(step - 1), row, kept) * n_.units + first, to,
+            count);
+      } else if (kept.c.defined()) {
+        load_block(kept.c.template data<T>() + row * n_.units + first, to, count);
+      }
+    } else if constexpr (Cell::kSeparateQ) {
+      if (!begins(time, row)) {
+        load_block(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs + first, to,
+                   count);
+      } else if (args_.in.h0.defined()) {
+        load_block(args_.in.h0.data<S>() + row * n_.outputs + first, to, count);
+      }
+    }
+  }
+  bool in_range(Index time, const Kept& kept) const {
+    return time >= kept.first_time && time < kept.first_time + kept.da.size(0);
+  }
+
+  // da and dq as the products over all steps, the next step and the weights' product with h0 read them.
+  void store_gradients(Index step, Index time, Index at, Index row, Index first, Index count,
+                       const T (&da)[4][kLanes], const T* dq, const Kept& kept) {
+    const bool begins = first_.defined() && this->begins(time, row);
+    for (int g = 0; g < Cell::kGates; ++g) {
+      const Index column = g * n_.units + first;
+      S* input = kept.da.template data<S>() + at * n_.gates + column;
+      store_block(da[g], input, count);
+      S* recurrent = kept.dq.template data<S>() + at * n_.gates + column;
+      store_rounded(Cell::kSeparateQ && g == 2 ? dq : da[g], recurrent, gates_.row(step, row) + column,
+                    count);
+      if (begins) std::copy_n(recurrent, count, first_.data<S>() + row * n_.gates + column);
+    }
+  }
+
+  // The gradients that are sums or products over the steps of a range. The ranges before it in the order of
+  // backward have written already.
+  void products(Index first, Index last, const Kept& kept) {
+    const Index count = last - first;
+    const bool again = last < n_.steps;
+    const auto product = [&](const Tensor& a, const Tensor& b, Input input, bool more) {
+      const Destination& to = args_.gradients[input];
+      backend().matmul(a, b, {}, to.tensor,
+                       {.transpose_a = true, .accumulate = to.accumulate || again || more});
+    };
+    const Tensor da = flat(kept.da), dq = flat(kept.dq);
+    if (wanted(kX)) {
+      const Tensor dx =
+          args_.gradients[kX].tensor.rows(kept.first_time, count).viewed({count * n_.rows, n_.inputs});
+      backend().matmul(da, args_.in.weight_ih, {}, dx, {.accumulate = args_.gradients[kX].accumulate});
+    }
+    if (wanted(kWeightIh)) product(da, flat(args_.in.x.rows(kept.first_time, count)), kWeightIh, false);
+    if (wanted(kWeightHh)) {
+      const auto [dq_before, h_before] = shifted(first, last, kept);
+      if (dq_before.numel() > 0) {
+        product(flat(dq_before), flat(h_before), kWeightHh, false);
+      } else if (!args_.gradients[kWeightHh].accumulate && !again) {
+        backend().fill(args_.gradients[kWeightHh].tensor, 0.0);
+      }
+      if (first == 0 && first_.defined()) product(first_, args_.in.h0, kWeightHh, true);
+    }
+    const auto sum = [&](const Tensor& rows, Input input) {
+      const Destination& to = args_.gradients[input];
+      if (to.tensor.defined()) backend().reduce(Reduction::sum, rows, 1u, to.tensor, to.accumulate || again);
+    };
+    sum(da, kBiasIh);
+    sum(dq, kBiasHh);
+    if (wanted(kWeightHr)) product(flat(kept.dh), flat(kept.u), kWeightHr, false);
+  }
+
+  // dq of the steps of a range that follow another step, and the h that they started from. What starts from
+  // h0 meets zeros of y here, or is left out.
+  std::pair<Tensor, Tensor> shifted(Index first, Index last, const Kept& kept) const {
+    const Index count = last - first, skip = first == 0 ? 1 : 0, left = count - skip;
+    if (steps_.reverse())
+      return {kept.dq.rows(0, left), args_.y.rows(left > 0 ? kept.first_time + 1 : 0, left)};
+    return {kept.dq.rows(skip, left), args_.y.rows(left > 0 ? kept.first_time + skip - 1 : 0, left)};
+  }
+
+  // The states at the start.
+  void finish() {
+    if (wanted(kH0)) {
+      const Tensor sums = workspace({n_.rows * hidden_.out_step()}, dtype_of<T>());
+      for (Index panel = 0; panel < hidden_.panels(); ++panel) {
+        hidden_.multiply(panel, n_.rows, gates_.all(0), sums.data<T>());
+        const Range outputs = hidden_.columns(panel);
+        for (Index row = 0; row < n_.rows; ++row) {
+          T* carry = carry_.data<T>() + row * n_.outputs;
+          const T* from = sums.data<T>() + row * hidden_.out_step();
+          for (Index p = outputs.first; p < outputs.last; ++p) carry[p] += from[p - outputs.first];
+        }
+      }
+      backend().cast(carry_, args_.gradients[kH0].tensor, args_.gradients[kH0].accumulate);
+    }
+    if (wanted(kC0)) backend().cast(dc_, args_.gradients[kC0].tensor, args_.gradients[kC0].accumulate);
+  }
+
+  const RnnBackward& args_;
+  const RnnSizes n_;
+  const RnnSteps steps_;
+  const int team_;
+  const Products hidden_;
+  RnnOperand<Products> gates_;  // dq of the step, [N,G·H]
+  std::optional<Products> projection_;
+  std::optional<RnnOperand<Products>> dh_;
+  Tensor carry_;          // of h, past the product: [N,P]
+  Tensor dc_;             // of c: [N,H]
+  Tensor first_;          // dq of the step at which each row began
+  bool pending_ = false;  // whether gates_ holds a later step's
+};
+
+}  // namespace
+
+void CpuBackend::rnn_backward(const RnnBackward& args) {
+  if (args.in.x.size(1) == 0) {
+    for (const Destination& to : args.gradients) {
+      if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
+    }
+    return;
+  }
+  visit_floating(args.in.x.dtype(), [&]<class S>(TypeTag<S>) {
+    rnn::visit_cell(args.options.cell, [&]<class Cell>() { StepsBack<S, Cell>(args).run(); });
+  });
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,307 @@
+// Products of few rows with one matrix, again and again: out[n][c] = Σ_k a[n][k]·w[k][c]. The matrix is
+// packed once into panels of columns, whose sums stay in registers; a thread computes whole panels, so
+// results do not depend on how many there are. Sums run over k in order, in the arithmetic type; bf16 is
+// multiplied in pairs where an instruction does that (simd.h).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/cpu/kernels/blocks.h"
+#include "core/cpu/kernels/gemm.h"
+#include "core/tensor.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+// Where the columns of the product lie in a row-major matrix of weights [rows, columns].
+enum class Columns : std::uint8_t {
+  rows,     // column c is row c of the matrix: a·wᵀ; gates side by side, see RowProducts
+  columns,  // column c is column c of it: a·w
+};
+
+// How operands and panels lie in memory, and what is multiplied at once: kDepth neighbours along k.
+struct FloatRows {
+  using Storage = float;
+  static constexpr Index kDepth = 1;
+  static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
+  static Vec broadcast(const float* p) { return TANDEM_LEVEL::broadcast(*p); }
+  static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
+};
+
+#if defined(TANDEM_SIMD_BF16_PAIRS)
+struct PairRows {
+  using Storage = BFloat16;
+  static constexpr Index kDepth = 2;
+  static Pairs load(const BFloat16* p) {
+    return load_pairs(reinterpret_cast<const std::uint32_t*>(p));  // an intrinsic, to which types are bytes
+  }
+  static Pairs broadcast(const BFloat16* p) {
+    std::uint32_t pair;
+    std::memcpy(&pair, p, sizeof pair);
+    return broadcast_pair(pair);
+  }
+  static Vec multiply_add(Pairs a, Pairs b, Vec sum) { return dot(a, b, sum); }
+};
+#endif
+
+namespace detail {
+
+#if defined(TANDEM_SIMD_AVX512)
+inline constexpr int kMostVectors = 4;  // of columns that a tile is wide
+inline constexpr int kSumRegisters = 24;
+#elif defined(TANDEM_SIMD_AVX2)
+inline constexpr int kMostVectors = 1;
+inline constexpr int kSumRegisters = 6;
+#else
+inline constexpr int kMostVectors = 1;
+inline constexpr int kSumRegisters = 2;
+#endif
+
+// R rows by V·16 columns. `depth` counts elements of kDepth.
+template <class P, int R, int V>
+void row_tile(Index depth, const typename P::Storage* a, Index a_step, const typename P::Storage* w,
+              float* out, Index out_step) {
+  Vec sum[R][V];
+#pragma GCC unroll 24
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = zero();
+  }
+#pragma GCC unroll 1
+  for (Index k = 0; k < depth; ++k, a += P::kDepth, w += V * kLanes * P::kDepth) {
+    decltype(P::load(w)) column[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) column[v] = P::load(w + v * kLanes * P::kDepth);
+#pragma GCC unroll 24
+    for (int r = 0; r < R; ++r) {
+      const auto value = P::broadcast(a + r * a_step);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sum[r][v] = P::multiply_add(value, column[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 24
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) store(out + r * out_step + v * kLanes, sum[r][v]);
+  }
+}
+
+template <class P>
+using RowTile = void (*)(Index, const typename P::Storage*, Index, const typename P::Storage*, float*, Index);
+
+// Tiles of 1, 2, … rows, as many as leave registers for V columns and a factor.
+template <class P, int V>
+constexpr auto row_tiles() {
+  constexpr int kRows = kSumRegisters / V;
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<RowTile<P>, sizeof...(I)>{&row_tile<P, static_cast<int>(I) + 1, V>...};
+  }
+  (std::make_index_sequence<static_cast<std::size_t>(kRows)>());
+}
+
+// All rows, in even shares: a tile of few rows waits for its sums.
+template <class P, int V>
+void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index a_step,
+                   const typename P::Storage* w, float* out, Index out_step) {
+  static constexpr auto kTiles = row_tiles<P, V>();
+  constexpr auto kMost = static_cast<Index>(kTiles.size());
+  for (Index left = rows; left > 0;) {
+    const Index shares = (left + kMost - 1) / kMost, count = (left + shares - 1) / shares;
+    kTiles[static_cast<std::size_t>(count - 1)](depth, a, a_step, w, out, out_step);
+    left -= count, a += count * a_step, out += count * out_step;
+  }
+}
+
+}  // namespace detail
+
+// The packed matrix. Columns come in `gates` equally long runs, of which a panel holds the same `width()`
+// columns of each: out[n·step + gate·gate_step() + c].
+template <class P>
+class RowProducts {
+ public:
+  using Value = float;
+  using Storage = typename P::Storage;
+
+  // `weights` as S, row-major, of `depth`·`columns` elements with `columns` in all gates together.
+  template <class S>
+  RowProducts(const S* weights, Index depth, Index columns, Index gates, Columns order, int team)
+      : depth_((depth + P::kDepth - 1) / P::kDepth),
+        run_(columns / gates),
+        gates_(gates),
+        vectors_(gates > 1 ? 1 : best_width(run_, team)),
+        panels_((run_ + width() - 1) / width()),
+        memory_(Tensor::empty({panels_ * panel_size()},
+                              {.dtype = dtype_of<Storage>(), .kind = MemoryKind::workspace})) {
+    Storage* to = memory_.data<Storage>();
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (Index panel = 0; panel < panels_; ++panel)
+      pack(weights, depth, columns, order, panel, to + panel * panel_size());
+  }
+
+  Index panels() const { return panels_; }
+  Index width() const { return vectors_ * kLanes; }
+  Index gate_step() const { return width(); }
+  // Storage elements of a row of the operand; those past the depth are 0.
+  Index operand_step() const { return depth_ * P::kDepth; }
+  // Floats of a row of the result.
+  Index out_step() const { return gates_ * width(); }
+  // Columns of a gate that a panel has.
+  Range columns(Index panel) const { return {panel * width(), std::min(run_, (panel + 1) * width())}; }
+
+  // a [rows][operand_step()], out [rows][out_step()].
+  void multiply(Index panel, Index rows, const Storage* a, float* out) const {
+    const Storage* w = memory_.data<Storage>() + panel * panel_size();
+    const Index all = gates_ * vectors_;
+    for (Index v = 0; v < all;) {
+      const int n = tile_width(all - v);
+      with_width(n, [&]<int V>() {
+        detail::multiply_rows<P, V>(depth_, rows, a, operand_step(), w, out + v * kLanes, out_step());
+      });
+      w += operand_step() * n * kLanes;
+      v += n;
+    }
+  }
+
+ private:
+  static int tile_width(Index left) { return static_cast<int>(std::min<Index>(left, detail::kMostVectors)); }
+  template <class Call>
+  static void with_width(int n, Call&& call) {
+    if constexpr (detail::kMostVectors > 1) {
+      if (n == 4) return call.template operator()<4>();
+      if (n == 3) return call.template operator()<3>();
+      if (n == 2) return call.template operator()<2>();
+    }
+    call.template operator()<1>();
+  }
+  // That keeps the busiest of `team` threads shortest; of equals the widest.
+  static Index best_width(Index run, int team) {
+    Index best = 1, least = 0;
+    for (Index v = 1; v <= detail::kMostVectors; ++v) {
+      const Index panels = (run + v * kLanes - 1) / (v * kLanes), busiest = (panels + team - 1) / team * v;
+      if (least == 0 || busiest <= least) best = v, least = busiest;
+    }
+    return best;
+  }
+  Index panel_size() const { return operand_step() * gates_ * vectors_ * kLanes; }
+
+  // [tile][element][column]; an element holds the kDepth neighbours along k.
+  template <class S>
+  void pack(const S* weights, Index depth, Index columns, Columns order, Index panel, Storage* to) const {
+    const Index all = gates_ * vectors_;
+    for (Index v = 0; v < all;) {
+      const int n = tile_width(all - v);
+      for (int i = 0; i < n; ++i) {
+        // Vector v + i: 16 columns of one gate.
+        const Index gate = gates_ > 1 ? v + i : 0;
+        const Index first = panel * width() + (gates_ > 1 ? 0 : (v + i) * kLanes);
+        const Index count = std::clamp<Index>(run_ - first, 0, kLanes);
+        Storage* lanes = to + i * kLanes * P::kDepth;
+        if (order == Columns::rows) {
+          turn(weights + (gate * run_ + first) * depth, depth, count, lanes, n * kLanes * P::kDepth);
+        } else {
+          copy(weights + gate * run_ + first, columns, depth, count, lanes, n * kLanes * P::kDepth);
+        }
+      }
+      to += operand_step() * n * kLanes;
+      v += n;
+    }
+  }
+
+  // to[k][lane] = from[lane][k], in blocks that stay in the first cache.
+  template <class S>
+  void turn(const S* from, Index depth, Index count, Storage* to, Index step) const {
+    constexpr Index kRun = kLanes * P::kDepth;
+    Storage held[kLanes][kRun] = {};
+    for (Index k = 0; k < depth; k += kRun) {
+      const Index run = std::min(kRun, depth - k), elements = (run + P::kDepth - 1) / P::kDepth;
+      for (Index lane = 0; lane < count; ++lane) {
+        if (run < kRun) std::fill_n(held[lane], kRun, Storage{});
+        take(from + lane * depth + k, held[lane], run);
+      }
+      for (Index e = 0; e < elements; ++e, to += step) {
+        for (Index lane = 0; lane < kLanes; ++lane) {
+          for (Index d = 0; d < P::kDepth; ++d) to[lane * P::kDepth + d] = held[lane][e * P::kDepth + d];
+        }
+      }
+    }
+  }
+
+  // to[k][lane] = from[k][lane].
+  template <class S>
+  void copy(const S* from, Index row, Index depth, Index count, Storage* to, Index step) const {
+    Storage held[P::kDepth][kLanes] = {};
+    for (Index k = 0; k < depth; k += P::kDepth, to += step) {
+      for (Index d = 0; d < P::kDepth; ++d) {
+        if (k + d < depth) {
+          take(from + (k + d) * row, held[d], count);
+        } else {
+          std::fill_n(held[d], kLanes, Storage{});
+        }
+      }
+      for (Index lane = 0; lane < kLanes; ++lane) {
+        for (Index d = 0; d < P::kDepth; ++d) to[lane * P::kDepth + d] = held[d][lane];
+      }
+    }
+  }
+
+  template <class S>
+  static void take(const S* from, Storage* to, Index count) {
+    if constexpr (std::is_same_v<S, Storage>) {
+      std::copy_n(from, count, to);
+    } else {
+      load_block(from, to, count);
+    }
+  }
+
+  Index depth_;  // in elements
+  Index run_, gates_, vectors_, panels_;
+  Tensor memory_;
+};
+
+// f64, by Eigen: one panel, the matrix as it lies.
+class DoubleRowProducts {
+ public:
+  using Value = double;
+  using Storage = double;
+
+  DoubleRowProducts(const double* weights, Index depth, Index columns, Index gates, Columns order, int)
+      : weights_(weights), depth_(depth), all_(columns), run_(columns / gates), order_(order) {}
+
+  Index panels() const { return 1; }
+  Index width() const { return run_; }
+  Index gate_step() const { return run_; }
+  Index operand_step() const { return depth_; }
+  Index out_step() const { return all_; }
+  Range columns(Index) const { return {0, run_}; }
+
+  void multiply(Index, Index rows, const double* a, double* out) const {
+    const bool turned = order_ == Columns::rows;
+    gemm(rows, all_, depth_, Operand<double>{a, depth_},
+         Operand<double>{weights_, turned ? depth_ : all_, turned}, out, all_, false);
+  }
+
+ private:
+  const double* weights_;
+  Index depth_, all_, run_;
+  Columns order_;
+};
+
+// The products for weights stored as S.
+template <class S>
+struct RowProductsOf {
+  using type = RowProducts<FloatRows>;
+};
+template <>
+struct RowProductsOf<double> {
+  using type = DoubleRowProducts;
+};
+#if defined(TANDEM_SIMD_BF16_PAIRS)
+template <>
+struct RowProductsOf<BFloat16> {
+  using type = RowProducts<PairRows>;
+};
+#endif
+
+}  // namespace tandem::cpu::TANDEM_LEVEL
