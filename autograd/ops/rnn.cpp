@@ -66,29 +66,46 @@ Extents check(const char* op, const RnnOptions& options, const RnnInputs& in) {
     require(e.outputs == e.units, op, "weight_hh {} expects {} outputs of {} units: weight_hr is absent",
             to_string(hidden.shape()), e.outputs, e.units);
   }
-  for (const Tensor* t : {&in.h0, &in.weight_ih, &in.weight_hh, &in.weight_hr}) {
-    require(!t->defined() || t->dtype() == in.x.dtype(), op,
-            "x, h_0 and weights must be of one dtype, got {} and {}", to_string(in.x), to_string(*t));
-  }
-  for (const Tensor* t : {&in.c0, &in.bias_ih, &in.bias_hh}) {
-    require(!t->defined() || t->dtype() == wide_of(in.x.dtype()), op,
-            "c_0 and biases must be {} beside x {}, got {}", name_of(wide_of(in.x.dtype())), to_string(in.x),
-            to_string(*t));
-  }
   check_lengths(op, options.lengths, e.steps, e.rows);
   return e;
+}
+
+// Types may be mixed freely: the widest of x, h_0 and the weights is what all are computed in, `cast(tensor,
+// dtype)` being asked for those that are of another; biases and c_0 are of its arithmetic type.
+template <class Cast>
+RnnInputs unified(const RnnInputs& in, DType dtype, const Cast& cast) {
+  RnnInputs result = in;
+  const std::span<Tensor> tensors = tensors_of(result);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const DType wanted = kRnnRoles[i] == keep ? wide_of(dtype) : dtype;
+    if (tensors[i].defined() && tensors[i].dtype() != wanted) tensors[i] = cast(tensors[i], wanted);
+  }
+  return result;
+}
+
+DType common_dtype(const RnnInputs& in) {
+  DType dtype = in.x.dtype();
+  for (const Tensor* t : {&in.h0, &in.weight_ih, &in.weight_hh, &in.weight_hr}) {
+    if (t->defined()) dtype = promote(dtype, t->dtype());
+  }
+  return dtype;
 }
 
 RnnTensors::Out forward_of(const char* op, const RnnOptions& options, Context& context,
                            RnnTensors::Saved& saved, const RnnInputs& in) {
   const Extents e = check(op, options, in);
-  RnnForward args{.options = options, .in = in};
-  args.y = context.empty({e.steps, e.rows, e.outputs}, in.x.dtype());
-  args.h_n = context.empty({e.rows, e.outputs}, in.x.dtype());
-  if (options.cell == RnnCell::lstm) args.c_n = context.empty({e.rows, e.units}, wide_of(in.x.dtype()));
+  const auto copy = [&](const Tensor& t, DType dtype) {
+    const Tensor other = context.empty(t.shape(), dtype);
+    context.backend.cast(t, other);
+    return other;
+  };
+  RnnForward args{.options = options, .in = unified(in, context.dtype, copy)};
+  args.y = context.empty({e.steps, e.rows, e.outputs});
+  args.h_n = context.empty({e.rows, e.outputs});
+  if (options.cell == RnnCell::lstm) args.c_n = context.empty({e.rows, e.units}, wide_of(context.dtype));
   args.keep = GradMode::enabled() && detail::any_requires_grad(tensors_of(in));
   const RnnReserve reserve = context.backend.rnn(args);
-  if (args.keep) saved = {in, args.y, reserve.gates, reserve.states};
+  if (args.keep) saved = {args.in, args.y, reserve.gates, reserve.states};
   return {args.y, args.h_n, args.c_n};
 }
 
@@ -165,8 +182,10 @@ StepState step_of(RnnCell cell, const Tensor& a, const Tensor& q, const StepStat
   return {cast(cell == RnnCell::rnn_relu ? relu(sum) : tanh(sum), stored), {}};
 }
 
-RnnTensors::Out composed_of(const char* op, const RnnOptions& options, const RnnInputs& in) {
-  const Extents e = check(op, options, in);
+RnnTensors::Out composed_of(const char* op, const RnnOptions& options, const RnnInputs& given) {
+  const Extents e = check(op, options, given);
+  const RnnInputs in =
+      unified(given, common_dtype(given), [](const Tensor& t, DType dtype) { return cast(t, dtype); });
   const DType stored = in.x.dtype(), wide = wide_of(stored);
   const Device device = in.x.device();
   const auto part = [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -27,8 +27,8 @@ using Names = std::vector<std::string>;
 const std::map<CastRule, Names>& rule_table() {
   static const std::map<CastRule, Names> table = {
       {CastRule::lower,
-       {"conv2d", "conv2d_filter_gradient", "conv2d_input_gradient", "conv_transpose2d", "linear", "matmul",
-        "prelu", "sum_of_outer_products"}},
+       {"conv2d", "conv2d_filter_gradient", "conv2d_input_gradient", "conv_transpose2d", "gru", "linear",
+        "lstm", "matmul", "prelu", "rnn", "sum_of_outer_products"}},
       {CastRule::fp32,
        {"exp", "expm1", "log", "log1p", "pow", "pow_scalar", "reciprocal", "rsqrt", "softplus", "square",
         // reductions
@@ -108,6 +108,8 @@ CastRule rule_in_table(const std::string& op) {
 
 bool is_data(const Row& row, std::size_t input, const Tensor& tensor) {
   if (!is_floating(tensor.dtype())) return false;
+  // What a recurrent layer has depends on the row: its biases and c_0.
+  if (row.family == "rnn" && row.draws[input].parameter) return false;
   const auto kept = kept_inputs().find(row.op);
   return kept == kept_inputs().end() || !kept->second.contains(input);
 }
@@ -210,15 +212,20 @@ class OwnTypes final : public OpObserver {
   void before_forward(const OpInfo& info, std::span<const Tensor> inputs) override {
     if (std::string(info.name) != row_.op) return;
     widest_ = DType::boolean;
-    for (const Tensor& input : inputs) {
-      if (input.defined()) widest_ = promote(widest_, input.dtype());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].defined() && !(i < info.roles.size() && info.roles[i] == keep))
+        widest_ = promote(widest_, inputs[i].dtype());
     }
   }
   void after_forward(const OpInfo& info, std::span<const Tensor>, std::span<const Tensor> outputs) override {
     if (std::string(info.name) != row_.op) return;
     ++seen;
     const DType computed = expected_type(rule_, precision_, widest_);
-    for (const Tensor& output : outputs) CHECK(output.dtype() == expected_result(row_, computed));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined()) continue;
+      const bool wide = row_.wide_output == i;
+      CHECK(outputs[i].dtype() == (wide ? wide_of(computed) : expected_result(row_, computed)));
+    }
   }
 
   int seen = 0;

@@ -79,8 +79,7 @@ Run run_of(const Form& form) {
         {in[1], in[2], optional(at.bias_ih), optional(at.bias_hh), optional(at.weight_hr)}, options);
     TensorList parts{reshape(result.y, {-1}), reshape(result.state.h, {-1})};
     if (result.state.c.defined()) parts.push_back(reshape(result.state.c, {-1}));
-    // f32 whatever the cell, so that one kind of row does for all.
-    for (Tensor& part : parts) part = cast(part, wide_of(part.dtype()));
+    for (Tensor& part : parts) part = cast(part, result.y.dtype());
     return concat(parts, 0);
   };
 }
@@ -190,7 +189,7 @@ std::vector<Sizes> sizes_of(const Form& form) {
     return {{3, 2, 2, 3, 2},   {1, 1, 1, 2, 1},     {2, 3, 5, 17, 16},
             {5, 9, 4, 35, 18}, {2, 26, 33, 70, 33}, {3, 0, 2, 3, 2}};
   const auto rows = static_cast<Index>(form.lengths.size());
-  return {{4, rows, 2, 3, 2}, {4, rows, 3, 37, 20}};
+  return {{4, rows, 1, 2, 1}, {4, rows, 3, 37, 20}};
 }
 
 Row row_of(const Form& form) {
@@ -201,11 +200,13 @@ Row row_of(const Form& form) {
           .run = run_of(form),
           .oracle = oracle_of(form),
           .cases = {},
-          .draws = draws_of(form),
-          .result = Result::wide};
+          .draws = draws_of(form)};
   for (const Sizes& n : sizes_of(form)) row.cases.push_back(shapes_of(form, n));
+  row.wide_output = 2;  // c_n
   row.normalised = true;
-  row.slack = 2.0;  // h is rounded at every step, and the steps after it take the rounding up
+  // h is rounded at every step, and the steps after it take the rounding up; beside the kink of relu it
+  // decides whether a gradient passes.
+  row.slack = form.cell == RnnCell::rnn_relu ? 10.0 : 2.0;
   return row;
 }
 
@@ -265,10 +266,6 @@ std::vector<Refusal> refusals() {
            CALL(rnn_layer(of({2, 2, 3}), {}, {of({8, 3}), of({8, 2}), {}, {}, of({2, 2})}))},
           {"[lstm] h_0 must be floating [2,1], got f32[3,1]",
            CALL(rnn_layer(of({2, 2, 3}), {of({3, 1}), {}}, {of({4, 3}), of({4, 1})}))},
-          {"[lstm] x, h_0 and weights must be of one dtype",
-           CALL(rnn_layer(of({2, 2, 3}, DType::bf16), {}, {of({4, 3}), of({4, 1})}))},
-          {"[lstm] c_0 and biases must be f32 beside x",
-           CALL(rnn_layer(of({2, 2, 3}), {{}, of({2, 1}, DType::bf16)}, {of({4, 3}), of({4, 1})}))},
           {"[lstm] length 3 of row 1 lies outside [0,2]",
            CALL(rnn_layer(of({2, 2, 3}), {}, {of({4, 3}), of({4, 1})}, {.lengths = lengths_of({2, 3})}))},
           {"[lstm] length -1 of row 0 lies outside [0,2]",

@@ -51,11 +51,12 @@ struct Row {
   std::vector<Shapes> cases;           // the shapes of the inputs
   std::vector<Draw> draws = {Draw{}};  // one for each input; the last serves the rest
   Result result = Result::same;
-  bool gradient = true;             // differentiable
-  bool twice = true;                // and its gradient too
-  bool integers = false;            // also i64, i32 and u8
-  bool normalised = false;          // many terms a result: compare ‖a-b‖/‖b‖
-  double slack = 1.0;               // times the tolerance; a reason on the line
+  std::optional<std::size_t> wide_output = {};  // of several: stays f32 for 16-bit data
+  bool gradient = true;                         // differentiable
+  bool twice = true;                            // and its gradient too
+  bool integers = false;                        // also i64, i32 and u8
+  bool normalised = false;                      // many terms a result: compare ‖a-b‖/‖b‖
+  double slack = 1.0;                           // times the tolerance; a reason on the line
   std::vector<double> points = {};  // one more case for an op of one input: these values, f32 and f64
   std::vector<Refusal> refusals = {};
   std::string family = {};  // of the op; set where rows are gathered
