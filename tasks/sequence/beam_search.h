@@ -27,8 +27,9 @@ struct BeamOptions {
   double coverage_penalty = 0.1;  // β, finite, at least 0; 0: none, and no attention is looked at
 };
 
-// Rows are numbered sentence·width + beam; there are always batch·width of them. Those of ended and of unused
-// beams are given the end and their own row as parent, and what the model says of them is not looked at.
+// Rows are numbered sentence·width + beam; there are always batch·width of them. Ended hypotheses are given
+// the end, rows without a hypothesis the end and themselves as parent; what the model says of either is not
+// looked at.
 struct BeamStep {
   Index position = 0;                    // of `tokens`: 0 for the begin
   std::span<const std::int32_t> tokens;  // [rows], the last of each hypothesis
