@@ -50,6 +50,10 @@ class Best {
  public:
   explicit Best(Index most) : most_(at(most)) {}
 
+  // What has less is not taken.
+  double least() const {
+    return heap_.size() < most_ ? -std::numeric_limits<double>::infinity() : heap_.front().sum;
+  }
   void offer(const Candidate& candidate) {
     if (heap_.size() == most_) {
       if (!better(candidate, heap_.front())) return;
@@ -91,6 +95,7 @@ class Search {
   void add_attention(std::span<const float> attention);
   void extend(Index sentence, std::span<const float> log_probabilities);
   void offer_tokens(Index row, std::span<const float> log_probabilities, Best& best) const;
+  [[noreturn]] void refuse(Index row, std::size_t token, float log_probability) const;
   std::vector<std::int32_t> tokens_of(Index row) const;
   double coverage_of(Index row) const;
   bool covers() const { return options_.coverage_penalty > 0.0; }
@@ -167,16 +172,20 @@ void Search::add_attention(std::span<const float> attention) {
 
 void Search::offer_tokens(Index row, std::span<const float> log_probabilities, Best& best) const {
   const double sum = beams_[at(row)].sum;
-  for (Index token = 0; token < vocabulary_; ++token) {
-    const float value = log_probabilities[at(row * vocabulary_ + token)];
-    require(
-        value < kInfinity, kWhere,
-        "sentence {}, beam {}, step {}: the log-probability of token {} is {}; the model's weights or inputs "
-        "are not finite, or its log-softmax overflowed",
-        row / options_.width, row % options_.width, position_, token, value);
-    if (value == -kInfinity) continue;
+  const auto values = log_probabilities.subspan(at(row * vocabulary_), at(vocabulary_));
+  for (std::size_t token = 0; token < values.size(); ++token) {
+    const float value = values[token];
+    if (!(value < kInfinity)) refuse(row, token, value);
+    if (value == -kInfinity || sum + value < best.least()) continue;
     best.offer({sum + value, {row, static_cast<std::int32_t>(token)}});
   }
+}
+
+void Search::refuse(Index row, std::size_t token, float value) const {
+  throw UserError(kWhere,
+                  fmt::format("sentence {}, beam {}, step {}: the log-probability of token {} is {}; the "
+                              "model's weights or inputs are not finite, or its log-softmax overflowed",
+                              row / options_.width, row % options_.width, position_, token, value));
 }
 
 void Search::extend(Index sentence, std::span<const float> log_probabilities) {

@@ -1,7 +1,6 @@
 #include "tasks/sequence/error_rate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "core/error.h"
@@ -67,6 +66,14 @@ double quotient(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
+Edits& Edits::operator+=(const Edits& other) {
+  substitutions += other.substitutions;
+  deletions += other.deletions;
+  insertions += other.insertions;
+  reference_length += other.reference_length;
+  return *this;
+}
+
 Edits edits_of(std::span<const std::int32_t> reference, std::span<const std::int32_t> hypothesis) {
   return edits_between(reference, hypothesis);
 }
@@ -86,19 +93,15 @@ Edits nearest_edits(std::span<const std::vector<std::string>> references,
 }
 
 void ErrorRate::add(const Edits& edits) {
-  sum_.substitutions += edits.substitutions;
-  sum_.deletions += edits.deletions;
-  sum_.insertions += edits.insertions;
-  sum_.reference_length += edits.reference_length;
+  sum_ += edits;
   ++sequences_;
   if (edits.errors() > 0) ++wrong_;
 }
 
 void ErrorRate::merge(const ErrorRate& other) {
-  const std::int64_t sequences = sequences_ + other.sequences_, wrong = wrong_ + other.wrong_;
-  add(other.sum_);
-  sequences_ = sequences;
-  wrong_ = wrong;
+  sum_ += other.sum_;
+  sequences_ += other.sequences_;
+  wrong_ += other.wrong_;
 }
 
 double ErrorRate::rate() const { return quotient(sum_.errors(), sum_.reference_length); }

@@ -18,6 +18,7 @@ struct Edits {
   std::int64_t reference_length = 0;
 
   std::int64_t errors() const { return substitutions + deletions + insertions; }
+  Edits& operator+=(const Edits& other);
   friend bool operator==(const Edits&, const Edits&) = default;
 };
 

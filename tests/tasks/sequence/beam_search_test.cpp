@@ -305,6 +305,10 @@ TEST_CASE("an ended hypothesis stays, at its price and length", "[beam_search]")
   const BeamModel model = [&](const BeamStep& step) -> BeamPrediction {
     static std::vector<float> p;
     p.clear();
+    if (step.position == 1) {
+      CHECK(Tokens(step.tokens.begin(), step.tokens.end()) == Tokens{kEnd, 0, kEnd, kEnd, kEnd});
+      CHECK(std::vector(step.parents.begin(), step.parents.end()) == std::vector<Index>{0, 0, 2, 3, 4});
+    }
     for (std::size_t row = 0; row < 5; ++row) {
       const bool first = step.position == 0;
       const bool looked_at = first ? row == 0 : step.tokens[row] != kEnd;
