@@ -13,7 +13,7 @@ namespace tandem::tasks {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr const char* kWhere = "beam_search";
+constexpr const char* kBeamSearch = "beam_search";
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -138,19 +138,19 @@ void Search::advance(const BeamModel& model) {
 void Search::check(const BeamPrediction& prediction) {
   const auto size = static_cast<Index>(prediction.log_probabilities.size());
   const Index vocabulary = vocabulary_ > 0 ? vocabulary_ : size / rows_;
-  require(size == rows_ * vocabulary && vocabulary > options_.end, kWhere,
+  require(size == rows_ * vocabulary && vocabulary > options_.end, kBeamSearch,
           "step {}: log-probabilities are [{} rows,V] with V above the end {}{}, got {} values", position_,
           rows_, options_.end, vocabulary_ > 0 ? fmt::format(" and {} as before", vocabulary_) : "", size);
   vocabulary_ = vocabulary;
   if (!covers()) return;
   const auto weights = static_cast<Index>(prediction.attention.size());
   const Index source = position_ > 0 ? source_ : weights / rows_;
-  require(weights == rows_ * source && (position_ > 0 || source > 0), kWhere,
+  require(weights == rows_ * source && (position_ > 0 || source > 0), kBeamSearch,
           "step {}: a coverage penalty needs attention [{} rows,S]{}, got {} values; coverage_penalty = 0 "
           "needs none",
           position_, rows_, position_ > 0 ? fmt::format(" with S {} as before", source_) : "", weights);
   for (std::size_t sentence = 0; sentence < source_lengths_.size(); ++sentence)
-    require(source_lengths_[sentence] <= source, kWhere,
+    require(source_lengths_[sentence] <= source, kBeamSearch,
             "sentence {} has {} source words, and attention is over {} only", sentence,
             source_lengths_[sentence], source);
   source_ = source;
@@ -162,7 +162,7 @@ void Search::add_attention(std::span<const float> attention) {
     if (!beams_[at(row)].open()) continue;
     for (Index word = row * source_; word < (row + 1) * source_; ++word) {
       const float weight = attention[at(word)];
-      require(std::isfinite(weight), kWhere,
+      require(std::isfinite(weight), kBeamSearch,
               "sentence {}, beam {}, step {}: attention of source word {} is {}", row / options_.width,
               row % options_.width, position_, word - row * source_, weight);
       attention_[at(word)] += weight;
@@ -182,7 +182,7 @@ void Search::offer_tokens(Index row, std::span<const float> log_probabilities, B
 }
 
 void Search::refuse(Index row, std::size_t token, float value) const {
-  throw UserError(kWhere,
+  throw UserError(kBeamSearch,
                   fmt::format("sentence {}, beam {}, step {}: the log-probability of token {} is {}; the "
                               "model's weights or inputs are not finite, or its log-softmax overflowed",
                               row / options_.width, row % options_.width, position_, token, value));
@@ -197,8 +197,8 @@ void Search::extend(Index sentence, std::span<const float> log_probabilities) {
     if (beam.ended) best.offer({beam.sum, {row, options_.end}});
   }
   const std::vector<Candidate> candidates = std::move(best).sorted();
-  require(!candidates.empty(), kWhere, "sentence {}, step {}: no token has a probability above 0", sentence,
-          position_);
+  require(!candidates.empty(), kBeamSearch, "sentence {}, step {}: no token has a probability above 0",
+          sentence, position_);
   Index row = first;
   for (const auto& [sum, link] : candidates) {
     const Beam& parent = beams_[at(link.parent)];
@@ -239,20 +239,20 @@ std::vector<BeamHypothesis> Search::hypotheses(Index sentence) const {
 }
 
 void check_options(Index batch, const BeamOptions& options, std::span<const Index> source_lengths) {
-  require(batch >= 0, kWhere, "a batch has at least 0 sentences, got {}", batch);
-  require(options.width >= 1, kWhere, "the width of the beam is at least 1 (1: greedy), got {}",
+  require(batch >= 0, kBeamSearch, "a batch has at least 0 sentences, got {}", batch);
+  require(options.width >= 1, kBeamSearch, "the width of the beam is at least 1 (1: greedy), got {}",
           options.width);
-  require(options.max_length >= 1, kWhere, "max_length is at least 1, got {}", options.max_length);
-  require(options.begin >= 0 && options.end >= 0, kWhere, "begin and end are tokens, got {} and {}",
+  require(options.max_length >= 1, kBeamSearch, "max_length is at least 1, got {}", options.max_length);
+  require(options.begin >= 0 && options.end >= 0, kBeamSearch, "begin and end are tokens, got {} and {}",
           options.begin, options.end);
-  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0.0, kWhere,
+  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0.0, kBeamSearch,
           "length_penalty is a finite number of at least 0 (0: none), got {}", options.length_penalty);
-  require(std::isfinite(options.coverage_penalty) && options.coverage_penalty >= 0.0, kWhere,
+  require(std::isfinite(options.coverage_penalty) && options.coverage_penalty >= 0.0, kBeamSearch,
           "coverage_penalty is a finite number of at least 0 (0: none), got {}", options.coverage_penalty);
-  require(source_lengths.empty() || static_cast<Index>(source_lengths.size()) == batch, kWhere,
+  require(source_lengths.empty() || static_cast<Index>(source_lengths.size()) == batch, kBeamSearch,
           "source_lengths are of each of the {} sentences, or of none, got {}", batch, source_lengths.size());
   for (const Index length : source_lengths)
-    require(length >= 0, kWhere, "the length of a source is at least 0, got {}", length);
+    require(length >= 0, kBeamSearch, "the length of a source is at least 0, got {}", length);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteLogit = std::numeric_limits<float>::infinity();
 
 void check(std::span<const float> logits, const SamplingOptions& options) {
   require(std::isfinite(options.temperature) && options.temperature >= 0.0, "sample_token",
@@ -23,8 +23,8 @@ void check(std::span<const float> logits, const SamplingOptions& options) {
   require(top_k >= 1, "sample_token", "top_k is at least 1 (absent: all tokens), got {}", top_k);
   require(!logits.empty(), "sample_token", "a token is drawn from at least one logit, got none");
   for (std::size_t token = 0; token < logits.size(); ++token)
-    require(logits[token] < kInfinity, "sample_token", "the logit of token {} is {}, and cannot be drawn by",
-            token, logits[token]);
+    require(logits[token] < kInfiniteLogit, "sample_token",
+            "the logit of token {} is {}, and cannot be drawn by", token, logits[token]);
 }
 
 // Uniform in [0, 1) with 53 bits.
@@ -54,7 +54,8 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
                           const SamplingDraw& draw) {
   check(logits, options);
   const auto most = std::max_element(logits.begin(), logits.end());  // the first of equals
-  require(*most > -kInfinity, "sample_token", "all {} logits are -inf: no token can be drawn", logits.size());
+  require(*most > -kInfiniteLogit, "sample_token", "all {} logits are -inf: no token can be drawn",
+          logits.size());
   if (options.temperature == 0.0) return static_cast<std::int32_t>(most - logits.begin());
 
   const auto size = static_cast<Index>(logits.size());
