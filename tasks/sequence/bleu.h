@@ -20,9 +20,9 @@ inline constexpr int kBleuOrders = 4;
 
 // Counts of a segment, or summed over those of a corpus; entry i of an array is of n-grams of i + 1 words.
 struct BleuStatistics {
-  std::array<std::int64_t, kBleuOrders>
-      matches{};  // each n-gram at most as often as in the reference that has most
-  std::array<std::int64_t, kBleuOrders> totals{};  // of the hypothesis
+  // n-grams of the hypothesis that are in a reference, each at most as often as in the one that has most.
+  std::array<std::int64_t, kBleuOrders> matches{};
+  std::array<std::int64_t, kBleuOrders> totals{};  // n-grams of the hypothesis
   std::int64_t hypothesis_length = 0;              // words
   std::int64_t reference_length = 0;  // of the closest reference, the shorter of two equally close
 
@@ -48,7 +48,7 @@ struct BleuOptions {
   BleuSmoothing smoothing = BleuSmoothing::exp;
   std::optional<double> smoothing_value = {};  // finite, at least 0; the default of `smoothing` where absent
   // The mean is over the orders that the hypothesis has n-grams of; else a hypothesis of less than four words
-  // has the score 0. For scores of single sentences.
+  // has the score 0, but for add_k, by which it has full precision there. For scores of single sentences.
   bool effective_order = false;
 };
 

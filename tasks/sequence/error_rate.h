@@ -22,8 +22,8 @@ struct Edits {
   friend bool operator==(const Edits&, const Edits&) = default;
 };
 
-// Symbols are numbers, or texts that are alike byte by byte. Time and memory: the product, and the smaller
-// part, of the lengths. Below 2³¹ symbols.
+// Symbols are numbers, or texts that are alike byte by byte. Time is the product of the lengths, memory that
+// of the hypothesis. Throw UserError from 2³¹ symbols on.
 Edits edits_of(std::span<const std::int32_t> reference, std::span<const std::int32_t> hypothesis);
 Edits edits_of(std::span<const std::string> reference, std::span<const std::string> hypothesis);
 
