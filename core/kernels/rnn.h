@@ -7,11 +7,24 @@
 
 namespace tandem::rnn {
 
-// What a step leaves for backward besides h: activated gates, and the state that core/rnn.h calls `states`.
+// A value for each gate.
+template <class T>
+struct Gates {
+  T value[4];
+  TANDEM_HD T operator[](int i) const { return value[i]; }
+};
+
+// What a step leaves for backward besides h: activated gates, and the state that host_reserve calls `states`.
 template <class T>
 struct Kept {
   T gate[4];
   T state;
+};
+
+template <class T>
+struct Step {
+  Kept<T> kept;
+  T y;  // h, or what is projected to it
 };
 
 template <class T>
@@ -26,14 +39,13 @@ struct Lstm {
   static constexpr int kGates = 4;
   static constexpr bool kKeepsGates = true, kCellState = true, kSeparateQ = false;
 
-  // Returns o⊙tanh c, which is h unless it is projected. state: c before and after.
+  // state: c before the step, h is not read; y: o⊙tanh c.
   template <class T>
-  TANDEM_HD static T forward(const T* a, const T* q, T /*h*/, Kept<T>& kept) {
+  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T state) {
     const T i = math::sigmoid(a[0] + q[0]), f = math::sigmoid(a[1] + q[1]), g = math::tanh(a[2] + q[2]),
             o = math::sigmoid(a[3] + q[3]);
-    const T c = f * kept.state + i * g;
-    kept = {{i, f, g, o}, c};
-    return output(o, c);
+    const T c = f * state + i * g;
+    return {{{i, f, g, o}, c}, output(o, c)};
   }
   template <class T>
   TANDEM_HD static T output(T o, T c) {
@@ -57,12 +69,11 @@ struct Gru {
   static constexpr int kGates = 3;
   static constexpr bool kKeepsGates = true, kCellState = false, kSeparateQ = true;
 
-  // state after: q of n.
+  // state: h before the step; afterwards q of n.
   template <class T>
-  TANDEM_HD static T forward(const T* a, const T* q, T h, Kept<T>& kept) {
+  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T state) {
     const T r = math::sigmoid(a[0] + q[0]), z = math::sigmoid(a[1] + q[1]), n = math::tanh(a[2] + r * q[2]);
-    kept = {{r, z, n, T(0)}, q[2]};
-    return (T(1) - z) * n + z * h;
+    return {{{r, z, n, T(0)}, q[2]}, (T(1) - z) * n + z * state};
   }
   // before: h before the step.
   template <class T>
@@ -82,9 +93,9 @@ struct Plain {
   static constexpr bool kKeepsGates = false, kCellState = false, kSeparateQ = false;
 
   template <class T>
-  TANDEM_HD static T forward(const T* a, const T* q, T /*h*/, Kept<T>&) {
+  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T /*state*/) {
     const T sum = a[0] + q[0];
-    return Relu ? (sum > T(0) || sum != sum ? sum : T(0)) : math::tanh(sum);
+    return {{}, Relu ? (sum > T(0) || sum != sum ? sum : T(0)) : math::tanh(sum)};
   }
   // kept.state: h after the step.
   template <class T>

@@ -64,12 +64,22 @@ class RnnOperand {
   Tensor memory_;
 };
 
-// Values as stored: rounded to S on their way to an operand.
+// At most sixteen values; as many as a vector has without a call.
+template <class T>
+void copy_units(const T* from, T* to, Index count) {
+  if (count == kLanes) {
+    std::copy_n(from, kLanes, to);
+  } else {
+    std::copy_n(from, count, to);
+  }
+}
+
+// At most sixteen values as stored: rounded to S on their way to an operand.
 template <class S, class Storage, class T>
 void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
   store_block(x, stored, count);
   if constexpr (std::is_same_v<S, Storage>) {
-    std::copy_n(stored, count, operand);
+    copy_units(stored, operand, count);
   } else {
     load_block(stored, operand, count);
   }

@@ -229,18 +229,21 @@ class StepsBack {
     }
     state_before(step, time, row, first, count, kept, before);
     T* dc = Cell::kCellState ? dc_.data<T>() + row * n_.units + first : nullptr;
-    if (dc) std::copy_n(dc, count, dstate);
-    std::copy_n(dy, count, d);
+    if (dc) copy_units(dc, dstate, count);
+    copy_units(dy, d, count);
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {
       const rnn::Kept<T> k{{gate[0][i], gate[1][i], gate[2][i], gate[3][i]}, state[i]};
       const rnn::Gradients<T> g = Cell::backward(k, before[i], d[i], dstate[i]);
-      for (int j = 0; j < Cell::kGates; ++j) da[j][i] = g.a[j];
+      da[0][i] = g.a[0];
+      da[1][i] = g.a[1];
+      da[2][i] = g.a[2];
+      da[3][i] = g.a[3];
       dq[i] = g.q;
       dh[i] = g.h;
       dstate[i] = g.state;
     }
-    if (dc) std::copy_n(dstate, count, dc);
+    if (dc) copy_units(dstate, dc, count);
     if constexpr (Cell::kSeparateQ) std::copy_n(dh, count, carry_.data<T>() + row * n_.outputs + first);
     store_gradients(step, time, at, row, first, count, da, dq, kept);
     if constexpr (Cell::kCellState) {

@@ -152,30 +152,32 @@ class Steps {
 
   // Sixteen units or fewer.
   void cell(Index step, const At& at, Index row, Index first, Index count, const T* sums, T* c) {
-    T a[4][kLanes] = {}, q[4][kLanes] = {}, before[kLanes] = {}, state[kLanes] = {}, y[kLanes],
-      gate[4][kLanes];
+    T a[4][kLanes] = {}, q[4][kLanes] = {}, state[kLanes] = {}, y[kLanes], gate[4][kLanes];
     const T* inputs = inputs_.data<T>() + at.kept * n_.gates + first;
     for (int g = 0; g < Cell::kGates; ++g) {
-      std::copy_n(inputs + g * n_.units, count, a[g]);
-      std::copy_n(sums + g * hidden_.gate_step(), count, q[g]);
+      copy_units(inputs + g * n_.units, a[g], count);
+      copy_units(sums + g * hidden_.gate_step(), q[g], count);
     }
     if (Cell::kSeparateQ && q_bias_) {
       for (Index i = 0; i < count; ++i) q[2][i] += q_bias_[first + i];
     }
     if constexpr (Cell::kCellState) {
-      std::copy_n(c + first, count, state);
+      copy_units(c + first, state, count);
     } else {
-      load_block(h_.row(step, row) + first, before, count);
+      load_block(h_.row(step, row) + first, state, count);
     }
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {
-      const T ai[4] = {a[0][i], a[1][i], a[2][i], a[3][i]}, qi[4] = {q[0][i], q[1][i], q[2][i], q[3][i]};
-      rnn::Kept<T> kept{{}, state[i]};
-      y[i] = Cell::forward(ai, qi, before[i], kept);
-      for (int g = 0; g < Cell::kGates; ++g) gate[g][i] = kept.gate[g];
-      state[i] = kept.state;
+      const rnn::Gates<T> ai{{a[0][i], a[1][i], a[2][i], a[3][i]}}, qi{{q[0][i], q[1][i], q[2][i], q[3][i]}};
+      const rnn::Step<T> next = Cell::forward(ai, qi, state[i]);
+      gate[0][i] = next.kept.gate[0];
+      gate[1][i] = next.kept.gate[1];
+      gate[2][i] = next.kept.gate[2];
+      gate[3][i] = next.kept.gate[3];
+      state[i] = next.kept.state;
+      y[i] = next.y;
     }
-    if constexpr (Cell::kCellState) std::copy_n(state, count, c + first);
+    if constexpr (Cell::kCellState) copy_units(state, c + first, count);
     if (range_.gates.defined()) {
       for (int g = 0; g < Cell::kGates; ++g)
         store_block(gate[g], range_.gates.data<S>() + at.kept * n_.gates + g * n_.units + first, count);
