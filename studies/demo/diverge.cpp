@@ -12,10 +12,9 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
-#include "core/build_info.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "data/text.h"
+#include "data/text/package_descriptions.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/step.h"
@@ -105,7 +104,7 @@ DivergeResult train(const DivergeArm& arm, const datasets::TextCorpus& corpus, c
   const amp::Plan plan(arm.precision);
   DivergeResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (Index i = 0; i < sizes.steps; ++i) {
-    const Tokens tokens = trigrams(corpus.train, i * sizes.batch, sizes.batch);
+    const Tokens tokens = trigrams(corpus.train.ids, i * sizes.batch, sizes.batch);
     Tensor loss;
     {
       const amp::Autocast autocast(plan);
@@ -121,7 +120,7 @@ DivergeResult train(const DivergeArm& arm, const datasets::TextCorpus& corpus, c
           fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, sizes.steps, loss.item()));
   }
   result.skipped = step.synchronize().skipped;
-  result.perplexity = perplexity(model, corpus.validation, sizes);
+  result.perplexity = perplexity(model, corpus.validation.ids, sizes);
   return result;
 }
 
@@ -130,7 +129,7 @@ amp::ExponentHistogram logit_gradients(const datasets::TextCorpus& corpus, const
   const RandomScope random(1, 0, 0);
   Trigram model(sizes);
   amp::GradientCollector collector(model);
-  const Tokens tokens = trigrams(corpus.train, 0, batch);
+  const Tokens tokens = trigrams(corpus.train.ids, 0, batch);
   backward(cross_entropy(model(tokens.words), tokens.next));
   for (const auto& layer : collector.layers())
     if (layer.name == "loss") return layer.activations;
@@ -143,8 +142,7 @@ double flushed_share(const amp::ExponentHistogram& histogram, int log2_scale) {
 }
 
 std::string corpus_path(const Options& options) {
-  return options.text.empty() ? std::string(source_directory()) + "/.deps/data/package-descriptions.txt"
-                              : options.text;
+  return options.text.empty() ? datasets::fetched_package_descriptions().string() : options.text;
 }
 
 }  // namespace
@@ -155,7 +153,8 @@ void run_diverge(Session& session) {
   const std::string path = corpus_path(session.options());
   require(std::filesystem::exists(path), "",
           "demo diverge: {} is missing; `./run data` fetches it, or give another text with --text", path);
-  const auto corpus = datasets::read_package_descriptions(path, sizes.vocabulary);
+  const auto corpus =
+      datasets::package_corpus(path, {.tokenizer = {}, .vocabulary = {.size = sizes.vocabulary}});
   const auto few = logit_gradients(corpus, sizes, 512), many = logit_gradients(corpus, sizes, sizes.batch);
   session.say(
       fmt::format("A trigram perceptron with {} words learns {} steps of {} tokens. Of the gradients of its "

@@ -1,0 +1,124 @@
+#include "data/text/package_descriptions.h"
+
+#include <fmt/core.h>
+#include <zlib.h>
+
+#include <unordered_set>
+
+#include "core/build_info.h"
+#include "core/error.h"
+#include "files/input.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+constexpr std::string_view kPackage = "Package: ", kSource = "Source: ", kSection = "Section: ",
+                           kDescription = "Description-en:";
+
+class RecordReader {
+ public:
+  explicit RecordReader(std::string path) : path_(std::move(path)) {}
+
+  void line(std::string_view line) {
+    ++number_;
+    require_utf8(line, where());
+    if (inside_ && line.starts_with(' ')) {
+      record_.text += line == " ." ? std::string_view(" . ") : line;
+      record_.text += ' ';
+      return;
+    }
+    if (inside_) finish();
+    if (line.starts_with(kPackage)) record_ = {.package = std::string(line.substr(kPackage.size()))};
+    if (line.starts_with(kSource)) record_.source = line.substr(kSource.size());
+    if (line.starts_with(kSection)) record_.section = line.substr(kSection.size());
+    if (line.starts_with(kDescription)) begin(line.substr(kDescription.size()));
+    if (line.empty()) record_ = {};
+  }
+
+  std::vector<PackageDescription> take() {
+    if (inside_) finish();
+    return std::move(records_);
+  }
+
+ private:
+  std::string where() const { return fmt::format("{}:{}", path_, number_); }
+
+  void begin(std::string_view title) {
+    require(
+        !record_.package.empty() && !record_.source.empty(), where(),
+        "a description without \"{}\" before it: whole sources are kept for testing, so each must be known; "
+        "`./run data` makes a file that has them",
+        record_.package.empty() ? "Package:" : "Source:");
+    record_.text = fmt::format("{} . ", title);
+    inside_ = true;
+  }
+  void finish() {
+    inside_ = false;
+    record_.split = split_of_source(record_.source);
+    if (seen_.insert(record_.text).second) records_.push_back(record_);
+    record_.text.clear();
+  }
+
+  std::string path_;
+  std::size_t number_ = 0;
+  bool inside_ = false;
+  PackageDescription record_;
+  std::unordered_set<std::string> seen_;
+  std::vector<PackageDescription> records_;
+};
+
+}  // namespace
+
+TextSplit split_of_source(std::string_view source) {
+  constexpr unsigned long kShares = 20;
+  const auto hash = crc32(0, reinterpret_cast<const Bytef*>(source.data()), static_cast<uInt>(source.size()));
+  if (hash % kShares == kShares - 1) return TextSplit::test;
+  return hash % kShares == kShares - 2 ? TextSplit::validation : TextSplit::train;
+}
+
+std::vector<PackageDescription> read_package_descriptions(const std::filesystem::path& path) {
+  require(files::kind_of(path) != files::Kind::absent, path.string(), "is missing; `./run data` fetches it");
+  const std::string text = files::read_text(path, kMaxCorpusBytes);
+  RecordReader reader(path.string());
+  files::each_line(text, [&](std::string_view line, bool) { reader.line(line); });
+  std::vector<PackageDescription> records = reader.take();
+  require(!records.empty(), path.string(), "has no line that begins with \"{}\"", kDescription);
+  return records;
+}
+
+std::filesystem::path fetched_package_descriptions() {
+  return std::filesystem::path(source_directory()) / ".deps/data/package-descriptions.txt";
+}
+
+TextCorpus package_corpus(const std::filesystem::path& path, const CorpusOptions& options) {
+  const std::vector<PackageDescription> records = read_package_descriptions(path);
+  TextParts parts;
+  for (const PackageDescription& record : records) {
+    auto& part = record.split == TextSplit::train        ? parts.train
+                 : record.split == TextSplit::validation ? parts.validation
+                                                         : parts.test;
+    part.push_back(record.text);
+  }
+  require(!parts.train.empty() && !parts.validation.empty() && !parts.test.empty(), path.string(),
+          "its sources give {} descriptions for training, {} for validation and {} for test; each needs one",
+          parts.train.size(), parts.validation.size(), parts.test.size());
+  return make_corpus(parts, options, path.string());
+}
+
+const options::Schema& PackageTextOptions::schema() {
+  static const options::Schema schema = options::Describe<PackageTextOptions>().key(
+      "path", &PackageTextOptions::path, "a file as `./run data` makes it; null: that file");
+  return schema;
+}
+
+CorpusFamily::Entry package_descriptions_entry() {
+  return CorpusFamily::entry<PackageTextOptions>(
+      "package_descriptions", "descriptions of Debian's packages, split by source",
+      PackageTextOptions::schema(), [](const PackageTextOptions& own, const CorpusOptions& options) {
+        return package_corpus(own.path ? std::filesystem::path(*own.path) : fetched_package_descriptions(),
+                              options);
+      });
+}
+
+}  // namespace tandem::datasets

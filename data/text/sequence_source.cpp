@@ -1,0 +1,78 @@
+#include "data/text/sequence_source.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tandem::datasets {
+
+void LabelledSequences::add(std::span<const std::int32_t> sequence, std::int64_t label) {
+  ids.insert(ids.end(), sequence.begin(), sequence.end());
+  begins.push_back(static_cast<Index>(ids.size()));
+  labels.push_back(label);
+}
+
+std::vector<Index> LabelledSequences::lengths() const {
+  std::vector<Index> lengths;
+  for (std::size_t i = 1; i < begins.size(); ++i) lengths.push_back(begins[i] - begins[i - 1]);
+  return lengths;
+}
+
+SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device)
+    : sequences_(std::move(sequences)),
+      lengths_(sequences_->lengths()),
+      options_(options),
+      device_(device),
+      layout_(most_in_a_batch(lengths_, options_)) {
+  if (options_.sentences > 0) {
+    const Index longest = padded_length(std::ranges::max(lengths_), options_.grid);
+    layout_.add_whole("token", {longest, layout_.samples()}, DType::i64);
+  } else {
+    layout_.add_whole("token", {options_.tokens}, DType::i64);
+  }
+  layout_.add("length", {}, DType::i64);
+  layout_.add("label", {}, DType::i64);
+}
+
+std::shared_ptr<const SequenceSource::Numbered> SequenceSource::numbered(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (last_ && (last_->epoch == epoch || !options_.shuffle)) return last_;
+  Numbered now{.epoch = epoch,
+               .plan = std::make_shared<const BucketPlan>(plan_buckets(lengths_, options_, epoch)),
+               .before = {0}};
+  for (const BucketPlan::Batch& batch : now.plan->batches)
+    now.before.push_back(now.before.back() + batch.count);
+  last_ = std::make_shared<const Numbered>(std::move(now));
+  return last_;
+}
+
+SequenceSource::Plan SequenceSource::plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
+
+Index SequenceSource::batches(std::uint32_t epoch) const {
+  return static_cast<Index>(plan(epoch)->batches.size());
+}
+
+Index SequenceSource::samples_before(const BatchKey& key) const {
+  return numbered(key.epoch)->before.at(static_cast<std::size_t>(key.number));
+}
+
+void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
+  const Plan plan = this->plan(key.epoch);
+  const std::span<const std::uint32_t> samples = plan->samples(key.number);
+  const auto count = static_cast<Index>(samples.size());
+  const Index steps = plan->batches[static_cast<std::size_t>(key.number)].length;
+  buffer.begin(count);
+  std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();
+  std::int64_t* length = buffer.field("length").data<std::int64_t>();
+  std::int64_t* label = buffer.field("label").data<std::int64_t>();
+  std::fill_n(token, steps * count, 0);
+  for (Index i = 0; i < count; ++i) {
+    const std::size_t sample = samples[static_cast<std::size_t>(i)];
+    const std::int32_t* const sequence = sequences_->ids.data() + sequences_->begins[sample];
+    for (Index t = 0; t < lengths_[sample]; ++t) token[t * count + i] = sequence[t];
+    length[i] = lengths_[sample];
+    label[i] = sequences_->labels[sample];
+  }
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,68 @@
+// Contiguous streams of a text, for models that carry a state from batch to batch.
+//
+// Of `ids`, stream b of N is the n = ⌊size/N⌋ words from b·n on; what is left over is not used. A batch is a
+// chunk of consecutive words of every stream; the target of a word is the one after it. So every word but the
+// first of a stream is predicted once an epoch, and chunk k + 1 goes on where chunk k ended.
+//
+// Fields, whose shapes are the same for every batch: "token" and "target" i64 [T,N], "length" i64 [N], the
+// chunk's words, the same for all streams. Rows from there on are padding: token 0, target kNoTarget.
+// Batch::samples and Batch::weight are the targets in it. A chunk's length is therefore samples / N, too, on
+// the host.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "data/source.h"
+
+namespace tandem::datasets {
+
+inline constexpr std::int64_t kNoTarget = -1;
+
+struct StreamOptions {
+  Index streams = 20;  // N
+  Index steps = 35;    // words of a stream in a chunk
+  // AWD-LSTM (Merity et al. 2018): a chunk's length is drawn from Normal(steps, 5), with a probability of 5 %
+  // from Normal(steps/2, 5), cut to an integer, at least 5 and at most steps + kMostBeyond, which is T. The
+  // last one has what is left. Otherwise T is `steps`.
+  bool random_lengths = false;
+  std::uint64_t seed = 0;
+  Device device = {};
+
+  static constexpr Index kMostBeyond = 20;
+};
+
+class StreamSource final : public Source {
+ public:
+  using Ids = std::shared_ptr<const std::vector<std::int32_t>>;
+
+  // Throws UserError on streams or steps below 1, and where a stream would have fewer than 2 words.
+  StreamSource(Ids ids, StreamOptions options);
+
+  const BatchLayout& layout() const override { return layout_; }
+  Index batches(std::uint32_t epoch) const override;
+  Index samples_before(const BatchKey& key) const override;
+  void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
+  Device device() const override { return options_.device; }
+
+  const StreamOptions& options() const { return options_; }
+  Index stream_size() const { return stream_size_; }  // n
+  Index capacity() const { return capacity_; }        // T
+
+ private:
+  // Where chunks begin in a stream, and where the last one ends.
+  using Chunks = std::shared_ptr<const std::vector<Index>>;
+  // Those of an epoch. The last one asked for is kept.
+  Chunks chunks(std::uint32_t epoch) const;
+
+  Ids ids_;
+  StreamOptions options_;
+  Index stream_size_, capacity_;
+  BatchLayout layout_;
+  mutable std::mutex mutex_;
+  mutable std::uint32_t chunks_epoch_ = 0;
+  mutable Chunks chunks_;
+};
+
+}  // namespace tandem::datasets

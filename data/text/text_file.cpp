@@ -1,0 +1,92 @@
+#include "data/text/text_file.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/options/check.h"
+#include "files/input.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::vector<std::string_view> lines_of(std::string_view text, const std::string& path, Index max_line) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::vector<std::string_view> lines;
+  files::each_line(text, [&](std::string_view line, bool) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string where = fmt::format("{}:{}", path, lines.size() + 1);
+    require(static_cast<Index>(line.size()) <= max_line, where,
+            "a line of {} bytes, at most {} are taken (max_line); break it into sentences", line.size(),
+            max_line);
+    require_utf8(line, where);
+    lines.push_back(line);
+  });
+  require(!lines.empty(), path, "is empty");
+  return lines;
+}
+
+// Takes the last lines of the training part, as many as `fraction` of all.
+std::vector<std::string_view> set_aside(std::vector<std::string_view>& train, std::size_t all,
+                                        double fraction, const std::string& path, std::string_view key) {
+  const auto count = static_cast<std::size_t>(std::floor(fraction * static_cast<double>(all)));
+  require(fraction == 0.0 || (count > 0 && count < train.size()), path,
+          "{} of {} of its {} lines leaves {} without any; give a file of its own, or 0", key, fraction, all,
+          count == 0 ? "it" : "the training part");
+  const auto first = train.end() - static_cast<std::ptrdiff_t>(count);
+  std::vector<std::string_view> taken(first, train.end());
+  train.erase(first, train.end());
+  return taken;
+}
+
+}  // namespace
+
+const options::Schema& TextFileOptions::schema() {
+  static const options::Schema schema =
+      options::Describe<TextFileOptions>()
+          .key("train", &TextFileOptions::train, "file of text to learn", {.required = true})
+          .key("validation", &TextFileOptions::validation,
+               "file of text to choose on; null: lines of the training file")
+          .key("test", &TextFileOptions::test, "file of text to test on; null: lines of the training file")
+          .key("validation_fraction", &TextFileOptions::validation_fraction,
+               "share of the training file's lines, before those for testing, where there is no such file",
+               {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("test_fraction", &TextFileOptions::test_fraction,
+               "share of the training file's lines, the last ones, where there is no such file",
+               {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("max_line", &TextFileOptions::max_line, "bytes that a line may have", {.min = 1});
+  return schema;
+}
+
+TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options) {
+  options::require_sound("text", TextFileOptions::schema(), &files);
+  // The texts outlive what is cut from them.
+  std::string train, validation, test;
+  const auto read = [&](std::string& text, const std::string& path) {
+    text = files::read_text(path, kMaxCorpusBytes);
+    return lines_of(text, path, files.max_line);
+  };
+  TextParts parts;
+  parts.train = read(train, files.train);
+  const std::size_t all = parts.train.size();
+  parts.test = files.test ? read(test, *files.test)
+                          : set_aside(parts.train, all, files.test_fraction, files.train, "test_fraction");
+  parts.validation = files.validation ? read(validation, *files.validation)
+                                      : set_aside(parts.train, all, files.validation_fraction, files.train,
+                                                  "validation_fraction");
+  return make_corpus(parts, options, files.train);
+}
+
+CorpusFamily::Entry text_file_entry() {
+  return CorpusFamily::entry<TextFileOptions>("text", "plain text, a line after the other",
+                                              TextFileOptions::schema(),
+                                              [](const TextFileOptions& files, const CorpusOptions& options) {
+                                                return read_text_files(files, options);
+                                              });
+}
+
+}  // namespace tandem::datasets

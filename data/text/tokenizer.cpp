@@ -1,0 +1,135 @@
+#include "data/text/tokenizer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/printable.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+std::string joined(std::span<const std::string> words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    text += word;
+  }
+  return text;
+}
+
+class Words final : public Tokenizer {
+ public:
+  std::string name() const override { return "words"; }
+  // A full stop stands at the word before it.
+  std::string decode(std::span<const std::string> pieces) const override {
+    std::string text;
+    for (const std::string& word : pieces) {
+      if (!text.empty() && word != ".") text += ' ';
+      text += word;
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::string> pieces_of(std::string_view text) const override { return words_of(text); }
+};
+
+class Spaces final : public Tokenizer {
+ public:
+  std::string name() const override { return "spaces"; }
+  std::string decode(std::span<const std::string> pieces) const override { return joined(pieces); }
+
+ private:
+  std::vector<std::string> pieces_of(std::string_view text) const override {
+    std::vector<std::string> pieces;
+    for (std::size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != std::string_view::npos;) {
+      const std::size_t end = std::min(text.find_first_of(" \t\r\n", at), text.size());
+      pieces.emplace_back(text.substr(at, end - at));
+      at = end;
+    }
+    return pieces;
+  }
+};
+
+class Characters final : public Tokenizer {
+ public:
+  std::string name() const override { return "characters"; }
+  std::string decode(std::span<const std::string> pieces) const override {
+    std::string text;
+    for (const std::string& piece : pieces) text += piece;
+    return text;
+  }
+
+ private:
+  std::vector<std::string> pieces_of(std::string_view text) const override {
+    std::vector<std::string> pieces;
+    for (const char c : text) {
+      const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+      if (!continues) pieces.emplace_back();
+      pieces.back() += c;
+    }
+    return pieces;
+  }
+};
+
+struct NoKeys {};
+
+template <class T>
+TokenizerFamily::Entry entry(std::string name, std::string help) {
+  return TokenizerFamily::entry<NoKeys>(std::move(name), std::move(help), options::Describe<NoKeys>(),
+                                        [](const NoKeys&) { return std::make_shared<const T>(); });
+}
+
+}  // namespace
+
+const TokenizerFamily& tokenizers() {
+  static const TokenizerFamily family(
+      {.what = "tokenizer", .help = "what the pieces of a text are", .fallback = "words"},
+      {entry<Words>("words", "runs of letters and digits, in lower case, and full stops"),
+       entry<Spaces>("spaces", "what stands between spaces, as it is"),
+       entry<Characters>("characters", "characters of Unicode")});
+  return family;
+}
+
+std::vector<std::string> Tokenizer::encode(std::string_view text) const {
+  return pieces_of(valid_utf8(text));
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto finish = [&] {
+    if (!word.empty()) words.push_back(std::move(word));
+    word.clear();
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool upper = c >= 'A' && c <= 'Z';
+    if (upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '\'' || c >= 0x80) {
+      word += static_cast<char>(upper ? c + ('a' - 'A') : c);
+      continue;
+    }
+    // "3.2" and "e.g" stay whole; a full stop ends a sentence when a space or the end follows.
+    if (c == '.' && !word.empty() && i + 1 < text.size() && text[i + 1] != ' ') {
+      word += '.';
+      continue;
+    }
+    finish();
+    if (c == '.' && (words.empty() || words.back() != ".")) words.emplace_back(".");
+  }
+  finish();
+  return words;
+}
+
+void require_utf8(std::string_view text, std::string_view where) {
+  const std::string valid = valid_utf8(text);
+  if (valid == text) [[likely]]
+    return;
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(text, valid).in1 - text.begin());
+  throw UserError(
+      where, fmt::format("byte {} is 0x{:02x}, which is no UTF-8; convert the file (iconv -t UTF-8)", at + 1,
+                         static_cast<unsigned char>(text[at])));
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,104 @@
+// Package descriptions, split by source.
+#include "data/text/package_descriptions.h"
+
+#include <algorithm>
+
+#include "data/io/byte_reader.h"
+#include "tests/data/files.h"
+#include "tests/support/errors.h"
+
+namespace tandem::test {
+
+using datasets::PackageDescription;
+using datasets::TextSplit;
+using datasets::Vocabulary;
+using datasets::testing::TempFolder;
+
+namespace {
+
+std::string write(const TempFolder& folder, const std::string& text) {
+  datasets::testing::write_file(folder / "descriptions", {text.begin(), text.end()});
+  return (folder / "descriptions").string();
+}
+
+// CRC-32 modulo 20 (zlib.crc32 of Python): linux 3, apt 18, tau 19.
+constexpr const char* kRecords =
+    "Package: linux-doc\nSource: linux\nSection: doc\nDescription-en: Short one\n Long text of\n two "
+    "lines.\n .\n"
+    " More.\nOther: field\n more of it\n\n"
+    "Package: apt\nSource: apt\nSection: admin\nDescription-en: Tool\n\n"
+    "Package: tau\nSource: tau\nDescription-en: Profiler\n Of programs.\n\n"
+    "Package: linux-copy\nSource: linux\nSection: doc\nDescription-en: Short one\n Long text of\n two "
+    "lines.\n .\n"
+    " More.\n\n"
+    "Package: libtau\nSource: tau\nSection: libs\nDescription-en: Profiler\n The library.\n";
+
+}  // namespace
+
+TEST_CASE("a file is read up to its limit, and no longer one", "[text]") {
+  const TempFolder folder;
+  datasets::testing::write_file(folder / "ten", datasets::testing::Bytes(10, 7));
+  CHECK(datasets::read_file(folder / "ten", 10).size() == 10);
+  CHECK_THROWS_WITH(datasets::read_file(folder / "ten", 9), Catch::Contains("has 10 bytes, the limit is 9"));
+}
+
+TEST_CASE("sources are split by a hash of their names", "[text]") {
+  CHECK(datasets::split_of_source("linux") == TextSplit::train);
+  CHECK(datasets::split_of_source("bash") == TextSplit::train);  // 0
+  for (const char* source : {"lambda", "omicron", "python3.11", "apt", "make", "mesa"})
+    CHECK(datasets::split_of_source(source) == TextSplit::validation);
+  for (const char* source : {"tau", "psi", "less"})
+    CHECK(datasets::split_of_source(source) == TextSplit::test);
+}
+
+TEST_CASE("descriptions are read with source and section, equal ones once", "[text]") {
+  const TempFolder folder;
+  const auto records = datasets::read_package_descriptions(write(folder, kRecords));
+  REQUIRE(records.size() == 4);
+  CHECK(records[0].package == "linux-doc");
+  CHECK(records[0].source == "linux");
+  CHECK(records[0].section == "doc");
+  CHECK(records[0].split == TextSplit::train);
+  CHECK(datasets::words_of(records[0].text) == std::vector<std::string>{"short", "one", ".", "long", "text",
+                                                                        "of", "two", "lines", ".", "more",
+                                                                        "."});
+  CHECK(records[1].split == TextSplit::validation);
+  CHECK(records[2].section.empty());
+  CHECK(records[3].package == "libtau");
+  CHECK(records[3].section == "libs");
+  CHECK(records[3].split == TextSplit::test);
+}
+
+TEST_CASE("descriptions as a corpus: whole sources are kept for validation and test", "[text]") {
+  const TempFolder folder;
+  const auto corpus = datasets::package_corpus(write(folder, kRecords));
+  const auto text = [&](const datasets::EncodedText& part) { return corpus.vocabulary.decode(part.ids); };
+  CHECK(corpus.train.ids.size() == 12);
+  CHECK(corpus.train.unknown == 0);
+  CHECK(corpus.vocabulary.has("lines"));
+  CHECK_FALSE(corpus.vocabulary.has("profiler"));
+  CHECK(text(corpus.validation) == std::vector<std::string>{"<unk>", ".", "<end>"});
+  CHECK(text(corpus.test) == std::vector<std::string>{"<unk>", ".", "of", "<unk>", ".", "<end>", "<unk>", ".",
+                                                      "<unk>", "<unk>", ".", "<end>"});
+  CHECK(corpus.test.unknown == 5);
+  REQUIRE(corpus.notes.size() == 1);
+}
+
+TEST_CASE("files of descriptions that are not as they should be", "[text]") {
+  const TempFolder folder;
+  const auto read = [&](const std::string& text) { datasets::package_corpus(write(folder, text)); };
+  CHECK_FAILS(UserError, read("nothing here\n"),
+              "descriptions] has no line that begins with \"Description-en:\"");
+  CHECK_FAILS(UserError, read("Package: a\nDescription-en: b\n"),
+              "descriptions:2] a description without \"Source:\" before it");
+  CHECK_FAILS(UserError, read("Package: a\nSource: a\n\nDescription-en: b\n"),
+              "descriptions:4] a description without \"Package:\" before it");
+  CHECK_FAILS(UserError, read("Package: a\nSource: a\nDescription-en: b\n c\xff\n"),
+              "descriptions:4] byte 3 is 0xff, which is no UTF-8");
+  CHECK_FAILS(UserError, read("Package: a\nSource: linux\nDescription-en: b\n"),
+              "descriptions] its sources give 1 descriptions for training, 0 for validation and 0 for test");
+  CHECK_FAILS(UserError, datasets::read_package_descriptions(folder / "nowhere"),
+              "nowhere] is missing; `./run data` fetches it");
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,130 @@
+// Plain text as a corpus.
+#include "data/text/text_file.h"
+
+#include "data/text/registry.h"
+#include "tests/data/files.h"
+#include "tests/support/errors.h"
+
+namespace tandem::test {
+
+using datasets::TextCorpus;
+using datasets::testing::TempFolder;
+using Ids = std::vector<std::int32_t>;
+
+namespace {
+
+std::string write(const TempFolder& folder, const std::string& name, const std::string& text) {
+  datasets::testing::write_file(folder / name, {text.begin(), text.end()});
+  return (folder / name).string();
+}
+
+std::string text_of(const TextCorpus& corpus, const datasets::EncodedText& part) {
+  std::string text;
+  for (const std::string& word : corpus.vocabulary.decode(part.ids)) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("files for each part: lines end with a word of their own", "[text]") {
+  const TempFolder folder;
+  const std::string train = write(folder, "train",
+                                  "\xEF\xBB\xBF"
+                                  "a b a\n\nA c\r\nb");
+  const TextCorpus corpus = datasets::read_text_files({.train = train,
+                                                       .validation = write(folder, "valid", "b new a\n"),
+                                                       .test = write(folder, "test", "new new\nc\n")});
+  CHECK(corpus.vocabulary.words() == std::vector<std::string>{"<unk>", "<end>", "a", "b", "c"});
+  CHECK(corpus.train.ids == Ids{2, 3, 2, 1, 1, 2, 4, 1, 3, 1});
+  CHECK(corpus.train.unknown == 0);
+  CHECK(text_of(corpus, corpus.validation) == "b <unk> a <end>");
+  CHECK(corpus.validation.unknown == 1);
+  CHECK(text_of(corpus, corpus.test) == "<unk> <unk> <end> c <end>");
+  CHECK(corpus.test.unknown == 2);
+  REQUIRE(corpus.notes.size() == 1);
+  CHECK(
+      corpus.notes[0] ==
+      "the vocabulary has 5 words, fewer than the 10000 asked for: the training text has no more that come 1 "
+      "or more times");
+}
+
+TEST_CASE("parts without a file are the last lines of the training file, in one piece", "[text]") {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "w" + std::to_string(i) + "\n";
+  const std::string path = write(folder, "train", lines);
+  const datasets::CorpusOptions all{.tokenizer = {}, .vocabulary = {.size = 0}};
+  TextCorpus corpus =
+      datasets::read_text_files({.train = path, .validation_fraction = 0.1, .test_fraction = 0.15}, all);
+  CHECK(corpus.train.ids.size() == 30);  // 15 lines of a word and an end
+  CHECK(corpus.vocabulary.has("w14"));
+  CHECK_FALSE(corpus.vocabulary.has("w15"));  // nothing is known of what is not for training
+  CHECK(corpus.validation.ids == Ids{0, 1, 0, 1});
+  CHECK(corpus.test.ids.size() == 6);
+  CHECK(corpus.notes.empty());
+
+  const std::string valid = write(folder, "valid", "w19 w0\n");
+  corpus = datasets::read_text_files({.train = path, .validation = valid, .test_fraction = 0.0}, all);
+  CHECK(corpus.train.ids.size() == 40);
+  CHECK(text_of(corpus, corpus.validation) == "w19 w0 <end>");
+  CHECK(corpus.test.ids.empty());
+
+  CHECK_FAILS(
+      UserError, datasets::read_text_files({.train = path, .test_fraction = 0.04}, all),
+      "train] test_fraction of 0.04 of its 20 lines leaves it without any; give a file of its own, or 0");
+  CHECK_FAILS(
+      UserError,
+      datasets::read_text_files({.train = path, .validation_fraction = 0.5, .test_fraction = 0.5}, all),
+      "train] validation_fraction of 0.5 of its 20 lines leaves the training part without any");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = path, .test_fraction = 1.0}, all),
+              "[text] test_fraction must lie in [0, 1), is 1");
+}
+
+TEST_CASE("characters of a text, and pieces between spaces", "[text]") {
+  const TempFolder folder;
+  const std::string path = write(folder, "train", "ab\xc3\xa9\nb a\n");
+  datasets::TextFileOptions whole{.train = path, .validation_fraction = 0.0, .test_fraction = 0.0};
+  datasets::CorpusOptions options;
+  options.tokenizer = options::Choice<datasets::tokenizers>("characters");
+  TextCorpus corpus = datasets::read_text_files(whole, options);
+  CHECK(corpus.vocabulary.words() == std::vector<std::string>{"<unk>", "<end>", "a", "b", " ", "\xc3\xa9"});
+  CHECK(corpus.train.ids == Ids{2, 3, 5, 1, 3, 4, 2, 1});
+  whole.train = write(folder, "pieces", "The <unk> , <unk>\n");
+  options.tokenizer = options::Choice<datasets::tokenizers>("spaces");
+  corpus = datasets::read_text_files(whole, options);
+  CHECK(corpus.vocabulary.words() == std::vector<std::string>{"<unk>", "<end>", ",", "The"});
+  CHECK(corpus.train.unknown == 2);
+}
+
+TEST_CASE("texts that cannot be read are told with file and line", "[text]") {
+  const TempFolder folder;
+  const auto read = [&](const std::string& text, Index max_line = 1 << 20) {
+    datasets::read_text_files({.train = write(folder, "train", text),
+                               .validation_fraction = 0.0,
+                               .test_fraction = 0.0,
+                               .max_line = max_line});
+  };
+  CHECK_FAILS(UserError, read(""), "train] is empty");
+  CHECK_FAILS(UserError, read("\n\n ,\n"), "train] the training text has no word (3 texts, tokenizer words)");
+  CHECK_FAILS(UserError,
+              read("ok\nb\xe9"
+                   "b\n"),
+              "train:2] byte 2 is 0xe9, which is no UTF-8");
+  CHECK_NOTHROW(read("ok\nlonger\n", 6));
+  CHECK_FAILS(UserError, read("ok\nlonger\n", 5),
+              "train:2] a line of 6 bytes, at most 5 are taken (max_line); break it into sentences");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = (folder / "nowhere").string()}), "nowhere");
+}
+
+TEST_CASE("a corpus is opened by name", "[text]") {
+  const TempFolder folder;
+  const std::string path = write(folder, "train", "a b a\n");
+  const options::Given whole = {{"train", path}, {"validation_fraction", 0.0}, {"test_fraction", 0.0}};
+  CHECK(datasets::open_corpus("text", {}, whole).train.ids == Ids{2, 3, 2, 1});
+  CHECK_FAILS(UserError, datasets::open_corpus("text"), "train");
+  CHECK_FAILS(UserError, datasets::open_corpus("txt", {}, whole), "text");
+  CHECK_FAILS(UserError, datasets::open_corpus("package_descriptions", {}, {{"path", "nowhere"}}),
+              "[nowhere] is missing; `./run data` fetches it");
+}
+
+}  // namespace tandem::test
