@@ -37,7 +37,7 @@ TEST_CASE("demo diverge: logit gradients vanish without a loss scale", "[program
   std::ofstream file(directory.path() / "text");
   std::uint32_t block = 0;
   for (int document = 0; document < 4000; ++document) {
-    file << "Description-en: document " << document << "\n";
+    file << "Package: p\nSource: s" << document << "\nDescription-en: document " << document << "\n";
     for (int i = 0; i < 5; ++i) {
       file << " ";
       for (const std::uint32_t word : tandem::philox({.seed = 2}, block++))

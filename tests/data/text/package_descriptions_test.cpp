@@ -1,11 +1,12 @@
 // Package descriptions, split by source.
 #include "data/text/package_descriptions.h"
 
-#include <algorithm>
+#include <cstdlib>
 
 #include "data/io/byte_reader.h"
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 namespace tandem::test {
 
@@ -82,6 +83,38 @@ TEST_CASE("descriptions as a corpus: whole sources are kept for validation and t
                                                       "<unk>", "<unk>", ".", "<end>"});
   CHECK(corpus.test.unknown == 5);
   REQUIRE(corpus.notes.size() == 1);
+}
+
+TEST_CASE("lists of apt are joined: sources and sections beside descriptions", "[text]") {
+  const TempFolder folder;
+  const auto put = [&](const char* name, const std::string& text) {
+    datasets::testing::write_file(folder / name, {text.begin(), text.end()});
+    return (folder / name).string();
+  };
+  const std::string packages =
+      put("packages",
+          "Package: gcc\nVersion: 1\nSource: gcc-defaults (1.203)\nDescription: The\n"
+          " compiler\nTag: a,\n b\nSection: devel\nSize: 1\n\n"
+          "Package: apt\nSection: admin\n\nPackage: odd\nSource: even\n");
+  const std::string translation =
+      put("translation",
+          "Package: gcc\nDescription-md5: 00\nDescription-en: GNU C\n Compiler\xc3\xa9.\n"
+          " .\n Fast.\n\nPackage: apt\nDescription-md5: 01\nDescription-en: Tool\n\n"
+          "Package: odd\nDescription-en: Odd\n\nPackage: i386-only\nDescription-en: Old\n");
+  const std::string out = (folder / "joined").string();
+  REQUIRE(std::system((source_path("data/text/join_sources") + " " + packages + " " + translation + " " + out)
+                          .c_str()) == 0);
+  const auto bytes = datasets::testing::read_bytes(out);
+  CHECK(std::string(bytes.begin(), bytes.end()) ==
+        "Package: gcc\nSource: gcc-defaults\nSection: devel\nDescription-en: GNU C\n Compiler\xc3\xa9.\n .\n "
+        "Fast.\n\n"
+        "Package: apt\nSource: apt\nSection: admin\nDescription-en: Tool\n\n"
+        "Package: odd\nSource: even\nDescription-en: Odd\n\n"
+        "Package: i386-only\nSource: i386-only\nDescription-en: Old\n\n");
+  const auto records = datasets::read_package_descriptions(out);
+  REQUIRE(records.size() == 4);
+  CHECK(records[0].source == "gcc-defaults");
+  CHECK(records[3].source == "i386-only");
 }
 
 TEST_CASE("files of descriptions that are not as they should be", "[text]") {
