@@ -13,6 +13,7 @@
 #include "nn/layers/merge.h"
 #include "nn/layers/norm.h"
 #include "nn/layers/pool.h"
+#include "nn/layers/recurrent.h"
 #include "nn/layers/sequential.h"
 #include "nn/layers/shape.h"
 #include "nn/layers/split.h"
