@@ -128,13 +128,19 @@ class Program {
     add_run(sub, predict_, "best");
     tasks::PredictRequest& request = predict_.request;
     sub->add_option("inputs", request.inputs, "files (images: JPEG, PNG; arrays: .npy) and folders of them");
-    sub->add_option("--top", request.top, "how many classes to print for each input (1)")
+    sub->add_option("--top", request.top,
+                    "how many classes to print for each input (1), or the likeliest to choose among")
         ->check(CLI::Range(1, 1 << 20));
     sub->add_flag("--logits", request.logits, "print the network's scores instead of probabilities");
     sub->add_flag("--json", request.json, "print one JSON object a line");
     sub->add_option("--out", request.out, "the file to write, or a folder where there are several inputs");
     sub->add_option("--count", request.count, "how many samples to make up")->check(CLI::Range(1, 1 << 20));
     sub->add_option("--seed", request.seed, "of what is made up; the run's own by default")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--prompt", request.prompt, "the text to go on from");
+    sub->add_option(
+           "--temperature", request.temperature,
+           "of choices by chance (1); below, likely ones are taken more often; 0: always the likeliest")
         ->check(CLI::NonNegativeNumber);
   }
 

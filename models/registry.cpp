@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/dcgan.h"
+#include "models/language_model.h"
 #include "models/layer_types.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
@@ -132,6 +133,10 @@ nn::ModulePtr make_lenet(const LeNetKeys& keys, const DataInfo& data) {
 }  // namespace tandem::models
 
 template <>
+struct tandem::options::Words<tandem::RnnCell> {
+  static constexpr std::array values{"lstm", "gru", "rnn_tanh", "rnn_relu"};
+};
+template <>
 struct tandem::options::Words<tandem::models::LeNetPool> {
   static constexpr std::array values{"max", "average"};
 };
@@ -200,6 +205,40 @@ ModelInfo unet_info() {
                });
 }
 
+struct LanguageModelKeys : LanguageModelOptions {
+  std::optional<Index> given_vocabulary;
+};
+
+ModelInfo language_model_info() {
+  using Keys = LanguageModelKeys;
+  Describe<Keys> keys;
+  keys.key("vocabulary", &Keys::given_vocabulary, "words; found from the data", size_rule())
+      .key("embedding", of<Keys>(&Keys::embedding), "numbers that stand for a word", size_rule())
+      .key("units", of<Keys>(&Keys::units), "of each layer of cells", size_rule())
+      .key("layers", of<Keys>(&Keys::layers), "of cells, one above the other", {.min = 1, .max = 64})
+      .key("cell", of<Keys>(&Keys::cell), "what the layers are made of")
+      .key("projection", of<Keys>(&Keys::projection), "outputs of a layer of lstm; 0: as many as units",
+           {.min = 0, .max = kMaxExtent})
+      .key("dropout", of<Keys>(&Keys::dropout),
+           "probability of a zero in what goes into the cells, from layer to layer, and out",
+           probability_rule())
+      .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the embedding")
+      .key("init", of<Keys>(&Keys::init),
+           "weights start uniform between -init and init, biases at 0; 0: as the layers do by themselves",
+           {.min = 0.0})
+      .key("recompute", of<Keys>(&Keys::recompute),
+           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
+  ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
+                         [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
+                           LanguageModelOptions options = o;
+                           options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.classes,
+                                                         options.vocabulary, "the text has");
+                           return std::make_shared<LanguageModel>(options);
+                         });
+  info.in_parts = true;
+  return info;
+}
+
 }  // namespace
 
 const std::vector<ModelInfo>& registry() {
@@ -209,6 +248,7 @@ const std::vector<ModelInfo>& registry() {
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     all.push_back(unet_info());
     all.push_back(dcgan_info());
+    all.push_back(language_model_info());
     return all;
   }();
   return models;

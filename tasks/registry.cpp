@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "tasks/classification/family.h"
 #include "tasks/gan/family.h"
+#include "tasks/language/family.h"
 #include "tasks/segmentation/family.h"
 
 namespace tandem::tasks {
@@ -20,7 +21,7 @@ Added& added() {
 }
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
-  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family()};
+  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family(), language_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;

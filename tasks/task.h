@@ -105,12 +105,14 @@ struct LossContext {
 // What `tandem predict` was asked for. What a task takes no notice of it lists nowhere, see predict_options.
 struct PredictRequest {
   std::vector<std::string> inputs;  // files and folders
-  std::optional<std::int64_t> top;  // answers for each input
+  std::optional<std::int64_t> top;  // answers for each input, or the likeliest to choose among
   bool logits = false;
   bool json = false;
   std::string out;                    // the file or folder to write
   std::optional<std::int64_t> count;  // how many to make up
   std::optional<std::int64_t> seed;   // of what is made up
+  std::optional<std::string> prompt;  // what is gone on from
+  std::optional<double> temperature;  // of a choice by chance; 0: always the likeliest
 };
 
 class Task {

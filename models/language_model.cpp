@@ -1,0 +1,67 @@
+#include "models/language_model.h"
+
+#include "autograd/ops/random.h"
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace tandem::models {
+
+namespace {
+
+constexpr const char* kName = "language_model";
+
+}  // namespace
+
+LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(options) {
+  require(options.vocabulary > 0, kName, "a vocabulary has words, got {}", options.vocabulary);
+  encoder_ = add_child("encoder", std::make_shared<nn::Embedding>(options.vocabulary, options.embedding));
+  rnn_ =
+      add_child("rnn", std::make_shared<nn::Recurrent>(options.embedding, options.units,
+                                                       nn::RecurrentOptions{.cell = options.cell,
+                                                                            .layers = options.layers,
+                                                                            .projection = options.projection,
+                                                                            .dropout = options.dropout,
+                                                                            .recompute = options.recompute}));
+  require(!options.tied || rnn_->outputs() == options.embedding, kName,
+          "tied weights need as many outputs of the cells ({}) as the embedding has ({})", rnn_->outputs(),
+          options.embedding);
+  if (options.tied) {
+    const Tensor bias = nn::parameter_memory({options.vocabulary});
+    nn::init::zeros(bias);
+    decoder_ = add_child("decoder", std::make_shared<nn::Linear>(encoder_->weight(), Parameter(bias)));
+  } else {
+    decoder_ = add_child("decoder", std::make_shared<nn::Linear>(rnn_->outputs(), options.vocabulary));
+  }
+  draw();
+}
+
+void LanguageModel::draw() {
+  if (options_.init == 0.0) return;
+  for (const Parameter& parameter : parameters()) {
+    if (parameter.value().rank() > 1) {
+      nn::init::uniform(parameter.value(), -options_.init, options_.init);
+    } else {
+      nn::init::zeros(parameter.value());
+    }
+  }
+}
+
+Tensor LanguageModel::forward(const Tensor& words) { return run(words, {}, {}).logits; }
+
+LanguageModel::Result LanguageModel::operator()(const Tensor& words, const RnnState& state,
+                                                const Tensor& lengths) {
+  return observed([&] { return run(words, state, lengths); });
+}
+
+LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& state, const Tensor& lengths) {
+  const Tensor x = dropout((*encoder_)(words), options_.dropout, training());
+  const RnnResult result = (*rnn_)(x, state, lengths);
+  return {(*decoder_)(dropout(result.y, options_.dropout, training())), result.state};
+}
+
+std::string LanguageModel::describe() const {
+  return fmt::format("LanguageModel({} words, {}{})", options_.vocabulary, options_.embedding,
+                     options_.tied ? ", tied" : "");
+}
+
+}  // namespace tandem::models

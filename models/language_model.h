@@ -1,0 +1,52 @@
+// Recurrent language models: the next word from the words so far (Zaremba, Sutskever and Vinyals 2014).
+#pragma once
+
+#include "nn/layers/embedding.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/recurrent.h"
+
+namespace tandem::models {
+
+struct LanguageModelOptions {
+  Index vocabulary = 10000;
+  Index embedding = 650, units = 650, layers = 2;
+  RnnCell cell = RnnCell::lstm;
+  Index projection = 0;  // of lstm: outputs of a layer; 0: as many as units
+  double dropout = 0.5;  // of what goes into the cells, from layer to layer, and out; not of what recurs
+  bool tied = false;     // the output's weights are the embedding's table
+  double init = 0.05;    // every weight starts uniform in ±init, biases at 0; 0: the layers' own start
+  bool recompute = false;
+};
+
+// Parameters are called as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
+// decoder.weight (with `tied` the same parameter), decoder.bias.
+class LanguageModel final : public nn::Module {
+ public:
+  struct Result {
+    Tensor logits;   // [T,N,V]
+    RnnState state;  // after the last word of each row
+  };
+
+  // Throws UserError for sizes below 1, and with `tied` where the outputs of the cells are not as many as the
+  // embedding has.
+  explicit LanguageModel(const LanguageModelOptions& options);
+
+  // Words [T,N] (i64 or i32), from zeros.
+  Tensor forward(const Tensor& words) override;
+  // The streams go on from `state`. `lengths`: words of each row, i64 [N] in host memory, or absent.
+  Result operator()(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
+  std::string describe() const override;
+
+  const LanguageModelOptions& options() const { return options_; }
+
+ private:
+  Result run(const Tensor& words, const RnnState& state, const Tensor& lengths);
+  void draw();
+
+  LanguageModelOptions options_;
+  std::shared_ptr<nn::Embedding> encoder_;
+  std::shared_ptr<nn::Recurrent> rnn_;
+  std::shared_ptr<nn::Linear> decoder_;
+};
+
+}  // namespace tandem::models

@@ -1,0 +1,43 @@
+// The data of a language model: a text as numbers, and the words that the numbers stand for.
+#pragma once
+
+#include <memory>
+
+#include "data/text/corpus.h"
+#include "data/text/stream_source.h"
+#include "data/text/tokenizer.h"
+#include "tasks/language/options.h"
+#include "tasks/task.h"
+
+namespace tandem::tasks {
+
+class LanguageData final : public Data {
+ public:
+  static DataPtr open(const LanguageOptions& options);
+  // From what description() gave: words and tokenizer, no text.
+  static DataPtr recall(const Json& description);
+
+  Json description() const override;
+  Index training_samples() const override { return training_words_; }
+  // Throws UserError unless the words are the same.
+  void require_like(const Json& saved, const std::string& weights) const override;
+
+  const std::string& name() const { return name_; }
+  const datasets::Vocabulary& vocabulary() const { return corpus_.vocabulary; }
+  const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const datasets::TextCorpus& corpus() const { return corpus_; }
+  bool is_open() const { return !corpus_.train.ids.empty(); }
+  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
+  // described.
+  const datasets::EncodedText& text(const std::string& split) const;
+
+ private:
+  LanguageData() = default;
+
+  std::string name_, tokenizer_name_;
+  datasets::TextCorpus corpus_;
+  datasets::TokenizerPtr tokenizer_;
+  Index training_words_ = 0;
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,32 @@
+#include "tasks/language/evaluation.h"
+
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "data/text/stream_source.h"
+#include "tasks/sequence/state.h"
+
+namespace tandem::tasks {
+
+void LanguageEvaluation::add(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const LossContext context{.carry = &carry_};
+  const auto [logits, state] = model_(batch["token"], carried_state(context));
+  carry_on(context, state);
+  const Tensor& target = batch["target"];
+  const Tensor nll =
+      cross_entropy(logits, target, {.ignore_index = datasets::kNoTarget, .reduce = Reduce::sum});
+  perplexity_.add(nll.item(), batch.samples);
+  const Tensor hits = cast(equal(argmax(logits), target), DType::f32);
+  right_ += static_cast<std::int64_t>(sum(hits).item());
+}
+
+Metrics LanguageEvaluation::metrics() const {
+  const double targets = static_cast<double>(std::max<std::int64_t>(perplexity_.targets(), 1));
+  return {{"perplexity", perplexity_.value()},
+          {"loss", perplexity_.mean()},
+          {"accuracy", static_cast<double>(right_) / targets}};
+}
+
+}  // namespace tandem::tasks

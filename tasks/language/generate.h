@@ -1,0 +1,16 @@
+// Text that a language model writes.
+#pragma once
+
+#include "models/language_model.h"
+#include "tasks/language/data.h"
+#include "tasks/task.h"
+
+namespace tandem::tasks {
+
+// Goes on from the request's prompt, or from the start of a line, and prints prompt and text; with `json` an
+// object with "prompt", "text", "unknown" (words of the prompt that the model does not know) and the options
+// that took part. Throws UserError for options out of range.
+void write_text(models::LanguageModel& model, const LanguageData& data, const PredictRequest& request,
+                Device device);
+
+}  // namespace tandem::tasks

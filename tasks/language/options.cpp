@@ -1,0 +1,40 @@
+#include "tasks/language/options.h"
+
+namespace tandem::tasks {
+
+const options::Schema& LanguageOptions::Data::schema() {
+  static const options::Schema schema =
+      options::Describe<Data>()
+          .include(&Data::text)
+          .key("steps", &Data::steps,
+               "words of a stream in a batch, through which gradients flow; batch_size is the number of "
+               "streams",
+               {.min = 1, .max = 1 << 20})
+          .key("random_steps", &Data::random_steps,
+               "draw the number of steps anew for each batch, about `steps` (AWD-LSTM)")
+          .short_key("name");
+  return schema;
+}
+
+const options::Schema& LanguageOptions::Loss::schema() {
+  static const options::Schema schema = options::Describe<Loss>().key(
+      "label_smoothing", &Loss::label_smoothing, "share of a target that is spread over all words",
+      {.min = 0.0, .max = 1.0, .open_max = true});
+  return schema;
+}
+
+const MetricKinds& LanguageOptions::metrics() {
+  static const MetricKinds kinds{
+      {"perplexity", {}}, {"loss", {}}, {"accuracy", {.share = true, .greater_is_better = true}}};
+  return kinds;
+}
+
+options::Schema LanguageOptions::schema() {
+  return options::Describe<LanguageOptions>()
+      .key("model", &LanguageOptions::model, "the network", {.required = true})
+      .key("data", &LanguageOptions::data, "the text to learn", {.required = true})
+      .key("loss", &LanguageOptions::loss, "the loss")
+      .key("checkpoint", &LanguageOptions::checkpoint, "what is saved, and when");
+}
+
+}  // namespace tandem::tasks

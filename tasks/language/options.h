@@ -1,0 +1,32 @@
+// What a configuration says of a language model.
+#pragma once
+
+#include "data/text/registry.h"
+#include "models/model_options.h"
+#include "tasks/metrics.h"
+#include "tasks/sections.h"
+
+namespace tandem::tasks {
+
+struct LanguageOptions {
+  struct Data {
+    datasets::TextOptions text;
+    Index steps = 35;           // words of a stream in a batch
+    bool random_steps = false;  // see datasets::StreamOptions
+    static const options::Schema& schema();
+  };
+  struct Loss {
+    double label_smoothing = 0.0;
+    static const options::Schema& schema();
+  };
+
+  models::ModelOptions model;
+  Data data;
+  Loss loss;
+  Checkpoint<LanguageOptions> checkpoint;
+  static options::Schema schema();
+  // What evaluations say.
+  static const MetricKinds& metrics();
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,153 @@
+#include "tasks/language/task.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "autograd/ops/loss.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "core/units.h"
+#include "tasks/language/evaluation.h"
+#include "tasks/language/family.h"
+#include "tasks/language/generate.h"
+#include "tasks/recipe.h"
+#include "tasks/sequence/state.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr Index kEvaluationStreams = 10;
+
+std::shared_ptr<models::LanguageModel> model_of(const models::ModelOptions& options, Index words,
+                                                std::uint64_t seed) {
+  const RandomScope random(seed, 0, 0);
+  const auto model = std::dynamic_pointer_cast<models::LanguageModel>(
+      models::build(options, {.dtype = DType::i64, .classes = words}));
+  if (!model) throw options::OptionError("model", "is no language model; take \"language_model\"");
+  return model;
+}
+
+}  // namespace
+
+Language::Language(const LanguageOptions& options, const Context& context,
+                   std::shared_ptr<const LanguageData> data)
+    : options_(options),
+      context_(context),
+      data_(std::move(data)),
+      model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {}
+
+Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
+  const auto [logits, state] = (*model_)(batch["token"], carried_state(context));
+  if (context.ready) context.ready();
+  carry_on(context, state);
+  return cross_entropy(
+      logits, batch["target"],
+      {.label_smoothing = options_.loss.label_smoothing, .ignore_index = datasets::kNoTarget});
+}
+
+datasets::SourcePtr Language::streams(const datasets::EncodedText& text, Index streams, bool training,
+                                      Device device) const {
+  auto ids = std::make_shared<const std::vector<std::int32_t>>(text.ids);
+  return std::make_shared<datasets::StreamSource>(
+      std::move(ids), datasets::StreamOptions{.streams = streams,
+                                              .steps = options_.data.steps,
+                                              .random_lengths = training && options_.data.random_steps,
+                                              .seed = context_.seed,
+                                              .device = device});
+}
+
+datasets::SourcePtr Language::training_source(Device device, Index batch_size) const {
+  const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
+  const datasets::EncodedText& text = data_->text("train");
+  const Index few = context_.loading.overfit_batches;
+  if (few == 0) return streams(text, count, true, device);
+  datasets::EncodedText first = text;
+  first.ids.resize(
+      std::min(first.ids.size(), static_cast<std::size_t>(count * (few * options_.data.steps + 1))));
+  return streams(first, count, true, device);
+}
+
+datasets::SourcePtr Language::evaluation_source(const std::string& split, Device device) const {
+  if (context_.loading.overfit_batches > 0 && split == "train") return training_source(device, 0);
+  return streams(data_->text(split), context_.loading.eval_batch_size.value_or(kEvaluationStreams), false,
+                 device);
+}
+
+std::string Language::validation_split() const {
+  if (context_.loading.overfit_batches > 0) return "train";
+  return data_->corpus().validation.ids.empty() ? "test" : "validation";
+}
+
+datasets::Batch Language::made_up(Index streams, std::uint64_t seed, Device device) const {
+  const Shape shape{options_.data.steps, streams};
+  if (device == kShapes) {
+    const auto empty = [&] { return Tensor::empty(shape, {DType::i64, kShapes, MemoryKind::data}); };
+    return datasets::Batch({{"token", empty()}, {"target", empty()}}, shape.numel());
+  }
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
+  const auto words = [&] {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
+    for (auto& id : ids) id = random.below(static_cast<std::uint32_t>(data_->vocabulary().size()));
+    return Tensor::from(ids, shape);
+  };
+  const Tensor token = words(), target = words();
+  return datasets::Batch({{"token", token}, {"target", target}}, shape.numel()).to(device);
+}
+
+std::unique_ptr<Evaluation> Language::evaluation(bool) {
+  return std::make_unique<LanguageEvaluation>(*model_);
+}
+
+std::string Language::text_of(const datasets::Batch& batch) const {
+  return fmt::format("{} steps of {} streams", batch["token"].size(0), batch["token"].size(1));
+}
+
+std::string Language::text_of_data() const {
+  const datasets::TextCorpus& corpus = data_->corpus();
+  const auto size = [](const datasets::EncodedText& text) { return static_cast<double>(text.ids.size()); };
+  std::string text =
+      fmt::format("{}: {} words to train on, {} for validation, {} to test on; a vocabulary of {}",
+                  data_->name(), count_text(size(corpus.train)), count_text(size(corpus.validation)),
+                  count_text(size(corpus.test)), data_->vocabulary().size());
+  if (size(corpus.train) > 0)
+    text += fmt::format(", {:.1f} % of the words are not in it",
+                        100.0 * static_cast<double>(corpus.train.unknown) / size(corpus.train));
+  for (const std::string& note : corpus.notes) text += "; " + note;
+  return text;
+}
+
+std::vector<Signature> Language::signatures() {
+  return {{.module = model_.get(),
+           .sample = {context_.loading.batch_size},
+           .dtype = DType::i64,
+           .input = "words",
+           .output = "logits"}};
+}
+
+std::vector<std::string> Language::predict_options() const {
+  return {"--prompt", "--temperature", "--top", "--count", "--seed", "--json"};
+}
+
+void Language::predict(const PredictRequest& request, Device device) {
+  write_text(*model_, *data_, request, device);
+}
+
+namespace {
+
+class LanguageRecipe final : public RecipeOf<Language, LanguageOptions, LanguageData> {
+ public:
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport) const override { return LanguageData::open(options()); }
+  DataPtr describe() const override { return LanguageData::open(options()); }
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry language_family() {
+  return family_of<LanguageRecipe>("language", "the next word of a text from those before it");
+}
+
+}  // namespace tandem::tasks

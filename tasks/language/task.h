@@ -1,0 +1,51 @@
+// The task of a language model: see family.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/language_model.h"
+#include "tasks/language/data.h"
+#include "tasks/registry.h"
+
+namespace tandem::tasks {
+
+// A text is divided into as many streams as a batch has; each batch goes on where the one before it ended,
+// with the state that its words left (Carry "h" and "c"). The loss is the mean over words, and batches count
+// by their words. Evaluation reads 10 streams at once unless eval_batch_size says otherwise: every stream
+// begins without a past.
+class Language final : public Task {
+ public:
+  // Throws options::OptionError when the model is no language model.
+  Language(const LanguageOptions& options, const Context& context, std::shared_ptr<const LanguageData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+  bool by_weight() const override { return true; }
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override;
+  datasets::Batch made_up(Index streams, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::vector<std::string> predict_options() const override;
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  datasets::SourcePtr streams(const datasets::EncodedText& text, Index streams, bool training,
+                              Device device) const;
+
+  const LanguageOptions options_;
+  const Context context_;
+  std::shared_ptr<const LanguageData> data_;
+  std::shared_ptr<models::LanguageModel> model_;
+};
+
+}  // namespace tandem::tasks
