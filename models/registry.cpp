@@ -215,7 +215,7 @@ ModelInfo language_model_info() {
   keys.key("vocabulary", &Keys::given_vocabulary, "words; found from the data", size_rule())
       .key("embedding", of<Keys>(&Keys::embedding), "numbers that stand for a word", size_rule())
       .key("units", of<Keys>(&Keys::units), "of each layer of cells", size_rule())
-      .key("layers", of<Keys>(&Keys::layers), "of cells, one above the other", {.min = 1, .max = 64})
+      .key("num_layers", of<Keys>(&Keys::layers), "of cells, one above the other", {.min = 1, .max = 64})
       .key("cell", of<Keys>(&Keys::cell), "what the layers are made of")
       .key("projection", of<Keys>(&Keys::projection), "outputs of a layer of lstm; 0: as many as units",
            {.min = 0, .max = kMaxExtent})
@@ -231,7 +231,7 @@ ModelInfo language_model_info() {
   ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
                          [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
                            LanguageModelOptions options = o;
-                           options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.classes,
+                           options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
                                                          options.vocabulary, "the text has");
                            return std::make_shared<LanguageModel>(options);
                          });

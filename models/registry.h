@@ -24,6 +24,7 @@ struct DataInfo {
   Shape sample;              // of one sample, without the batch: [H,W,C]; rank 0: unknown
   DType dtype = DType::f32;  // of the samples
   Index classes = 0;         // 0: unknown
+  Index words = 0;           // of the vocabulary of a text; 0: it is none
   bool by_pixel = false;     // there is a class for each pixel of a sample, instead of one for the sample
   // What a model may take, by name; the first is what it takes unless told otherwise, and `sample` and
   // `dtype` are then not looked at. Empty: one part, which has no name.

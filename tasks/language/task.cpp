@@ -25,7 +25,7 @@ std::shared_ptr<models::LanguageModel> model_of(const models::ModelOptions& opti
                                                 std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
   const auto model = std::dynamic_pointer_cast<models::LanguageModel>(
-      models::build(options, {.dtype = DType::i64, .classes = words}));
+      models::build(options, {.dtype = DType::i64, .words = words}));
   if (!model) throw options::OptionError("model", "is no language model; take \"language_model\"");
   return model;
 }
