@@ -7,6 +7,7 @@
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/rnn.h"
 #include "core/kernels/rnn.h"
+#include "core/rnn_gradients.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -15,12 +16,6 @@ namespace {
 Tensor workspace(const Shape& shape, DType dtype) {
   return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
 }
-
-// [steps, rows, width] as [steps·rows, width].
-Tensor flat(const Tensor& t) { return t.viewed({t.size(0) * t.size(1), t.size(2)}); }
-
-// Which of RnnBackward's gradients is which.
-enum Input : std::size_t { kX, kH0, kC0, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kWeightHr };
 
 template <class S, class Cell>
 class StepsBack {
@@ -69,7 +64,7 @@ class StepsBack {
     Tensor dh, u;          // projected: [steps,N,P] and [steps,N,H]
   };
 
-  bool wanted(Input input) const { return args_.gradients[input].tensor.defined(); }
+  bool wanted(RnnInput input) const { return args_.gradients[input].tensor.defined(); }
 
   static void start(const Tensor& from, const Tensor& to) {
     if (from.defined()) {
@@ -89,7 +84,7 @@ class StepsBack {
       kept.u = workspace({count, n_.rows, n_.units}, dtype_of<S>());
     }
     steps(first, last, kept);
-    products(first, last, kept);
+    write_gradients(backend(), args_, {first, last, kept.da, kept.dq, first_, kept.dh, kept.u});
   }
 
   // Gates and states of a range: as they were kept, or computed anew.
@@ -290,50 +285,6 @@ class StepsBack {
                     count);
       if (begins) std::copy_n(recurrent, count, first_.data<S>() + row * n_.gates + column);
     }
-  }
-
-  // The gradients that are sums or products over the steps of a range. The ranges before it in the order of
-  // backward have written already.
-  void products(Index first, Index last, const Kept& kept) {
-    const Index count = last - first;
-    const bool again = last < n_.steps;
-    const auto product = [&](const Tensor& a, const Tensor& b, Input input, bool more) {
-      const Destination& to = args_.gradients[input];
-      backend().matmul(a, b, {}, to.tensor,
-                       {.transpose_a = true, .accumulate = to.accumulate || again || more});
-    };
-    const Tensor da = flat(kept.da), dq = flat(kept.dq);
-    if (wanted(kX)) {
-      const Tensor dx =
-          args_.gradients[kX].tensor.rows(kept.first_time, count).viewed({count * n_.rows, n_.inputs});
-      backend().matmul(da, args_.in.weight_ih, {}, dx, {.accumulate = args_.gradients[kX].accumulate});
-    }
-    if (wanted(kWeightIh)) product(da, flat(args_.in.x.rows(kept.first_time, count)), kWeightIh, false);
-    if (wanted(kWeightHh)) {
-      const auto [dq_before, h_before] = shifted(first, last, kept);
-      if (dq_before.numel() > 0) {
-        product(flat(dq_before), flat(h_before), kWeightHh, false);
-      } else if (!args_.gradients[kWeightHh].accumulate && !again) {
-        backend().fill(args_.gradients[kWeightHh].tensor, 0.0);
-      }
-      if (first == 0 && first_.defined()) product(first_, args_.in.h0, kWeightHh, true);
-    }
-    const auto sum = [&](const Tensor& rows, Input input) {
-      const Destination& to = args_.gradients[input];
-      if (to.tensor.defined()) backend().reduce(Reduction::sum, rows, 1u, to.tensor, to.accumulate || again);
-    };
-    sum(da, kBiasIh);
-    sum(dq, kBiasHh);
-    if (wanted(kWeightHr)) product(flat(kept.dh), flat(kept.u), kWeightHr, false);
-  }
-
-  // dq of the steps of a range that follow another step, and the h that they started from. What starts from
-  // h0 meets zeros of y here, or is left out.
-  std::pair<Tensor, Tensor> shifted(Index first, Index last, const Kept& kept) const {
-    const Index count = last - first, skip = first == 0 ? 1 : 0, left = count - skip;
-    if (steps_.reverse())
-      return {kept.dq.rows(0, left), args_.y.rows(left > 0 ? kept.first_time + 1 : 0, left)};
-    return {kept.dq.rows(skip, left), args_.y.rows(left > 0 ? kept.first_time + skip - 1 : 0, left)};
   }
 
   // The states at the start.
