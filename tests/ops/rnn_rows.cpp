@@ -183,13 +183,19 @@ Oracle oracle_of(const Form& form) {
   };
 }
 
-// Sizes on both sides of a vector of 16 units, of the rows of a tile, and of two steps.
+// Sizes on both sides of a vector of 16 units, of one of 4, of the rows of a tile, and of two steps; and more
+// steps than one segment where those are what is kept.
 std::vector<Sizes> sizes_of(const Form& form) {
-  if (form.lengths.empty())
-    return {{3, 2, 2, 3, 2},   {1, 1, 1, 2, 1},     {2, 3, 5, 17, 16},
-            {5, 9, 4, 35, 18}, {2, 26, 33, 70, 33}, {3, 0, 2, 3, 2}};
   const auto rows = static_cast<Index>(form.lengths.size());
-  return {{4, rows, 1, 2, 1}, {4, rows, 3, 37, 20}};
+  std::vector<Sizes> sizes;
+  if (form.lengths.empty()) {
+    sizes = {{3, 2, 2, 3, 2},   {1, 1, 1, 2, 1},     {2, 3, 5, 17, 16}, {2, 3, 4, 8, 4},
+             {5, 9, 4, 35, 18}, {2, 26, 33, 70, 33}, {3, 0, 2, 3, 2}};
+  } else {
+    sizes = {{4, rows, 1, 2, 1}, {4, rows, 3, 37, 20}, {4, rows, 3, 36, 20}};
+  }
+  if (form.recompute) sizes.push_back({kRnnSegment + 4, std::max<Index>(rows, 1), 1, 2, 1});
+  return sizes;
 }
 
 Row row_of(const Form& form) {

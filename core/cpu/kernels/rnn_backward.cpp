@@ -108,8 +108,10 @@ class StepsBack {
     return kept;
   }
 
-  // Whether a row begins at this step, which it computes from h0.
-  bool begins(Index time, Index row) const { return time == (steps_.reverse() ? steps_.length(row) - 1 : 0); }
+  // Whether a row computes this step from h0, or has not begun yet.
+  bool begins(Index time, Index row) const {
+    return steps_.reverse() ? time >= steps_.length(row) - 1 : time == 0;
+  }
 
   // h that a step of a row starts from, as the product read it. Of rows that are not active anything.
   void h_before(Index step, Index row, S* to) const {
