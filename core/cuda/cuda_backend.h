@@ -132,6 +132,9 @@ class CudaBackend final : public Backend {
                  const Tensor& sums) override;
   void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                      const Tensor& slopes, const Tensor& dlogits) override;
+  // ---- rnn
+  RnnReserve rnn(const RnnForward& args) override;
+  void rnn_backward(const RnnBackward& args) override;
   // ---- index
   void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
   void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;

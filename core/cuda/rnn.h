@@ -1,0 +1,142 @@
+// What forward and backward of recurrent layers share on a GPU: sizes, lengths, and the steps of a range.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <initializer_list>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/rnn.h"
+
+namespace tandem::cuda {
+
+struct RnnSizes {
+  Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H
+
+  RnnSizes(const RnnOptions& options, const RnnInputs& in)
+      : steps(in.x.size(0)),
+        rows(in.x.size(1)),
+        inputs(in.x.size(2)),
+        units(in.weight_hh.size(0) / gates_of(options.cell)),
+        outputs(in.weight_hh.size(1)),
+        gates(in.weight_hh.size(0)) {}
+};
+
+// When which row is active, for kernels. `of` is null where every row has all steps.
+struct RowLengths {
+  const Index* of;
+  Index steps;
+  bool reverse;
+
+  __device__ __forceinline__ bool active(Index time, Index row) const {
+    return of == nullptr || time < of[row];
+  }
+  // Whether the row stands before its first step at this one, or takes it now: its states are h0 and c0.
+  __device__ __forceinline__ bool begins(Index time, Index row) const {
+    if (!reverse) return time == 0;
+    return time >= (of == nullptr ? steps : of[row]) - 1;
+  }
+};
+
+// The steps of a layer in the order in which they are computed. Lengths go to the device as arguments of
+// kernels, so nothing waits and no host memory is read later. A recording would keep those of its batch:
+// with lengths the constructor throws VendorError while the stream is captured, which is how callers learn
+// that work cannot be recorded.
+class RnnSteps {
+ public:
+  RnnSteps(CudaBackend& backend, const RnnOptions& options, const RnnSizes& sizes);
+
+  Index time(Index step) const { return reverse_ ? steps_ - 1 - step : step; }
+  // The first in time of the steps [first, last).
+  Index first_time(Index first, Index last) const { return reverse_ ? steps_ - last : first; }
+  bool ragged() const { return lengths_.defined(); }
+  bool reverse() const { return reverse_; }
+  RowLengths lengths() const {
+    return {lengths_.defined() ? lengths_.data<Index>() : nullptr, steps_, reverse_};
+  }
+
+ private:
+  Index steps_;
+  bool reverse_;
+  Tensor lengths_;  // i64 [N] on the device
+};
+
+// Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states
+// before them come in, those after them go out.
+struct RnnRange {
+  Index first, last;
+  Tensor h, c{};             // [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
+  Tensor y{};                // [T,N,P] or absent
+  Tensor gates{}, states{};  // as host_reserve's but of these steps in the order of time; or absent
+  Tensor segments{};         // [⌈T/kRnnSegment⌉,N,H] or absent: takes c before each segment
+};
+
+void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
+               const RnnRange& range);
+
+// ---- Kernels: a thread has kWidth neighbouring units of a row
+
+inline constexpr int kRnnWidth = 4;
+
+// Whether rows of `width` elements can be taken kRnnWidth at once in all of `tensors`, some of them absent.
+inline bool takes_packs(Index width, std::initializer_list<Tensor> tensors) {
+  bool packs = width % kRnnWidth == 0;
+  for (const Tensor& t : tensors)
+    packs = packs && (!t.defined() || is_aligned(t.raw(), kRnnWidth * size_of(t.dtype())));
+  return packs;
+}
+
+struct Units {
+  Index row, first;  // of its units
+};
+
+// False beyond the last thread of rows·width/kWidth.
+template <int kWidth>
+__device__ __forceinline__ bool find_units(Index rows, Index width, Units& units) {
+  const Index thread = Index{blockIdx.x} * blockDim.x + threadIdx.x, packs = width / kWidth;
+  units.row = thread / packs;
+  units.first = (thread - units.row * packs) * kWidth;
+  return units.row < rows;
+}
+
+template <int kWidth, class S>
+__device__ __forceinline__ void read(const S* from, ComputeType<S> (&to)[kWidth]) {
+  const Pack<S, kWidth> values = *reinterpret_cast<const Pack<S, kWidth>*>(from);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) to[i] = load(&values.value[i]);
+}
+// Zeros where `from` is null.
+template <int kWidth, class S>
+__device__ __forceinline__ void read_if(const S* from, Index at, ComputeType<S> (&to)[kWidth]) {
+  if (from != nullptr) return read<kWidth>(from + at, to);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) to[i] = ComputeType<S>(0);
+}
+
+template <int kWidth, class S>
+__device__ __forceinline__ void write(S* to, const ComputeType<S> (&from)[kWidth]) {
+  Pack<S, kWidth> values;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) store(&values.value[i], from[i]);
+  *reinterpret_cast<Pack<S, kWidth>*>(to) = values;
+}
+template <int kWidth, class S>
+__device__ __forceinline__ void write_zeros(S* to) {
+  const ComputeType<S> zeros[kWidth] = {};
+  write<kWidth>(to, zeros);
+}
+
+// The data of a tensor that may be absent.
+template <class S>
+S* data_or_null(const Tensor& t) {
+  return t.defined() ? t.data<S>() : nullptr;
+}
+
+// [N, …] of a step of a tensor [steps, N, …] that may be absent.
+inline Tensor step_of(const Tensor& t, Index at) {
+  return t.defined() ? t.rows(at, 1).viewed({t.size(1), t.size(2)}) : Tensor();
+}
+
+}  // namespace tandem::cuda

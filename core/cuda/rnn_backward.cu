@@ -1,0 +1,336 @@
+// Recurrent layers, backward: for each step, from the last to the first, a product of the gates' gradients
+// with the recurrent weights, added to the gradient of h, and a kernel for the cells of all rows; then the
+// products and sums over all steps (core/rnn_gradients.h). The gradients of h and c stay in the arithmetic
+// type.
+#include "core/cuda/rnn.h"
+#include "core/kernels/rnn.h"
+#include "core/rnn_gradients.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+template <class S, class Cell>
+using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
+
+// One step of all rows; null where absent, which is zeros where it is read.
+template <class S>
+struct CellBackward {
+  using T = ComputeType<S>;
+  const S* gates;      // [N,G·H], as forward left them
+  const void* states;  // [N,H]: as forward left them (of T for lstm), or y for plain cells
+  const void* before;  // [N,H]: c before the step, of T, or y of the step before
+  const S* h0;         // [N,H]: gru: where rows begin
+  const S* dy;         // [N,H]
+  T* carry;            // [N,H]: gradient of h, read and left for the step before; absent where projected
+  const T* du;         // [N,H]: gradient of what was projected; else absent
+  T* dc;               // [N,H], read and written
+  S *da, *dq;          // [N,G·H], written; dq of gru alone
+  S* u;                // [N,H]: what was projected, written
+  S* began;            // [N,G·H]: takes dq of rows that begin here; or absent
+  Index rows, units, time;
+  RowLengths lengths;
+};
+
+template <class S, class Cell, int kWidth>
+__device__ __forceinline__ void pass_by(const CellBackward<S>& step, Units units) {
+  if (step.u != nullptr) write_zeros<kWidth>(step.u + units.row * step.units + units.first);
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) {
+    const Index gate = (units.row * Cell::kGates + g) * step.units + units.first;
+    write_zeros<kWidth>(step.da + gate);
+    if (Cell::kSeparateQ) write_zeros<kWidth>(step.dq + gate);
+  }
+}
+
+// The gradient of what the cell gave. What is left of `carry` is for the step before, but for the product.
+template <class S, class Cell, int kWidth>
+__device__ __forceinline__ void take_gradient(const CellBackward<S>& step, Index at,
+                                              ComputeType<S> (&dh)[kWidth]) {
+  if (step.du != nullptr) return read<kWidth>(step.du + at, dh);
+  ComputeType<S> dy[kWidth];
+  read<kWidth>(step.carry + at, dh);
+  read_if<kWidth>(step.dy, at, dy);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) dh[i] += dy[i];
+  if constexpr (!Cell::kSeparateQ) write_zeros<kWidth>(step.carry + at);
+}
+
+// c, or h of gru, before the step.
+template <class S, class Cell, int kWidth>
+__device__ __forceinline__ void read_before(const CellBackward<S>& step, Units units, bool begins,
+                                            ComputeType<S> (&before)[kWidth]) {
+  const Index at = units.row * step.units + units.first;
+  if constexpr (Cell::kSeparateQ) {
+    read_if<kWidth>(begins ? step.h0 : static_cast<const S*>(step.before), at, before);
+  } else if constexpr (Cell::kCellState) {
+    read_if<kWidth>(static_cast<const ComputeType<S>*>(step.before), at, before);
+  }
+}
+
+template <class S, class Cell, int kWidth>
+__global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackward<S> step) {
+  using T = ComputeType<S>;
+  constexpr int kGates = Cell::kGates;
+  Units units;
+  if (!find_units<kWidth>(step.rows, step.units, units)) return;
+  if (!step.lengths.active(step.time, units.row)) return pass_by<S, Cell, kWidth>(step, units);
+  const Index at = units.row * step.units + units.first;
+  const Index row_gates = units.row * kGates * step.units + units.first;
+  const bool begins = step.lengths.begins(step.time, units.row);
+  T gates[kGates][kWidth] = {}, state[kWidth], before[kWidth] = {}, dh[kWidth], dc[kWidth] = {};
+  if constexpr (Cell::kKeepsGates) {
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) read<kWidth>(step.gates + row_gates + g * step.units, gates[g]);
+  }
+  read<kWidth>(static_cast<const StateOf<S, Cell>*>(step.states) + at, state);
+  read_before<S, Cell, kWidth>(step, units, begins, before);
+  take_gradient<S, Cell, kWidth>(step, at, dh);
+  if constexpr (Cell::kCellState) read<kWidth>(step.dc + at, dc);
+
+  T da[kGates][kWidth], dq[kWidth], u[kWidth];
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    rnn::Kept<T> kept{{}, state[i]};
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) kept.gate[g] = gates[g][i];
+    const rnn::Gradients<T> of = Cell::backward(kept, before[i], dh[i], dc[i]);
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) da[g][i] = of.a[g];
+    dq[i] = of.q;
+    dc[i] = of.state;
+    dh[i] = of.h;
+    if constexpr (Cell::kCellState) u[i] = Cell::output(kept.gate[3], state[i]);
+  }
+  if constexpr (Cell::kCellState) {
+    write<kWidth>(step.dc + at, dc);
+    if (step.u != nullptr) write<kWidth>(step.u + at, u);
+  }
+  if constexpr (Cell::kSeparateQ) write<kWidth>(step.carry + at, dh);
+#pragma unroll
+  for (int g = 0; g < kGates; ++g) {
+    const Index gate = row_gates + g * step.units;
+    write<kWidth>(step.da + gate, da[g]);
+    if constexpr (Cell::kSeparateQ) write<kWidth>(step.dq + gate, g == 2 ? dq : da[g]);
+    if (begins && step.began != nullptr)
+      write<kWidth>(step.began + gate, Cell::kSeparateQ && g == 2 ? dq : da[g]);
+  }
+}
+
+// Projected: the gradient of h as the product with the projection reads it.
+template <class S, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    rnn_hidden_gradient_kernel(ComputeType<S>* carry, const S* dy, S* dh, Index rows, Index outputs,
+                               Index time, RowLengths lengths) {
+  using T = ComputeType<S>;
+  Units units;
+  if (!find_units<kWidth>(rows, outputs, units)) return;
+  const Index at = units.row * outputs + units.first;
+  if (!lengths.active(time, units.row)) return write_zeros<kWidth>(dh + at);
+  T sums[kWidth], of_y[kWidth];
+  read<kWidth>(carry + at, sums);
+  read_if<kWidth>(dy, at, of_y);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums[i] += of_y[i];
+  write_zeros<kWidth>(carry + at);
+  write<kWidth>(dh + at, sums);
+}
+
+// h that a step starts from, as the product read it: of rows that have begun that of the step before in y,
+// of others h0.
+template <class S>
+__global__ void __launch_bounds__(kThreads)
+    rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index time,
+                       RowLengths lengths) {
+  Units units;
+  if (!find_units<1>(rows, outputs, units)) return;
+  const Index at = units.row * outputs + units.first;
+  const S* const from = lengths.begins(time, units.row) ? h0 : y;
+  h[at] = from != nullptr ? from[at] : S{};
+}
+
+unsigned blocks_of(Index rows, Index width, bool packs) {
+  return static_cast<unsigned>(ceil_div(rows * width / (packs ? kRnnWidth : 1), kThreads));
+}
+
+template <class S, class Cell>
+class Backward {
+  using T = ComputeType<S>;
+
+ public:
+  Backward(CudaBackend& backend, const RnnBackward& args)
+      : backend_(backend),
+        args_(args),
+        n_(args.options, args.in),
+        steps_(backend, args.options, n_),
+        carry_(backend.workspace({n_.rows, n_.outputs}, dtype_of<T>())) {
+    start(args.dh_n, carry_);
+    if constexpr (Cell::kCellState) {
+      dc_ = backend.workspace({n_.rows, n_.units}, dtype_of<T>());
+      start(args.dc_n, dc_);
+    }
+    if (args.in.h0.defined() && args.gradients[kWeightHh].tensor.defined() && steps_.ragged()) {
+      began_ = backend.workspace({n_.rows, n_.gates}, dtype_of<S>());
+      backend.fill(began_, 0.0);  // rows of length 0 never begin
+    }
+    if (args.in.weight_hr.defined()) du_ = backend.workspace({n_.rows, n_.units}, dtype_of<T>());
+  }
+
+  void run() {
+    const Index segment = args_.options.recompute ? kRnnSegment : n_.steps;
+    for (Index first = (n_.steps - 1) / segment * segment; first >= 0; first -= segment)
+      range(first, std::min(first + segment, n_.steps));
+    const Destination &h0 = args_.gradients[kH0], &c0 = args_.gradients[kC0];
+    if (h0.tensor.defined()) {
+      add_product();
+      backend_.cast(carry_, h0.tensor, h0.accumulate);
+    }
+    if (c0.tensor.defined()) backend_.cast(dc_, c0.tensor, c0.accumulate);
+  }
+
+ private:
+  // What the steps of a range read of forward, and leave for the products over all of them.
+  struct Kept {
+    Index first_time;
+    Tensor gates, states;
+    Tensor c;           // lstm: before the first step; or absent: zeros
+    Tensor da{}, dq{};  // dq is da but for gru
+    Tensor dh{}, u{};   // projected
+  };
+
+  void start(const Tensor& from, const Tensor& to) {
+    from.defined() ? backend_.cast(from, to, false) : backend_.fill(to, 0.0);
+  }
+
+  void range(Index first, Index last) {
+    const Index count = last - first;
+    Kept kept = forward_again(first, last);
+    kept.da = backend_.workspace({count, n_.rows, n_.gates}, dtype_of<S>());
+    kept.dq = Cell::kSeparateQ ? backend_.workspace(kept.da.shape(), dtype_of<S>()) : kept.da;
+    if (du_.defined()) {
+      kept.dh = backend_.workspace({count, n_.rows, n_.outputs}, dtype_of<S>());
+      kept.u = backend_.workspace({count, n_.rows, n_.units}, dtype_of<S>());
+    }
+    for (Index step = last - 1; step >= first; --step) {
+      if (last_dq_.defined()) add_product();
+      const Index time = steps_.time(step), at = time - kept.first_time;
+      if (du_.defined()) hidden(time, step_of(kept.dh, at));
+      cells(step, kept);
+      last_dq_ = step_of(kept.dq, at);
+    }
+    const Tensor& began = began_.defined() ? began_ : last_dq_;
+    write_gradients(backend_, args_, {first, last, kept.da, kept.dq, began, kept.dh, kept.u});
+  }
+
+  // Gates and states of a range: as they were kept, or computed anew.
+  Kept forward_again(Index first, Index last) {
+    const Index count = last - first;
+    const Tensor& states = args_.reserve.states;
+    Kept kept{.first_time = steps_.first_time(first, last),
+              .gates = args_.reserve.gates,
+              .states = states,
+              .c = args_.in.c0};
+    if (!args_.options.recompute || !Cell::kKeepsGates) return kept;
+    RnnRange range{.first = first, .last = last, .h = h_before(first)};
+    if constexpr (Cell::kCellState) {
+      kept.c = step_of(states, first / kRnnSegment);
+      range.c = backend_.workspace({n_.rows, n_.units}, dtype_of<T>());
+      backend_.copy_bytes(kept.c, range.c);
+    }
+    kept.gates = range.gates = backend_.workspace({count, n_.rows, n_.gates}, dtype_of<S>());
+    kept.states = range.states = backend_.workspace({count, n_.rows, n_.units}, dtype_of<StateOf<S, Cell>>());
+    rnn_steps(backend_, args_.options, args_.in, steps_, range);
+    return kept;
+  }
+
+  Tensor y_before(Index step) const { return step == 0 ? Tensor() : step_of(args_.y, steps_.time(step - 1)); }
+
+  Tensor h_before(Index step) {
+    Tensor h = backend_.workspace({n_.rows, n_.outputs}, dtype_of<S>());
+    launch(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads, 0,
+           backend_.stream(), data_or_null<S>(y_before(step)), data_or_null<S>(args_.in.h0), h.data<S>(),
+           n_.rows, n_.outputs, steps_.time(step), steps_.lengths());
+    return h;
+  }
+
+  // What the step after the current one gives to the gradient of h.
+  void add_product() { backend_.matmul(last_dq_, args_.in.weight_hh, {}, carry_, {.accumulate = true}); }
+
+  void hidden(Index time, const Tensor& dh) {
+    const Tensor dy = step_of(args_.dy, time);
+    const bool packs = takes_packs(n_.outputs, {carry_, dy, dh});
+    launch(name(), packs ? rnn_hidden_gradient_kernel<S, kRnnWidth> : rnn_hidden_gradient_kernel<S, 1>,
+           blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
+           data_or_null<S>(dy), dh.data<S>(), n_.rows, n_.outputs, time, steps_.lengths());
+    backend_.matmul(dh, args_.in.weight_hr, {}, du_, {});
+  }
+
+  // c before a step, or y of the step before it.
+  Tensor state_before(Index step, const Kept& kept) const {
+    if (!Cell::kCellState) return y_before(step);
+    const Index at = steps_.reverse() ? steps_.time(step) + 1 : steps_.time(step) - 1;
+    const bool within = at >= kept.first_time && at < kept.first_time + kept.da.size(0);
+    return within ? step_of(kept.states, at - kept.first_time) : kept.c;
+  }
+
+  void cells(Index step, const Kept& kept) {
+    const Index time = steps_.time(step), at = time - kept.first_time;
+    const bool projected = du_.defined();
+    const Tensor gates = step_of(kept.gates, at),
+                 states = Cell::kKeepsGates ? step_of(kept.states, at) : step_of(args_.y, time),
+                 before = state_before(step, kept), da = step_of(kept.da, at), dq = step_of(kept.dq, at),
+                 u = step_of(kept.u, at), dy = projected ? Tensor() : step_of(args_.dy, time);
+    const Tensor carry = projected ? Tensor() : carry_;
+    const bool packs =
+        takes_packs(n_.units, {gates, states, before, args_.in.h0, dy, carry, du_, dc_, da, dq, u, began_});
+    launch(name(),
+           packs ? rnn_cell_gradient_kernel<S, Cell, kRnnWidth> : rnn_cell_gradient_kernel<S, Cell, 1>,
+           blocks_of(n_.rows, n_.units, packs), kThreads, 0, backend_.stream(),
+           CellBackward<S>{.gates = data_or_null<S>(gates),
+                           .states = states.raw(),
+                           .before = before.defined() ? before.raw() : nullptr,
+                           .h0 = data_or_null<S>(args_.in.h0),
+                           .dy = data_or_null<S>(dy),
+                           .carry = data_or_null<T>(carry),
+                           .du = data_or_null<T>(du_),
+                           .dc = data_or_null<T>(dc_),
+                           .da = da.data<S>(),
+                           .dq = dq.data<S>(),
+                           .u = data_or_null<S>(u),
+                           .began = data_or_null<S>(began_),
+                           .rows = n_.rows,
+                           .units = n_.units,
+                           .time = time,
+                           .lengths = steps_.lengths()});
+  }
+
+  static constexpr const char* name() {
+    return Cell::kCellState ? "lstm_backward" : Cell::kSeparateQ ? "gru_backward" : "rnn_backward";
+  }
+
+  CudaBackend& backend_;
+  const RnnBackward& args_;
+  const RnnSizes n_;
+  const RnnSteps steps_;
+  Tensor carry_;    // of h: [N,P]
+  Tensor dc_;       // of c: [N,H]
+  Tensor du_;       // of what is projected: [N,H]; or absent
+  Tensor began_;    // dq of the step at which each row began, where rows differ
+  Tensor last_dq_;  // of the last step done
+};
+
+}  // namespace
+
+void CudaBackend::rnn_backward(const RnnBackward& args) {
+  if (args.in.x.size(1) == 0) {
+    for (const Destination& to : args.gradients) {
+      if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
+    }
+    return;
+  }
+  visit_floating(args.in.x.dtype(), [&]<class S>(TypeTag<S>) {
+    rnn::visit_cell(args.options.cell, [&]<class Cell>() { Backward<S, Cell>(*this, args).run(); });
+  });
+}
+
+}  // namespace tandem::cuda

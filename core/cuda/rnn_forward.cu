@@ -1,0 +1,223 @@
+// Recurrent layers, forward: one product for the inputs of all steps, then for each step a product of the
+// hidden state with the recurrent weights and a kernel for the cells of all rows. Both parts of the gates
+// stay in the arithmetic type until the cell adds them: gru needs them apart, and adding in the product would
+// move as many bytes.
+#include "core/cuda/rnn.h"
+#include "core/kernels/rnn.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// One step of all rows; null where absent.
+template <class S>
+struct CellForward {
+  using T = ComputeType<S>;
+  const T *inputs, *sums;      // [N,G·H]: products of x and of h
+  const T *bias_ih, *bias_hh;  // [G·H]
+  S* h;                        // [N,H], read and written; absent where a projection follows
+  T* c;                        // [N,H], read and written
+  S *y, *gates;                // [N,H], [N,G·H], written
+  void* states;                // [N,H] of T (lstm) or S, written
+  S* u;                        // [N,H]: what is projected
+  Index rows, units, time;
+  RowLengths lengths;
+};
+
+template <class S, class Cell>
+using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
+
+// A row that is not active: it keeps its states and gives zeros.
+template <class S, class Cell, int kWidth>
+__device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at) {
+  if (step.y != nullptr) write_zeros<kWidth>(step.y + at);
+  if (step.u != nullptr) write_zeros<kWidth>(step.u + at);
+  if constexpr (Cell::kCellState) {
+    if (step.states == nullptr) return;
+    ComputeType<S> c[kWidth];
+    read<kWidth>(step.c + at, c);
+    write<kWidth>(static_cast<ComputeType<S>*>(step.states) + at, c);
+  }
+}
+
+template <class S, class Cell, int kWidth>
+__global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step) {
+  using T = ComputeType<S>;
+  constexpr int kGates = Cell::kGates;
+  Units units;
+  if (!find_units<kWidth>(step.rows, step.units, units)) return;
+  const Index at = units.row * step.units + units.first;
+  if (!step.lengths.active(step.time, units.row)) return pass_by<S, Cell, kWidth>(step, at);
+  rnn::Gates<T> a[kWidth], q[kWidth];
+#pragma unroll
+  for (int g = 0; g < kGates; ++g) {
+    const Index column = g * step.units + units.first, gate = units.row * kGates * step.units + column;
+    T input[kWidth], sum[kWidth], bias[kWidth], recurrent_bias[kWidth];
+    read<kWidth>(step.inputs + gate, input);
+    read<kWidth>(step.sums + gate, sum);
+    read_if<kWidth>(step.bias_ih, column, bias);
+    read_if<kWidth>(step.bias_hh, column, recurrent_bias);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      a[i].value[g] = input[i] + bias[i];
+      q[i].value[g] = sum[i] + recurrent_bias[i];
+    }
+  }
+  T state[kWidth] = {}, h[kWidth], gates[kGates][kWidth];
+  if constexpr (Cell::kCellState) read<kWidth>(step.c + at, state);
+  if constexpr (Cell::kSeparateQ) read<kWidth>(step.h + at, state);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    const rnn::Step<T> after = Cell::forward(a[i], q[i], state[i]);
+    h[i] = after.y;
+    state[i] = after.kept.state;
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) gates[g][i] = after.kept.gate[g];
+  }
+  if constexpr (Cell::kCellState) write<kWidth>(step.c + at, state);
+  if (step.h != nullptr) write<kWidth>(step.h + at, h);
+  if (step.y != nullptr) write<kWidth>(step.y + at, h);
+  if (step.u != nullptr) write<kWidth>(step.u + at, h);
+  if constexpr (Cell::kKeepsGates) {
+    if (step.gates == nullptr) return;
+#pragma unroll
+    for (int g = 0; g < kGates; ++g)
+      write<kWidth>(step.gates + (units.row * kGates + g) * step.units + units.first, gates[g]);
+    write<kWidth>(static_cast<StateOf<S, Cell>*>(step.states) + at, state);
+  }
+}
+
+// h from its sums where the row is active; y as well.
+template <class S, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    rnn_project_kernel(const ComputeType<S>* sums, S* h, S* y, Index rows, Index outputs, Index time,
+                       RowLengths lengths) {
+  Units units;
+  if (!find_units<kWidth>(rows, outputs, units)) return;
+  const Index at = units.row * outputs + units.first;
+  if (!lengths.active(time, units.row)) {
+    if (y != nullptr) write_zeros<kWidth>(y + at);
+    return;
+  }
+  ComputeType<S> values[kWidth];
+  read<kWidth>(sums + at, values);
+  write<kWidth>(h + at, values);
+  if (y != nullptr) write<kWidth>(y + at, values);
+}
+
+template <class S, class Cell>
+class Forward {
+  using T = ComputeType<S>;
+
+ public:
+  Forward(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
+          const RnnRange& range)
+      : backend_(backend),
+        n_(options, in),
+        in_(in),
+        steps_(steps),
+        range_(range),
+        first_time_(steps.first_time(range.first, range.last)),
+        sums_(backend.workspace({n_.rows, n_.gates}, dtype_of<T>())) {
+    const Index count = range.last - range.first, rows = count * n_.rows;
+    inputs_ = backend.workspace({count, n_.rows, n_.gates}, dtype_of<T>());
+    backend.matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih, {},
+                   inputs_.viewed({rows, n_.gates}), {.transpose_b = true});
+    if (!in.weight_hr.defined()) return;
+    u_ = backend.workspace({n_.rows, n_.units}, dtype_of<S>());
+    projected_ = backend.workspace({n_.rows, n_.outputs}, dtype_of<T>());
+  }
+
+  void run() {
+    for (Index step = range_.first; step < range_.last; ++step) {
+      if (range_.segments.defined() && step % kRnnSegment == 0)
+        backend_.copy_bytes(range_.c, step_of(range_.segments, step / kRnnSegment));
+      backend_.matmul(range_.h, in_.weight_hh, {}, sums_, {.transpose_b = true});
+      cells(steps_.time(step));
+      if (projected_.defined()) project(steps_.time(step));
+    }
+  }
+
+ private:
+  void cells(Index time) {
+    const Index at = time - first_time_;
+    const Tensor inputs = step_of(inputs_, at), gates = step_of(range_.gates, at),
+                 states = step_of(range_.states, at);
+    const bool ends = !u_.defined();
+    const Tensor y = ends ? step_of(range_.y, time) : Tensor(), h = ends ? range_.h : Tensor();
+    const bool packs =
+        takes_packs(n_.units, {inputs, sums_, in_.bias_ih, in_.bias_hh, h, range_.c, y, gates, states, u_});
+    launch(name_of_cell(), packs ? rnn_cell_kernel<S, Cell, kRnnWidth> : rnn_cell_kernel<S, Cell, 1>,
+           static_cast<unsigned>(ceil_div(n_.rows * n_.units / (packs ? kRnnWidth : 1), kThreads)), kThreads,
+           0, backend_.stream(),
+           CellForward<S>{.inputs = inputs.data<T>(),
+                          .sums = sums_.data<T>(),
+                          .bias_ih = data_or_null<T>(in_.bias_ih),
+                          .bias_hh = data_or_null<T>(in_.bias_hh),
+                          .h = data_or_null<S>(h),
+                          .c = data_or_null<T>(range_.c),
+                          .y = data_or_null<S>(y),
+                          .gates = data_or_null<S>(gates),
+                          .states = states.defined() ? states.raw() : nullptr,
+                          .u = data_or_null<S>(u_),
+                          .rows = n_.rows,
+                          .units = n_.units,
+                          .time = time,
+                          .lengths = steps_.lengths()});
+  }
+
+  void project(Index time) {
+    backend_.matmul(u_, in_.weight_hr, {}, projected_, {.transpose_b = true});
+    const Tensor y = step_of(range_.y, time);
+    const bool packs = takes_packs(n_.outputs, {projected_, range_.h, y});
+    launch(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
+           static_cast<unsigned>(ceil_div(n_.rows * n_.outputs / (packs ? kRnnWidth : 1), kThreads)),
+           kThreads, 0, backend_.stream(), projected_.data<T>(), range_.h.data<S>(), data_or_null<S>(y),
+           n_.rows, n_.outputs, time, steps_.lengths());
+  }
+
+  static constexpr const char* name_of_cell() {
+    return Cell::kCellState ? "lstm" : Cell::kSeparateQ ? "gru" : "rnn";
+  }
+
+  CudaBackend& backend_;
+  const RnnSizes n_;
+  const RnnInputs& in_;
+  const RnnSteps& steps_;
+  const RnnRange& range_;
+  const Index first_time_;
+  Tensor inputs_, sums_;  // [steps of the range,N,G·H], [N,G·H]
+  Tensor u_, projected_;  // [N,H] of S and [N,P] of T, where there is a projection
+};
+
+}  // namespace
+
+void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
+               const RnnRange& range) {
+  visit_floating(in.x.dtype(), [&]<class S>(TypeTag<S>) {
+    rnn::visit_cell(options.cell,
+                    [&]<class Cell>() { Forward<S, Cell>(backend, options, in, steps, range).run(); });
+  });
+}
+
+RnnReserve CudaBackend::rnn(const RnnForward& args) {
+  const RnnReserve reserve = host_reserve(args);
+  const auto start = [&](const Tensor& from, const Tensor& to) {
+    from.defined() ? copy_bytes(from, to) : fill(to, 0.0);
+  };
+  start(args.in.h0, args.h_n);
+  if (args.c_n.defined()) start(args.in.c0, args.c_n);
+  if (args.y.numel() == 0) return reserve;
+  RnnRange range{.first = 0, .last = args.in.x.size(0), .h = args.h_n, .c = args.c_n, .y = args.y};
+  if (args.options.recompute) {
+    range.segments = reserve.states;
+  } else {
+    range.gates = reserve.gates;
+    range.states = reserve.states;
+  }
+  const RnnSteps steps(*this, args.options, RnnSizes(args.options, args.in));
+  rnn_steps(*this, args.options, args.in, steps, range);
+  return reserve;
+}
+
+}  // namespace tandem::cuda

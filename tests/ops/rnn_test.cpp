@@ -1,0 +1,152 @@
+// Recurrent layers on a device beside what rows of the harness can say: recordings, lengths of many rows, and
+// that nothing waits.
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "core/error.h"
+#include "tests/device/emulator.h"
+#include "tests/support/errors.h"
+#include "tests/support/tensors.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+struct Layer {
+  RnnForward forward;
+  RnnBackward backward;
+
+  Layer(RnnCell cell, Index steps, Index rows, Index units, DType dtype, Device device) {
+    const Index gates = gates_of(cell) * units, inputs = 3;
+    const DType wide = wide_of(dtype);
+    std::uint64_t seed = 7;
+    const auto random = [&](const Shape& shape, DType of) {
+      return random_tensor(shape, of, ++seed).to(Device{}).to(device);
+    };
+    const auto empty = [&](const Shape& shape, DType of) {
+      return Tensor::zeros(shape, {.dtype = of, .device = device});
+    };
+    RnnInputs in{.x = random({steps, rows, inputs}, dtype),
+                 .h0 = random({rows, units}, dtype),
+                 .c0 = {},
+                 .weight_ih = random({gates, inputs}, dtype),
+                 .weight_hh = random({gates, units}, dtype),
+                 .bias_ih = random({gates}, wide),
+                 .bias_hh = random({gates}, wide),
+                 .weight_hr = {}};
+    if (cell == RnnCell::lstm) in.c0 = random({rows, units}, wide);
+    forward.options.cell = cell;
+    forward.in = in;
+    forward.y = empty({steps, rows, units}, dtype);
+    forward.h_n = empty({rows, units}, dtype);
+    if (cell == RnnCell::lstm) forward.c_n = empty({rows, units}, wide);
+    forward.keep = true;
+    backward.in = in;
+    backward.y = forward.y;
+    backward.dy = random({steps, rows, units}, dtype);
+    backward.dh_n = random({rows, units}, dtype);
+    const Tensor* const inputs_in_order[] = {&in.x,         &in.h0,      &in.c0,      &in.weight_ih,
+                                             &in.weight_hh, &in.bias_ih, &in.bias_hh, &in.weight_hr};
+    for (std::size_t i = 0; i < backward.gradients.size(); ++i) {
+      if (inputs_in_order[i]->defined())
+        backward.gradients[i].tensor = empty(inputs_in_order[i]->shape(), wide);
+    }
+  }
+
+  void pass() {
+    Backend& backend = backend_for(forward.in.x.device());
+    backward.options = forward.options;
+    backward.reserve = backend.rnn(forward);
+    backend.rnn_backward(backward);
+  }
+
+  std::vector<double> results() const {
+    std::vector<double> all;
+    const auto add = [&](const Tensor& t) {
+      if (!t.defined()) return;
+      const std::vector<double> values = t.to_vector<double>();
+      all.insert(all.end(), values.begin(), values.end());
+    };
+    for (const Tensor& t : {forward.y, forward.h_n, forward.c_n}) add(t);
+    for (const Destination& to : backward.gradients) add(to.tensor);
+    return all;
+  }
+  void clear() {
+    Backend& backend = backend_for(forward.in.x.device());
+    for (const Tensor& t : {forward.y, forward.h_n}) backend.fill(t, 0.0);
+    for (const Destination& to : backward.gradients) {
+      if (to.tensor.defined()) backend.fill(to.tensor, 0.0);
+    }
+  }
+};
+
+constexpr RnnCell kCells[] = {RnnCell::lstm, RnnCell::gru, RnnCell::rnn_tanh, RnnCell::rnn_relu};
+
+Tensor lengths_of(Index rows, Index steps) {
+  std::vector<std::int64_t> lengths;
+  for (Index row = 0; row < rows; ++row) lengths.push_back(row * 7 % (steps + 1));
+  return Tensor::from(lengths, Shape{rows});
+}
+
+}  // namespace
+
+TEST_CASE("a recorded recurrent layer has the bits of an ordinary one", "[rnn][recording]") {
+  Backend& backend = backend_for(test_device());
+  if (!backend.records()) return;
+  for (const RnnCell cell : kCells) {
+    for (const bool recompute : {false, true}) {
+      CAPTURE(name_of(cell), recompute);
+      Layer layer(cell, 18, 3, 8, DType::f16, test_device());
+      layer.forward.options.recompute = recompute;
+      layer.pass();
+      const std::vector<double> ordinary = layer.results();
+      const auto recording = backend.record([&] { layer.pass(); });
+      for (int replay = 0; replay < 2; ++replay) {
+        layer.clear();
+        recording->replay();
+        CHECK(layer.results() == ordinary);
+      }
+    }
+  }
+}
+
+TEST_CASE("lengths of rows cannot be recorded", "[rnn][recording]") {
+  Backend& backend = backend_for(test_device());
+  if (!backend.records()) return;
+  Layer layer(RnnCell::lstm, 4, 5, 3, DType::f32, test_device());
+  layer.forward.options.lengths = lengths_of(5, 4);
+  layer.pass();
+  const std::vector<double> ordinary = layer.results();
+  CHECK_THROWS_MATCHES(backend.record([&] { layer.pass(); }), VendorError,
+                       Catch::Matchers::Predicate<VendorError>([](const VendorError& error) {
+                         return std::string_view(error.what()).find("[lstm] lengths of rows") == 0;
+                       }));
+  layer.clear();
+  layer.pass();
+  CHECK(layer.results() == ordinary);
+}
+
+TEST_CASE("lengths of many rows reach the device without a wait", "[rnn][device]") {
+  for (const RnnCell cell : kCells) {
+    for (const bool reverse : {false, true}) {
+      CAPTURE(name_of(cell), reverse);
+      Layer here(cell, 3, 900, 2, DType::f64, test_device()), host(cell, 3, 900, 2, DType::f64, {});
+      for (Layer* layer : {&here, &host}) {
+        layer->forward.options.lengths = lengths_of(900, 3);
+        layer->forward.options.reverse = reverse;
+      }
+      const Emulator emulated = emulator();
+      const std::uint64_t waits = emulated ? emulated.counts().host_waits : 0;
+      here.pass();
+      if (emulated) CHECK(emulated.counts().host_waits == waits);
+      host.pass();
+      const std::vector<double> found = here.results(), expected = host.results();
+      REQUIRE(found.size() == expected.size());
+      double most = 0.0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        most = std::max(most, std::abs(found[i] - expected[i]) / (1.0 + std::abs(expected[i])));
+      CHECK(most < 1e-12);
+    }
+  }
+}
