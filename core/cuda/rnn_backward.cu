@@ -2,6 +2,8 @@
 // with the recurrent weights, added to the gradient of h, and a kernel for the cells of all rows; then the
 // products and sums over all steps (core/rnn_gradients.h). The gradients of h and c stay in the arithmetic
 // type.
+#include <algorithm>
+
 #include "core/cuda/rnn.h"
 #include "core/kernels/rnn.h"
 #include "core/rnn_gradients.h"

@@ -2,6 +2,8 @@
 // hidden state with the recurrent weights and a kernel for the cells of all rows. Both parts of the gates
 // stay in the arithmetic type until the cell adds them: gru needs them apart, and adding in the product would
 // move as many bytes.
+#include <algorithm>
+
 #include "core/cuda/rnn.h"
 #include "core/kernels/rnn.h"
 
@@ -208,15 +210,24 @@ RnnReserve CudaBackend::rnn(const RnnForward& args) {
   start(args.in.h0, args.h_n);
   if (args.c_n.defined()) start(args.in.c0, args.c_n);
   if (args.y.numel() == 0) return reserve;
-  RnnRange range{.first = 0, .last = args.in.x.size(0), .h = args.h_n, .c = args.c_n, .y = args.y};
-  if (args.options.recompute) {
-    range.segments = reserve.states;
-  } else {
-    range.gates = reserve.gates;
-    range.states = reserve.states;
+  const RnnSizes n(args.options, args.in);
+  const RnnSteps steps(*this, args.options, n);
+  // The inputs' part of the gates is there for the steps of a range alone.
+  const Index segment = args.options.recompute ? kRnnSegment : n.steps;
+  for (Index first = 0; first < n.steps; first += segment) {
+    RnnRange range{.first = first,
+                   .last = std::min(first + segment, n.steps),
+                   .h = args.h_n,
+                   .c = args.c_n,
+                   .y = args.y};
+    if (args.options.recompute) {
+      range.segments = reserve.states;
+    } else {
+      range.gates = reserve.gates;
+      range.states = reserve.states;
+    }
+    rnn_steps(*this, args.options, args.in, steps, range);
   }
-  const RnnSteps steps(*this, args.options, RnnSizes(args.options, args.in));
-  rnn_steps(*this, args.options, args.in, steps, range);
   return reserve;
 }
 
