@@ -40,6 +40,11 @@ std::int64_t multiply_adds(const OpInfo& info, std::span<const Tensor> inputs,
     const Tensor& a = inputs[0];
     return y.numel() * (a.size(-1) * a.size(-2) / std::max<Index>(1, y.size(-2)));
   }
+  if (op == "lstm" || op == "gru" || op == "rnn") {
+    const Index rows = inputs[0].size(0) * inputs[0].size(1);  // steps of all sequences
+    const Index projection = inputs[7].defined() ? inputs[7].numel() : 0;
+    return rows * (inputs[3].numel() + inputs[4].numel() + projection);
+  }
   return 0;
 }
 

@@ -20,6 +20,7 @@ enum class Family : std::uint8_t {
   loss,
   index,
   shape,
+  rnn,
   random,
   cast,
   update,
@@ -38,6 +39,8 @@ struct Traits {
 
 Traits traits_of(const OpInfo& op);
 
-inline bool is_product(Family family) { return family == Family::matmul || family == Family::conv; }
+inline bool is_product(Family family) {
+  return family == Family::matmul || family == Family::conv || family == Family::rnn;
+}
 
 }  // namespace tandem::profile

@@ -39,6 +39,7 @@ void Recorder::begin_step() {
   frames_.clear();
   stages_.clear();
   shapes_of_.clear();
+  fused_flop_.clear();
   if (backend_.device().type == DeviceType::cpu) convolutions_.emplace();
   step_first_ = backend_.timestamp();
 }
@@ -128,7 +129,10 @@ void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
   call.bytes = forward_bytes(op, inputs, outputs);
   call.shapes = text_of(inputs, outputs);
   for (const Tensor& output : outputs) {
-    if (output.defined() && output.requires_grad()) shapes_of_[node_of(output)] = call.shapes;
+    if (!output.defined() || !output.requires_grad()) continue;
+    shapes_of_[node_of(output)] = call.shapes;
+    // Its products are no ops of their own in backward either: of each both gradients are taken.
+    if (traits_of(op).family == Family::rnn) fused_flop_[node_of(output)] = 2 * call.flop;
   }
 }
 
@@ -179,6 +183,10 @@ void Recorder::before_backward(const Node& node, std::span<const Tensor> dy) {
 }
 
 void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
+  if (const auto fused = fused_flop_.find(&node); fused != fused_flop_.end() && frames_.back().flop == 0) {
+    frames_.back().flop = fused->second;
+    frames_.back().operands = node.saved().front().dtype();
+  }
   const std::int32_t index = frames_.back().call;
   if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.timestamp();
   close();

@@ -114,6 +114,7 @@ class Recorder final : public OpObserver, public train::StageObserver {
   std::vector<Piece> gradients_;       // of the outputs of the backward under way
   std::int64_t saved_bytes_ = 0;       // of what that backward reads beside them
   std::unordered_map<const Node*, std::size_t> shapes_of_;
+  std::unordered_map<const Node*, std::int64_t> fused_flop_;  // of the backward of ops that hold products
   std::vector<std::string> texts_{""};
   std::unordered_map<std::string, std::size_t> text_index_{{"", 0}};
   std::optional<cpu::ConvolutionTrace> convolutions_;  // within a step on a CPU
