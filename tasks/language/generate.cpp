@@ -47,7 +47,8 @@ void write_text(models::LanguageModel& model, const LanguageData& data, const Pr
   const datasets::EncodedText known = data.vocabulary().encode(given);
 
   Reader reader(model, device);
-  std::vector<float> scores = reader.after(datasets::Vocabulary::kEnd);
+  std::vector<float> scores;
+  if (known.ids.empty()) scores = reader.after(datasets::Vocabulary::kEnd);
   for (const std::int32_t word : known.ids) scores = reader.after(word);
   std::vector<std::string> words = given;
   for (Index position = 0; position < count; ++position) {

@@ -1,0 +1,174 @@
+// Language models as their users train them: a text by its path, its state carried through an epoch, a run
+// that is gone on with, text that is made up.
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "core/random.h"
+#include "tests/program/project.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+// Lines of a tiny language: who does what, the verb of each subject always the same.
+std::string text(int lines, std::uint32_t seed) {
+  static constexpr const char* kSubjects[] = {"cats", "dogs", "birds", "fish"};
+  static constexpr const char* kVerbs[] = {"chase", "guard", "watch", "avoid"};
+  static constexpr const char* kObjects[] = {"mice", "doors", "clouds", "hooks", "boats"};
+  tandem::RandomStream random({.seed = seed, .purpose = tandem::RandomPurpose::synthetic_data});
+  std::string lines_of_text;
+  for (int i = 0; i < lines; ++i) {
+    const std::uint32_t subject = random.below(4);
+    lines_of_text +=
+        fmt::format("{} {} {}\n", kSubjects[subject], kVerbs[subject], kObjects[random.below(5)]);
+  }
+  return lines_of_text;
+}
+
+Json config() {
+  return {{"task", "language"},
+          {"model",
+           {{"name", "language_model"},
+            {"embedding", 16},
+            {"units", 16},
+            {"num_layers", 2},
+            {"dropout", 0.2},
+            {"tied", true}}},
+          {"data",
+           {{"name", "text"},
+            {"train", "train.txt"},
+            {"validation", "validation.txt"},
+            {"test", "test.txt"},
+            {"batch_size", 4},
+            {"steps", 7},
+            {"eval_batch_size", 2}}},
+          {"optimizer", {{"name", "adam"}, {"lr", 0.01}}},
+          {"clip_norm", 1.0},
+          {"epochs", 3},
+          {"threads", 1},
+          {"tensorboard", false}};
+}
+
+class Language : public Project {
+ public:
+  explicit Language(const Json& patch = Json::object()) : Project(config(), patch) {
+    write("train.txt", text(180, 1));
+    write("validation.txt", text(40, 2));
+    write("test.txt", text(40, 3));
+  }
+  void write(const std::string& name, const std::string& contents) const {
+    std::ofstream(*this / name, std::ios::binary) << contents;
+  }
+};
+
+const std::string kSmallScale = R"(precision.scaler={"mode": "dynamic", "initial": 1024, "interval": 5})";
+
+}  // namespace
+
+TEST_CASE("a language model learns a text by its path in every precision", "[program][language]") {
+  const Language language(Json{{"epochs", 40}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    language.must_train(precision, {"precision=" + precision});
+    const auto evaluations = language.events(precision, "eval");
+    const Json& last = evaluations.back()["metrics"];
+    // Of four words, the end of the line among them, one has a choice of four and one of five: 20^(1/4)
+    // = 2.1.
+    CHECK(last["perplexity"].get<double>() < 2.6);
+    CHECK(last["perplexity"].get<double>() > 2.1);
+    CHECK(last["perplexity"].get<double>() == Approx(std::exp(last["loss"].get<double>())));
+    CHECK(last["accuracy"].get<double>() > 0.5);
+  }
+}
+
+TEST_CASE("a language model goes on to the bit in the middle of an epoch, its state with it",
+          "[program][language]") {
+  const Language language;
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    std::vector<std::string> common{"precision=" + precision, "checkpoint.every_steps=1"};
+    if (precision == "amp_fp16") common.push_back(kSmallScale);
+    language.check_goes_on("-" + precision, common, 9);
+  }
+}
+
+TEST_CASE("a language model that is killed again and again ends as if it had not been",
+          "[program][language]") {
+  const Language language(Json{{"checkpoint", {{"every_steps", 1}}}, {"epochs", 6}});
+  const std::vector<std::string> common{
+      "precision=amp_fp16", "data.random_steps=true",
+      R"(precision.scaler={"mode": "dynamic", "initial": 4294967296, "ceiling": 4294967296, "interval": 7})"};
+  language.must_train("whole", common);
+  CHECK(language.events("whole", "step").back()["skipped"].get<int>() > 0);
+  CHECK(language.train_killed("killed", common, 1500, 8000) > 1);
+  CHECK(language.same_end("whole", "killed"));
+}
+
+TEST_CASE("steps of a language model that overflow are retried from the state they began with",
+          "[program][language]") {
+  const Language language(Json{{"epochs", 1}, {"model", {{"dropout", 0.0}}}});
+  const std::vector<std::string> common{"precision=amp_fp16"};
+  auto retried = common, plain = common;
+  retried.insert(retried.end(), {"precision.on_skip=retry",
+                                 R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})"});
+  language.must_train("retried", retried);
+  const auto steps = language.events("retried", "step");
+  REQUIRE(steps.back()["skipped"].get<int>() > 0);
+  const double scale = steps.front()["loss_scale"];
+  for (const Json& step : steps) REQUIRE(step["loss_scale"] == scale);
+  plain.push_back(fmt::format(R"(precision.scaler={{"static": {}}})", scale));
+  language.must_train("plain", plain);
+  const bool same =
+      saved_tensors(language / "retried", "weights") == saved_tensors(language / "plain", "weights");
+  CHECK(same);
+}
+
+TEST_CASE("a language model writes text from a prompt", "[program][language]") {
+  const Language language(Json{{"epochs", 40}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
+  language.must_train("run");
+  const auto written = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", "run"});
+    return language.must(more).out;
+  };
+  CHECK_THAT(written({"--prompt", "dogs", "--count", "2", "--temperature", "0"}),
+             Catch::StartsWith("dogs guard "));
+  CHECK_THAT(written({"--prompt", "fish", "--count", "2", "--top", "1"}), Catch::StartsWith("fish avoid "));
+  const std::string once = written({"--count", "40", "--seed", "7"});
+  CHECK(once == written({"--count", "40", "--seed", "7"}));
+  const Json json = Json::parse(written({"--prompt", "dogs bark", "--count", "3", "--json"}));
+  CHECK(json["unknown"] == 1);
+  CHECK_THAT(json["text"].get<std::string>(), Catch::StartsWith("dogs bark"));
+  const Outcome unknown = language.must({"predict", "run", "--prompt", "dogs bark", "--count", "1"});
+  CHECK_THAT(unknown.err, Contains("1 of the prompt's 2 words are not known"));
+  CHECK_THAT(language.refused({"predict", "run", "image.png"}), Contains("takes no inputs"));
+  CHECK_THAT(language.refused({"predict", "run", "--temperature", "-1"}), Contains("--temperature"));
+}
+
+TEST_CASE("every command takes a language model", "[program][language]") {
+  const Language language(Json{{"tensorboard", true}});
+  language.must_train("run");
+  language.check_commands({});
+  CHECK_THAT(language.run({"train", "config.json", "--dry-run"}).out,
+             Contains("720 words to train on") && Contains("7 steps of 4 streams"));
+  CHECK_THAT(read_text(language / "run/report.html"), Contains("perplexity"));
+}
+
+TEST_CASE("what is wrong with a language model or its text is said before training", "[program][language]") {
+  const Language language;
+  CHECK_THAT(language.refused_to_train({"data.train=missing.txt"}), Contains("missing.txt"));
+  language.write("empty.txt", "");
+  CHECK_THAT(language.refused_to_train({"data.train=empty.txt"}), Contains("empty.txt"));
+  language.write("broken.txt", "good line\nbad \xff byte\n");
+  CHECK_THAT(language.refused_to_train({"data.train=broken.txt"}), Contains("broken.txt:2"));
+  CHECK_THAT(language.refused_to_train({"data.steps=0"}), Contains("data.steps"));
+  CHECK_THAT(language.refused_to_train({"data.batch_size=5000"}), Contains("streams"));
+  CHECK_THAT(language.refused_to_train({"data.vocabulary.size=2"}), Contains("vocabulary"));
+  CHECK_THAT(language.refused_to_train({R"(model={"name": "mlp"})"}), Contains("language_model"));
+  CHECK_THAT(language.refused_to_train({"model.embedding=8"}), Contains("tied"));
+  CHECK_THAT(language.refused_to_train({"model.cell=gru", "model.projection=4", "model.tied=false"}),
+             Contains("only lstm"));
+}

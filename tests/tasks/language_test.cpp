@@ -1,0 +1,160 @@
+// The loss and the figures of a language model, and the state that passes from batch to batch.
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "config/load.h"
+#include "config/task.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "data/loader.h"
+#include "tasks/language/evaluation.h"
+#include "tasks/language/task.h"
+#include "tasks/sequence/state.h"
+#include "tests/support/paths.h"
+#include "tests/support/temporary_files.h"
+#include "tests/support/tensors.h"
+
+using namespace tandem;
+using Catch::Contains;
+using testing::user_error_of;
+
+namespace {
+
+constexpr Index kSteps = 5, kStreams = 3;
+
+// A task on a text of its own, in a folder that goes with it.
+class Trial {
+ public:
+  explicit Trial(const std::vector<std::string>& overrides = {}) {
+    std::string text;
+    RandomStream random({.seed = 4, .purpose = RandomPurpose::synthetic_data});
+    for (int i = 0; i < 3000; ++i) text += fmt::format("w{}{}", random.below(12), i % 9 == 8 ? "\n" : " ");
+    std::ofstream(directory_.path() / "text.txt") << text;
+    std::ofstream(directory_.path() / "config.json") << nlohmann::json{
+        {"task", "language"},
+        {"model",
+         {{"name", "language_model"}, {"embedding", 6}, {"units", 8}, {"dropout", 0.0}, {"init", 0.5}}},
+        {"data",
+         {{"name", "text"},
+          {"train", (directory_.path() / "text.txt").string()},
+          {"batch_size", kStreams},
+          {"steps", kSteps}}},
+        {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}}.dump();
+    loaded_ = config::load((directory_.path() / "config.json").string(), overrides);
+    data_ = config::open_data(loaded_.config, {});
+    task_ = config::make_task(loaded_, data_);
+  }
+
+  tasks::Task& task() { return *task_; }
+  tasks::DataPtr data() const { return data_; }
+  models::LanguageModel& model() { return dynamic_cast<models::LanguageModel&>(task_->model()); }
+
+ private:
+  testing::TemporaryDirectory directory_;
+  config::Loaded loaded_;
+  tasks::DataPtr data_;
+  std::unique_ptr<tasks::Task> task_;
+};
+
+datasets::Batch batch_of(const Tensor& token, const Tensor& target, Index targets) {
+  return datasets::Batch({{"token", token}, {"target", target}}, targets);
+}
+
+// -ln p of every target by a sum over the words, in double; targets below 0 count 0.
+std::vector<double> nll_of(const Tensor& logits, const Tensor& target) {
+  const std::vector<double> scores = logits.to_vector<double>();
+  const std::vector<std::int64_t> ids = target.to_vector<std::int64_t>();
+  const auto words = static_cast<std::size_t>(logits.size(-1));
+  std::vector<double> nll;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    double sum = 0.0;
+    for (std::size_t w = 0; w < words; ++w) sum += std::exp(scores[i * words + w]);
+    nll.push_back(ids[i] < 0 ? 0.0 : std::log(sum) - scores[i * words + static_cast<std::size_t>(ids[i])]);
+  }
+  return nll;
+}
+
+}  // namespace
+
+TEST_CASE("pieces of a stream give the loss of the whole", "[tasks][language]") {
+  Trial trial;
+  const datasets::Batch whole = trial.task().made_up(kStreams, 1, {});
+  const Tensor &token = whole["token"], &target = whole["target"];
+  const double expected = trial.task().loss(whole).item();
+  tasks::Carry carry;
+  const tasks::LossContext context{.carry = &carry};
+  double sum = 0.0;
+  for (const auto& [first, last] : {std::pair<Index, Index>{0, 2}, {2, 3}, {3, kSteps}}) {
+    const Index targets = (last - first) * kStreams;
+    const double loss =
+        trial.task()
+            .loss(batch_of(token.rows(first, last - first), target.rows(first, last - first), targets),
+                  context)
+            .item();
+    sum += loss * static_cast<double>(targets);
+  }
+  CHECK(sum / (kSteps * kStreams) == Approx(expected).epsilon(1e-6));
+  CHECK(carry.fields().size() == 2);
+}
+
+TEST_CASE("a stream whose state is not finite begins anew, and no other", "[tasks][language]") {
+  tasks::Carry carry;
+  const tasks::LossContext context{.carry = &carry};
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  // Two layers of two units; stream 1 is spoilt in the second layer's h, stream 2 in the first one's c.
+  const Tensor h = Tensor::from({1, 2, 3, 4, 5, 6, 7, 8, 9, nan, 11, 12}, {2, 3, 2});
+  const Tensor c = Tensor::from({1, 2, 3, 4, inf, 6, 7, 8, 9, 10, 11, 12}, {2, 3, 2});
+  tasks::carry_on(context, {h, c});
+  CHECK(carry.find("h").to_vector<float>() == std::vector<float>{1, 2, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0});
+  CHECK(carry.find("c").to_vector<float>() == std::vector<float>{1, 2, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0});
+}
+
+TEST_CASE("the figures of a language model count every target once", "[tasks][language]") {
+  Trial trial;
+  trial.model().eval();
+  const auto source = trial.task().evaluation_source("test", {});
+  tasks::LanguageEvaluation evaluation(trial.model());
+  RnnState state;
+  double nll = 0.0;
+  Index targets = 0;
+  const NoGrad no_grad;
+  datasets::Loader loader(source, {});
+  while (const auto batch = loader.next()) {
+    evaluation.add(*batch);
+    const auto [logits, next] = trial.model()((*batch)["token"], state);
+    state = next;
+    for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
+    targets += batch->samples;
+  }
+  const tasks::Metrics metrics = evaluation.metrics();
+  CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-6));
+  CHECK(tasks::metric(metrics, "perplexity") ==
+        Approx(std::exp(nll / static_cast<double>(targets))).epsilon(1e-6));
+}
+
+TEST_CASE("a language model's words are saved with its weights", "[tasks][language]") {
+  Trial trial;
+  const tasks::Json description = trial.data()->description();
+  const auto recalled =
+      std::static_pointer_cast<const tasks::LanguageData>(tasks::LanguageData::recall(description));
+  CHECK(recalled->description() == description);
+  CHECK_FALSE(recalled->is_open());
+  trial.data()->require_like(description, "w.safetensors");
+  tasks::Json other = description;
+  other["vocabulary"][4] = "elsewhere";
+  CHECK_THAT(
+      user_error_of([&] { trial.data()->require_like(other, "w.safetensors"); }),
+      Contains("w.safetensors: were trained with other words") && Contains("number 4, \"elsewhere\" there"));
+  other.erase("tokenizer");
+  CHECK_THAT(user_error_of([&] { tasks::LanguageData::recall(other); }),
+             Contains("the description is damaged"));
+}
+
+TEST_CASE("overfitting a language model takes the first words of the text", "[tasks][language]") {
+  Trial trial({"data.overfit_batches=2"});
+  const auto source = trial.task().training_source({});
+  CHECK(source->batches(0) == 2);
+  CHECK(trial.task().validation_split() == "train");
+}
