@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/allocator.h"
+#include "core/attention.h"
 #include "core/images.h"
 #include "core/random.h"
 #include "core/rnn.h"
@@ -339,6 +340,16 @@ class Backend {
   // Writes y, h_n and, for lstm, c_n.
   virtual RnnReserve rnn(const RnnForward& args) = 0;
   virtual void rnn_backward(const RnnBackward& args) = 0;
+
+  // ---- attention (core/attention.h)
+  // Over the last axis of x [N,…,Tq,Tk], of the keys that each query sees; 0 for the others, whatever x holds
+  // there.
+  virtual void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) = 0;
+  // dx may be dy, which is not read where keys are not seen.
+  virtual void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                       const Tensor& dx) = 0;
+  virtual void additive_attention(const AdditiveForward& args) = 0;
+  virtual void additive_attention_backward(const AdditiveBackward& args) = 0;
 
   // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device
   // can tell without waiting, and otherwise raises the device's error at the next synchronisation.

@@ -12,6 +12,7 @@
 
 #include <array>
 
+#include "core/destination.h"
 #include "core/tensor.h"
 
 namespace tandem {
@@ -57,12 +58,6 @@ struct RnnForward {
   RnnInputs in;
   Tensor y, h_n, c_n;  // [T,N,P], [N,P], and of lstm [N,H]
   bool keep = false;   // backward follows
-};
-
-// Where a kernel writes a gradient, and whether to add to what it holds.
-struct Destination {
-  Tensor tensor;
-  bool accumulate = false;
 };
 
 struct RnnBackward {

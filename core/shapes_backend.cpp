@@ -94,6 +94,11 @@ class ShapesBackend final : public Backend {
   // ---- rnn
   RnnReserve rnn(const RnnForward& args) override { return host_reserve(args); }
   void rnn_backward(const RnnBackward&) override {}
+  // ---- attention
+  void masked_softmax(const Tensor&, const AttentionMask&, const Tensor&) override {}
+  void masked_softmax_backward(const Tensor&, const Tensor&, const AttentionMask&, const Tensor&) override {}
+  void additive_attention(const AdditiveForward&) override {}
+  void additive_attention_backward(const AdditiveBackward&) override {}
   // ---- index
   void gather(const Tensor&, const Tensor&, int, const Tensor&) override {}
   void scatter_add(const Tensor&, const Tensor&, int, const Tensor&) override {}

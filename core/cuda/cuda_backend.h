@@ -135,6 +135,12 @@ class CudaBackend final : public Backend {
   // ---- rnn
   RnnReserve rnn(const RnnForward& args) override;
   void rnn_backward(const RnnBackward& args) override;
+  // ---- attention
+  void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
+  void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                               const Tensor& dx) override;
+  void additive_attention(const AdditiveForward& args) override;
+  void additive_attention_backward(const AdditiveBackward& args) override;
   // ---- index
   void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
   void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;

@@ -28,17 +28,12 @@ void softmax_rows(const Tensor& x, const Tensor& y, Index rows, Index width, boo
 #pragma omp for schedule(static)
     for (Index row = 0; row < rows; ++row) {
       const C* from = read(row);
-      const C top = largest_of(from, width);
       write(row, [&](C* to) {
-        if (log) {
-          const C sum = sum_of<C>(width, [&](Index i) { return math::exp(from[i] - top); });
-          const C shift = math::log(sum);
-          for (Index i = 0; i < width; ++i) to[i] = (from[i] - top) - shift;
-        } else {
-          const C sum = sum_of<C>(width, [&](Index i) { return to[i] = math::exp(from[i] - top); });
-          const C factor = C(1) / sum;
-          for (Index i = 0; i < width; ++i) to[i] *= factor;
-        }
+        if (!log) return softmax_of(from, width, to);
+        const C top = largest_of(from, width);
+        const C sum = sum_of<C>(width, [&](Index i) { return math::exp(from[i] - top); });
+        const C shift = math::log(sum);
+        for (Index i = 0; i < width; ++i) to[i] = (from[i] - top) - shift;
       });
     }
   }
@@ -87,14 +82,10 @@ void backward_rows(const Tensor& y, const Tensor& dy, const Tensor& dx, Index ro
 #pragma omp for schedule(static)
     for (Index row = 0; row < rows; ++row) {
       const C *p = read_y(row), *g = read_dy(row);
-      const C dot = log ? sum_of<C>(width, [&](Index i) { return g[i]; })
-                        : sum_of<C>(width, [&](Index i) { return g[i] * p[i]; });
       write(row, [&](C* to) {
-        if (log) {
-          for (Index i = 0; i < width; ++i) to[i] = g[i] - math::exp(p[i]) * dot;
-        } else {
-          for (Index i = 0; i < width; ++i) to[i] = p[i] * (g[i] - dot);
-        }
+        if (!log) return softmax_gradient_of(p, g, width, to);
+        const C dot = sum_of<C>(width, [&](Index i) { return g[i]; });
+        for (Index i = 0; i < width; ++i) to[i] = g[i] - math::exp(p[i]) * dot;
       });
     }
   }

@@ -58,6 +58,22 @@ C largest_of(const C* x, Index count) {
   return *std::max_element(lane, lane + kSumLanes);
 }
 
+// y = softmax of x, `count` elements; y may be x.
+template <class C>
+void softmax_of(const C* x, Index count, C* y) {
+  const C top = largest_of(x, count);
+  const C sum = sum_of<C>(count, [&](Index i) { return y[i] = math::exp(x[i] - top); });
+  const C factor = C(1) / sum;
+  for (Index i = 0; i < count; ++i) y[i] *= factor;
+}
+
+// Of y, the result of softmax, with the gradient g; dx may be g.
+template <class C>
+void softmax_gradient_of(const C* y, const C* g, Index count, C* dx) {
+  const C dot = sum_of<C>(count, [&](Index i) { return g[i] * y[i]; });
+  for (Index i = 0; i < count; ++i) dx[i] = y[i] * (g[i] - dot);
+}
+
 // Rows of a tensor in the compute type: in place where they are stored so, else as a widened copy of one row.
 template <class C>
 class RowReader {

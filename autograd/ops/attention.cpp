@@ -1,0 +1,249 @@
+#include "autograd/ops/attention.h"
+
+#include <cmath>
+
+#include "autograd/apply.h"
+#include "autograd/ops/attention_ops.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+
+namespace tandem {
+
+namespace ops {
+
+namespace {
+
+void check_lengths(const char* op, const Tensor& lengths, Index rows, Index keys) {
+  if (!lengths.defined()) return;
+  require(lengths.device() == Device{} && lengths.dtype() == DType::i64 && lengths.shape() == Shape{rows}, op,
+          "lengths must be i64 [{}] in host memory, got {} on {}", rows, to_string(lengths),
+          to_string(lengths.device()));
+  const std::int64_t* length = lengths.data<std::int64_t>();
+  for (Index row = 0; row < rows; ++row) {
+    require(length[row] >= 0 && length[row] <= keys, op, "length {} of row {} lies outside [0,{}]",
+            length[row], row, keys);
+  }
+}
+
+void check_scores(const Tensor& x, const AttentionMask& mask) {
+  const char* op = MaskedSoftmax::info.name;
+  require(x.defined() && is_floating(x.dtype()), op, "expects floating scores, got {}", to_string(x));
+  const int needed = 1 + mask.causal + mask.lengths.defined();
+  require(x.rank() >= needed, op, "scores need {} axes at least: {}{}keys; got {}", needed,
+          mask.lengths.defined() ? "rows, " : "", mask.causal ? "queries, " : "", to_string(x));
+  check_lengths(op, mask.lengths, x.size(0), x.size(-1));
+}
+
+// Which of the scores x are seen: bool of the rank of x, extent 1 where an axis decides nothing. Absent: all.
+Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
+  if (!mask.causal && !mask.lengths.defined()) return {};
+  const int rank = x.rank();
+  const Index keys = x.size(-1), queries = mask.causal ? x.size(-2) : 1;
+  const Index rows = mask.lengths.defined() ? x.size(0) : 1;
+  std::vector<Index> extents(static_cast<std::size_t>(rank), 1);
+  extents.front() = rows;
+  if (mask.causal) extents[static_cast<std::size_t>(rank - 2)] = queries;
+  extents.back() = keys;
+  const Tensor seen = Tensor::empty(Shape(std::span<const Index>(extents)), {.dtype = DType::boolean});
+  bool* to = seen.data<bool>();
+  for (Index n = 0; n < rows; ++n) {
+    for (Index t = 0; t < queries; ++t, to += keys) {
+      const Index count = seen_keys(mask, n, t, queries, keys);
+      std::fill(to, to + count, true);
+      std::fill(to + count, to + keys, false);
+    }
+  }
+  return seen.to(x.device());
+}
+
+}  // namespace
+
+MaskedSoftmax::Out MaskedSoftmax::forward(Context& context, Saved& saved, const In& in) const {
+  check_scores(in.x, mask);
+  saved.y = context.empty(in.x.shape());
+  context.backend.masked_softmax(in.x, mask, saved.y);
+  return {saved.y};
+}
+
+MaskedSoftmax::In MaskedSoftmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (!dy.y.defined()) return {};
+  const Tensor& y = saved.y;
+  if (!needs.create_graph()) {
+    const bool overwrite = dy.y.dtype() == y.dtype() && needs.may_overwrite(dy.y);
+    const Tensor dx = overwrite ? dy.y.detach() : Tensor::empty(y.shape(), y.options());
+    backend_for(y.device()).masked_softmax_backward(y, dy.y, mask, dx);
+    return {dx};
+  }
+  const Tensor seen = seen_scores(y, mask), p = cast(y, wide_of(y.dtype()));
+  Tensor g = cast(dy.y, p.dtype());
+  if (seen.defined()) g = where(seen, g, Tensor::scalar(0.0, {.dtype = p.dtype(), .device = p.device()}));
+  return {p * (g - sum(g * p, {-1}, /*keep_axes=*/true))};
+}
+
+// ---- additive attention
+
+namespace {
+
+struct Extents {
+  Index queries, keys, rows, features, channels;
+};
+
+Extents check(const AdditiveInputs& in, const AttentionMask& mask) {
+  const char* op = AdditiveAttention::info.name;
+  const auto check_sequence = [&](const char* what, const char* shape, const Tensor& t) {
+    require(t.defined() && is_floating(t.dtype()) && t.rank() == 3, op, "{} must be floating {}, got {}",
+            what, shape, to_string(t));
+  };
+  check_sequence("query", "[Tq,N,A]", in.query);
+  check_sequence("key", "[Tk,N,A]", in.key);
+  check_sequence("value", "[Tk,N,C]", in.value);
+  const Extents e{in.query.size(0), in.key.size(0), in.query.size(1), in.query.size(2), in.value.size(2)};
+  require(in.key.size(1) == e.rows && in.key.size(2) == e.features, op,
+          "query {} expects keys [Tk,{},{}], got {}", to_string(in.query.shape()), e.rows, e.features,
+          to_string(in.key.shape()));
+  require(in.value.size(0) == e.keys && in.value.size(1) == e.rows, op,
+          "key {} expects values [{},{},C], got {}", to_string(in.key.shape()), e.keys, e.rows,
+          to_string(in.value.shape()));
+  require(e.features > 0, op, "query {} has no features", to_string(in.query.shape()));
+  require(in.v.defined(), op, "v is absent");
+  const auto check_vector = [&](const char* what, const Tensor& t, Index extent) {
+    require(!t.defined() || (is_floating(t.dtype()) && t.shape() == Shape{extent}), op,
+            "{} must be floating [{}], got {}", what, extent, to_string(t));
+  };
+  check_vector("v", in.v, e.features);
+  check_vector("g", in.g, 1);
+  check_vector("b", in.b, e.features);
+  check_lengths(op, mask.lengths, e.rows, e.keys);
+  return e;
+}
+
+// Types may be mixed freely: query, key and value are computed in the widest among them, v, g and b in its
+// arithmetic type. `cast(tensor, dtype)` is asked for those that are of another.
+template <class Cast>
+AdditiveInputs unified(const AdditiveInputs& in, DType dtype, const Cast& cast) {
+  AdditiveInputs result = in;
+  const std::span<Tensor> tensors = tensors_of(result);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const DType wanted = AdditiveAttention::info.roles[i] == keep ? wide_of(dtype) : dtype;
+    if (tensors[i].defined() && tensors[i].dtype() != wanted) tensors[i] = cast(tensors[i], wanted);
+  }
+  return result;
+}
+
+}  // namespace
+
+AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved, const In& in) const {
+  const Extents e = check(in, mask);
+  const auto copy = [&](const Tensor& t, DType dtype) {
+    const Tensor other = context.empty(t.shape(), dtype);
+    context.backend.cast(t, other);
+    return other;
+  };
+  const AdditiveForward args{.mask = mask,
+                             .in = unified(in, context.dtype, copy),
+                             .context = context.empty({e.queries, e.rows, e.channels}),
+                             .weights = context.empty({e.queries, e.rows, e.keys})};
+  context.backend.additive_attention(args);
+  saved = {args.in, args.weights};
+  return {args.context, args.weights};
+}
+
+AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out& dy,
+                                                  const Needs& needs) const {
+  In result;
+  if (!dy.context.defined() && !dy.weights.defined()) return result;
+  AdditiveBackward args{
+      .mask = mask, .in = saved.in, .weights = saved.weights, .dcontext = dy.context, .dweights = dy.weights};
+  const std::span<const Tensor> inputs = tensors_of(saved.in);
+  const std::span<Tensor> gradients = tensors_of(result);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!needs[i]) continue;
+    if (const Destination* sink = needs.sink(i)) {
+      args.gradients[i] = {sink->tensor.viewed(inputs[i].shape()), sink->accumulate};
+    } else {
+      args.gradients[i].tensor = Tensor::empty(inputs[i].shape(), inputs[i].options());
+    }
+    gradients[i] = args.gradients[i].tensor;
+  }
+  backend_for(saved.in.query.device()).additive_attention_backward(args);
+  return result;
+}
+
+AdditiveAttention::Out AdditiveAttention::composed(const AdditiveAttention& op, const In& given) {
+  const Extents e = check(given, op.mask);
+  const DType stored = promote(promote(given.query.dtype(), given.key.dtype()), given.value.dtype());
+  const AdditiveInputs in =
+      unified(given, stored, [](const Tensor& t, DType dtype) { return cast(t, dtype); });
+  const DType wide = wide_of(stored);
+  Tensor query = reshape(cast(in.query, wide), {e.queries, 1, e.rows, e.features});
+  if (in.b.defined()) query = query + in.b;
+  const Tensor key = reshape(cast(in.key, wide), {1, e.keys, e.rows, e.features});
+  const Tensor u = in.g.defined() ? in.v * (in.g / norm(in.v)) : in.v;
+  const Tensor scores = permute(sum(tanh(query + key) * u, {-1}), {2, 0, 1});  // [N,Tq,Tk]
+  const Tensor weights = cast(masked_softmax(scores, op.mask), stored);
+  const Tensor context = matmul(weights, permute(in.value, {1, 0, 2}));  // [N,Tq,C]
+  return {permute(context, {1, 0, 2}), permute(weights, {1, 0, 2})};
+}
+
+}  // namespace ops
+
+Tensor masked_softmax(const Tensor& x, const AttentionMask& mask) {
+  return apply(ops::MaskedSoftmax{mask}, {x}).y;
+}
+
+AttentionResult additive_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const AdditiveWeights& weights, const AttentionMask& mask) {
+  const auto out = apply(ops::AdditiveAttention{mask}, {query, key, value, weights.v, weights.g, weights.b});
+  return {out.context, out.weights};
+}
+
+// ---- scaled dot products
+
+namespace {
+
+// [T,N,H·D] → [N,H,T,D], and back.
+Tensor heads_apart(const Tensor& x, Index heads) {
+  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {1, 2, 0, 3});
+}
+Tensor heads_together(const Tensor& x) {
+  return reshape(permute(x, {2, 0, 1, 3}), {x.size(2), x.size(0), x.size(1) * x.size(3)});
+}
+
+void check_heads(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
+                 const AttentionOptions& options) {
+  require(options.heads > 0, op, "needs a head at least, got {}", options.heads);
+  require(std::isfinite(options.scale), op, "the scale must be finite, got {}", options.scale);
+  for (const Tensor* t : {&query, &key, &value}) {
+    require(t->defined() && is_floating(t->dtype()) && t->rank() == 3, op,
+            "query, key and value must be floating [T,N,H·D], got {}", to_string(*t));
+    require(t->size(2) > 0 && t->size(2) % options.heads == 0, op, "{} does not divide into {} heads",
+            to_string(*t), options.heads);
+  }
+  require(key.size(1) == query.size(1) && key.size(2) == query.size(2), op,
+          "query {} expects keys [Tk,{},{}], got {}", to_string(query.shape()), query.size(1), query.size(2),
+          to_string(key.shape()));
+  require(value.size(0) == key.size(0) && value.size(1) == key.size(1), op,
+          "key {} expects values [{},{},C], got {}", to_string(key.shape()), key.size(0), key.size(1),
+          to_string(value.shape()));
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                    const AttentionOptions& options) {
+  check_heads("scaled_dot_product_attention", query, key, value, options);
+  const Index heads = options.heads;
+  const double size = static_cast<double>(query.size(2) / heads);
+  const double scale = options.scale == 0.0 ? 1.0 / std::sqrt(size) : options.scale;
+  // The query is scaled, not the scores: fewer numbers, and 16-bit scores stay small.
+  const Tensor scores = matmul(heads_apart(query * scale, heads), heads_apart(key, heads), false, true);
+  const Tensor weights = masked_softmax(scores, {options.lengths, options.causal});
+  return heads_together(
+      matmul(dropout(weights, options.dropout, options.training), heads_apart(value, heads)));
+}
+
+}  // namespace tandem

@@ -1,0 +1,58 @@
+// What forward and backward of additive attention share: sizes, runs of keys, and u.
+#pragma once
+
+#include "core/attention.h"
+#include "core/cpu/kernels/softmax_rows.h"
+#include "core/kernels/attention.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+struct AdditiveSizes {
+  Index queries, keys, rows, features, channels;  // Tq, Tk, N, A, C
+
+  explicit AdditiveSizes(const AdditiveInputs& in)
+      : queries(in.query.size(0)),
+        keys(in.key.size(0)),
+        rows(in.query.size(1)),
+        features(in.query.size(2)),
+        channels(in.value.size(2)) {}
+
+  // Whether dividing the work pays: a tanh costs about as much as eight elements of a kernel that only moves.
+  bool parallel() const { return queries * rows * keys * features >= kParallelElements / 8; }
+};
+
+// Row `row` of t [rows,width] as C.
+template <class C>
+void load_row(const Tensor& t, Index row, Index width, C* to) {
+  load_block(t.raw(), t.dtype(), row * width, to, width);
+}
+
+// `count` elements of a gradient from `first` on; x is scratch afterwards. Nothing where it is not wanted.
+template <class C>
+void put(const Destination& to, Index first, C* x, Index count) {
+  if (!to.tensor.defined()) return;
+  if (to.accumulate) {
+    add_block(x, to.tensor.raw(), to.tensor.dtype(), first, count);
+  } else {
+    store_block(x, to.tensor.raw(), to.tensor.dtype(), first, count);
+  }
+}
+
+// v, ‖v‖ and g as C, and u made of them.
+template <class C>
+struct Direction {
+  std::vector<C> v, u;
+  C norm = 1, g = 1;
+
+  explicit Direction(const AdditiveInputs& in) : v(static_cast<std::size_t>(in.v.numel())), u(v.size()) {
+    const Index n = in.v.numel();
+    load_row(in.v, 0, n, v.data());
+    if (in.g.defined()) {
+      load_row(in.g, 0, 1, &g);
+      norm = math::sqrt(sum_of<C>(n, [&](Index i) { return v[i] * v[i]; }));
+    }
+    for (std::size_t i = 0; i < u.size(); ++i) u[i] = in.g.defined() ? v[i] * (g / norm) : v[i];
+  }
+};
+
+}  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,0 +1,77 @@
+// Softmax over the keys that each query sees: rows as in softmax.cpp, each over its own run.
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/softmax_rows.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+namespace {
+
+constexpr Index kParallelExponentials = kParallelElements / 4;
+
+// Rows of scores [N,…,Tq,Tk], or [Tk] and [N,Tk], where a query stands for each row.
+struct ScoreRows {
+  Index rows, per_sequence, queries, keys;
+
+  explicit ScoreRows(const Tensor& x)
+      : rows(x.shape().product(0, x.rank() - 1)),
+        per_sequence(x.rank() > 1 ? x.shape().product(1, x.rank() - 1) : 1),
+        queries(x.rank() > 1 ? x.size(-2) : 1),
+        keys(x.size(-1)) {}
+
+  Index seen(const AttentionMask& mask, Index row) const {
+    return seen_keys(mask, row / per_sequence, row % queries, queries, keys);
+  }
+};
+
+template <class C>
+void forward_rows(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
+  const ScoreRows s(x);
+#pragma omp parallel if (s.rows > 1 && s.rows * s.keys >= kParallelExponentials)
+  {
+    RowReader<C> read(x, s.keys);
+    RowWriter<C> write(y, s.keys);
+#pragma omp for schedule(static)
+    for (Index row = 0; row < s.rows; ++row) {
+      const Index seen = s.seen(mask, row);
+      const C* from = read(row);
+      write(row, [&](C* to) {
+        softmax_of(from, seen, to);
+        std::fill(to + seen, to + s.keys, C(0));
+      });
+    }
+  }
+}
+
+template <class C>
+void backward_rows(const Tensor& y, const Tensor& dy, const AttentionMask& mask, const Tensor& dx) {
+  const ScoreRows s(y);
+#pragma omp parallel if (s.rows > 1 && s.rows * s.keys >= kParallelExponentials)
+  {
+    RowReader<C> read_y(y, s.keys), read_dy(dy, s.keys);
+    RowWriter<C> write(dx, s.keys);
+#pragma omp for schedule(static)
+    for (Index row = 0; row < s.rows; ++row) {
+      const Index seen = s.seen(mask, row);
+      const C *p = read_y(row), *g = read_dy(row);
+      write(row, [&](C* to) {
+        softmax_gradient_of(p, g, seen, to);
+        std::fill(to + seen, to + s.keys, C(0));
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
+  if (x.numel() == 0) return;
+  visit_compute([&]<class C>(C) { forward_rows<C>(x, mask, y); }, x, y);
+}
+
+void CpuBackend::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                         const Tensor& dx) {
+  if (y.numel() == 0) return;
+  visit_compute([&]<class C>(C) { backward_rows<C>(y, dy, mask, dx); }, y, dy, dx);
+}
+
+}  // namespace tandem::cpu::TANDEM_LEVEL
