@@ -38,6 +38,7 @@ const Rows& all_rows() {
     add("shape", shape_rows());
     add("random", random_rows());
     add("rnn", rnn_rows());
+    add("attention", attention_rows());
     return all;
   }();
   return rows;

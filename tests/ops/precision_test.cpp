@@ -27,8 +27,8 @@ using Names = std::vector<std::string>;
 const std::map<CastRule, Names>& rule_table() {
   static const std::map<CastRule, Names> table = {
       {CastRule::lower,
-       {"conv2d", "conv2d_filter_gradient", "conv2d_input_gradient", "conv_transpose2d", "gru", "linear",
-        "lstm", "matmul", "prelu", "rnn", "sum_of_outer_products"}},
+       {"additive_attention", "conv2d", "conv2d_filter_gradient", "conv2d_input_gradient", "conv_transpose2d",
+        "gru", "linear", "lstm", "masked_softmax", "matmul", "prelu", "rnn", "sum_of_outer_products"}},
       {CastRule::fp32,
        {"exp", "expm1", "log", "log1p", "pow", "pow_scalar", "reciprocal", "rsqrt", "softplus", "square",
         // reductions
@@ -63,7 +63,8 @@ const std::map<CastRule, Names>& rule_table() {
 // Floating inputs of the rows that are never cast: parameters of normalisation, the table that embeddings
 // are gathered from, and targets.
 const std::map<std::string, std::set<std::size_t>>& kept_inputs() {
-  static const std::map<std::string, std::set<std::size_t>> table = {{"batch_norm_infer", {1, 2}},
+  static const std::map<std::string, std::set<std::size_t>> table = {{"additive_attention", {3, 4, 5}},
+                                                                     {"batch_norm_infer", {1, 2}},
                                                                      {"batch_norm_train", {1, 2}},
                                                                      {"group_norm", {1, 2}},
                                                                      {"layer_norm", {1, 2}},

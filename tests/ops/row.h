@@ -78,6 +78,7 @@ Rows index_rows();
 Rows shape_rows();
 Rows random_rows();
 Rows rnn_rows();
+Rows attention_rows();
 
 const Rows& all_rows();
 
