@@ -1,0 +1,159 @@
+// Softmax over the keys that each query sees, forward and backward. A group of lanes, or a block, takes a
+// row; what it does not see is not read.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/cuda/attention_mask.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/cuda/rows.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// ---- Lengths
+
+constexpr int kLengths = 256;  // of a launch
+struct LengthPack {
+  std::int32_t value[kLengths];
+};
+
+__global__ void __launch_bounds__(kLengths) store_lengths(LengthPack lengths, int count, std::int32_t* to) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < count) to[i] = lengths.value[i];
+}
+
+// ---- Rows
+
+// Rows of scores [N,…,Tq,Tk], or [Tk] and [N,Tk], where a query stands for each row.
+struct ScoreRows {
+  Index rows, per_sequence, queries, keys;
+  int group;
+
+  int threads() const { return std::max(kThreads, group); }
+  unsigned blocks() const { return static_cast<unsigned>(ceil_div(rows, threads() / group)); }
+  __device__ __forceinline__ Index row() const {
+    return Index{blockIdx.x} * (blockDim.x / group) + static_cast<int>(threadIdx.x) / group;
+  }
+  __device__ __forceinline__ int lane() const { return static_cast<int>(threadIdx.x) % group; }
+  __device__ __forceinline__ Index seen(const SeenKeys& seen, Index row) const {
+    return seen(row / per_sequence, row % queries);
+  }
+};
+
+ScoreRows rows_of(const Tensor& x) {
+  const int rank = x.rank();
+  ScoreRows s{x.shape().product(0, rank - 1), rank > 1 ? x.shape().product(1, rank - 1) : 1,
+              rank > 1 ? x.size(-2) : 1, x.size(-1), 1};
+  // A group is a part of a warp or the whole block.
+  s.group = power_of_two_for(ceil_div(s.keys, 4), kThreads);
+  if (s.group > kWarp) s.group = kThreads;
+  ensure(ceil_div(s.rows, s.threads() / s.group) <= 0x7fffffff, "masked_softmax", "{} is too large",
+         to_string(x));
+  return s;
+}
+
+template <class Elements>
+__global__ void __launch_bounds__(kThreads)
+    masked_softmax_kernel(Elements x, Elements y, ScoreRows s, SeenKeys keys) {
+  using C = typename Elements::Element;
+  __shared__ ExpSum<C> shared[kWarp];
+  const Index row = s.row(), base = row * s.keys;
+  const bool valid = row < s.rows;
+  const Index seen = valid ? s.seen(keys, row) : 0;
+  ExpSum<C> held = ExpSum<C>::none();
+  for (Index i = s.lane(); i < seen; i += s.group) held.add(x.at(base + i));
+  held = group_reduce_all(held, s.group, shared, JoinSums{});
+  if (!valid) return;
+  const C top = held.top;
+  const C scale = top - top != C(0) ? std::numeric_limits<C>::quiet_NaN() : C(1) / held.sum;
+  for (Index i = s.lane(); i < s.keys; i += s.group)
+    y.put(base + i, i < seen ? math::exp(x.at(base + i) - top) * scale : C(0));
+}
+
+// dx may be dy: a thread writes what it alone has read.
+template <class Elements>
+__global__ void __launch_bounds__(kThreads)
+    masked_softmax_backward_kernel(Elements y, Elements dy, Elements dx, ScoreRows s, SeenKeys keys) {
+  using C = typename Elements::Element;
+  __shared__ C shared[kWarp];
+  const Index row = s.row(), base = row * s.keys;
+  const bool valid = row < s.rows;
+  const Index seen = valid ? s.seen(keys, row) : 0;
+  C dot = 0;
+  for (Index i = s.lane(); i < seen; i += s.group) dot += dy.at(base + i) * y.at(base + i);
+  dot = group_reduce_all(dot, s.group, shared, Sum{});
+  if (!valid) return;
+  for (Index i = s.lane(); i < s.keys; i += s.group)
+    dx.put(base + i, i < seen ? y.at(base + i) * (dy.at(base + i) - dot) : C(0));
+}
+
+// Calls visit with how the elements of all tensors are read: of one type, or of any.
+template <class Visitor, class... Tensors>
+void visit_elements(const Visitor& visit, const Tensor& x, const Tensors&... others) {
+  if (((others.dtype() == x.dtype()) && ...)) {
+    visit_floating(x.dtype(), [&]<class S>(TypeTag<S>) {
+      visit([](const Tensor& t) { return Typed<S>{t.data<S>()}; });
+    });
+  } else if (x.dtype() == DType::f64 || ((others.dtype() == DType::f64) || ...)) {
+    visit([](const Tensor& t) { return any_of<double>(t); });
+  } else {
+    visit([](const Tensor& t) { return any_of<float>(t); });
+  }
+}
+
+}  // namespace
+
+Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask) {
+  if (!mask.lengths.defined()) return {};
+  const Index rows = mask.lengths.numel();
+  const Tensor lengths = backend.workspace({rows}, DType::i32);
+  const std::int64_t* from = mask.lengths.data<std::int64_t>();
+  for (Index first = 0; first < rows; first += kLengths) {
+    const int count = static_cast<int>(std::min<Index>(kLengths, rows - first));
+    LengthPack pack{};
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t length = from[first + i];
+      ensure(length <= std::numeric_limits<std::int32_t>::max(), "attention", "a length is {}", length);
+      pack.value[i] = static_cast<std::int32_t>(length);
+    }
+    launch("store_lengths", store_lengths, 1, kLengths, 0, backend.stream(), pack, count,
+           lengths.data<std::int32_t>() + first);
+  }
+  return lengths;
+}
+
+void CudaBackend::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
+  if (x.numel() == 0) return;
+  const ScoreRows s = rows_of(x);
+  const Tensor lengths = lengths_on_device(*this, mask);
+  visit_elements(
+      [&](const auto& elements) {
+        using Elements = decltype(elements(x));
+        launch("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(),
+               static_cast<unsigned>(s.threads()), 0, stream_, elements(x), elements(y), s,
+               seen_keys_of(mask, lengths, s.queries, s.keys));
+      },
+      x, y);
+}
+
+void CudaBackend::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                          const Tensor& dx) {
+  if (y.numel() == 0) return;
+  const ScoreRows s = rows_of(y);
+  const Tensor lengths = lengths_on_device(*this, mask);
+  visit_elements(
+      [&](const auto& elements) {
+        using Elements = decltype(elements(y));
+        launch("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
+               static_cast<unsigned>(s.threads()), 0, stream_, elements(y), elements(dy), elements(dx), s,
+               seen_keys_of(mask, lengths, s.queries, s.keys));
+      },
+      y, dy, dx);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,32 @@
+// Which keys a query sees, for kernels: core/attention.h.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "core/attention.h"
+#include "core/cuda/cuda_backend.h"
+
+namespace tandem::cuda {
+
+struct SeenKeys {
+  const std::int32_t* lengths;  // null: all
+  bool causal;
+  Index queries, keys;
+
+  __device__ __forceinline__ Index operator()(Index n, Index t) const {
+    const Index length = lengths != nullptr ? lengths[n] : keys;
+    if (!causal) return length;
+    const Index last = t + 1 + keys - queries;
+    return last < 0 ? 0 : last < length ? last : length;
+  }
+};
+
+// Lengths in device memory, i32 [N]; absent where the mask has none. They go with the arguments of kernels,
+// so that nothing waits and a recording keeps them.
+Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask);
+
+inline SeenKeys seen_keys_of(const AttentionMask& mask, const Tensor& lengths, Index queries, Index keys) {
+  return {lengths.defined() ? lengths.data<std::int32_t>() : nullptr, mask.causal, queries, keys};
+}
+
+}  // namespace tandem::cuda
