@@ -31,7 +31,7 @@ class ForwardQuery {
     std::fill(weights + seen, weights + size_.keys, C(0));
     store_block(weights, args_.weights.raw(), args_.weights.dtype(), row * size_.keys, size_.keys);
     // The sum takes the weights as they are stored, which is what backward has.
-    load_row(args_.weights, row, seen > 0 ? size_.keys : 0, weights);
+    load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys, weights, seen);
     std::fill(context_.begin(), context_.end(), C(0));
     C *context = context_.data(), *value = value_.data();
     for (Index s = 0; s < seen; ++s) {
