@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
 #include "autograd/modes.h"
+#include "autograd/ops/attention.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"

@@ -5,6 +5,7 @@
 #include "autograd/apply.h"
 #include "autograd/ops/attention_ops.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/lengths.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
@@ -16,18 +17,6 @@ namespace tandem {
 namespace ops {
 
 namespace {
-
-void check_lengths(const char* op, const Tensor& lengths, Index rows, Index keys) {
-  if (!lengths.defined()) return;
-  require(lengths.device() == Device{} && lengths.dtype() == DType::i64 && lengths.shape() == Shape{rows}, op,
-          "lengths must be i64 [{}] in host memory, got {} on {}", rows, to_string(lengths),
-          to_string(lengths.device()));
-  const std::int64_t* length = lengths.data<std::int64_t>();
-  for (Index row = 0; row < rows; ++row) {
-    require(length[row] >= 0 && length[row] <= keys, op, "length {} of row {} lies outside [0,{}]",
-            length[row], row, keys);
-  }
-}
 
 void check_scores(const Tensor& x, const AttentionMask& mask) {
   const char* op = MaskedSoftmax::info.name;
@@ -88,11 +77,11 @@ MaskedSoftmax::In MaskedSoftmax::backward(const Saved& saved, const Out& dy, con
 
 namespace {
 
-struct Extents {
+struct AdditiveExtents {
   Index queries, keys, rows, features, channels;
 };
 
-Extents check(const AdditiveInputs& in, const AttentionMask& mask) {
+AdditiveExtents check(const AdditiveInputs& in, const AttentionMask& mask) {
   const char* op = AdditiveAttention::info.name;
   const auto check_sequence = [&](const char* what, const char* shape, const Tensor& t) {
     require(t.defined() && is_floating(t.dtype()) && t.rank() == 3, op, "{} must be floating {}, got {}",
@@ -101,7 +90,8 @@ Extents check(const AdditiveInputs& in, const AttentionMask& mask) {
   check_sequence("query", "[Tq,N,A]", in.query);
   check_sequence("key", "[Tk,N,A]", in.key);
   check_sequence("value", "[Tk,N,C]", in.value);
-  const Extents e{in.query.size(0), in.key.size(0), in.query.size(1), in.query.size(2), in.value.size(2)};
+  const AdditiveExtents e{in.query.size(0), in.key.size(0), in.query.size(1), in.query.size(2),
+                          in.value.size(2)};
   require(in.key.size(1) == e.rows && in.key.size(2) == e.features, op,
           "query {} expects keys [Tk,{},{}], got {}", to_string(in.query.shape()), e.rows, e.features,
           to_string(in.key.shape()));
@@ -137,7 +127,7 @@ AdditiveInputs unified(const AdditiveInputs& in, DType dtype, const Cast& cast) 
 }  // namespace
 
 AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved, const In& in) const {
-  const Extents e = check(in, mask);
+  const AdditiveExtents e = check(in, mask);
   const auto copy = [&](const Tensor& t, DType dtype) {
     const Tensor other = context.empty(t.shape(), dtype);
     context.backend.cast(t, other);
@@ -174,7 +164,7 @@ AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out&
 }
 
 AdditiveAttention::Out AdditiveAttention::composed(const AdditiveAttention& op, const In& given) {
-  const Extents e = check(given, op.mask);
+  const AdditiveExtents e = check(given, op.mask);
   const DType stored = promote(promote(given.query.dtype(), given.key.dtype()), given.value.dtype());
   const AdditiveInputs in =
       unified(given, stored, [](const Tensor& t, DType dtype) { return cast(t, dtype); });

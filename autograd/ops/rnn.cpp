@@ -4,6 +4,7 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/lengths.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/rnn_ops.h"
@@ -15,18 +16,6 @@ namespace tandem {
 namespace ops {
 
 namespace {
-
-void check_lengths(const char* op, const Tensor& lengths, Index steps, Index rows) {
-  if (!lengths.defined()) return;
-  require(lengths.device() == Device{} && lengths.dtype() == DType::i64 && lengths.shape() == Shape{rows}, op,
-          "lengths must be i64 [{}] in host memory, got {} on {}", rows, to_string(lengths),
-          to_string(lengths.device()));
-  const std::int64_t* length = lengths.data<std::int64_t>();
-  for (Index row = 0; row < rows; ++row) {
-    require(length[row] >= 0 && length[row] <= steps, op, "length {} of row {} lies outside [0,{}]",
-            length[row], row, steps);
-  }
-}
 
 // The shape where a tensor is given.
 void check_shape(const char* op, const char* what, const Tensor& t, const Shape& shape) {
@@ -66,7 +55,7 @@ Extents check(const char* op, const RnnOptions& options, const RnnInputs& in) {
     require(e.outputs == e.units, op, "weight_hh {} expects {} outputs of {} units: weight_hr is absent",
             to_string(hidden.shape()), e.outputs, e.units);
   }
-  check_lengths(op, options.lengths, e.steps, e.rows);
+  check_lengths(op, options.lengths, e.rows, e.steps);
   return e;
 }
 

@@ -6,8 +6,6 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kParallelExponentials = kParallelElements / 4;
-
 // Rows of scores [N,…,Tq,Tk], or [Tk] and [N,Tk], where a query stands for each row.
 struct ScoreRows {
   Index rows, per_sequence, queries, keys;

@@ -8,7 +8,6 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kParallelExponentials = kParallelElements / 4;
 constexpr Index kColumns = 256;  // of a block of the column kernels
 
 struct Extents {

@@ -14,6 +14,9 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 inline constexpr int kSumLanes = 32;
 
+// Below this many exponentials a kernel stays on the calling thread.
+inline constexpr Index kParallelExponentials = kParallelElements / 4;
+
 // Calls visit(double{}) when any of the tensors is f64, and visit(float{}) otherwise.
 template <class Visitor, class... Tensors>
 void visit_compute(Visitor&& visit, const Tensors&... tensors) {
