@@ -8,6 +8,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
+#include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
@@ -224,6 +225,34 @@ TEST_CASE("additive attention gives the same bits on any number of threads", "[a
     omp_set_num_threads(outer);
     const OneThread one;
     CHECK(results() == several);
+  }
+}
+
+TEST_CASE("additive attention gives each gradient alone, and of each result alone", "[attention]") {
+  const Sequences s = sequences(3, 3, 4, 5, 2, DType::f64);
+  const AttentionMask mask{.lengths = lengths_of({4, 0, 2}), .causal = true};
+  const TensorList all = inputs_of(s);
+  const auto attend = [&](const TensorList& in) {
+    const AttentionResult r = additive_attention(in[0], in[1], in[2], {in[3], in[4], in[5]}, mask);
+    return TensorList{r.context, r.weights};
+  };
+  for (const std::size_t result : {0u, 1u}) {
+    TensorList composed;
+    {
+      const HigherOrder scope;
+      composed = gradients_of(attend(all)[result], all);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      INFO("result " << result << ", input " << i);
+      TensorList in;
+      for (const Tensor& t : all) in.push_back(t.detach());
+      in[i] = leaf(in[i]);
+      const Tensor y = attend(in)[result];
+      const bool depends = composed[i].defined();
+      check_close(
+          joined(gradients_of(y, {in[i]})),
+          depends ? joined({composed[i]}) : std::vector<double>(static_cast<std::size_t>(in[i].numel())));
+    }
   }
 }
 
