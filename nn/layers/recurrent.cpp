@@ -70,10 +70,14 @@ RnnResult Recurrent::run(const Tensor& x, const RnnState& state, const Tensor& l
 }
 
 std::string Recurrent::describe() const {
-  return fmt::format("Recurrent({}, {} → {}{}{}{})", name_of(options_.cell), inputs_, units_,
-                     options_.layers > 1 ? fmt::format(", {} layers", options_.layers) : "",
-                     options_.bidirectional ? ", both directions" : "",
-                     options_.projection > 0 ? fmt::format(" → {}", options_.projection) : "");
+  std::string text = fmt::format("Recurrent({}, {} → {}", name_of(options_.cell), inputs_, units_);
+  if (options_.projection > 0) text += fmt::format(" → {}", options_.projection);
+  if (options_.layers > 1) text += fmt::format(", {} layers", options_.layers);
+  if (options_.bidirectional) text += ", both directions";
+  if (!options_.bias) text += ", no bias";
+  if (options_.dropout > 0.0) text += fmt::format(", dropout {}", options_.dropout);
+  if (options_.recompute) text += ", recomputed";
+  return text + ")";
 }
 
 }  // namespace tandem::nn

@@ -26,6 +26,7 @@ class Recurrent final : public Module {
  public:
   Recurrent(Index inputs, Index units, const RecurrentOptions& options = {});
 
+  using Module::operator();
   // From zeros; y alone.
   Tensor forward(const Tensor& x) override;
   // From `state`, absent or [L·D,N,P] and [L·D,N,H]. `lengths`: i64 [N] in host memory, or absent.
