@@ -113,11 +113,11 @@ class StepsBack {
     return steps_.reverse() ? time >= steps_.length(row) - 1 : time == 0;
   }
 
-  // h that a step of a row starts from, as the product read it. Of rows that are not active anything.
+  // h that a step of a row starts from, as the product read it: h0 also where a reversed row has yet to
+  // begin. Of rows that have ended anything.
   void h_before(Index step, Index row, S* to) const {
-    const Index time = steps_.time(step);
     const Tensor& h0 = args_.in.h0;
-    if (step == 0 || begins(time, row)) {
+    if (step == 0 || (steps_.reverse() && !steps_.active(steps_.time(step - 1), row))) {
       if (h0.defined()) {
         std::copy_n(h0.data<S>() + row * n_.outputs, n_.outputs, to);
       } else {
