@@ -21,6 +21,7 @@ enum class Family : std::uint8_t {
   index,
   shape,
   rnn,
+  attention,
   random,
   cast,
   update,
