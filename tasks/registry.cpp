@@ -21,7 +21,8 @@ Added& added() {
 }
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
-  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family(), language_family()};
+  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family(),
+                                            language_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;

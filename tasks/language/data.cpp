@@ -18,6 +18,21 @@ DataPtr LanguageData::open(const LanguageOptions& options) {
   return data;
 }
 
+DataPtr LanguageData::describe(const LanguageOptions& options) {
+  const datasets::TextOptions& text = options.data.text;
+  const Index size = text.common.vocabulary.size;
+  if (size == 0) return open(options);
+  std::vector<std::string> words{std::string(datasets::Vocabulary::kUnknownWord),
+                                 std::string(datasets::Vocabulary::kEndWord)};
+  while (static_cast<Index>(words.size()) < size) words.push_back(fmt::format("word {}", words.size()));
+  auto data = std::shared_ptr<LanguageData>(new LanguageData());
+  data->name_ = text.corpus.name();
+  data->tokenizer_name_ = text.common.tokenizer.name();
+  data->tokenizer_ = datasets::tokenizers().make(text.common.tokenizer);
+  data->corpus_.vocabulary = datasets::Vocabulary(std::move(words), "data.vocabulary.size");
+  return data;
+}
+
 DataPtr LanguageData::recall(const Json& description) {
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
   try {

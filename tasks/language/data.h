@@ -14,6 +14,9 @@ namespace tandem::tasks {
 class LanguageData final : public Data {
  public:
   static DataPtr open(const LanguageOptions& options);
+  // Without reading: as many words as the vocabulary may have, of which only the number is true, and it for a
+  // text that has so many. Reads the text where there is no bound.
+  static DataPtr describe(const LanguageOptions& options);
   // From what description() gave: words and tokenizer, no text.
   static DataPtr recall(const Json& description);
 

@@ -69,7 +69,7 @@ void write_text(models::LanguageModel& model, const LanguageData& data, const Pr
   }
   if (known.unknown > 0)
     output::remark("predict: {} of the prompt's {} words are not known to the model, and read as {}\n",
-                        known.unknown, given.size(), datasets::Vocabulary::kUnknownWord);
+                   known.unknown, given.size(), datasets::Vocabulary::kUnknownWord);
   output::print("{}\n", text);
 }
 

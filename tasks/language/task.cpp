@@ -141,7 +141,7 @@ class LanguageRecipe final : public RecipeOf<Language, LanguageOptions, Language
  public:
   using RecipeOf::RecipeOf;
   DataPtr open(SampleReport) const override { return LanguageData::open(options()); }
-  DataPtr describe() const override { return LanguageData::open(options()); }
+  DataPtr describe() const override { return LanguageData::describe(options()); }
 };
 
 }  // namespace
