@@ -1,6 +1,7 @@
 // What backward of recurrent layers computes again: the same bits, from a sixteenth of the states.
 #include <catch2/catch.hpp>
 
+#include "nn/layers/recurrent.h"
 #include "tests/nn/recurrent_run.h"
 #include "tests/support/tolerance.h"
 
@@ -76,6 +77,15 @@ TEST_CASE(
     CHECK(own_bytes(gru, true) == 0);
     gru.cell = RnnCell::rnn_tanh;
     CHECK(own_bytes(gru, false) == 0);
+  }
+}
+
+TEST_CASE("recurrent layers recompute where their options say so", "[recurrent]") {
+  for (const bool recompute : {false, true}) {
+    nn::Recurrent layers(3, 5, {.recompute = recompute});
+    const Tensor y = layers(random_tensor({20, 2, 3}));
+    const Tensor cells = node_of(y)->saved()[10];
+    CHECK(cells.shape() == Shape{recompute ? 2 : 20, 2, 5});
   }
 }
 
