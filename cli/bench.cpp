@@ -38,6 +38,7 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 struct Measured {
+  std::int64_t items = 0;                                                // of a step
   std::vector<double> step_ms;                                           // sorted
   std::array<std::vector<double>, train::kStageNames.size()> stages_ms;  // sorted
 };
@@ -67,7 +68,7 @@ class Bench {
 
   Measured measure(std::int64_t warmup, std::int64_t steps) {
     for (std::int64_t i = 0; i < warmup; ++i) step(runners_, host_stages_);
-    Measured measured;
+    Measured measured{.items = batch_.samples * config_.accumulate};
     const std::int64_t block = backend_for(device_).records() ? kBlock : 1;
     for (std::int64_t i = 0; block > 1 && i < steps; i += block)
       measured.step_ms.push_back(1e3 * seconds_of(block) / static_cast<double>(block));
@@ -234,13 +235,12 @@ Json as_json(const config::Loaded& loaded, const Measured& measured, Device devi
   for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
     stages[train::kStageNames[p]] = quantile(measured.stages_ms[p], 0.5);
   const double median = quantile(measured.step_ms, 0.5);
-  const double items = static_cast<double>(config.data.batch_size * config.accumulate);
   return {{"config", config.name},
           {"precision", config.precision.label()},
           {"device", to_string(device)},
           {"threads", cpu::threads()},
           {"batch_size", config.data.batch_size},
-          {"items_per_s", 1e3 * items / median},
+          {"items_per_s", 1e3 * static_cast<double>(measured.items) / median},
           {"step_ms",
            {{"median", median},
             {"p10", quantile(measured.step_ms, 0.1)},

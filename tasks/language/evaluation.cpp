@@ -5,6 +5,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
 #include "data/text/stream_source.h"
+#include "tasks/language/chunk.h"
 #include "tasks/sequence/state.h"
 
 namespace tandem::tasks {
@@ -12,9 +13,9 @@ namespace tandem::tasks {
 void LanguageEvaluation::add(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const LossContext context{.carry = &carry_};
-  const auto [logits, state] = model_(batch["token"], carried_state(context));
+  const auto [token, target] = chunk_of(batch);
+  const auto [logits, state] = model_(token, carried_state(context));
   carry_on(context, state);
-  const Tensor& target = batch["target"];
   const Tensor nll =
       cross_entropy(logits, target, {.ignore_index = datasets::kNoTarget, .reduce = Reduce::sum});
   perplexity_.add(nll.item(), batch.samples);

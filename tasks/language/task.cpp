@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "core/units.h"
+#include "tasks/language/chunk.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/family.h"
 #include "tasks/language/generate.h"
@@ -40,11 +41,12 @@ Language::Language(const LanguageOptions& options, const Context& context,
       model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {}
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
-  const auto [logits, state] = (*model_)(batch["token"], carried_state(context));
+  const auto [token, target] = chunk_of(batch);
+  const auto [logits, state] = (*model_)(token, carried_state(context));
   if (context.ready) context.ready();
   carry_on(context, state);
   return cross_entropy(
-      logits, batch["target"],
+      logits, target,
       {.label_smoothing = options_.loss.label_smoothing, .ignore_index = datasets::kNoTarget});
 }
 

@@ -99,6 +99,24 @@ TEST_CASE("pieces of a stream give the loss of the whole", "[tasks][language]") 
   CHECK(carry.fields().size() == 2);
 }
 
+TEST_CASE("what pads a batch of streams leaves no trace in their state", "[tasks][language]") {
+  Trial trial({"data.random_steps=true"});
+  const auto source = trial.task().training_source({});
+  datasets::Loader loader(source, {});
+  const auto batch = loader.next();
+  const Index words = batch->samples / kStreams;
+  REQUIRE(words < (*batch)["token"].size(0));
+  tasks::Carry carry;
+  const double loss = trial.task().loss(*batch, {.carry = &carry}).item();
+  const NoGrad no_grad;
+  const auto [logits, state] = trial.model()((*batch)["token"].rows(0, words), {});
+  CHECK(carry.find("h").to_vector<float>() == state.h.to_vector<float>());
+  CHECK(carry.find("c").to_vector<float>() == state.c.to_vector<float>());
+  double nll = 0.0;
+  for (const double one : nll_of(logits, (*batch)["target"].rows(0, words))) nll += one;
+  CHECK(loss == Approx(nll / static_cast<double>(batch->samples)).epsilon(1e-5));
+}
+
 TEST_CASE("a stream whose state is not finite begins anew, and no other", "[tasks][language]") {
   tasks::Carry carry;
   const tasks::LossContext context{.carry = &carry};
