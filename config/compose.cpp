@@ -112,9 +112,10 @@ std::size_t list_index(const Override& given, std::size_t depth, const Value& li
   return index;
 }
 
-// Writes the object in place of a word that stands for it.
+// Writes the object in place of a word or number that stands for it.
 void spell_out(Value& word, const Schema& schema) {
-  if (const auto preset = schema.presets.find(word.text); preset != schema.presets.end()) {
+  const auto preset = schema.presets.find(word.text);
+  if (word.is(Value::Kind::string) && preset != schema.presets.end()) {
     word = parse(to_string(preset->second), word.origin);
   } else if (!schema.short_key.empty()) {
     Value object;
@@ -135,7 +136,9 @@ Value& descend(Value& root, const Override& given, std::size_t depth, const Orig
       at = &at->items[list_index(given, i, *at)];
       continue;
     }
-    if (known && at->is(Value::Kind::string)) spell_out(*at, *known);
+    const bool word =
+        at->is(Value::Kind::string) || at->is(Value::Kind::integer) || at->is(Value::Kind::number);
+    if (known && word) spell_out(*at, *known);
     if (!at->is(Value::Kind::object)) {
       if (!at->is(Value::Kind::null))
         given.fail("{} is {}, which has no key \"{}\"; set {}={{…}} instead", given.path_to(i), excerpt(*at),

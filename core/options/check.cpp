@@ -32,6 +32,14 @@ void as_integer(Value& value) {
   value.kind = Value::Kind::integer;
 }
 
+bool matches_kind(const Type& type, const Value& value);
+
+// A preset's name, or what could be the key that may stand alone.
+bool stands_for_object(const Schema& schema, const Value& value) {
+  if (value.is(Value::Kind::string) && schema.presets.count(value.text)) return true;
+  return !schema.short_key.empty() && matches_kind(schema.find(schema.short_key)->type, value);
+}
+
 // The type of a value as `Type::text` would name it.
 bool matches_kind(const Type& type, const Value& value) {
   switch (type.kind) {
@@ -51,9 +59,7 @@ bool matches_kind(const Type& type, const Value& value) {
     case Type::Kind::map:
       return value.is(Value::Kind::object);
     case Type::Kind::object:
-      return value.is(Value::Kind::object) ||
-             (value.is(Value::Kind::string) &&
-              (!type.schema->short_key.empty() || type.schema->presets.count(value.text)));
+      return value.is(Value::Kind::object) || stands_for_object(*type.schema, value);
     case Type::Kind::any:
       break;
   }
@@ -71,7 +77,7 @@ class Validator {
   std::vector<Problem> problems;
 
   void check_object(const Schema& schema, Value& object, const std::string& path) {
-    if (object.is(Value::Kind::string)) return check_short(schema, object, path);
+    if (!object.is(Value::Kind::object)) return check_short(schema, object, path);
     const std::string name = variant_of(schema, object);
     drop_leftovers(schema, object, name);
     std::vector<std::string> leftovers;

@@ -282,8 +282,9 @@ const Key* Schema::find(std::string_view name, std::string_view variant) const {
 }
 
 void store_options(const Schema& schema, void* object, const Value& value) {
-  if (value.is(Value::Kind::string)) {
-    if (const auto preset = schema.presets.find(value.text); preset != schema.presets.end()) {
+  if (!value.is(Value::Kind::object)) {
+    const auto preset = schema.presets.find(value.text);
+    if (value.is(Value::Kind::string) && preset != schema.presets.end()) {
       store_options(schema, object, preset->second);
     } else {
       schema.find(schema.short_key)->store(object, value);

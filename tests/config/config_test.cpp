@@ -444,6 +444,20 @@ TEST_CASE("a key can be set inside of an object that a word stands for", "[confi
         "amp_fp16");
 }
 
+TEST_CASE("a number may stand for an object as a word may", "[config]") {
+  const auto vocabulary = [](const std::vector<std::string>& overrides) {
+    return resolved(load("debian_lstm", overrides).config)["data"]["vocabulary"].dump();
+  };
+  CHECK(vocabulary({"data.vocabulary=1000"}) == R"({"size":1000,"min_count":1})");
+  CHECK(vocabulary({"data.vocabulary=1000", "data.vocabulary.min_count=2"}) ==
+        R"({"size":1000,"min_count":2})");
+  CHECK_THAT(user_error_of([&] { vocabulary({"data.vocabulary=-1"}); }),
+             Contains("data.vocabulary") && Contains("-1"));
+  CHECK_THAT(user_error_of([&] { vocabulary({"data.vocabulary=many"}); }),
+             Contains("expected object, or its size alone (integer in [0, 16777216]), got \"many\""));
+  CHECK_THAT(user_error_of([&] { vocabulary({"data.vocabulary=1.5"}); }), Contains("its size alone"));
+}
+
 TEST_CASE("the committed page of keys is current", "[config]") {
   CHECK(testing::read_text(tandem::test::source_path("docs/configuration.md")) ==
         keys_as_markdown(Config::schema()));

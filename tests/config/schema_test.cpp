@@ -50,7 +50,7 @@ bool accepts(const Type& type, const Json& json) {
     case Kind::map:
       return json.is_object() && accepts(*type.item, json.begin().value());
     case Kind::object:
-      return json.is_string() && !type.schema->short_key.empty() &&
+      return !json.is_object() && !type.schema->short_key.empty() &&
              accepts(type.schema->find(type.schema->short_key)->type, json);
     case Kind::any:
       break;
