@@ -6,6 +6,7 @@
 
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/philox_lanes.h"
 #include "core/error.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -20,15 +21,15 @@ constexpr Index kParallelWords = 4096;
 template <class Body>
 void over_words(const RandomKey& key, Index count, Body&& body) {
   ensure(count <= Index{1} << 34, "random", "{} elements exceed the 2^34 of one key", count);
+  static_assert(kBlock % (kWords * kPhiloxLanes) == 0);
+  const RandomKey at = kernels::resolved(key);
   const Index runs = (count + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static) if (count >= kParallelWords)
   for (Index run = 0; run < runs; ++run) {
     const Index first = run * kBlock, n = std::min(kBlock, count - first);
     std::uint32_t words[kBlock];
-    for (Index i = 0; i < n; i += kWords) {
-      const auto block = philox(key, static_cast<std::uint32_t>((first + i) / kWords));
-      std::copy(block.begin(), block.end(), words + i);
-    }
+    for (Index i = 0; i < n; i += kWords * kPhiloxLanes)
+      philox_lanes(at, static_cast<std::uint32_t>((first + i) / kWords), words + i);
     body(first, n, words);
   }
 }
