@@ -189,6 +189,49 @@ def dcgan(autocast, optimized, batch=64, noise=100):
     return step, batch
 
 
+class LanguageModel(nn.Module):
+    """That of PyTorch's word_language_model, 2x650, tied."""
+
+    def __init__(self, words, units, dropout):
+        super().__init__()
+        self.drop = nn.Dropout(dropout)
+        self.encoder = nn.Embedding(words, units)
+        self.rnn = nn.LSTM(units, units, 2, dropout=dropout)
+        self.decoder = nn.Linear(units, words)
+        self.decoder.weight = self.encoder.weight
+        nn.init.uniform_(self.encoder.weight, -0.05, 0.05)
+
+    def forward(self, x, state):
+        y, state = self.rnn(self.drop(self.encoder(x)), state)
+        return self.decoder(self.drop(y)), state
+
+
+def language(autocast, optimized, words=10000, steps=35, streams=20, units=650):
+    """The example's step; its update p -= lr·g is SGD's, fused here."""
+    model = LanguageModel(words, units, 0.3)
+    model, optimizer = optimized(model, torch.optim.SGD(model.parameters(), 1.0, fused=True))
+    tokens, targets = (torch.randint(0, words, (steps, streams)) for _ in range(2))
+    state = tuple(torch.zeros(2, streams, units) for _ in range(2))
+
+    def step():
+        nonlocal state
+        state = tuple(each.detach() for each in state)
+        with autocast():
+            logits, state = model(tokens, state)
+            loss = F.cross_entropy(logits.view(-1, words), targets.view(-1))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+        optimizer.step()
+        return [loss]
+
+    return step, steps * streams
+
+
+# Whatever is not supervised on images.
+OTHERS = {"dcgan": dcgan, "language": language}
+
+
 def reset_peak():
     with open("/proc/self/clear_refs", "w") as f:
         f.write("5")
@@ -229,7 +272,7 @@ def main():
     baseline = resident("VmRSS")
     reset_peak()
     autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
-    step, items = dcgan(autocast, optimized) if name == "dcgan" else supervised(*SUPERVISED[name], autocast, optimized)
+    step, items = (OTHERS[name](autocast, optimized) if name in OTHERS else supervised(*SUPERVISED[name], autocast, optimized))
     print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items}), flush=True)
     for line in sys.stdin:
         command = line.split()

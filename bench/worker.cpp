@@ -19,26 +19,20 @@
 #include <string>
 #include <vector>
 
-#include "amp/autocast.h"
+#include "bench/training.h"
 #include "core/cpu/cpu_features.h"
-#include "models/dcgan.h"
 #include "models/resnet.h"
 #include "models/unet.h"
-#include "nn/scopes.h"
-#include "optim/adam.h"
-#include "optim/loss_scaler.h"
-#include "optim/sgd.h"
-#include "optim/step.h"
 #include "studies/profile/limits.h"
 #include "studies/profile/recorder.h"
 #include "tandem.h"
-#include "train/stages.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 using namespace tandem;
+using namespace tandem::bench;
 using train::Stage;
 
 std::size_t resident(const std::string& field) {
@@ -49,187 +43,28 @@ std::size_t resident(const std::string& field) {
   return 0;
 }
 
-class Training {
- public:
-  virtual ~Training() = default;
-  // Returns the losses, one for each network that learns.
-  virtual std::vector<double> step() = 0;
-  virtual Index items() const = 0;  // images that a step sees
-  // That an update moves, see optim::Step; the mean of several.
-  virtual std::int64_t update_bytes() const = 0;
-
-  train::StageTimer stages;
-};
-
-struct Supervised {
-  std::function<nn::ModulePtr(Index channels, Index classes)> model;
-  Shape images;
-  Index classes;
-  bool by_pixel = false;  // cross entropy and Dice of masks, instead of the cross entropy of labels
-};
-
-class SupervisedTraining final : public Training {
- public:
-  SupervisedTraining(const Supervised& workload, const amp::Precision& precision)
-      : model_(workload.model(workload.images[3], workload.classes)),
-        by_pixel_(workload.by_pixel),
-        optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}),
-        precision_(precision),
-        step_(*model_, {&optimizer_}, amp::step_options(precision)),
-        images_(Tensor::empty(workload.images)) {
-    backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
-    const Shape targets = by_pixel_ ? workload.images.without(3) : Shape{workload.images[0]};
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(targets.numel()));
-    RandomStream random({.seed = 2});
-    for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(workload.classes));
-    labels_ = by_pixel_ ? Tensor::from(std::vector<std::uint8_t>(labels.begin(), labels.end()), targets)
-                        : Tensor::from(labels, targets);
-  }
-
-  std::vector<double> step() override {
-    stages.start();
-    Tensor loss;
-    {
-      const amp::Autocast autocast(precision_);
-      const Tensor logits = (*model_)(images_);
-      stages.finish(Stage::forward);
-      loss = cross_entropy(logits, labels_);
-      if (by_pixel_) loss = loss + dice_loss(logits, labels_);
-      stages.finish(Stage::loss);
-    }
-    step_.backward(loss);
-    stages.finish(Stage::backward);
-    stages.begin(Stage::update);
-    step_.apply();
-    stages.finish(Stage::update);
-    return {loss.item()};
-  }
-  Index items() const override { return images_.size(0); }
-  std::int64_t update_bytes() const override { return step_.update_bytes(); }
-
- private:
-  nn::ModulePtr model_;
-  bool by_pixel_;
-  optim::Sgd optimizer_;
-  amp::Plan precision_;
-  optim::Step step_;
-  Tensor images_, labels_;
-};
-
-// An iteration of the task "gan" (docs/gan.md): the discriminator's phase and the generator's, both with
-// images of the same z, and either leaves the other network as it is.
-class GanTraining final : public Training {
- public:
-  GanTraining(const models::DcganOptions& options, Index batch, const amp::Precision& precision)
-      : pair_(options),
-        discriminator_adam_(pair_.discriminator().parameters(), kAdam),
-        generator_adam_(pair_.generator().parameters(), kAdam),
-        precision_(precision),
-        scaler_(amp::step_options(precision).scaler),
-        discriminator_step_(pair_.discriminator(), {&discriminator_adam_}, sharing_scaler(precision)),
-        generator_step_(pair_.generator(), {&generator_adam_}, sharing_scaler(precision)),
-        real_(Tensor::empty({batch, options.image_size, options.image_size, options.channels})) {
-    backend_for({}).random_uniform({.seed = 1}, real_, -1.0, 1.0);
-  }
-
-  std::vector<double> step() override {
-    stages.start();
-    Tensor of_discriminator, of_generator;
-    {
-      const amp::Autocast autocast(precision_);
-      of_discriminator = judged(real_, 1.0);
-      const Tensor images = [&] {
-        const NoGrad no_grad;
-        const nn::KeepStatistics keep(pair_.generator());
-        return made();
-      }();
-      of_discriminator = of_discriminator + judged(images, 0.0);
-      stages.finish(Stage::loss);
-    }
-    learn(discriminator_step_, of_discriminator);
-    {
-      const amp::Autocast autocast(precision_);
-      const Tensor images = made();
-      const nn::Frozen frozen(pair_.discriminator());
-      const nn::KeepStatistics keep(pair_.discriminator());
-      of_generator = judged(images, 1.0);
-    }
-    learn(generator_step_, of_generator);
-    scaler_.update();
-    stages.finish(Stage::update);
-    ++iteration_;
-    return {of_discriminator.item(), of_generator.item()};
-  }
-  Index items() const override { return real_.size(0); }
-  std::int64_t update_bytes() const override {
-    return (discriminator_step_.update_bytes() + generator_step_.update_bytes()) / 2;
-  }
-
- private:
-  static constexpr std::uint64_t kSeed = 2;
-  static inline const optim::AdamOptions kAdam{.lr = 2e-4, .beta1 = 0.5, .beta2 = 0.999};
-
-  optim::StepOptions sharing_scaler(const amp::Precision& precision) {
-    optim::StepOptions options = amp::step_options(precision);
-    options.shared_scaler = &scaler_;
-    return options;
-  }
-  // The same within an iteration.
-  Tensor made() {
-    const RandomScope random(kSeed, iteration_, 0);
-    return pair_.generator()(random_normal({real_.size(0), 1, 1, pair_.options().noise}));
-  }
-  Tensor judged(const Tensor& images, double as) {
-    const Tensor logits = pair_.discriminator()(images);
-    stages.finish(Stage::forward);
-    const Tensor loss = bce_with_logits(logits, Tensor::full(logits.shape(), as));
-    stages.finish(Stage::loss);
-    return loss;
-  }
-  void learn(optim::Step& step, const Tensor& loss) {
-    step.backward(loss);
-    stages.finish(Stage::backward);
-    stages.begin(Stage::update);
-    step.apply();
-    stages.finish(Stage::update);
-  }
-
-  models::Dcgan pair_;
-  optim::Adam discriminator_adam_, generator_adam_;
-  amp::Plan precision_;
-  optim::LossScaler scaler_;
-  optim::Step discriminator_step_, generator_step_;
-  Tensor real_;
-  std::uint32_t iteration_ = 0;
-};
-
 nn::ModulePtr resnet_of(int depth, Index channels, Index classes) {
   return models::resnet(depth, {.in_channels = channels, .num_classes = classes});
 }
 
-using Make = std::function<std::unique_ptr<Training>(const amp::Precision&)>;
+using Make = std::function<TrainingPtr(const amp::Precision&)>;
 
-Make supervised(const Supervised& workload) {
-  return [workload](const amp::Precision& precision) {
-    return std::make_unique<SupervisedTraining>(workload, precision);
-  };
+Make on_images(const Supervised& workload) {
+  return [workload](const amp::Precision& precision) { return supervised(workload, precision); };
 }
 
 const std::map<std::string, Make> kWorkloads{
-    {"resnet20", supervised({[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10})},
-    {"resnet50", supervised({[](Index c, Index k) { return resnet_of(50, c, k); }, {16, 224, 224, 3}, 1000})},
-    {"unet", supervised({[](Index c, Index k) -> nn::ModulePtr {
-                           return std::make_shared<models::UNet>(models::UNetOptions{
-                               .in_channels = c, .num_classes = k, .width = 16, .levels = 3});
-                         },
-                         {16, 64, 64, 1},
-                         11,
-                         true})},
-    {"dcgan",
-     [](const amp::Precision& precision) {
-       return std::make_unique<GanTraining>(
-           models::DcganOptions{.image_size = 32, .channels = 1, .noise = 100, .width = 32}, 64, precision);
-     }},
+    {"resnet20", on_images({[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10})},
+    {"resnet50", on_images({[](Index c, Index k) { return resnet_of(50, c, k); }, {16, 224, 224, 3}, 1000})},
+    {"unet", on_images({[](Index c, Index k) -> nn::ModulePtr {
+                          return std::make_shared<models::UNet>(models::UNetOptions{
+                              .in_channels = c, .num_classes = k, .width = 16, .levels = 3});
+                        },
+                        {16, 64, 64, 1},
+                        11,
+                        true})},
+    {"dcgan", gan},
+    {"language", language},
 };
 
 Json by_type(const std::vector<std::pair<DType, double>>& rates) {
@@ -241,7 +76,7 @@ Json by_type(const std::vector<std::pair<DType, double>>& rates) {
 // Trains for whoever asks.
 class Server {
  public:
-  explicit Server(const std::function<std::unique_ptr<Training>()>& make) : baseline_(resident("VmRSS:")) {
+  explicit Server(const std::function<TrainingPtr()>& make) : baseline_(resident("VmRSS:")) {
     std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
     training_ = make();
   }
@@ -321,7 +156,7 @@ class Server {
   }
 
   std::size_t baseline_;
-  std::unique_ptr<Training> training_;
+  TrainingPtr training_;
   profile::Limits limits_;
   int steps_ = 0;  // since the warm-up, which is the first run
   bool warming_up_ = true;

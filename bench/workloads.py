@@ -22,6 +22,10 @@ WORKLOADS = {
              "once, as its example does, and keeps what the generator's backward needs through the discriminator's phase; "
              "Tandem runs the generator in each phase. On both sides the discriminator's two losses have one backward, and its "
              "parameters no gradients in the generator's phase. An item is a real image."),
+    "language": Workload(
+        "LSTM language model 2×650, 10,000 words, 35 steps of 20 streams", "language", 2, 4,
+        note="The table of the embedding is the output's weights; dropout 0.3; SGD without momentum, gradients clipped to a norm "
+             "of 0.25, as in PyTorch's word_language_model; streams go on with their state. An item is a word."),
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}

@@ -1,0 +1,44 @@
+// What bench_worker trains: a step of each network, on a batch that is made up.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "amp/autocast.h"
+#include "core/shape.h"
+#include "nn/module.h"
+#include "train/stages.h"
+
+namespace tandem::bench {
+
+class Training {
+ public:
+  virtual ~Training() = default;
+  // Returns the losses, one for each network that learns.
+  virtual std::vector<double> step() = 0;
+  virtual Index items() const = 0;  // images or words that a step sees
+  // That an update moves, see optim::Step; the mean of several.
+  virtual std::int64_t update_bytes() const = 0;
+
+  train::StageTimer stages;
+};
+
+using TrainingPtr = std::unique_ptr<Training>;
+
+struct Supervised {
+  std::function<nn::ModulePtr(Index channels, Index classes)> model;
+  Shape images;
+  Index classes;
+  bool by_pixel = false;  // cross entropy and Dice of masks, instead of the cross entropy of labels
+};
+
+// With SGD.
+TrainingPtr supervised(const Supervised& workload, const amp::Precision& precision);
+// DCGAN of width 32, batch 64, with Adam.
+TrainingPtr gan(const amp::Precision& precision);
+// 2 × 650 LSTM, 10,000 words, 35 steps of 20 streams, with SGD and clipping.
+TrainingPtr language(const amp::Precision& precision);
+
+}  // namespace tandem::bench
