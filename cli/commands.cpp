@@ -199,7 +199,8 @@ class Program {
     sub->add_option("--out", demo_.out, "folder for demo.json and the charts; by default runs/demo-NAME")
         ->type_name("DIR");
     sub->add_option("--text", demo_.text,
-                    "corpus of diverge: descriptions of packages with their sources; by default what `./run "
+                    "corpus of diverge and language: descriptions of packages with their sources; by default "
+                    "what `./run "
                     "data` fetched")
         ->type_name("FILE");
     sub->add_flag("--small", demo_.small, "seconds instead of minutes: the sign of the result only");

@@ -15,6 +15,8 @@ std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
       {"diverge", "FP16 without a loss scale loses a language model's gradients; a scale brings them back",
        run_diverge},
+      {"language", "the same of an LSTM, layer by layer, with the scale of 128 that published runs took",
+       run_language},
       {"masters", "16-bit weights lose small updates; masters and stochastic rounding keep them",
        run_masters},
       {"histogram", "exponents of gradients, and what FP16 flushes at each loss scale", run_histogram},

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::filesystem::path out;  // everything is written here
   bool small = false;         // seconds instead of minutes, on the digits: the sign of the result only
-  std::string text;           // the corpus of `diverge`; empty: where `./run data` puts it
+  std::string text;           // the corpus of `diverge` and `language`; empty: where `./run data` puts it
 };
 
 // What a demonstration prints, and the files it leaves: demo.json and its charts.
@@ -47,6 +47,7 @@ struct Demo {
 std::span<const Demo> demos();
 
 void run_diverge(Session& session);
+void run_language(Session& session);
 void run_masters(Session& session);
 void run_histogram(Session& session);
 void run_skip(Session& session);

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "amp/autocast.h"
 #include "amp/gradient_histogram.h"
 #include "autograd/engine.h"
 #include "autograd/modes.h"
@@ -18,9 +17,7 @@
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/step.h"
-#include "report/plot/svg.h"
-#include "report/table.h"
-#include "studies/demo/demo.h"
+#include "studies/demo/arms.h"
 
 namespace tandem::demo {
 
@@ -84,25 +81,13 @@ double perplexity(Trigram& model, const std::vector<std::int32_t>& text, const S
   return std::exp(sum / static_cast<double>(count));
 }
 
-struct DivergeArm {
-  std::string name;
-  amp::Precision precision;
-};
-
-struct DivergeResult {
-  double perplexity = 0.0;
-  std::int64_t skipped = 0;
-  plot::Line course;
-};
-
-DivergeResult train(const DivergeArm& arm, const datasets::TextCorpus& corpus, const Sizes& sizes,
-                    Session& session) {
+ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes& sizes, Session& session) {
   const RandomScope random(1, 0, 0);
   Trigram model(sizes);
   optim::Adam adam(model.parameters(), {.lr = sizes.lr});
   optim::Step step(model, {&adam}, amp::step_options(arm.precision));
   const amp::Plan plan(arm.precision);
-  DivergeResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (Index i = 0; i < sizes.steps; ++i) {
     const Tokens tokens = trigrams(corpus.train.ids, i * sizes.batch, sizes.batch);
     Tensor loss;
@@ -164,29 +149,10 @@ void run_diverge(Session& session) {
                   corpus.vocabulary.size(), sizes.steps, sizes.batch, 100.0 * flushed_share(few, 0),
                   100.0 * flushed_share(many, 0), sizes.batch, 100.0 * flushed_share(many, 10)));
 
-  amp::Precision unscaled = amp::Precision::amp_fp16(), fixed = unscaled;
-  unscaled.scaler = optim::ScalerOptions::none();
-  fixed.scaler = optim::ScalerOptions::fixed(1024.0);
-  const DivergeArm arms[] = {{"FP32", amp::Precision::fp32()},
-                             {"FP16, no loss scale", unscaled},
-                             {"FP16, scale 1024", fixed},
-                             {"FP16, dynamic scale", amp::Precision::amp_fp16()}};
-  report::Table table({"arm", "validation perplexity", "skipped steps"});
-  std::vector<DivergeResult> results;
-  plot::LineChart chart{.title = "A language model with and without a loss scale",
-                        .x = {.title = "step"},
-                        .y = {.title = "training perplexity", .log2 = true},
-                        .lines = {}};
-  Json rows = Json::array();
-  for (const DivergeArm& arm : arms) {
-    results.push_back(train(arm, corpus, sizes, session));
-    const DivergeResult& result = results.back();
-    table.add({arm.name, fmt::format("{:.1f}", result.perplexity), fmt::format("{}", result.skipped)});
-    rows.push_back({{"arm", arm.name}, {"perplexity", result.perplexity}, {"skipped", result.skipped}});
-    chart.lines.push_back(result.course);
-  }
-  table.print();
-  session.chart("perplexity", plot::to_svg(chart));
+  const std::vector<Arm> arms = scaling_arms(1024.0);
+  std::vector<ArmResult> results;
+  for (const Arm& arm : arms) results.push_back(train(arm, corpus, sizes, session));
+  const Json rows = show_arms(session, "A language model with and without a loss scale", arms, results);
   session.values = {{"flushed_512", flushed_share(few, 0)},
                     {"flushed", flushed_share(many, 0)},
                     {"flushed_scale_1024", flushed_share(many, 10)},

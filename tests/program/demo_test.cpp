@@ -29,12 +29,9 @@ double value_of(const json& result, const std::string& arm, const std::string& k
   return 0.0;
 }
 
-}  // namespace
-
-TEST_CASE("demo diverge: logit gradients vanish without a loss scale", "[program][demo]") {
-  const TemporaryDirectory directory;
-  // Words as frequent as words are: the n-th comes in proportion to 1/n.
-  std::ofstream file(directory.path() / "text");
+// Descriptions whose words are as frequent as words are: the n-th comes in proportion to 1/n.
+void write_descriptions(const std::filesystem::path& path) {
+  std::ofstream file(path);
   std::uint32_t block = 0;
   for (int document = 0; document < 4000; ++document) {
     file << "Package: p\nSource: s" << document << "\nDescription-en: document " << document << "\n";
@@ -46,11 +43,30 @@ TEST_CASE("demo diverge: logit gradients vanish without a loss scale", "[program
     }
     file << "\n";
   }
-  file.close();
+}
+
+}  // namespace
+
+TEST_CASE("demo diverge: logit gradients vanish without a loss scale", "[program][demo]") {
+  const TemporaryDirectory directory;
+  write_descriptions(directory.path() / "text");
   const json result = demo(directory, "diverge", {"perplexity"}, {"--text=text"});
   CHECK(result["flushed_512"].get<double>() < result["flushed"].get<double>());
   CHECK(result["flushed"].get<double>() > 0.3);
   CHECK(result["flushed_scale_1024"].get<double>() < 0.01);
+  CHECK(value_of(result, "FP16, no loss scale", "perplexity") > value_of(result, "FP32", "perplexity"));
+}
+
+TEST_CASE("demo language: gradients of a recurrent model vanish without a loss scale", "[program][demo]") {
+  const TemporaryDirectory directory;
+  write_descriptions(directory.path() / "text");
+  const json result = demo(directory, "language", {"perplexity"}, {"--text=text"});
+  const json& flushed = result["flushed"];
+  for (const char* layer : {"loss", "decoder", "rnn", "all"}) {
+    INFO(layer << ": " << flushed.dump());
+    CHECK(flushed[layer]["128"].get<double>() < flushed[layer]["1"].get<double>());
+  }
+  CHECK(flushed["all"]["1"].get<double>() > 0.3);
   CHECK(value_of(result, "FP16, no loss scale", "perplexity") > value_of(result, "FP32", "perplexity"));
 }
 

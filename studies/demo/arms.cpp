@@ -1,0 +1,38 @@
+#include "studies/demo/arms.h"
+
+#include <fmt/core.h>
+
+#include "report/table.h"
+
+namespace tandem::demo {
+
+std::vector<Arm> scaling_arms(double constant) {
+  amp::Precision unscaled = amp::Precision::amp_fp16(), fixed = unscaled;
+  unscaled.scaler = optim::ScalerOptions::none();
+  fixed.scaler = optim::ScalerOptions::fixed(constant);
+  return {{"FP32", amp::Precision::fp32()},
+          {"FP16, no loss scale", unscaled},
+          {fmt::format("FP16, scale {:.0f}", constant), fixed},
+          {"FP16, dynamic scale", amp::Precision::amp_fp16()}};
+}
+
+Json show_arms(Session& session, const std::string& title, std::span<const Arm> arms,
+               std::span<const ArmResult> results) {
+  report::Table table({"arm", "validation perplexity", "skipped steps"});
+  plot::LineChart chart{.title = title,
+                        .x = {.title = "step"},
+                        .y = {.title = "training perplexity", .log2 = true},
+                        .lines = {}};
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    const ArmResult& result = results[i];
+    table.add({arms[i].name, fmt::format("{:.1f}", result.perplexity), fmt::format("{}", result.skipped)});
+    rows.push_back({{"arm", arms[i].name}, {"perplexity", result.perplexity}, {"skipped", result.skipped}});
+    chart.lines.push_back(result.course);
+  }
+  table.print();
+  session.chart("perplexity", plot::to_svg(chart));
+  return rows;
+}
+
+}  // namespace tandem::demo

@@ -1,0 +1,33 @@
+// The arms of a demonstration about loss scales, and what is shown of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "amp/autocast.h"
+#include "report/plot/svg.h"
+#include "studies/demo/demo.h"
+
+namespace tandem::demo {
+
+struct Arm {
+  std::string name;
+  amp::Precision precision;
+};
+
+// FP32, and FP16 without a loss scale, with a constant and with the dynamic one: in this order.
+std::vector<Arm> scaling_arms(double constant);
+
+struct ArmResult {
+  double perplexity = 0.0;  // of the validation text
+  std::int64_t skipped = 0;
+  plot::Line course;  // training perplexity over steps
+};
+
+// Prints the table, draws the chart "perplexity", and gives the arms as they stand in demo.json.
+Json show_arms(Session& session, const std::string& title, std::span<const Arm> arms,
+               std::span<const ArmResult> results);
+
+}  // namespace tandem::demo
