@@ -390,7 +390,10 @@ void Trainer::test_best(Session& session) {
   }
   runs::load_run_weights(session.directory, "best", task_->model());
   session.state.epoch_samples = 0.0;
+  // Told with the epoch that the weights are of.
+  const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
   evaluate_now(session, *test_loader_, "test", task_->keeps_details());
+  session.state.epoch = epoch;
 }
 
 }  // namespace tandem::train

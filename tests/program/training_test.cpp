@@ -420,8 +420,16 @@ TEST_CASE("validation chooses the weights that are tested", "[program]") {
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   std::set<std::string> splits;
-  for (const json& event : events_of(directory / "run", "eval")) splits.insert(event["split"]);
+  json chosen, tested;
+  for (const json& event : events_of(directory / "run", "eval")) {
+    splits.insert(event["split"]);
+    if (event["split"] == "test") tested = event;
+    const bool better = chosen.is_null() || event["metrics"]["accuracy"] > chosen["metrics"]["accuracy"];
+    if (event["split"] == "validation" && better) chosen = event;
+  }
   CHECK(splits == std::set<std::string>{"test", "validation"});
+  CHECK(tested["epoch"] == chosen["epoch"]);
+  CHECK_THAT(outcome.err, Contains(fmt::format("epoch {}/8  test: accuracy", chosen["epoch"].get<int>())));
   CHECK(line_count(read_text(directory.path() / "run/confusion.csv")) == 11);
   const auto best = json::parse(tandem_in(directory, {"eval", "run", "--json"}).out);
   CHECK(best["metrics"] == end_of(directory / "run")["metrics"]);
