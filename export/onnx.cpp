@@ -58,29 +58,43 @@ class Exporter {
   Exporter(nn::Module& model, Graph& graph, const OnnxOptions& options)
       : graph_(graph), options_(options), weights_(model, graph) {}
 
-  void add(const Trace& trace) {
-    const int rank = trace.input.rank();
-    const bool indices = trace.input.dtype() == DType::i64, spatial = rank == 4 && !indices;
-    const char* const usual = spatial ? "images" : indices ? "indices" : "features";
-    const Value input{.name = options_.input.empty() ? usual : options_.input,
-                      .shape = trace.input.shape(),
-                      .order = spatial ? channels_first(rank) : same_order(rank)};
-    graph_.add_input(input, trace.input.dtype());
-    if (indices) {
-      indices_ = {trace.input, input};
-    } else {
-      remember(trace.input, input);
-    }
+  void add(const Trace& trace, const nn::Ports* ports) {
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i)
+      add_input(trace.inputs[i], ports ? ports->inputs()[i].name : "", ports != nullptr);
     for (const Call& call : trace.calls) add(call);
     graph_.set_layer("");
-    graph_.set_output(value_of(trace.output, {.layer = "", .description = "the model", .info = nullptr}),
-                      options_.output.empty() ? "logits" : options_.output);
+    const std::vector<std::string> outputs =
+        ports ? ports->outputs() : std::vector{options_.output.empty() ? "logits" : options_.output};
+    ensure(outputs.size() == trace.outputs.size(), "onnx", "the model gives {} tensors, its ports are {}",
+           trace.outputs.size(), outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      graph_.add_output(
+          value_of(trace.outputs[i], {.layer = "", .description = "the model", .info = nullptr}), outputs[i]);
+    graph_.drop_unused_weights();
   }
 
  private:
   using Place = std::pair<const void*, std::uint32_t>;  // on the tape
 
+  // Images stand as ONNX has them; what has ports is as it is.
+  void add_input(const Tensor& tensor, const std::string& port, bool plain) {
+    const int rank = tensor.rank();
+    const bool indices = tensor.dtype() == DType::i64, spatial = !plain && rank == 4 && !indices;
+    const char* const usual = spatial ? "images" : indices ? "indices" : "features";
+    const Value input{.name = plain                    ? port
+                              : options_.input.empty() ? usual
+                                                       : options_.input,
+                      .shape = tensor.shape(),
+                      .order = spatial ? channels_first(rank) : same_order(rank)};
+    graph_.add_input(input, tensor.dtype());
+    remember(tensor, input);
+  }
+
   void remember(const Tensor& tensor, const Value& value) {
+    if (!tensor.requires_grad()) {
+      untaped_.emplace_back(tensor, value);
+      return;
+    }
     values_[Place(tensor.edge().node.get(), tensor.edge().output)] = value;
   }
 
@@ -90,8 +104,8 @@ class Exporter {
       const auto found = values_.find(Place(tensor.edge().node.get(), tensor.edge().output));
       if (found != values_.end()) return found->second;
     }
-    const auto& [indices, input] = indices_;
-    if (tensor.is_same(indices) && tensor.shape() == indices.shape()) return input;
+    for (const auto& [known, value] : untaped_)
+      if (tensor.is_same(known) && tensor.shape() == known.shape()) return value;
     const Value weight = weights_.find(tensor);
     require(weight.defined(), "onnx",
             "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter or statistic of the "
@@ -109,14 +123,15 @@ class Exporter {
           fmt::format("the op has no counterpart here; these have: {}", fmt::join(onnx_ops(), ", ")));
     std::vector<Value> inputs;
     for (const Tensor& input : call.inputs) inputs.push_back(value_of(input, call));
-    remember(call.outputs[0], found->second({graph_, call, inputs, weight}));
+    const std::vector<Value> outputs = found->second({graph_, call, inputs, weight});
+    for (std::size_t i = 0; i < outputs.size(); ++i) remember(call.outputs[i], outputs[i]);
   }
 
   Graph& graph_;
   const OnnxOptions& options_;
   Weights weights_;
   std::map<Place, Value> values_;
-  std::pair<Tensor, Value> indices_;  // the input where it is i64
+  std::vector<std::pair<Tensor, Value>> untaped_;  // inputs of integers, and what is made of them alone
 };
 
 }  // namespace
@@ -127,8 +142,8 @@ void TranslationContext::refuse(const std::string& why) const {
                                       call.layer, call.description, call.info->name, why));
 }
 
-Value TranslationContext::result(std::string name, std::vector<int> order) const {
-  return {.name = std::move(name), .shape = call.outputs.at(0).shape(), .order = std::move(order)};
+Value TranslationContext::result(std::string name, std::vector<int> order, std::size_t output) const {
+  return {.name = std::move(name), .shape = call.outputs.at(output).shape(), .order = std::move(order)};
 }
 
 Value TranslationContext::result(std::string name) const {
@@ -141,6 +156,7 @@ const TranslationTable& translations() {
     add_layer_translations(all);
     add_elementwise_translations(all);
     add_shape_translations(all);
+    add_recurrent_translations(all);
     return all;
   }();
   return table;
@@ -165,9 +181,11 @@ std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions
     entry.set_key(key);
     entry.set_value(value);
   }
-  const Trace trace = trace_evaluation(model, sample, options.dtype);
-  Graph graph;
-  Exporter(model, graph, options).add(trace);
+  const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
+  const Trace trace =
+      ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype);
+  Graph graph(trace.steps);
+  Exporter(model, graph, options).add(trace, ports);
   *proto.mutable_graph() = graph.message();
   const std::size_t bytes = proto.ByteSizeLong();
   require(bytes <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "onnx",

@@ -7,7 +7,8 @@
 //
 // Layouts: images are [N,H,W,C] here and NCHW in ONNX. Each tensor carries the order in which its axes stand
 // there; ops that need another one get a Transpose, ops that reorder axes only change the order. Weights are
-// the FP32 masters in PyTorch's layouts under PyTorch's names, as in files of weights.
+// the FP32 masters in PyTorch's layouts under PyTorch's names, as in files of weights, but for those of
+// recurrent layers, which ONNX has in an order of its own.
 #pragma once
 
 #include <map>
@@ -27,9 +28,11 @@ struct OnnxOptions {
 };
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or
-// i64 "indices" in the sample's own layout; its output is f32 "logits" in the layout here; "N" is free. The
-// model is evaluated and lies on the CPU; its modes and gradients stay as they are. Throws UserError, naming
-// the layer, for an op that has no counterpart, and when the file would exceed the 2 GiB of the format.
+// i64 "indices" in the sample's own layout; its output is f32 "logits" in the layout here; "N" is free. Those
+// of a model with ports (nn/ports.h) are its ports, with "T" free, too; `sample`, `dtype` and names are not
+// looked at then. The model is evaluated and lies on the CPU; its modes and gradients stay as they are.
+// Throws UserError, naming the layer, for an op that has no counterpart, and when the file would exceed the 2
+// GiB of the format.
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options = {});
 
 // Names of the ops that have a counterpart, sorted.

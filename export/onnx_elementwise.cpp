@@ -38,8 +38,8 @@ Value translate(const TranslationContext& context, const Op& op) {
 // Ops that ONNX has under the given name, without options.
 template <class Op>
 void add_same(TranslationTable& table, const char* name) {
-  table[Op::info.name] = [name](const TranslationContext& context) {
-    return context.result(context.graph.add(name, {context.inputs[0].name}), context.inputs[0].order);
+  table[Op::info.name] = [name](const TranslationContext& context) -> std::vector<Value> {
+    return {context.result(context.graph.add(name, {context.inputs[0].name}), context.inputs[0].order)};
   };
 }
 
@@ -100,13 +100,23 @@ std::string pow_scalar(Formula& f, const ops::PowScalar& op) {
 // Operands of one rank stand alike; else both stand as here, where they are aligned at the last axis.
 template <class Op>
 void add_binary(TranslationTable& table, const char* name) {
-  table[Op::info.name] = [name](const TranslationContext& context) {
+  table[Op::info.name] = [name](const TranslationContext& context) -> std::vector<Value> {
     const Value &a = context.inputs[0], &b = context.inputs[1];
     Graph& graph = context.graph;
     if (a.rank() == b.rank())
-      return context.result(graph.add(name, {a.name, graph.arranged(b, a.order).name}), a.order);
-    return context.result(graph.add(name, {graph.as_here(a).name, graph.as_here(b).name}));
+      return {context.result(graph.add(name, {a.name, graph.arranged(b, a.order).name}), a.order)};
+    return {context.result(graph.add(name, {graph.as_here(a).name, graph.as_here(b).name}))};
   };
+}
+
+// Of integers, which have no place on the tape: to f32 alone.
+std::vector<Value> cast(const TranslationContext& context) {
+  const Tensor &x = context.call.inputs[0], &y = context.call.outputs[0];
+  if (x.dtype() != DType::i64 || y.dtype() != DType::f32)
+    context.refuse(
+        fmt::format("from {} to {} has no counterpart here", name_of(x.dtype()), name_of(y.dtype())));
+  return {
+      context.result(context.graph.as_type(context.inputs[0].name, OnnxType::f32), context.inputs[0].order)};
 }
 
 // A slope for all, or one for each element of the last axis here, which is axis 1 there.
@@ -162,6 +172,7 @@ void add_elementwise_translations(TranslationTable& table) {
   add_binary<ops::Maximum>(table, "Max");
   add_binary<ops::Minimum>(table, "Min");
   add_translation(table, prelu);
+  table[ops::Cast::info.name] = cast;
 }
 
 }  // namespace tandem::exporting

@@ -32,6 +32,9 @@ void set_attribute(onnx::AttributeProto& proto, const Attribute& value) {
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     proto.set_type(onnx::AttributeProto::STRING);
     proto.set_s(*text);
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    proto.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& each : *texts) proto.add_strings(each);
   } else {
     proto.set_type(onnx::AttributeProto::INTS);
     for (const Index each : std::get<std::vector<Index>>(value)) proto.add_ints(each);
@@ -42,7 +45,8 @@ onnx::TensorProto::DataType type_of(DType dtype) {
   return dtype == DType::i64 ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT;
 }
 
-void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value, DType dtype) {
+void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value, DType dtype,
+              Index steps) {
   info.set_name(name);
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
   tensor.set_elem_type(type_of(dtype));
@@ -50,6 +54,8 @@ void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& 
     auto& extent = *tensor.mutable_shape()->add_dim();
     if (value.shape[axis] == 0) {
       extent.set_dim_param("N");
+    } else if (steps > 0 && value.shape[axis] == steps) {
+      extent.set_dim_param("T");
     } else {
       extent.set_dim_value(value.shape[axis]);
     }
@@ -72,7 +78,9 @@ std::vector<int> channels_first(int rank) {
   return order;
 }
 
-Graph::Graph() : message_(std::make_unique<onnx::GraphProto>()) { message_->set_name("tandem"); }
+Graph::Graph(Index steps) : steps_(steps), message_(std::make_unique<onnx::GraphProto>()) {
+  message_->set_name("tandem");
+}
 Graph::~Graph() = default;
 
 std::string Graph::unique(const std::string& name) {
@@ -97,9 +105,36 @@ void Graph::add_weight(const std::string& name, const Tensor& tensor) {
   add_tensor(name, tensor.shape().extents(), DType::f32, tensor.raw());
 }
 
+std::string Graph::add_packed_weight(const std::string& name, const Tensor& tensor) {
+  const std::string own = unique(layer_.empty() ? name : layer_ + "/" + name);
+  names_.erase(own);
+  add_weight(own, tensor);
+  return own;
+}
+
+void Graph::drop_unused_weights() {
+  std::set<std::string> used;
+  for (const auto& node : message_->node()) used.insert(node.input().begin(), node.input().end());
+  auto& tensors = *message_->mutable_initializer();
+  const auto unused = std::remove_if(tensors.begin(), tensors.end(),
+                                     [&](const auto& tensor) { return !used.contains(tensor.name()); });
+  tensors.erase(unused, tensors.end());
+}
+
+void Graph::require_no_steps(std::span<const Index> values) const {
+  const bool depends =
+      steps_ > 0 && std::ranges::any_of(values, [&](Index v) { return v != 0 && v % steps_ == 0; });
+  require(
+      !depends, "onnx",
+      "layer \"{}\": depends on the number of steps, which is free in the file; the formats safetensors and "
+      "npz hold the weights of any model",
+      layer_);
+}
+
 std::string Graph::constant(double value) { return filled(value, {}); }
 
 std::string Graph::constant(const std::vector<Index>& values) {
+  require_no_steps(values);
   const std::string name = unique("constant");
   const Index extents[] = {static_cast<Index>(values.size())};
   add_tensor(name, extents, DType::i64, values.data());
@@ -115,6 +150,7 @@ std::string Graph::constant(const std::vector<double>& values) {
 }
 
 std::string Graph::filled(double value, std::span<const Index> extents) {
+  require_no_steps(extents);
   const std::string name = unique("constant");
   const Tensor values = Tensor::full(Shape(extents), value);
   add_tensor(name, extents, DType::f32, values.raw());
@@ -122,19 +158,26 @@ std::string Graph::filled(double value, std::span<const Index> extents) {
 }
 
 std::string Graph::add(const std::string& op, std::vector<std::string> inputs, const Attributes& attributes) {
-  const std::string name = unique(layer_.empty() ? op : layer_ + "/" + op);
+  return add(op, std::move(inputs), 1, attributes)[0];
+}
+
+std::vector<std::string> Graph::add(const std::string& op, std::vector<std::string> inputs, int outputs,
+                                    const Attributes& attributes) {
+  const std::string base = layer_.empty() ? op : layer_ + "/" + op;
+  std::vector<std::string> names;
+  for (int i = 0; i < outputs; ++i) names.push_back(unique(base));
   auto& node = *message_->add_node();
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
   for (std::string& input : inputs) node.add_input(std::move(input));
-  node.add_output(name);
-  node.set_name(name);
+  for (const std::string& name : names) node.add_output(name);
+  node.set_name(names[0]);
   node.set_op_type(op);
   for (const auto& [key, value] : attributes) {
     auto& attribute = *node.add_attribute();
     attribute.set_name(key);
     set_attribute(attribute, value);
   }
-  return name;
+  return names;
 }
 
 Value Graph::arranged(const Value& value, const std::vector<int>& order) {
@@ -147,21 +190,28 @@ Value Graph::arranged(const Value& value, const std::vector<int>& order) {
   return result;
 }
 
-void Graph::add_input(const Value& value, DType dtype) {
-  names_.insert(value.name);
-  set_type(*message_->add_input(), value.name, value, dtype);
+std::string Graph::as_type(const std::string& name, OnnxType type) {
+  std::string& typed = typed_[{name, type}];
+  if (typed.empty()) typed = add("Cast", {name}, {{"to", static_cast<Index>(type)}});
+  return typed;
 }
 
-void Graph::set_output(const Value& value, const std::string& name) {
+void Graph::add_input(const Value& value, DType dtype) {
+  ensure(names_.insert(value.name).second, "onnx", "two tensors are called \"{}\"", value.name);
+  set_type(*message_->add_input(), value.name, value, dtype, steps_);
+}
+
+void Graph::add_output(const Value& value, const std::string& name) {
   const Value result = as_here(value);
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
-  set_type(*message_->add_output(), name, result, DType::f32);
-  const auto rename = [&](std::string& other) {
-    if (other == result.name) other = name;
-  };
+  // What is an output already keeps that name.
+  const auto is_output = [&](const auto& output) { return output.name() == result.name; };
   bool made = false;
-  for (auto& node : *message_->mutable_node()) made |= node.output(0) == result.name;
-  if (!made) {  // a model that gives its input, or a weight
+  for (const auto& node : message_->node())
+    made |= std::ranges::find(node.output(), result.name) != node.output().end();
+  const bool taken = std::ranges::any_of(message_->output(), is_output);
+  set_type(*message_->add_output(), name, result, DType::f32, steps_);
+  if (!made || taken) {  // a model that gives its input, a weight, or one tensor twice
     auto& node = *message_->add_node();
     node.add_input(result.name);
     node.add_output(name);
@@ -169,8 +219,11 @@ void Graph::set_output(const Value& value, const std::string& name) {
     node.set_op_type("Identity");
     return;
   }
+  const auto rename = [&](std::string& other) {
+    if (other == result.name) other = name;
+  };
   for (auto& node : *message_->mutable_node()) {
-    rename(*node.mutable_output(0));
+    for (std::string& output : *node.mutable_output()) rename(output);
     for (std::string& input : *node.mutable_input()) rename(input);
   }
 }

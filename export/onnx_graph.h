@@ -2,6 +2,7 @@
 // run.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -37,12 +38,16 @@ std::vector<int> same_order(int rank);
 // {0, rank-1, 1, …, rank-2}: the last axis here comes after the first one there, as ONNX's image ops expect.
 std::vector<int> channels_first(int rank);
 
-using Attribute = std::variant<Index, double, std::string, std::vector<Index>>;
+using Attribute = std::variant<Index, double, std::string, std::vector<Index>, std::vector<std::string>>;
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
+
+// TensorProto.DataType of the specification.
+enum class OnnxType : std::int32_t { f32 = 1, i32 = 6, i64 = 7 };
 
 class Graph {
  public:
-  Graph();
+  // `steps` is the extent that stands for the steps of sequences, "T" there; 0: there is none.
+  explicit Graph(Index steps = 0);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -50,9 +55,15 @@ class Graph {
   // Nodes added from now on bear this name before that of their operator.
   void set_layer(const std::string& path) { layer_ = path; }
 
+  Index steps() const { return steps_; }
+
   // f32, on the host, in the layout of the ONNX tensor.
   void add_weight(const std::string& name, const Tensor& tensor);
-  // Returns the name.
+  // The same, called after the layer; returns the name.
+  std::string add_packed_weight(const std::string& name, const Tensor& tensor);
+  // Takes those out that no node takes.
+  void drop_unused_weights();
+  // Returns the name. Throws UserError for what would depend on the number of steps.
   std::string constant(double value);                                // f32 scalar
   std::string constant(const std::vector<Index>& values);            // i64 [n]
   std::string constant(const std::vector<double>& values);           // f32 [n]
@@ -60,6 +71,9 @@ class Graph {
 
   // Adds a node and returns the name of its output. An input "" is an optional one that is not given.
   std::string add(const std::string& op, std::vector<std::string> inputs, const Attributes& attributes = {});
+  // The same of an operator with so many outputs.
+  std::vector<std::string> add(const std::string& op, std::vector<std::string> inputs, int outputs,
+                               const Attributes& attributes);
 
   // The value with its axes in `order`: itself, or behind a Transpose, of which there is one for each order.
   Value arranged(const Value& value, const std::vector<int>& order);
@@ -67,20 +81,26 @@ class Graph {
   Value as_here(const Value& value) { return arranged(value, same_order(value.rank())); }
   Value with_channels_first(const Value& value) { return arranged(value, channels_first(value.rank())); }
 
+  // Behind a Cast, of which there is one for each type.
+  std::string as_type(const std::string& name, OnnxType type);
+
   void add_input(const Value& value, DType dtype);  // f32 or i64
-  // Makes `value` the output of the graph under `name`.
-  void set_output(const Value& value, const std::string& name);
+  // Makes `value` an output of the graph under `name`.
+  void add_output(const Value& value, const std::string& name);
 
   const onnx::GraphProto& message() const { return *message_; }
 
  private:
   std::string unique(const std::string& name);
   void add_tensor(const std::string& name, std::span<const Index> extents, DType dtype, const void* data);
+  void require_no_steps(std::span<const Index> values) const;
 
+  Index steps_;
   std::unique_ptr<onnx::GraphProto> message_;
   std::string layer_;
   std::set<std::string> names_;
   std::map<std::pair<std::string, std::vector<int>>, std::string> arranged_;
+  std::map<std::pair<std::string, OnnxType>, std::string> typed_;
 };
 
 }  // namespace tandem::exporting

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
@@ -11,17 +12,39 @@ namespace tandem::exporting {
 
 namespace {
 
-// The batch keeps its place at the front: ONNX's extent 0 is "as it comes".
+// Extents behind the leading ones.
+std::span<const Index> without_leading_ones(const Shape& shape) {
+  std::span<const Index> extents = shape.extents();
+  while (extents.size() > 1 && extents[0] == 1) extents = extents.subspan(1);
+  return extents;
+}
+
+// Extents that differ from call to call, the batch and the steps of sequences, keep their places at the
+// front, but for axes of extent 1 that come or go before them. Absent where they do not.
+std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, Index steps) {
+  const auto is_free = [&](Index extent) { return extent == 0 || (steps > 0 && extent == steps); };
+  const auto from = without_leading_ones(op.from), to = without_leading_ones(op.to);
+  const auto free_from = std::ranges::count_if(from, is_free), free_to = std::ranges::count_if(to, is_free);
+  std::vector<Index> extents(op.to.begin(), op.to.end());
+  if (free_from == 0 && free_to == 0) return extents;
+  const auto count = static_cast<std::size_t>(free_from);
+  const bool follows = free_from == free_to && std::ranges::all_of(from.first(count), is_free) &&
+                       std::ranges::equal(from.first(count), to.first(count));
+  if (!follows) return {};
+  // 0 is the extent at the same place, -1 what is left, of which there is one.
+  const std::size_t moved = op.from.extents().size() - from.size(), begin = extents.size() - to.size();
+  if (moved != begin && count > 1) return {};
+  for (std::size_t i = 0; i < count; ++i) extents[begin + i] = moved == begin ? 0 : -1;
+  return extents;
+}
+
 Value reshape(const TranslationContext& context, const ops::Reshape& op) {
-  const auto batches = [](const Shape& shape) { return std::ranges::count(shape, Index{0}); };
-  const bool follows = op.from.numel() > 0 || (op.from[0] == 0 && op.to.rank() > 0 && op.to[0] == 0 &&
-                                               batches(op.from) == 1 && batches(op.to) == 1);
-  if (!follows)
-    context.refuse(fmt::format("{} → {} does not keep the batch as the first axis", to_string(op.from),
-                               to_string(op.to)));
+  const auto extents = extents_of(op, context.graph.steps());
+  if (!extents)
+    context.refuse(fmt::format("{} → {} does not keep the batch, or steps and batch, as the first axis",
+                               to_string(op.from), to_string(op.to)));
   const Value x = context.graph.as_here(context.inputs[0]);
-  const std::vector<Index> extents(op.to.begin(), op.to.end());
-  return context.result(context.graph.add("Reshape", {x.name, context.graph.constant(extents)}));
+  return context.result(context.graph.add("Reshape", {x.name, context.graph.constant(*extents)}));
 }
 
 // No node: the same ONNX tensor, read with its axes in another order.
@@ -40,6 +63,17 @@ Value concat(const TranslationContext& context, const ops::Concat& op) {
   for (const Value& x : context.inputs) names.push_back(context.graph.arranged(x, first.order).name);
   return context.result(context.graph.add("Concat", names, {{"axis", first.axis_there(op.axis)}}),
                         first.order);
+}
+
+// Along a new axis.
+Value stack(const TranslationContext& context, const ops::Stack& op) {
+  Graph& graph = context.graph;
+  const std::string axis = graph.constant(std::vector<Index>{op.axis});
+  std::vector<std::string> names;
+  for (const Value& x : context.inputs)
+    names.push_back(graph.add("Unsqueeze", {graph.as_here(x).name, axis}));
+  return context.result(names.size() == 1 ? names[0]
+                                          : graph.add("Concat", names, {{"axis", Index{op.axis}}}));
 }
 
 Value slice(const TranslationContext& context, const ops::Slice& op) {
@@ -151,6 +185,7 @@ void add_shape_translations(TranslationTable& table) {
   add_translation(table, reshape);
   add_translation(table, permute);
   add_translation(table, concat);
+  add_translation(table, stack);
   add_translation(table, slice);
   add_translation(table, pad);
   add_translation(table, resize2d);

@@ -12,24 +12,26 @@
 
 namespace tandem::exporting {
 
-// Gives the tensors that an op takes from its options, such as running statistics, beside its inputs.
+// Gives the tensors that an op takes from its options, such as running statistics and lengths, beside its
+// inputs.
 using WeightLookup = std::function<Value(const Tensor&)>;
 
 struct TranslationContext {
   Graph& graph;
   const Call& call;
-  const std::vector<Value>& inputs;  // one for each of call.inputs; absent ones have no name
+  // One for each of call.inputs; absent ones have no name. A weight that no node takes is not in the file.
+  const std::vector<Value>& inputs;
   const WeightLookup& weight;
 
   // Throws UserError that names the layer, the op and `why`.
   [[noreturn]] void refuse(const std::string& why) const;
-  // The result of the op, which has the shape that the op gave here.
-  Value result(std::string name, std::vector<int> order) const;
-  Value result(std::string name) const;  // with its axes as here
+  // A result of the op, which has the shape that the op gave here.
+  Value result(std::string name, std::vector<int> order, std::size_t output = 0) const;
+  Value result(std::string name) const;  // the first one, with its axes as here
 };
 
-// Adds the nodes for one call and returns its only output.
-using Translation = std::function<Value(const TranslationContext&)>;
+// Adds the nodes for one call and returns its outputs; those behind the last one given have no counterpart.
+using Translation = std::function<std::vector<Value>(const TranslationContext&)>;
 
 // By name of the op.
 const std::map<std::string, Translation>& translations();
@@ -39,15 +41,16 @@ using TranslationTable = std::map<std::string, Translation>;
 void add_layer_translations(TranslationTable& table);        // convolutions, products, norms, pools
 void add_elementwise_translations(TranslationTable& table);  // activations and arithmetic
 void add_shape_translations(TranslationTable& table);        // what moves elements, softmax, reductions
+void add_recurrent_translations(TranslationTable& table);    // lstm, gru, rnn
 
-// Files a function Value(const TranslationContext&, const Op&) for an op.
-template <class Op>
-void add_translation(TranslationTable& table, Value (*translate)(const TranslationContext&, const Op&)) {
-  table[Op::info.name] = [translate](const TranslationContext& context) {
+// Files a function Value(const TranslationContext&, const Op&), or std::vector<Value>(…), for an op.
+template <class Op, class Outputs>
+void add_translation(TranslationTable& table, Outputs (*translate)(const TranslationContext&, const Op&)) {
+  table[Op::info.name] = [translate](const TranslationContext& context) -> std::vector<Value> {
     const Op* op = op_of<Op>(context.call.outputs.at(0));
     ensure(op != nullptr, "onnx", "the tape has lost the {} of layer \"{}\"", Op::info.name,
            context.call.layer);
-    return translate(context, *op);
+    return {translate(context, *op)};
   };
 }
 

@@ -1,5 +1,6 @@
 #include "export/trace.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "autograd/modes.h"
@@ -56,20 +57,52 @@ class AllTrainable {
   std::vector<Parameter> frozen_;
 };
 
-}  // namespace
+// An extent that is none of the model's own. A layer of cells goes through so many empty steps.
+Index free_extent(nn::Module& model) {
+  Index extent = 1009;
+  const auto taken = [&] {
+    return std::ranges::any_of(model.parameters(), [&](const Parameter& parameter) {
+      return std::ranges::any_of(parameter.value().shape(), [&](Index own) { return own % extent == 0; });
+    });
+  };
+  while (taken()) ++extent;
+  return extent;
+}
 
-Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype) {
+Tensor traced(const Shape& shape, DType dtype) {
+  const Tensor zeros = Tensor::zeros(shape, {.dtype = dtype});
+  return is_floating(dtype) ? leaf(zeros) : zeros;
+}
+
+template <class Run>
+Trace traced_run(nn::Module& model, Trace trace, Run run) {
   const nn::ModeScope evaluation(model, false);
   const AllTrainable all_trainable(model);
   const GradMode recording(true);
   const PrecisionScope no_policy(nullptr);
-  Trace trace;
-  const Tensor input = Tensor::zeros(sample.inserted(0, 0), {.dtype = dtype});
-  trace.input = is_floating(dtype) ? leaf(input) : input;
   Recorder recorder(model);
-  trace.output = model(trace.input);
+  trace.outputs = run(trace.inputs);
   trace.calls = std::move(recorder.calls);
   return trace;
+}
+
+}  // namespace
+
+Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype) {
+  return traced_run(model, {.inputs = {traced(sample.inserted(0, 0), dtype)}, .calls = {}, .outputs = {}},
+                    [&](const TensorList& inputs) { return TensorList{model(inputs[0])}; });
+}
+
+Trace trace_evaluation(nn::Module& model, const nn::Ports& ports) {
+  Trace trace{.inputs = {}, .calls = {}, .outputs = {}, .steps = free_extent(model)};
+  for (const nn::Port& port : ports.inputs()) {
+    std::vector<Index> extents = port.extents;
+    std::ranges::replace(extents, nn::Port::kRows, Index{0});
+    std::ranges::replace(extents, nn::Port::kSteps, trace.steps);
+    trace.inputs.push_back(traced(Shape(std::span<const Index>(extents)), port.dtype));
+  }
+  return traced_run(model, std::move(trace),
+                    [&](const TensorList& inputs) { return model.all_outputs(inputs); });
 }
 
 }  // namespace tandem::exporting

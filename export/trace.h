@@ -1,15 +1,17 @@
 // The ops of one evaluation-mode forward, in the order in which they ran.
 //
 // The batch of the trace is empty: it costs no arithmetic, and an extent of 0 is the batch wherever it turns
-// up. Tensors are told apart by their place on the tape, which also keeps each op's options (op_of in
+// up. A model of sequences has a number of steps that no extent of its parameters equals, so that it is told
+// apart, too. Tensors are known by their place on the tape, which also keeps each op's options (op_of in
 // autograd/apply.h), so whatever a module does with public ops is seen, and no layer has to describe itself.
-// An input of integers has no such place: ops that take nothing else are not seen.
+// What is made of integers alone has no such place, and is known by its storage.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/ports.h"
 
 namespace tandem::exporting {
 
@@ -21,13 +23,17 @@ struct Call {
 };
 
 struct Trace {
-  Tensor input;  // [0, sample…]
+  TensorList inputs;
   std::vector<Call> calls;
-  Tensor output;
+  TensorList outputs;
+  Index steps = 0;  // the extent that stands for the steps of sequences; 0: there is none
 };
 
-// Every parameter counts as trainable for the time of the trace, so that ops on frozen ones are on the tape
-// too. Throws UserError when the model cannot take samples of that shape and type.
+// On one input [0, sample…]. Every parameter counts as trainable for the time of the trace, so that ops on
+// frozen ones are on the tape too. Throws UserError when the model cannot take samples of that shape and
+// type.
 Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32);
+// On what its ports take.
+Trace trace_evaluation(nn::Module& model, const nn::Ports& ports);
 
 }  // namespace tandem::exporting

@@ -59,6 +59,29 @@ LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& st
   return {(*decoder_)(dropout(result.y, options_.dropout, training())), result.state};
 }
 
+TensorList LanguageModel::forward_outputs(const TensorList& inputs) {
+  require(inputs.size() == this->inputs().size(), kName, "takes {} tensors, got {}", this->inputs().size(),
+          inputs.size());
+  const auto [logits, state] = run(inputs[0], {inputs[1], inputs.size() > 2 ? inputs[2] : Tensor()}, {});
+  TensorList all{logits, state.h};
+  if (state.c.defined()) all.push_back(state.c);
+  return all;
+}
+
+std::vector<nn::Port> LanguageModel::inputs() const {
+  using nn::Port;
+  const Index layers = options_.layers;
+  std::vector<Port> ports{{"words", {Port::kSteps, Port::kRows}, DType::i64},
+                          {"h_0", {layers, Port::kRows, rnn_->outputs()}}};
+  if (options_.cell == RnnCell::lstm) ports.push_back({"c_0", {layers, Port::kRows, options_.units}});
+  return ports;
+}
+
+std::vector<std::string> LanguageModel::outputs() const {
+  if (options_.cell == RnnCell::lstm) return {"logits", "h_n", "c_n"};
+  return {"logits", "h_n"};
+}
+
 std::string LanguageModel::describe() const {
   return fmt::format("LanguageModel({} words, {}{})", options_.vocabulary, options_.embedding,
                      options_.tied ? ", tied" : "");

@@ -4,6 +4,7 @@
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent.h"
+#include "nn/ports.h"
 
 namespace tandem::models {
 
@@ -19,8 +20,9 @@ struct LanguageModelOptions {
 };
 
 // Parameters are called as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
-// decoder.weight (with `tied` the same parameter), decoder.bias.
-class LanguageModel final : public nn::Module {
+// decoder.weight (with `tied` the same parameter), decoder.bias. By its ports it takes "words" i64 [T,N] and
+// the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and "c_n".
+class LanguageModel final : public nn::Module, public nn::Ports {
  public:
   struct Result {
     Tensor logits;   // [T,N,V]
@@ -35,7 +37,10 @@ class LanguageModel final : public nn::Module {
   Tensor forward(const Tensor& words) override;
   // The streams go on from `state`. `lengths`: words of each row, i64 [N] in host memory, or absent.
   Result operator()(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
+  TensorList forward_outputs(const TensorList& inputs) override;
   std::string describe() const override;
+  std::vector<nn::Port> inputs() const override;
+  std::vector<std::string> outputs() const override;
 
   const LanguageModelOptions& options() const { return options_; }
 

@@ -8,6 +8,7 @@
 #include "models/lenet.h"
 #include "models/mlp.h"
 #include "models/resnet_words.h"
+#include "models/text_classifier.h"
 #include "models/unet.h"
 
 namespace tandem::models {
@@ -137,6 +138,10 @@ struct tandem::options::Words<tandem::RnnCell> {
   static constexpr std::array values{"lstm", "gru", "rnn_tanh", "rnn_relu"};
 };
 template <>
+struct tandem::options::Words<tandem::models::TextPooling> {
+  static constexpr std::array values{"mean", "last"};
+};
+template <>
 struct tandem::options::Words<tandem::models::LeNetPool> {
   static constexpr std::array values{"max", "average"};
 };
@@ -239,6 +244,39 @@ ModelInfo language_model_info() {
   return info;
 }
 
+struct TextClassifierKeys : Keys<TextClassifierOptions> {
+  std::optional<Index> given_vocabulary;
+};
+
+ModelInfo text_classifier_info() {
+  using Own = TextClassifierKeys;
+  Describe<Own> keys;
+  keys.key("vocabulary", &Own::given_vocabulary, "words; found from the data", size_rule());
+  add_classes(keys)
+      .key("embedding", of<Own>(&Own::embedding), "numbers that stand for a word", size_rule())
+      .key("units", of<Own>(&Own::units), "of each layer of cells in one direction", size_rule())
+      .key("num_layers", of<Own>(&Own::layers), "of cells, one above the other", {.min = 1, .max = 64})
+      .key("cell", of<Own>(&Own::cell), "what the layers are made of")
+      .key("bidirectional", of<Own>(&Own::bidirectional), "texts are read backwards, too")
+      .key("pooling", of<Own>(&Own::pooling),
+           "what stands for a text: the mean of the outputs over its words, or the states after the last one")
+      .key("dropout", of<Own>(&Own::dropout),
+           "probability of a zero in what goes into the cells, from layer to layer, and into the last layer",
+           probability_rule())
+      .key("init", of<Own>(&Own::init), "the table of words starts uniform between -init and init; 0: normal",
+           {.min = 0.0})
+      .key("recompute", of<Own>(&Own::recompute),
+           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
+  return model("text_classifier", "recurrent classifier of texts, for the task text_classification", keys,
+               [](const Own& o, const DataInfo& data) -> nn::ModulePtr {
+                 TextClassifierOptions options = o;
+                 options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
+                                               options.vocabulary, "the texts have");
+                 options.classes = classes_of(o.given_classes, data, options.classes);
+                 return std::make_shared<TextClassifier>(options);
+               });
+}
+
 }  // namespace
 
 const std::vector<ModelInfo>& registry() {
@@ -249,6 +287,7 @@ const std::vector<ModelInfo>& registry() {
     all.push_back(unet_info());
     all.push_back(dcgan_info());
     all.push_back(language_model_info());
+    all.push_back(text_classifier_info());
     return all;
   }();
   return models;

@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "core/units.h"
+#include "files/json_text.h"
 #include "tasks/language/chunk.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/family.h"
@@ -127,6 +128,12 @@ std::vector<Signature> Language::signatures() {
            .dtype = DType::i64,
            .input = "words",
            .output = "logits"}};
+}
+
+std::map<std::string, std::string> Language::export_metadata() const {
+  const Json description = data_->description();
+  return {{"tandem.words", files::json_text(description.at("vocabulary"))},
+          {"tandem.tokenizer", files::json_text(description.at("tokenizer"))}};
 }
 
 std::vector<std::string> Language::predict_options() const {

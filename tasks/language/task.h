@@ -35,6 +35,8 @@ class Language final : public Task {
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
   std::vector<Signature> signatures() override;
+  // "tandem.words" and "tandem.tokenizer".
+  std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override;
   void predict(const PredictRequest& request, Device device) override;
 

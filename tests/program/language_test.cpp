@@ -148,6 +148,21 @@ TEST_CASE("a language model writes text from a prompt", "[program][language]") {
   CHECK_THAT(language.refused({"predict", "run", "--temperature", "-1"}), Contains("--temperature"));
 }
 
+TEST_CASE("a language model is exported with its words", "[program][language]") {
+  const Language language(Json{{"epochs", 1}});
+  language.must_train("run");
+  language.must({"export", "run", "--format", "onnx"});
+  const std::string file = read_text(language / "run/exports/best.onnx");
+  for (const char* word :
+       {"words", "h_0", "c_n", "logits", "LSTM", "tandem.words", R"(["<unk>","<end>",)", "tandem.tokenizer"})
+    CHECK_THAT(file, Contains(word));
+  const Language projected(
+      Json{{"epochs", 1}, {"model", {{"tied", false}, {"units", 20}, {"projection", 16}}}});
+  projected.must_train("run");
+  CHECK_THAT(projected.refused({"export", "run", "--format", "onnx"}), Contains("projection"));
+  projected.must({"export", "run", "--format", "safetensors"});
+}
+
 TEST_CASE("every command takes a language model", "[program][language]") {
   const Language language(Json{{"tensorboard", true}});
   language.must_train("run");

@@ -1,0 +1,78 @@
+"""Asks onnxruntime about models of sequences that Tandem exported.
+
+    python export_sequences.py DIR            # exits 1 unless it agrees with Tandem's own results
+    python export_sequences.py DIR --write    # and keeps onnxruntime's as tests/golden/export_sequences.safetensors
+
+DIR is what tests/golden/export_sequences_test.cpp left in TANDEM_EXPORT_DIR: NAME.onnx and sequences.safetensors with
+NAME/in/PORT and NAME/out/PORT. Needs onnxruntime, onnx, numpy and safetensors; made with the versions in the metadata of
+the file it writes.
+"""
+import hashlib
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from safetensors.numpy import load_file, save_file
+
+HERE = pathlib.Path(__file__).parent
+TOLERANCE = 2e-5
+failed = False
+
+
+def report(name, what, found, expected):
+    global failed
+    same = found.shape == expected.shape
+    difference = np.abs(found - expected).max() if same and found.size else 0.0
+    good = same and difference < TOLERANCE
+    failed = failed or not good
+    print(f"{'ok  ' if good else 'FAIL'} {name}: {what}: {found.shape}, largest difference {difference:.2g}, "
+          f"deviation {expected.std():.2g}")
+
+
+def check_steps(name, session, given, results):
+    """A language model word by word, its states handed on, gives what it gives of the whole."""
+    names = [value.name for value in session.get_outputs()]
+    state = {key: value for key, value in given.items() if key != "words"}
+    logits = []
+    for t in range(given["words"].shape[0]):
+        found = dict(zip(names, session.run(names, {"words": given["words"][t:t + 1], **state})))
+        logits.append(found["logits"])
+        state = {key: found[key[0] + "_n"] for key in state}
+    report(name, "step by step", np.concatenate(logits), results["logits"])
+
+
+def check_rows(name, session, given, results):
+    """A text alone, without what pads it, gives what it gives in the batch."""
+    for row, length in enumerate(given["lengths"]):
+        alone = {"words": given["words"][:length, row:row + 1], "lengths": given["lengths"][row:row + 1]}
+        report(name, f"row {row} alone", session.run(["logits"], alone)[0], results["logits"][row:row + 1])
+
+
+def main(directory, write):
+    tandem = load_file(directory / "sequences.safetensors")
+    kept = {}
+    metadata = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
+    for path in sorted(directory.glob("sequence_*.onnx")):
+        name = path.stem
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        given = {key.split("/")[2]: value for key, value in tandem.items() if key.startswith(f"{name}/in/")}
+        assert {value.name for value in session.get_inputs()} == set(given), name
+        for value in session.get_inputs():
+            assert "N" in value.shape and ("T" in value.shape) == (value.name == "words"), (name, value.shape)
+        outputs = [value.name for value in session.get_outputs()]
+        results = dict(zip(outputs, session.run(outputs, given)))
+        for output, result in results.items():
+            report(name, output, tandem[f"{name}/out/{output}"], result)
+            kept[f"{name}/{output}"] = result
+        check_steps(name, session, given, results) if "h_0" in given else check_rows(name, session, given, results)
+        metadata[f"{name}.sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    if write and not failed:
+        save_file(kept, HERE / "export_sequences.safetensors", metadata)
+    return failed or not kept
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]), "--write" in sys.argv[2:]))
