@@ -31,6 +31,7 @@ class TextClassifier final : public nn::Module, public nn::Ports {
   // Throws UserError for sizes below 1.
   explicit TextClassifier(const TextClassifierOptions& options);
 
+  using Module::operator();
   // Words [T,N] (i64 or i32), all of them.
   Tensor forward(const Tensor& words) override;
   // Of each text so many words: i64 [N] in host memory, in [1,T], or absent. Throws UserError otherwise.

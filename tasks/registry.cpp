@@ -5,6 +5,7 @@
 #include "tasks/gan/family.h"
 #include "tasks/language/family.h"
 #include "tasks/segmentation/family.h"
+#include "tasks/text_classification/family.h"
 
 namespace tandem::tasks {
 
@@ -22,7 +23,7 @@ Added& added() {
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
   std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family(),
-                                            language_family()};
+                                            language_family(), text_classification_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;

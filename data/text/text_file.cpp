@@ -6,29 +6,12 @@
 
 #include "core/error.h"
 #include "core/options/check.h"
+#include "data/text/lines.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
 
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-std::vector<std::string_view> lines_of(std::string_view text, const std::string& path, Index max_line) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  std::vector<std::string_view> lines;
-  files::each_line(text, [&](std::string_view line, bool) {
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const std::string where = fmt::format("{}:{}", path, lines.size() + 1);
-    require(static_cast<Index>(line.size()) <= max_line, where,
-            "a line of {} bytes, at most {} are taken (max_line); break it into sentences", line.size(),
-            max_line);
-    require_utf8(line, where);
-    lines.push_back(line);
-  });
-  require(!lines.empty(), path, "is empty");
-  return lines;
-}
 
 // Takes the last lines of the training part, as many as `fraction` of all.
 std::vector<std::string_view> set_aside(std::vector<std::string_view>& train, std::size_t all,

@@ -2,11 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "autograd/modes.h"
 #include "autograd/ops/softmax.h"
@@ -16,8 +12,7 @@
 #include "data/npy.h"
 #include "data/preparation.h"
 #include "files/input.h"
-#include "files/json_text.h"
-#include "files/output.h"
+#include "tasks/classification/answer.h"
 #include "tasks/input_files.h"
 
 namespace tandem::tasks {
@@ -90,37 +85,6 @@ datasets::Pipeline pipeline_for(const SampleData& data, const std::vector<datase
   return datasets::Pipeline(any, datasets::preparation(data.info(), data.image_size(), augment));
 }
 
-std::string class_name(const datasets::DatasetInfo& info, std::size_t index) {
-  return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
-}
-
-// `values` are probabilities, or logits where they are asked for. A value that is no number comes last, as
-// null in JSON.
-void print_prediction(const Input& input, const float* values, std::size_t classes,
-                      const datasets::DatasetInfo& info, const PredictRequest& arguments) {
-  std::vector<std::size_t> order(classes);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return values[a] > values[b] || (values[a] == values[a] && values[b] != values[b]);
-  });
-  order.resize(std::min(classes, static_cast<std::size_t>(arguments.top.value_or(1))));
-  if (arguments.json) {
-    auto predictions = nlohmann::ordered_json::array();
-    for (const std::size_t c : order)
-      predictions.push_back({{"class", c},
-                             {"name", class_name(info, c)},
-                             {arguments.logits ? "logit" : "probability", values[c]}});
-    const nlohmann::ordered_json line{{"input", input.name}, {"predictions", predictions}};
-    output::print("{}\n", files::json_text(line));
-    return;
-  }
-  std::string text = input.name;
-  for (const std::size_t c : order)
-    text += arguments.logits ? fmt::format("  {} {:.4f}", class_name(info, c), values[c])
-                             : fmt::format("  {} {:.1f} %", class_name(info, c), 100.0 * values[c]);
-  output::print("{}\n", text);
-}
-
 // Classifies inputs a batch at a time, and prints what they are.
 class Predictor {
  public:
@@ -148,7 +112,7 @@ class Predictor {
     const std::vector<float> values = (arguments_.logits ? logits : softmax(logits)).to_vector<float>();
     const auto classes = static_cast<std::size_t>(logits.size(1));
     for (std::size_t i = 0; i < waiting_.size(); ++i)
-      print_prediction(waiting_[i], values.data() + i * classes, classes, info_, arguments_);
+      print_answer(waiting_[i].name, {values.data() + i * classes, classes}, info_.class_names, arguments_);
     waiting_.clear();
   }
 

@@ -1,0 +1,31 @@
+#include "data/text/labelled_registry.h"
+
+#include "data/text/labelled_lines.h"
+#include "data/text/package_sections.h"
+
+namespace tandem::datasets {
+
+const LabelledCorpusFamily& labelled_corpora() {
+  static const LabelledCorpusFamily family({.what = "corpus", .help = "the labelled texts"},
+                                           {labelled_lines_entry(), package_sections_entry()});
+  return family;
+}
+
+const options::Schema& LabelledTextOptions::schema() {
+  static const options::Schema schema = options::Describe<LabelledTextOptions>()
+                                            .choice(&LabelledTextOptions::corpus)
+                                            .include(&LabelledTextOptions::common)
+                                            .options_of(&LabelledTextOptions::corpus)
+                                            .short_key("name");
+  return schema;
+}
+
+LabelledCorpus open_labelled_corpus(const LabelledTextOptions& options) {
+  return labelled_corpora().make(options.corpus, options.common);
+}
+
+std::vector<std::string> known_classes(const LabelledTextOptions& options) {
+  return options.corpus.name() == "package_sections" ? section_classes() : std::vector<std::string>();
+}
+
+}  // namespace tandem::datasets

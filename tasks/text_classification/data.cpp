@@ -1,0 +1,96 @@
+#include "tasks/text_classification/data.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace tandem::tasks {
+
+using datasets::Vocabulary;
+
+std::shared_ptr<LabelledTextData> LabelledTextData::named(const datasets::LabelledTextOptions& options) {
+  auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData());
+  data->name_ = options.corpus.name();
+  data->tokenizer_name_ = options.common.tokenizer.name();
+  data->tokenizer_ = datasets::tokenizers().make(options.common.tokenizer);
+  data->max_words_ = options.common.max_words;
+  return data;
+}
+
+DataPtr LabelledTextData::open(const TextClassificationOptions& options) {
+  const auto data = named(options.data.text);
+  data->corpus_ = datasets::open_labelled_corpus(options.data.text);
+  data->training_texts_ = data->corpus_.train.size();
+  return data;
+}
+
+DataPtr LabelledTextData::describe(const TextClassificationOptions& options) {
+  const Index size = options.data.text.common.vocabulary.size;
+  std::vector<std::string> classes = datasets::known_classes(options.data.text);
+  if (size == 0 || classes.empty()) return open(options);
+  std::vector<std::string> words{std::string(Vocabulary::kUnknownWord), std::string(Vocabulary::kEndWord)};
+  while (static_cast<Index>(words.size()) < size) words.push_back(fmt::format("word {}", words.size()));
+  const auto data = named(options.data.text);
+  data->corpus_.vocabulary = Vocabulary(std::move(words), "data.vocabulary.size");
+  data->corpus_.classes = std::move(classes);
+  return data;
+}
+
+DataPtr LabelledTextData::recall(const Json& description) {
+  auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData());
+  try {
+    data->name_ = description.at("name").get<std::string>();
+    data->tokenizer_name_ = description.at("tokenizer").get<std::string>();
+    data->max_words_ = description.at("max_words").get<Index>();
+    data->training_texts_ = description.at("training_texts").get<Index>();
+    data->corpus_.classes = description.at("classes").get<std::vector<std::string>>();
+    data->corpus_.vocabulary = Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(),
+                                          "the description of the data");
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError("data", fmt::format("the description is damaged: {}", error.what()));
+  }
+  require(data->max_words_ > 0 && data->classes().size() > 1, "data",
+          "the description is damaged: it has {} words of a text and {} classes", data->max_words_,
+          data->classes().size());
+  data->tokenizer_ = datasets::tokenizers().make(data->tokenizer_name_, {});
+  return data;
+}
+
+Json LabelledTextData::description() const {
+  return {{"name", name_},
+          {"tokenizer", tokenizer_name_},
+          {"max_words", max_words_},
+          {"training_texts", training_texts_},
+          {"classes", corpus_.classes},
+          {"vocabulary", corpus_.vocabulary.words()}};
+}
+
+void LabelledTextData::require_like(const Json& saved, const std::string& weights) const {
+  const DataPtr then = recall(saved);
+  const auto& other = static_cast<const LabelledTextData&>(*then);
+  const auto same = [&](const char* what, const std::vector<std::string>& theirs,
+                        const std::vector<std::string>& ours) {
+    if (theirs == ours) return;
+    const auto [a, b] = std::ranges::mismatch(theirs, ours);
+    throw UserError(
+        "",
+        fmt::format("{}: were trained with other {}: {} of them, {} has {}; the first that differs is number "
+                    "{}, \"{}\" there and \"{}\" here",
+                    weights, what, theirs.size(), name_, ours.size(), a - theirs.begin(),
+                    a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
+  };
+  same("classes", other.classes(), classes());
+  same("words", other.corpus_.vocabulary.words(), corpus_.vocabulary.words());
+}
+
+const datasets::LabelledSequences& LabelledTextData::texts(const std::string& split) const {
+  ensure(is_open(), "data", "{} is only described", name_);
+  const datasets::LabelledSequences& texts = split == "train"        ? corpus_.train
+                                             : split == "validation" ? corpus_.validation
+                                                                     : corpus_.test;
+  require(texts.size() > 0, "", "{} has no {} split", name_, split);
+  return texts;
+}
+
+}  // namespace tandem::tasks

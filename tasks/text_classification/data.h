@@ -1,0 +1,50 @@
+// The data of a classifier of texts: texts as numbers, the words that the numbers stand for, the classes.
+#pragma once
+
+#include <memory>
+
+#include "data/text/labelled_registry.h"
+#include "tasks/task.h"
+#include "tasks/text_classification/options.h"
+
+namespace tandem::tasks {
+
+class LabelledTextData final : public Data {
+ public:
+  static DataPtr open(const TextClassificationOptions& options);
+  // Without reading where the classes are known and the vocabulary has a bound: as many words as it may have,
+  // of which only the number is true.
+  static DataPtr describe(const TextClassificationOptions& options);
+  // From what description() gave: words, tokenizer and classes, no text.
+  static DataPtr recall(const Json& description);
+
+  Json description() const override;
+  Index training_samples() const override { return training_texts_; }
+  // Throws UserError unless words and classes are the same.
+  void require_like(const Json& saved, const std::string& weights) const override;
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& classes() const { return corpus_.classes; }
+  const datasets::LabelledCorpus& corpus() const { return corpus_; }
+  bool is_open() const { return corpus_.train.size() > 0; }
+  Index max_words() const { return max_words_; }
+  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
+  // described.
+  const datasets::LabelledSequences& texts(const std::string& split) const;
+  // A text as the model reads it.
+  datasets::EncodedText encode(std::string_view text) const {
+    return datasets::encode_text(text, *tokenizer_, corpus_.vocabulary, max_words_);
+  }
+
+ private:
+  LabelledTextData() = default;
+  // All but the corpus.
+  static std::shared_ptr<LabelledTextData> named(const datasets::LabelledTextOptions& options);
+
+  std::string name_, tokenizer_name_;
+  datasets::LabelledCorpus corpus_;
+  datasets::TokenizerPtr tokenizer_;
+  Index max_words_ = 0, training_texts_ = 0;
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,35 @@
+// The figures of a classifier of texts: those of any classifier, and in detail those of each class.
+#pragma once
+
+#include "models/text_classifier.h"
+#include "tasks/classification/scores.h"
+#include "tasks/task.h"
+
+namespace tandem::tasks {
+
+// Words [T,N] and, in host memory, how many of each text count; on the device `shapes`, which has no lengths,
+// all of them.
+Tensor logits_of(models::TextClassifier& model, const datasets::Batch& batch);
+
+class TextEvaluation final : public Evaluation {
+ public:
+  // All are kept by reference. `details` asks for confusions.
+  TextEvaluation(models::TextClassifier& model, const ClassificationLoss& loss,
+                 const std::vector<std::string>& classes, bool details)
+      : model_(model), classes_(classes), scores_(loss, details) {}
+
+  void add(const datasets::Batch& batch) override { scores_.add(logits_of(model_, batch), batch); }
+  Metrics metrics() const override { return scores_.metrics(); }
+  // "classes", their names; "confusion", rows of true classes; "per_class": for each its texts, the share of
+  // them that were found (recall), and the share of what was taken for it that is it (precision), null of
+  // none.
+  Json details() const override;
+  std::vector<Artifact> artifacts() const override;
+
+ private:
+  models::TextClassifier& model_;
+  const std::vector<std::string>& classes_;
+  ClassificationScores scores_;
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,10 @@
+// Classification of texts: one class for each. Metrics: accuracy, top5 (with more than five classes), loss.
+#pragma once
+
+#include "tasks/registry.h"
+
+namespace tandem::tasks {
+
+FamilyOfTasks::Entry text_classification_family();
+
+}  // namespace tandem::tasks

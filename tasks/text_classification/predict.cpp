@@ -1,0 +1,74 @@
+#include "tasks/text_classification/predict.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "autograd/ops/softmax.h"
+#include "core/error.h"
+#include "data/text/corpus.h"
+#include "data/text/lines.h"
+#include "files/input.h"
+#include "tasks/classification/answer.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr std::size_t kBatch = 64;
+constexpr Index kMaxLine = Index{1} << 20;  // bytes
+
+std::vector<std::string> texts_of(const std::vector<std::string>& inputs) {
+  std::vector<std::string> texts;
+  for (const std::string& input : inputs) {
+    std::error_code none;  // a text may be too long for a path
+    if (!std::filesystem::exists(std::filesystem::path(input), none)) {
+      datasets::require_utf8(input, "predict");
+      texts.push_back(input);
+      continue;
+    }
+    const std::string contents = files::read_text(input, datasets::kMaxCorpusBytes);
+    for (const std::string_view line : datasets::lines_of(contents, input, kMaxLine))
+      texts.emplace_back(line);
+  }
+  return texts;
+}
+
+// Scores [N,classes] of texts.
+Tensor scores_of(models::TextClassifier& model, std::span<const datasets::EncodedText> texts, Device device) {
+  const auto count = static_cast<Index>(texts.size());
+  std::vector<std::int64_t> lengths;
+  for (const auto& text : texts) lengths.push_back(static_cast<std::int64_t>(text.ids.size()));
+  const Tensor token = Tensor::zeros({std::ranges::max(lengths), count}, {.dtype = DType::i64});
+  for (Index i = 0; i < count; ++i) {
+    const auto& ids = texts[static_cast<std::size_t>(i)].ids;
+    for (std::size_t t = 0; t < ids.size(); ++t)
+      token.data<std::int64_t>()[static_cast<Index>(t) * count + i] = ids[t];
+  }
+  return model(token.to(device), Tensor::from(lengths, {count}));
+}
+
+}  // namespace
+
+void classify_texts(models::TextClassifier& model, const LabelledTextData& data,
+                    const PredictRequest& request, Device device) {
+  require(!request.inputs.empty(), "",
+          "predict: inputs are missing: texts, or files with a text in each line");
+  const NoGrad no_grad;
+  const std::vector<std::string> texts = texts_of(request.inputs);
+  const std::size_t classes = data.classes().size();
+  for (std::size_t first = 0; first < texts.size(); first += kBatch) {
+    std::vector<datasets::EncodedText> encoded;
+    for (std::size_t i = first; i < std::min(texts.size(), first + kBatch); ++i)
+      encoded.push_back(data.encode(texts[i]));
+    const Tensor logits = scores_of(model, encoded, device);
+    const std::vector<float> values = (request.logits ? logits : softmax(logits)).to_vector<float>();
+    const auto scores = static_cast<std::size_t>(logits.size(1));
+    for (std::size_t i = 0; i < encoded.size(); ++i)
+      print_answer(texts[first + i], {{"unknown", encoded[i].unknown}},
+                   {values.data() + i * scores, std::min(scores, classes)}, data.classes(), request);
+  }
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,174 @@
+#include "tasks/text_classification/task.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "core/units.h"
+#include "files/json_text.h"
+#include "tasks/recipe.h"
+#include "tasks/text_classification/evaluation.h"
+#include "tasks/text_classification/family.h"
+#include "tasks/text_classification/predict.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+using datasets::LabelledSequences;
+
+std::shared_ptr<models::TextClassifier> model_of(const models::ModelOptions& options,
+                                                 const LabelledTextData& data, std::uint64_t seed) {
+  const RandomScope random(seed, 0, 0);
+  const auto model = std::dynamic_pointer_cast<models::TextClassifier>(
+      models::build(options, {.dtype = DType::i64,
+                              .classes = static_cast<Index>(data.classes().size()),
+                              .words = data.corpus().vocabulary.size()}));
+  if (!model) throw options::OptionError("model", "is no classifier of texts; take \"text_classifier\"");
+  return model;
+}
+
+LabelledSequences first_of(const LabelledSequences& all, Index count) {
+  LabelledSequences first;
+  for (Index i = 0; i < std::min(count, all.size()); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    first.add(std::span(all.ids).subspan(static_cast<std::size_t>(all.begins[at]),
+                                         static_cast<std::size_t>(all.begins[at + 1] - all.begins[at])),
+              all.labels[at]);
+  }
+  return first;
+}
+
+}  // namespace
+
+TextClassification::TextClassification(const TextClassificationOptions& options, const Context& context,
+                                       std::shared_ptr<const LabelledTextData> data)
+    : options_(options),
+      context_(context),
+      data_(std::move(data)),
+      model_(model_of(options_.model, *data_, context_.seed)),
+      loss_(classification_losses().make(options_.loss, model_->options().classes)) {
+  require(!loss_->batch_weight(), "",
+          "loss.batch_weight: texts count by their number; leave it at \"samples\"");
+}
+
+Tensor TextClassification::loss(const datasets::Batch& batch, const LossContext& context) {
+  const Tensor logits = logits_of(*model_, batch);
+  if (context.ready) context.ready();
+  return (*loss_)(logits, batch);
+}
+
+datasets::SourcePtr TextClassification::training_source(Device device, Index batch_size) const {
+  const LabelledSequences& all = data_->texts("train");
+  const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
+  const bool full = batch_size > 0 || context_.loading.drop_last;
+  Index texts = all.size();
+  if (few()) texts = std::min(texts, count * context_.loading.overfit_batches);
+  if (full && texts > count) texts -= texts % count;
+  return std::make_shared<datasets::SequenceSource>(
+      std::make_shared<const LabelledSequences>(first_of(all, texts)),
+      datasets::BucketOptions{
+          .sentences = count, .shuffle = context_.loading.shuffle && !few(), .seed = context_.seed},
+      device);
+}
+
+datasets::SourcePtr TextClassification::evaluation_source(const std::string& split, Device device) const {
+  if (few() && split == "train") return training_source(device, 0);
+  return std::make_shared<datasets::SequenceSource>(
+      std::make_shared<const LabelledSequences>(data_->texts(split)),
+      datasets::BucketOptions{.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
+}
+
+std::string TextClassification::validation_split() const {
+  if (few()) return "train";
+  return data_->corpus().validation.size() > 0 ? "validation" : "test";
+}
+
+datasets::Batch TextClassification::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Shape shape{datasets::padded_length(data_->max_words() + 1, datasets::BucketOptions{}.grid), samples};
+  if (device == kShapes) {
+    const auto empty = [](const Shape& of) {
+      return Tensor::empty(of, {DType::i64, kShapes, MemoryKind::data});
+    };
+    return datasets::Batch(
+        {{"token", empty(shape)}, {"length", empty({samples})}, {"label", empty({samples})}}, samples);
+  }
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
+  const auto drawn = [&](const Shape& of, Index below) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(of.numel()));
+    for (auto& number : numbers) number = random.below(static_cast<std::uint32_t>(below));
+    return Tensor::from(numbers, of);
+  };
+  const Tensor token = drawn(shape, data_->corpus().vocabulary.size());
+  const Tensor label = drawn({samples}, static_cast<Index>(data_->classes().size()));
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), shape[0]);
+  return datasets::Batch({{"token", token}, {"length", Tensor::from(lengths, {samples})}, {"label", label}},
+                         samples)
+      .to(device);
+}
+
+std::unique_ptr<Evaluation> TextClassification::evaluation(bool details) {
+  return std::make_unique<TextEvaluation>(*model_, *loss_, data_->classes(), details);
+}
+
+std::string TextClassification::text_of(const datasets::Batch& batch) const {
+  return fmt::format("{} texts of up to {} words", batch["token"].size(1), batch["token"].size(0));
+}
+
+std::string TextClassification::text_of_data() const {
+  const datasets::LabelledCorpus& corpus = data_->corpus();
+  std::string text = fmt::format(
+      "{}: {} texts to train on, {} for validation, {} to test on; {} classes; a vocabulary of {}",
+      data_->name(), corpus.train.size(), corpus.validation.size(), corpus.test.size(), corpus.classes.size(),
+      corpus.vocabulary.size());
+  if (corpus.words > 0)
+    text += fmt::format(", {:.1f} % of the words are not in it",
+                        100.0 * static_cast<double>(corpus.unknown) / static_cast<double>(corpus.words));
+  for (const std::string& note : corpus.notes) text += "; " + note;
+  return text;
+}
+
+std::vector<Signature> TextClassification::signatures() {
+  return {{.module = model_.get(),
+           .sample = {context_.loading.batch_size},
+           .dtype = DType::i64,
+           .input = "words",
+           .output = "logits"}};
+}
+
+std::map<std::string, std::string> TextClassification::export_metadata() const {
+  const Json description = data_->description();
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, from] : {std::pair{"words", "vocabulary"},
+                                  {"tokenizer", "tokenizer"},
+                                  {"max_words", "max_words"},
+                                  {"class_names", "classes"}})
+    metadata[std::string("tandem.") + key] = files::json_text(description.at(from));
+  return metadata;
+}
+
+void TextClassification::predict(const PredictRequest& request, Device device) {
+  classify_texts(*model_, *data_, request, device);
+}
+
+namespace {
+
+class TextClassificationRecipe final
+    : public RecipeOf<TextClassification, TextClassificationOptions, LabelledTextData> {
+ public:
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport) const override { return LabelledTextData::open(options()); }
+  DataPtr describe() const override { return LabelledTextData::describe(options()); }
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry text_classification_family() {
+  return family_of<TextClassificationRecipe>("text_classification", "one class for each text");
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,54 @@
+// The task of a classifier of texts: see family.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/text_classifier.h"
+#include "tasks/registry.h"
+#include "tasks/text_classification/data.h"
+
+namespace tandem::tasks {
+
+// Batches are texts of about one length (data/text/sequence_source.h). With `drop_last`, and where a batch
+// size is asked for, the last texts are left out of every epoch so that all batches are full.
+class TextClassification final : public Task {
+ public:
+  // Throws options::OptionError when the model is no classifier of texts.
+  TextClassification(const TextClassificationOptions& options, const Context& context,
+                     std::shared_ptr<const LabelledTextData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override;
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool keeps_details() const override { return options_.eval.confusion; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  // "tandem.words", "tandem.tokenizer", "tandem.max_words" and "tandem.class_names".
+  std::map<std::string, std::string> export_metadata() const override;
+  std::vector<std::string> predict_options() const override {
+    return {"inputs", "--top", "--logits", "--json"};
+  }
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  bool few() const { return context_.loading.overfit_batches > 0; }
+
+  const TextClassificationOptions options_;
+  const Context context_;
+  std::shared_ptr<const LabelledTextData> data_;
+  std::shared_ptr<models::TextClassifier> model_;
+  std::unique_ptr<const ClassificationLoss> loss_;
+};
+
+}  // namespace tandem::tasks
