@@ -1,0 +1,66 @@
+// Batches of pairs of sequences of varying length, by length buckets.
+//
+// Fields, time-major: "source" i64 [S,N], padded with 0; "source_length" i64 [N]; "target_in" i64 [T,N],
+// begin and the target, padded with 0; "target" i64 [T,N], the target and end, padded with kNoTarget
+// (stream_source.h); "target_length" i64 [N], of either, so one more than the target's; "pair" i64 [N], the
+// number of each in EncodedPairs. S and T are the longest of the batch, padded to the grid. Batch::samples is
+// N; Batch::weight counts the targets, end included.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "data/source.h"
+#include "data/text/length_buckets.h"
+#include "data/text/pair_corpus.h"
+
+namespace tandem::datasets {
+
+class PairSource final : public Source {
+ public:
+  using Pairs = std::shared_ptr<const EncodedPairs>;
+
+  // What is in `target_in` and `target` besides the texts.
+  struct Marks {
+    std::int32_t begin = 0, end = 0;
+  };
+
+  // Batches are planned by the longer side of a pair, that of the target with its end. Throws UserError as
+  // plan_buckets does.
+  PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {});
+
+  const BatchLayout& layout() const override { return layout_; }
+  Index batches(std::uint32_t epoch) const override;
+  Index samples_before(const BatchKey& key) const override;
+  void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
+  Device device() const override { return device_; }
+
+  using Plan = std::shared_ptr<const BucketPlan>;
+  // That of an epoch. The last one asked for is kept.
+  Plan plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
+  // Of an epoch's source and target fields: the share that is no padding.
+  double real_share(std::uint32_t epoch) const { return numbered(epoch)->real_share; }
+
+ private:
+  struct Numbered {
+    std::uint32_t epoch = 0;
+    Plan plan;
+    std::vector<Index> before;  // samples of the first k batches
+    double real_share = 0.0;
+  };
+  std::shared_ptr<const Numbered> numbered(std::uint32_t epoch) const;
+  // [S,T] of the samples of a batch.
+  std::array<Index, 2> steps_of(std::span<const std::uint32_t> samples) const;
+
+  Pairs pairs_;
+  Marks marks_;
+  std::vector<Index> lengths_;
+  BucketOptions options_;
+  Device device_;
+  BatchLayout layout_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Numbered> last_;
+};
+
+}  // namespace tandem::datasets
