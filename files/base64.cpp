@@ -2,6 +2,8 @@
 
 #include <openssl/evp.h>
 
+#include "core/error.h"
+
 namespace tandem::files {
 
 std::string base64(std::string_view bytes) {
@@ -11,6 +13,20 @@ std::string base64(std::string_view bytes) {
                       reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   text.resize(static_cast<std::size_t>(written));
   return text;
+}
+
+std::string from_base64(std::string_view text, std::string_view where) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;  // OpenSSL counts in int
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const bool whole = text.size() % 4 == 0 && text.size() <= kMost &&
+                     EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                                     reinterpret_cast<const unsigned char*>(text.data()),
+                                     static_cast<int>(text.size())) >= 0;
+  if (whole) bytes.resize(bytes.size() - padding);
+  // OpenSSL passes over white space and bits that stand for nothing.
+  require(whole && base64(bytes) == text, where, "{} characters that should be base64 are not", text.size());
+  return bytes;
 }
 
 }  // namespace tandem::files

@@ -10,7 +10,7 @@
 #include "core/printable.h"
 #include "core/suggest.h"
 #include "data/text/corpus.h"
-#include "data/text/lines.h"
+#include "data/text/text_lines.h"
 #include "files/input.h"
 
 namespace tandem::datasets {

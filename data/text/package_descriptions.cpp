@@ -1,7 +1,6 @@
 #include "data/text/package_descriptions.h"
 
 #include <fmt/core.h>
-#include <zlib.h>
 
 #include <unordered_set>
 
@@ -55,7 +54,7 @@ class RecordReader {
   }
   void finish() {
     inside_ = false;
-    record_.split = split_of_source(record_.source);
+    record_.split = split_of(record_.source);
     if (seen_.insert(record_.text).second) records_.push_back(record_);
     record_.text.clear();
   }
@@ -69,13 +68,6 @@ class RecordReader {
 };
 
 }  // namespace
-
-TextSplit split_of_source(std::string_view source) {
-  constexpr unsigned long kShares = 20;
-  const auto hash = crc32(0, reinterpret_cast<const Bytef*>(source.data()), static_cast<uInt>(source.size()));
-  if (hash % kShares == kShares - 1) return TextSplit::test;
-  return hash % kShares == kShares - 2 ? TextSplit::validation : TextSplit::train;
-}
 
 std::vector<PackageDescription> read_package_descriptions(const std::filesystem::path& path) {
   require(files::kind_of(path) != files::Kind::absent, path.string(), "is missing; `./run data` fetches it");

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "data/text/corpus.h"
+#include "data/text/split.h"
 
 namespace tandem::datasets {
-
-enum class TextSplit : std::uint8_t { train, validation, test };
 
 struct PackageDescription {
   std::string package, source;
@@ -22,9 +21,6 @@ struct PackageDescription {
   std::string text;     // the short description, " . ", the long one in one line, " . " between paragraphs
   TextSplit split = TextSplit::train;
 };
-
-// By CRC-32 of the name, modulo 20: 18 is for validation, 19 for test, the rest for training.
-TextSplit split_of_source(std::string_view source);
 
 // In the order of the file; of equal texts the first. A record is "Package:", "Source:", "Section:" (may be
 // absent), "Description-en:" and lines that begin with a space, up to an empty line. Throws UserError naming

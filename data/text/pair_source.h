@@ -7,6 +7,7 @@
 // N; Batch::weight counts the targets, end included.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <vector>

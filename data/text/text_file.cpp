@@ -1,32 +1,12 @@
 #include "data/text/text_file.h"
 
-#include <fmt/core.h>
-
-#include <cmath>
-
 #include "core/error.h"
 #include "core/options/check.h"
-#include "data/text/lines.h"
+#include "data/text/set_aside.h"
+#include "data/text/text_lines.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
-
-namespace {
-
-// Takes the last lines of the training part, as many as `fraction` of all.
-std::vector<std::string_view> set_aside(std::vector<std::string_view>& train, std::size_t all,
-                                        double fraction, const std::string& path, std::string_view key) {
-  const auto count = static_cast<std::size_t>(std::floor(fraction * static_cast<double>(all)));
-  require(fraction == 0.0 || (count > 0 && count < train.size()), path,
-          "{} of {} of its {} lines leaves {} without any; give a file of its own, or 0", key, fraction, all,
-          count == 0 ? "it" : "the training part");
-  const auto first = train.end() - static_cast<std::ptrdiff_t>(count);
-  std::vector<std::string_view> taken(first, train.end());
-  train.erase(first, train.end());
-  return taken;
-}
-
-}  // namespace
 
 const options::Schema& TextFileOptions::schema() {
   static const options::Schema schema =
@@ -56,11 +36,12 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
   TextParts parts;
   parts.train = read(train, files.train);
   const std::size_t all = parts.train.size();
-  parts.test = files.test ? read(test, *files.test)
-                          : set_aside(parts.train, all, files.test_fraction, files.train, "test_fraction");
+  parts.test = files.test
+                   ? read(test, *files.test)
+                   : set_aside(parts.train, all, files.test_fraction, files.train, "test_fraction", "lines");
   parts.validation = files.validation ? read(validation, *files.validation)
                                       : set_aside(parts.train, all, files.validation_fraction, files.train,
-                                                  "validation_fraction");
+                                                  "validation_fraction", "lines");
   return make_corpus(parts, options, files.train);
 }
 

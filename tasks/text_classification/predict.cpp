@@ -8,7 +8,7 @@
 #include "autograd/ops/softmax.h"
 #include "core/error.h"
 #include "data/text/corpus.h"
-#include "data/text/lines.h"
+#include "data/text/text_lines.h"
 #include "files/input.h"
 #include "tasks/classification/answer.h"
 

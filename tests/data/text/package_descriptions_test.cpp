@@ -44,12 +44,11 @@ TEST_CASE("a file is read up to its limit, and no longer one", "[text]") {
 }
 
 TEST_CASE("sources are split by a hash of their names", "[text]") {
-  CHECK(datasets::split_of_source("linux") == TextSplit::train);
-  CHECK(datasets::split_of_source("bash") == TextSplit::train);  // 0
+  CHECK(datasets::split_of("linux") == TextSplit::train);
+  CHECK(datasets::split_of("bash") == TextSplit::train);  // 0
   for (const char* source : {"lambda", "omicron", "python3.11", "apt", "make", "mesa"})
-    CHECK(datasets::split_of_source(source) == TextSplit::validation);
-  for (const char* source : {"tau", "psi", "less"})
-    CHECK(datasets::split_of_source(source) == TextSplit::test);
+    CHECK(datasets::split_of(source) == TextSplit::validation);
+  for (const char* source : {"tau", "psi", "less"}) CHECK(datasets::split_of(source) == TextSplit::test);
 }
 
 TEST_CASE("descriptions are read with source and section, equal ones once", "[text]") {

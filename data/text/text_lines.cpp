@@ -1,4 +1,4 @@
-#include "data/text/lines.h"
+#include "data/text/text_lines.h"
 
 #include <fmt/core.h>
 
@@ -8,13 +8,8 @@
 
 namespace tandem::datasets {
 
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-}  // namespace
-
 std::vector<std::string_view> lines_of(std::string_view text, const std::string& path, Index max_line) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string_view> lines;
   files::each_line(text, [&](std::string_view line, bool) {

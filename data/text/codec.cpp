@@ -1,0 +1,130 @@
+#include "data/text/codec.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "data/text/sentence_pieces.h"
+#include "data/text/tokenizer.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void require_id(std::int32_t id, Index size) {
+  require(id >= 0 && id < size, "codec", "there is no piece {} among {}", id, size);
+}
+
+class VocabularyCodec final : public TextCodec {
+ public:
+  VocabularyCodec(TokenizerPtr tokenizer, Vocabulary vocabulary)
+      : tokenizer_(std::move(tokenizer)), vocabulary_(std::move(vocabulary)) {}
+
+  std::string name() const override { return tokenizer_->name(); }
+  Index size() const override { return vocabulary_.size(); }
+  std::int32_t unknown() const override { return Vocabulary::kUnknown; }
+  std::int32_t begin() const override { return Vocabulary::kEnd; }
+  std::int32_t end() const override { return Vocabulary::kEnd; }
+
+  EncodedText encode(std::string_view text) const override {
+    EncodedText encoded = vocabulary_.encode(tokenizer_->encode(text));
+    for (std::int32_t& id : encoded.ids) {
+      if (id != Vocabulary::kEnd) continue;
+      id = Vocabulary::kUnknown;
+      ++encoded.unknown;
+    }
+    return encoded;
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::vector<std::string> pieces;
+    for (const std::int32_t id : ids) {
+      require_id(id, size());
+      if (id != Vocabulary::kEnd) pieces.push_back(vocabulary_.word(id));
+    }
+    return tokenizer_->decode(pieces);
+  }
+  std::string piece(std::int32_t id) const override {
+    require_id(id, size());
+    return vocabulary_.word(id);
+  }
+  Json description() const override { return {{"name", name()}, {"vocabulary", vocabulary_.words()}}; }
+
+ private:
+  TokenizerPtr tokenizer_;
+  Vocabulary vocabulary_;
+};
+
+class DescribedCodec final : public TextCodec {
+ public:
+  DescribedCodec(std::string name, Index size, bool learnt)
+      : name_(std::move(name)), size_(size), learnt_(learnt) {}
+
+  std::string name() const override { return name_; }
+  Index size() const override { return size_; }
+  std::int32_t unknown() const override { return 0; }
+  std::int32_t begin() const override { return learnt_ ? kPieceBegin : Vocabulary::kEnd; }
+  std::int32_t end() const override { return learnt_ ? kPieceEnd : Vocabulary::kEnd; }
+
+  EncodedText encode(std::string_view) const override { fail(); }
+  std::string decode(std::span<const std::int32_t>) const override { fail(); }
+  std::string piece(std::int32_t) const override { fail(); }
+  Json description() const override { return {{"name", name_}, {"size", size_}}; }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw InternalError("codec", fmt::format("{} of {} pieces is only described", name_, size_));
+  }
+
+  std::string name_;
+  Index size_;
+  bool learnt_;
+};
+
+// `tokenizer` is one's name, and the codec's.
+CodecFamily::Entry vocabulary_entry(const std::string& tokenizer) {
+  return CodecFamily::entry<VocabularyOptions>(
+      tokenizer, fmt::format("{}, the most frequent of which have a number", tokenizers().at(tokenizer).help),
+      VocabularyOptions::schema(), [tokenizer](const VocabularyOptions& options, const CodecTexts& from) {
+        const TokenizerPtr made = tokenizers().make(tokenizer, {});
+        WordCounts counts;
+        for (const std::string_view text : from.texts) count_words(made->encode(text), counts);
+        require(!counts.empty(), from.where, "the {} texts to learn have no piece (codec {})",
+                from.texts.size(), tokenizer);
+        return std::make_shared<const VocabularyCodec>(made, Vocabulary(counts, options));
+      });
+}
+
+}  // namespace
+
+const CodecFamily& codecs() {
+  static const CodecFamily family({.what = "codec", .help = "what the pieces of a text are"},
+                                  {vocabulary_entry("words"), vocabulary_entry("spaces"),
+                                   vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
+  return family;
+}
+
+TextCodecPtr recall_codec(const Json& description, const std::string& where) {
+  try {
+    const auto name = description.at("name").get<std::string>();
+    if (learns_pieces(name))
+      return recall_sentence_pieces(name, description.at("model").get<std::string>(), where);
+    const TokenizerPtr tokenizer = tokenizers().make(name, {});
+    return std::make_shared<const VocabularyCodec>(
+        tokenizer, Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(), where));
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError(where, fmt::format("the description of a codec is damaged: {}", error.what()));
+  }
+}
+
+TextCodecPtr described_codec(const options::Chosen& chosen) {
+  const bool learnt = learns_pieces(chosen.name());
+  const Index size = learnt ? chosen.as<SentencePieceOptions>().size : chosen.as<VocabularyOptions>().size;
+  if (size == 0) return nullptr;
+  return std::make_shared<const DescribedCodec>(chosen.name(), size, learnt);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,135 @@
+#include "data/text/office_help.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/options/check.h"
+#include "data/text/help_page.h"
+#include "data/text/split.h"
+#include "data/text/tokenizer.h"
+#include "files/input.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxPage = std::uint64_t{16} << 20;  // bytes
+
+// Below `folder`, as "text/shared/05/new_help.html"; links to folders are not followed.
+void list_pages(const fs::path& folder, const fs::path& below, std::vector<std::string>& pages) {
+  for (const fs::directory_entry& entry : files::entries_of(folder / below)) {
+    const fs::path name = below / entry.path().filename();
+    if (entry.is_directory() && !entry.is_symlink()) {
+      list_pages(folder, name, pages);
+    } else if (name.extension() == ".html") {
+      pages.push_back(name.generic_string());
+    }
+  }
+}
+
+fs::path folder_of(const fs::path& home, const std::string& language) {
+  const fs::path folder = home / language;
+  std::string package = "libreoffice-help-" + language;
+  std::ranges::transform(package, package.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  });
+  require(files::kind_of(folder / "text") == files::Kind::folder, folder.string(),
+          "has no folder \"text\" of help in this language; `apt install {}` brings it", package);
+  return folder;
+}
+
+std::vector<HelpParagraph> read_page(const fs::path& path) {
+  const std::string page = files::read_text(path, kMaxPage);
+  require_utf8(page, path.string());
+  return help_paragraphs(page);
+}
+
+// The pairs of a part, each source once.
+class Part {
+ public:
+  void add(std::string source, std::string target) {
+    const auto [found, fresh] = places_.emplace(source, pairs_.size());
+    if (fresh) pairs_.push_back({std::move(source), {}});
+    std::vector<std::string>& targets = pairs_[found->second].targets;
+    if (std::ranges::find(targets, target) == targets.end()) targets.push_back(std::move(target));
+  }
+  bool has(const std::string& source) const { return places_.contains(source); }
+  std::size_t leave_out(const Part& learnt) {
+    return std::erase_if(pairs_, [&](const TextPair& pair) { return learnt.has(pair.source); });
+  }
+  std::vector<TextPair> take() { return std::move(pairs_); }
+
+ private:
+  std::vector<TextPair> pairs_;
+  TextMap<std::size_t> places_;
+};
+
+void add_page(std::vector<HelpParagraph> from, std::vector<HelpParagraph> to, Part& part) {
+  TextMap<std::string> translations;
+  for (HelpParagraph& paragraph : to)
+    translations.emplace(std::move(paragraph.id), std::move(paragraph.text));
+  for (HelpParagraph& paragraph : from) {
+    const auto found = translations.find(paragraph.id);
+    if (found != translations.end() && found->second != paragraph.text)
+      part.add(std::move(paragraph.text), found->second);
+  }
+}
+
+}  // namespace
+
+fs::path installed_office_help() { return "/usr/share/libreoffice/help"; }
+
+PairTexts read_office_help(const OfficeHelpOptions& options) {
+  options::require_sound("office_help", OfficeHelpOptions::schema(), &options);
+  const fs::path home = options.path ? fs::path(*options.path) : installed_office_help();
+  const fs::path source = folder_of(home, options.source), target = folder_of(home, options.target);
+  std::vector<std::string> pages;
+  list_pages(source, "text", pages);
+  std::ranges::sort(pages);
+  Part train, validation, test;
+  for (const std::string& page : pages) {
+    if (files::kind_of(target / page) != files::Kind::file) continue;
+    const TextSplit split = split_of(page);
+    add_page(read_page(source / page), read_page(target / page),
+             split == TextSplit::train        ? train
+             : split == TextSplit::validation ? validation
+                                              : test);
+  }
+  const std::size_t known = validation.leave_out(train) + test.leave_out(train);
+  PairTexts texts{.train = train.take(),
+                  .validation = validation.take(),
+                  .test = test.take(),
+                  .where = fmt::format("{} and {}", source.string(), target.string()),
+                  .notes = {}};
+  require(!texts.train.empty() && !texts.validation.empty() && !texts.test.empty(), texts.where,
+          "have {} paragraphs in common for training, {} for validation and {} for test; each part needs one",
+          texts.train.size(), texts.validation.size(), texts.test.size());
+  texts.notes.push_back(fmt::format(
+      "{} paragraphs of pages for validation and test are also on other pages, and left out", known));
+  return texts;
+}
+
+const options::Schema& OfficeHelpOptions::schema() {
+  static const options::Schema schema =
+      options::Describe<OfficeHelpOptions>()
+          .key("path", &OfficeHelpOptions::path,
+               "the folder that has one for each language; null: that of Debian's libreoffice-help packages")
+          .key("source", &OfficeHelpOptions::source, "language to translate from, the name of its folder")
+          .key("target", &OfficeHelpOptions::target, "language to translate to, the name of its folder")
+          .rule("target", "must not be the source's language",
+                [](const OfficeHelpOptions& o) { return o.source != o.target; });
+  return schema;
+}
+
+PairCorpusFamily::Entry office_help_entry() {
+  return PairCorpusFamily::entry<OfficeHelpOptions>(
+      kOfficeHelp, "paragraphs of LibreOffice's help in two languages, split by page",
+      OfficeHelpOptions::schema(),
+      [](const OfficeHelpOptions& options) { return read_office_help(options); });
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,57 @@
+#include "data/text/pair_registry.h"
+
+#include "data/text/cmu_dictionary.h"
+#include "data/text/office_help.h"
+#include "data/text/pair_files.h"
+
+namespace tandem::datasets {
+
+const PairCorpusFamily& pair_corpora() {
+  static const PairCorpusFamily family({.what = "pair corpus", .help = "the pairs of texts"},
+                                       {pair_files_entry(), cmu_dictionary_entry(), office_help_entry()});
+  return family;
+}
+
+const options::Schema& PairDataOptions::schema() {
+  static const options::Schema schema = options::Describe<PairDataOptions>()
+                                            .choice(&PairDataOptions::corpus)
+                                            .include(&PairDataOptions::common)
+                                            .options_of(&PairDataOptions::corpus)
+                                            .short_key("name");
+  return schema;
+}
+
+PairOptions resolved(const PairDataOptions& options) {
+  PairOptions common = options.common;
+  if (common.codec || common.source_codec || common.target_codec) return common;
+  if (options.corpus.name() == kCmuDictionary) {
+    common.source_codec = CodecChoice("characters", {{"size", kCmuCharacters}});
+    common.target_codec = CodecChoice("spaces", {{"size", kCmuPhonemes}});
+  } else if (options.corpus.name() == kOfficeHelp) {
+    common.codec = CodecChoice("unigram", {{"coverage", 1.0}});
+  } else {
+    common.codec = CodecChoice("unigram");
+  }
+  return common;
+}
+
+PairCorpus open_pairs(const PairDataOptions& options, const PairCodecs& known) {
+  return make_pair_corpus(pair_corpora().make(options.corpus), resolved(options), known);
+}
+
+PairCorpus open_pairs(std::string_view name, const PairOptions& common, const options::Given& own) {
+  return open_pairs({options::Choice<pair_corpora>(name, own), common});
+}
+
+std::optional<PairCodecs> described_codecs(const PairDataOptions& options) {
+  const PairOptions common = resolved(options);
+  if (common.codec) {
+    const TextCodecPtr one = described_codec(*common.codec);
+    return one ? std::optional(PairCodecs{one, one}) : std::nullopt;
+  }
+  const TextCodecPtr source = common.source_codec ? described_codec(*common.source_codec) : nullptr;
+  const TextCodecPtr target = common.target_codec ? described_codec(*common.target_codec) : nullptr;
+  return source && target ? std::optional(PairCodecs{source, target}) : std::nullopt;
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,117 @@
+#include "data/text/pair_source.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "data/text/stream_source.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+// By pair: the longer side, that of the target with its end.
+std::vector<Index> lengths_of(const EncodedPairs& pairs) {
+  std::vector<Index> lengths;
+  for (Index i = 0; i < pairs.size(); ++i)
+    lengths.push_back(static_cast<Index>(std::max(pairs.source(i).size(), pairs.target(i).size() + 1)));
+  return lengths;
+}
+
+// Puts a sequence into column `column` of [steps,columns], from step `from` on.
+void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, Index column, Index from) {
+  for (std::size_t t = 0; t < ids.size(); ++t)
+    field[(static_cast<Index>(t) + from) * columns + column] = ids[t];
+}
+
+}  // namespace
+
+PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device)
+    : pairs_(std::move(pairs)),
+      marks_(marks),
+      lengths_(lengths_of(*pairs_)),
+      options_(options),
+      device_(device),
+      layout_(most_in_a_batch(lengths_, options_)) {
+  const auto full = [&](Index longest) {
+    return options_.sentences > 0 ? Shape{padded_length(longest, options_.grid), layout_.samples()}
+                                  : Shape{options_.tokens};
+  };
+  layout_.add_whole("source", full(pairs_->longest_source()), DType::i64);
+  layout_.add("source_length", {}, DType::i64);
+  layout_.add_whole("target_in", full(pairs_->longest_target() + 1), DType::i64);
+  layout_.add_whole("target", full(pairs_->longest_target() + 1), DType::i64);
+  layout_.add("target_length", {}, DType::i64);
+  layout_.add("pair", {}, DType::i64);
+}
+
+std::array<Index, 2> PairSource::steps_of(std::span<const std::uint32_t> samples) const {
+  std::size_t source = 0, target = 0;
+  for (const std::uint32_t pair : samples) {
+    source = std::max(source, pairs_->source(pair).size());
+    target = std::max(target, pairs_->target(pair).size() + 1);
+  }
+  return {padded_length(static_cast<Index>(source), options_.grid),
+          padded_length(static_cast<Index>(target), options_.grid)};
+}
+
+std::shared_ptr<const PairSource::Numbered> PairSource::numbered(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (last_ && (last_->epoch == epoch || !options_.shuffle)) return last_;
+  Numbered now{.epoch = epoch,
+               .plan = std::make_shared<const BucketPlan>(plan_buckets(lengths_, options_, epoch)),
+               .before = {0}};
+  Index padded = 0;
+  for (std::size_t k = 0; k < now.plan->batches.size(); ++k) {
+    const Index count = now.plan->batches[k].count;
+    const auto [source, target] = steps_of(now.plan->samples(static_cast<Index>(k)));
+    padded += count * (source + target);
+    now.before.push_back(now.before.back() + count);
+  }
+  const auto real =
+      static_cast<Index>(pairs_->source_ids.size() + pairs_->target_ids.size()) + pairs_->size();
+  now.real_share = static_cast<double>(real) / static_cast<double>(padded);
+  last_ = std::make_shared<const Numbered>(std::move(now));
+  return last_;
+}
+
+Index PairSource::batches(std::uint32_t epoch) const {
+  return static_cast<Index>(plan(epoch)->batches.size());
+}
+
+Index PairSource::samples_before(const BatchKey& key) const {
+  return numbered(key.epoch)->before.at(static_cast<std::size_t>(key.number));
+}
+
+void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
+  const Plan plan = this->plan(key.epoch);
+  const std::span<const std::uint32_t> samples = plan->samples(key.number);
+  const auto count = static_cast<Index>(samples.size());
+  const auto [source_steps, target_steps] = steps_of(samples);
+  buffer.begin(count);
+  const auto numbers = [&](const Tensor& field) { return field.data<std::int64_t>(); };
+  std::int64_t* const source = numbers(buffer.field("source", {source_steps, count}));
+  std::int64_t* const target_in = numbers(buffer.field("target_in", {target_steps, count}));
+  std::int64_t* const target = numbers(buffer.field("target", {target_steps, count}));
+  std::int64_t* const source_length = numbers(buffer.field("source_length"));
+  std::int64_t* const target_length = numbers(buffer.field("target_length"));
+  std::int64_t* const pair = numbers(buffer.field("pair"));
+  std::fill_n(source, source_steps * count, 0);
+  std::fill_n(target_in, target_steps * count, 0);
+  std::fill_n(target, target_steps * count, kNoTarget);
+  Index targets = 0;
+  for (Index i = 0; i < count; ++i) {
+    pair[i] = samples[static_cast<std::size_t>(i)];
+    const std::span<const std::int32_t> from = pairs_->source(pair[i]), to = pairs_->target(pair[i]);
+    source_length[i] = static_cast<Index>(from.size());
+    target_length[i] = static_cast<Index>(to.size()) + 1;
+    put(from, source, count, i, 0);
+    target_in[i] = marks_.begin;
+    put(to, target_in, count, i, 1);
+    put(to, target, count, i, 0);
+    target[(target_length[i] - 1) * count + i] = marks_.end;
+    targets += target_length[i];
+  }
+  buffer.set_weight(static_cast<double>(targets));
+}
+
+}  // namespace tandem::datasets
