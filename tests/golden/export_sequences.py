@@ -9,6 +9,7 @@ the file it writes.
 """
 import hashlib
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -43,6 +44,25 @@ def check_steps(name, session, given, results):
     report(name, "step by step", np.concatenate(logits), results["logits"])
 
 
+def check_document(name, session):
+    """The code of docs/export.md writes what is likeliest by the whole text so far, from zeros each time."""
+    global failed
+    names = {}
+    exec(re.findall(r"```python\n(.*?)```", (HERE / "../../docs/export.md").read_text(), re.DOTALL)[1], names)
+    zeros = {value.name: np.zeros((value.shape[0], 1, value.shape[2]), np.float32)
+             for value in session.get_inputs() if value.name != "words"}
+    ids, words = [1], []
+    while len(words) < 5:
+        logits = session.run(["logits"], {"words": np.array(ids)[:, None], **zeros})[0]
+        ids.append(int(logits[-1, 0].argmax()))
+        if ids[-1] == 1:
+            break
+        words.append("<unk>" if ids[-1] == 0 else f"w{ids[-1]}")
+    found = names["write"](session, 5)
+    failed = failed or found != " ".join(words)
+    print(f"{'ok  ' if found == ' '.join(words) else 'FAIL'} {name}: docs/export.md writes \"{found}\"")
+
+
 def check_rows(name, session, given, results):
     """A text alone, without what pads it, gives what it gives in the batch."""
     for row, length in enumerate(given["lengths"]):
@@ -67,7 +87,11 @@ def main(directory, write):
         for output, result in results.items():
             report(name, output, tandem[f"{name}/out/{output}"], result)
             kept[f"{name}/{output}"] = result
-        check_steps(name, session, given, results) if "h_0" in given else check_rows(name, session, given, results)
+        if "h_0" in given:
+            check_steps(name, session, given, results)
+            check_document(name, session)
+        else:
+            check_rows(name, session, given, results)
         metadata[f"{name}.sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     if write and not failed:
         save_file(kept, HERE / "export_sequences.safetensors", metadata)
