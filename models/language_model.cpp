@@ -25,14 +25,24 @@ LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(opt
   require(!options.tied || rnn_->outputs() == options.embedding, kName,
           "tied weights need as many outputs of the cells ({}) as the embedding has ({})", rnn_->outputs(),
           options.embedding);
-  if (options.tied) {
-    const Tensor bias = nn::parameter_memory({options.vocabulary});
-    nn::init::zeros(bias);
-    decoder_ = add_child("decoder", std::make_shared<nn::Linear>(encoder_->weight(), Parameter(bias)));
-  } else {
-    decoder_ = add_child("decoder", std::make_shared<nn::Linear>(rnn_->outputs(), options.vocabulary));
-  }
+  require_fitting(options.softmax, rnn_->outputs(), options.vocabulary, options.tied);
+  decoder_ = add_child("decoder", make_decoder());
   draw();
+}
+
+nn::ModulePtr LanguageModel::make_decoder() {
+  if (const auto* adaptive = std::get_if<nn::AdaptiveSoftmaxOptions>(&options_.softmax))
+    return adaptive_ = std::make_shared<nn::AdaptiveSoftmax>(rnn_->outputs(), options_.vocabulary, *adaptive);
+  std::shared_ptr<nn::Linear> linear;
+  if (options_.tied) {
+    const Tensor bias = nn::parameter_memory({options_.vocabulary});
+    nn::init::zeros(bias);
+    linear = std::make_shared<nn::Linear>(encoder_->weight(), Parameter(bias));
+  } else {
+    linear = std::make_shared<nn::Linear>(rnn_->outputs(), options_.vocabulary);
+  }
+  if (std::holds_alternative<FullSoftmax>(options_.softmax)) return linear;
+  return sampled_ = std::make_shared<nn::SampledSoftmax>(*linear);
 }
 
 void LanguageModel::draw() {
@@ -53,10 +63,21 @@ LanguageModel::Result LanguageModel::operator()(const Tensor& words, const RnnSt
   return observed([&] { return run(words, state, lengths); });
 }
 
+LanguageModel::Hidden LanguageModel::hidden(const Tensor& words, const RnnState& state,
+                                            const Tensor& lengths) {
+  return observed([&] { return run_hidden(words, state, lengths); });
+}
+
 LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& state, const Tensor& lengths) {
+  const Hidden hidden = run_hidden(words, state, lengths);
+  return {(*decoder_)(hidden.y), hidden.state};
+}
+
+LanguageModel::Hidden LanguageModel::run_hidden(const Tensor& words, const RnnState& state,
+                                                const Tensor& lengths) {
   const Tensor x = dropout((*encoder_)(words), options_.dropout, training());
   const RnnResult result = (*rnn_)(x, state, lengths);
-  return {(*decoder_)(dropout(result.y, options_.dropout, training())), result.state};
+  return {dropout(result.y, options_.dropout, training()), result.state};
 }
 
 TensorList LanguageModel::forward_outputs(const TensorList& inputs) {

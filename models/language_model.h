@@ -1,9 +1,11 @@
 // Recurrent language models: the next word from the words so far (Zaremba, Sutskever and Vinyals 2014).
 #pragma once
 
+#include "models/word_softmax.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent.h"
+#include "nn/layers/sampled_softmax.h"
 #include "nn/ports.h"
 
 namespace tandem::models {
@@ -17,20 +19,28 @@ struct LanguageModelOptions {
   bool tied = false;     // the output's weights are the embedding's table
   double init = 0.05;    // every weight starts uniform in ±init, biases at 0; 0: the layers' own start
   bool recompute = false;
+  WordSoftmax softmax;
 };
 
 // Parameters are called as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
-// decoder.weight (with `tied` the same parameter), decoder.bias. By its ports it takes "words" i64 [T,N] and
-// the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and "c_n".
+// decoder.weight (with `tied` the same parameter), decoder.bias; with an adaptive softmax
+// decoder.head.weight, decoder.tail.0.0.weight, … (nn/layers/adaptive_softmax.h). By its ports it takes
+// "words" i64 [T,N] and the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and
+// "c_n".
 class LanguageModel final : public nn::Module, public nn::Ports {
  public:
   struct Result {
-    Tensor logits;   // [T,N,V]
+    Tensor logits;   // [T,N,V]; of an adaptive softmax log-probabilities
     RnnState state;  // after the last word of each row
   };
 
-  // Throws UserError for sizes below 1, and with `tied` where the outputs of the cells are not as many as the
-  // embedding has.
+  struct Hidden {
+    Tensor y;        // [T,N,H], what the decoder sees
+    RnnState state;  // as above
+  };
+
+  // Throws UserError for sizes below 1, with `tied` where the outputs of the cells are not as many as the
+  // embedding has, and OptionError where the softmax does not fit the other options.
   explicit LanguageModel(const LanguageModelOptions& options);
 
   // Words [T,N] (i64 or i32), from zeros.
@@ -38,20 +48,30 @@ class LanguageModel final : public nn::Module, public nn::Ports {
   // The streams go on from `state`. `lengths`: words of each row, i64 [N] in host memory, or absent.
   Result operator()(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
   TensorList forward_outputs(const TensorList& inputs) override;
+  // The same without the decoder, for losses that need not see the scores of all words.
+  Hidden hidden(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override;
 
   const LanguageModelOptions& options() const { return options_; }
+  // The decoder: what gives scores from `y`; nullptr where it is none of that kind.
+  nn::Module& decoder() { return *decoder_; }
+  nn::AdaptiveSoftmax* adaptive() { return adaptive_.get(); }
+  nn::SampledSoftmax* sampled() { return sampled_.get(); }
 
  private:
   Result run(const Tensor& words, const RnnState& state, const Tensor& lengths);
+  Hidden run_hidden(const Tensor& words, const RnnState& state, const Tensor& lengths);
+  nn::ModulePtr make_decoder();
   void draw();
 
   LanguageModelOptions options_;
   std::shared_ptr<nn::Embedding> encoder_;
   std::shared_ptr<nn::Recurrent> rnn_;
-  std::shared_ptr<nn::Linear> decoder_;
+  std::shared_ptr<nn::AdaptiveSoftmax> adaptive_;
+  std::shared_ptr<nn::SampledSoftmax> sampled_;
+  nn::ModulePtr decoder_;
 };
 
 }  // namespace tandem::models

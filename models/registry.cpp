@@ -212,6 +212,7 @@ ModelInfo unet_info() {
 
 struct LanguageModelKeys : LanguageModelOptions {
   std::optional<Index> given_vocabulary;
+  options::Choice<word_softmaxes> given_softmax;
 };
 
 ModelInfo language_model_info() {
@@ -232,12 +233,14 @@ ModelInfo language_model_info() {
            "weights start uniform between -init and init, biases at 0; 0: as the layers do by themselves",
            {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
+           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work")
+      .key("softmax", &Keys::given_softmax, "how the output gives probabilities of words");
   ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
                          [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
                            LanguageModelOptions options = o;
                            options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
                                                          options.vocabulary, "the text has");
+                           options.softmax = word_softmaxes().make(o.given_softmax);
                            return std::make_shared<LanguageModel>(options);
                          });
   info.in_parts = true;

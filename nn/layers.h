@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/layers/activation.h"
+#include "nn/layers/adaptive_softmax.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/cast.h"
 #include "nn/layers/conv.h"
@@ -14,6 +15,7 @@
 #include "nn/layers/norm.h"
 #include "nn/layers/pool.h"
 #include "nn/layers/recurrent.h"
+#include "nn/layers/sampled_softmax.h"
 #include "nn/layers/sequential.h"
 #include "nn/layers/shape.h"
 #include "nn/layers/split.h"

@@ -2,10 +2,9 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
-#include "data/text/stream_source.h"
 #include "tasks/language/chunk.h"
+#include "tasks/language/word_loss.h"
 #include "tasks/sequence/state.h"
 
 namespace tandem::tasks {
@@ -14,12 +13,11 @@ void LanguageEvaluation::add(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const LossContext context{.carry = &carry_};
   const auto [token, target] = chunk_of(batch);
-  const auto [logits, state] = model_(token, carried_state(context));
+  const auto [y, state] = model_.hidden(token, carried_state(context));
   carry_on(context, state);
-  const Tensor nll =
-      cross_entropy(logits, target, {.ignore_index = datasets::kNoTarget, .reduce = Reduce::sum});
+  const auto [nll, guess] = word_figures(model_, y, target);
   perplexity_.add(nll.item(), batch.samples);
-  const Tensor hits = cast(equal(argmax(logits), target), DType::f32);
+  const Tensor hits = cast(equal(guess, target), DType::f32);
   right_ += static_cast<std::int64_t>(sum(hits).item());
 }
 

@@ -4,16 +4,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autograd/ops/loss.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "core/units.h"
+#include "data/text/candidate_source.h"
 #include "files/json_text.h"
 #include "tasks/language/chunk.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/family.h"
 #include "tasks/language/generate.h"
+#include "tasks/language/word_loss.h"
 #include "tasks/recipe.h"
 #include "tasks/sequence/state.h"
 
@@ -39,27 +40,40 @@ Language::Language(const LanguageOptions& options, const Context& context,
     : options_(options),
       context_(context),
       data_(std::move(data)),
-      model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {}
+      model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {
+  if (options_.loss.label_smoothing > 0.0 && (model_->adaptive() || model_->sampled()))
+    throw options::OptionError("loss.label_smoothing",
+                               "spreads over all words, which only the full softmax sees");
+}
+
+std::optional<datasets::CandidateOptions> Language::candidates() const {
+  const auto* const sampled = std::get_if<models::SampledSoftmaxOptions>(&model_->options().softmax);
+  if (!sampled) return std::nullopt;
+  return datasets::CandidateOptions{.classes = data_->vocabulary().size(),
+                                    .samples = sampled->samples,
+                                    .unique = sampled->unique,
+                                    .seed = context_.seed};
+}
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
-  const auto [token, target] = chunk_of(batch);
-  const auto [logits, state] = (*model_)(token, carried_state(context));
-  if (context.ready) context.ready();
+  const auto [y, state] = model_->hidden(chunk_of(batch).token, carried_state(context));
   carry_on(context, state);
-  return cross_entropy(
-      logits, target,
-      {.label_smoothing = options_.loss.label_smoothing, .ignore_index = datasets::kNoTarget});
+  return word_loss(*model_, y, batch,
+                   {.label_smoothing = options_.loss.label_smoothing, .ready = context.ready});
 }
 
 datasets::SourcePtr Language::streams(const datasets::EncodedText& text, Index streams, bool training,
                                       Device device) const {
   auto ids = std::make_shared<const std::vector<std::int32_t>>(text.ids);
-  return std::make_shared<datasets::StreamSource>(
+  const auto source = std::make_shared<datasets::StreamSource>(
       std::move(ids), datasets::StreamOptions{.streams = streams,
                                               .steps = options_.data.steps,
                                               .random_lengths = training && options_.data.random_steps,
                                               .seed = context_.seed,
                                               .device = device});
+  const auto drawn = candidates();
+  if (!training || !drawn) return source;
+  return std::make_shared<datasets::CandidateSource>(source, *drawn);
 }
 
 datasets::SourcePtr Language::training_source(Device device, Index batch_size) const {
@@ -87,17 +101,32 @@ std::string Language::validation_split() const {
 datasets::Batch Language::made_up(Index streams, std::uint64_t seed, Device device) const {
   const Shape shape{options_.data.steps, streams};
   if (device == kShapes) {
-    const auto empty = [&] { return Tensor::empty(shape, {DType::i64, kShapes, MemoryKind::data}); };
-    return datasets::Batch({{"token", empty()}, {"target", empty()}}, shape.numel());
+    const auto empty = [](const Shape& of, DType dtype) {
+      return Tensor::empty(of, {dtype, kShapes, MemoryKind::data});
+    };
+    datasets::Batch batch({{"token", empty(shape, DType::i64)}, {"target", empty(shape, DType::i64)}},
+                          shape.numel());
+    if (const auto drawn = candidates()) {
+      batch.set("candidate", empty({drawn->samples}, DType::i64));
+      batch.set("candidate_log_count", empty({drawn->samples}, DType::f32));
+      batch.set("target_log_count", empty(shape, DType::f32));
+    }
+    return batch;
   }
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
+  // Frequent words come first in a vocabulary, as they do in a text.
+  const datasets::LogUniform distribution(data_->vocabulary().size());
   const auto words = [&] {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
-    for (auto& id : ids) id = random.below(static_cast<std::uint32_t>(data_->vocabulary().size()));
+    for (auto& id : ids) id = distribution.draw(random);
     return Tensor::from(ids, shape);
   };
   const Tensor token = words(), target = words();
-  return datasets::Batch({{"token", token}, {"target", target}}, shape.numel()).to(device);
+  datasets::Batch batch({{"token", token}, {"target", target}}, shape.numel());
+  if (const auto drawn = candidates())
+    for (const datasets::Field& field : datasets::candidate_fields(*drawn, {}, target))
+      batch.set(field.name, field.value);
+  return batch.to(device);
 }
 
 std::unique_ptr<Evaluation> Language::evaluation(bool) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/text/log_uniform.h"
 #include "models/language_model.h"
 #include "tasks/language/data.h"
 #include "tasks/registry.h"
@@ -43,6 +45,9 @@ class Language final : public Task {
  private:
   datasets::SourcePtr streams(const datasets::EncodedText& text, Index streams, bool training,
                               Device device) const;
+
+  // What a sampled softmax draws for a batch.
+  std::optional<datasets::CandidateOptions> candidates() const;
 
   const LanguageOptions options_;
   const Context context_;

@@ -1,0 +1,66 @@
+#include "models/word_softmax.h"
+
+#include "models/options.h"
+
+namespace tandem::models {
+
+namespace {
+
+using options::Describe;
+
+SoftmaxFamily::Entry adaptive_entry() {
+  using Options = nn::AdaptiveSoftmaxOptions;
+  return SoftmaxFamily::entry<Options>(
+      "adaptive", "rare words in clusters with fewer numbers each",
+      Describe<Options>()
+          .key("cutoffs", &Options::cutoffs,
+               "where clusters begin, among words numbered from the most frequent down",
+               {.min = 1, .max = kMaxExtent, .required = true})
+          .key("div_value", &Options::div_value, "cluster i has the inputs divided by div_value^i",
+               {.min = 1.0, .max = 1e6})
+          .key("head_bias", &Options::head_bias, "the frequent words and the clusters have a bias"),
+      [](const Options& options) { return WordSoftmax(options); });
+}
+
+SoftmaxFamily::Entry sampled_entry() {
+  using Options = SampledSoftmaxOptions;
+  return SoftmaxFamily::entry<Options>(
+      "sampled", "trained against words that are drawn for each batch; evaluation sees all",
+      Describe<Options>()
+          .key("samples", &Options::samples, "words drawn for a batch, frequent ones more often",
+               size_rule(true))
+          .key("unique", &Options::unique, "no word is drawn twice for a batch"),
+      [](const Options& options) { return WordSoftmax(options); });
+}
+
+}  // namespace
+
+const SoftmaxFamily& word_softmaxes() {
+  static const SoftmaxFamily family(
+      {.what = "softmax", .help = "how the output gives probabilities of words", .fallback = "full"},
+      {SoftmaxFamily::entry<FullSoftmax>("full", "a score for every word", Describe<FullSoftmax>(),
+                                         [](const FullSoftmax&) { return WordSoftmax(); }),
+       adaptive_entry(), sampled_entry()});
+  return family;
+}
+
+void require_fitting(const WordSoftmax& softmax, Index inputs, Index words, bool tied) {
+  if (const auto* adaptive = std::get_if<nn::AdaptiveSoftmaxOptions>(&softmax)) {
+    if (tied)
+      throw OptionError("tied",
+                        "an adaptive softmax has no table of all words to share with the embedding; "
+                        "take the full or the sampled softmax, or set tied to false");
+    const std::string complaint = nn::complaint_of(*adaptive, inputs, words);
+    if (!complaint.empty()) throw OptionError("softmax.cutoffs", complaint);
+  }
+  if (const auto* sampled = std::get_if<SampledSoftmaxOptions>(&softmax)) {
+    if (sampled->samples < 1)
+      throw OptionError("softmax.samples", fmt::format("{} samples, expected at least 1", sampled->samples));
+    if (sampled->samples >= words)
+      throw OptionError("softmax.samples",
+                        fmt::format("{} samples of {} words; draw fewer, or take the full softmax",
+                                    sampled->samples, words));
+  }
+}
+
+}  // namespace tandem::models
