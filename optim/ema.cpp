@@ -26,10 +26,22 @@ void Ema::start(const Tensor& statistics) {
   if (statistics_.defined()) overwrite(average_statistics_, statistics_);
 }
 
-void Ema::update(const Tensor& state) {
+void Ema::begin(std::int64_t applied) {
+  ensure(uniform(), "ema", "an exponential average has no beginning but its start");
+  if (begun_ >= 0) return;
+  begun_ = applied;
+  // The first move goes all the way, which is exact between neighbours only.
+  start(statistics_);
+}
+
+// The mean of k values is that of k − 1 moved by a k-th of the way to the last.
+void Ema::update(const Tensor& state, std::int64_t applied) {
+  if (!follows()) return;
+  AverageRule rule{.decay = options_.decay, .warm_up = options_.warm_up};
+  if (uniform()) rule = {.decay = 1.0 - 1.0 / static_cast<double>(applied - begun_), .warm_up = false};
   Backend& backend = backend_for(masters_.device());
-  backend.update_average(masters_, average_, options_, state);
-  if (statistics_.defined()) backend.update_average(statistics_, average_statistics_, options_, state);
+  backend.update_average(masters_, average_, rule, state);
+  if (statistics_.defined()) backend.update_average(statistics_, average_statistics_, rule, state);
 }
 
 Ema::Scope::Scope(Ema& ema) : ema_(ema) {

@@ -1,5 +1,7 @@
 // Ema: exponential moving averages of the masters and of the running statistics, in f32.
 //
+// Or, with `uniform`, their plain mean over all steps since begin(), the averaging of ASGD.
+//
 // Updated when a step commits, never by a skipped one. Evaluation with the averages:
 //   { optim::Ema::Scope averaged(*step.ema());  evaluate(model); }
 // The averages start as the values at `start` (Polyak and Juditsky, "Acceleration of stochastic
@@ -12,7 +14,11 @@
 
 namespace tandem::optim {
 
-using EmaOptions = AverageRule;
+struct EmaOptions {
+  double decay = 0.999;
+  bool warm_up = true;   // see AverageRule
+  bool uniform = false;  // the mean since begin(), whatever `decay` says
+};
 
 class Ema {
  public:
@@ -25,8 +31,21 @@ class Ema {
   // when there are none. Asks for no memory.
   void start(const Tensor& statistics);
 
-  // Follows what the step in `state` (a StepState in device memory) left.
-  void update(const Tensor& state);
+  // Of a uniform mean: it is of what the steps from now on leave, after `applied` ones. Nothing where it
+  // began before.
+  void begin(std::int64_t applied);
+  bool uniform() const { return options_.uniform; }
+  // Whether there are averages after `applied` steps: not of a uniform mean before the first one that follows
+  // begin().
+  bool active(std::int64_t applied) const { return !uniform() || (follows() && applied > begun_); }
+  // Whether steps change the averages.
+  bool follows() const { return !uniform() || begun_ >= 0; }
+  // The applied steps at begin(); -1: that was not called. For files.
+  std::int64_t& begun() { return begun_; }
+
+  // Follows what the step in `state` (a StepState in device memory) left. Of a uniform mean, `applied` are
+  // the applied steps with this one, if it is.
+  void update(const Tensor& state, std::int64_t applied = 0);
 
   // Laid out as the masters and as the live statistics.
   const Tensor& average() const { return average_; }
@@ -58,6 +77,7 @@ class Ema {
   Tensor masters_, statistics_;
   Tensor average_, average_statistics_;
   bool swapped_in_ = false;
+  std::int64_t begun_ = -1;  // see begun()
 };
 
 }  // namespace tandem::optim

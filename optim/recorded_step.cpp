@@ -151,8 +151,9 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
   recorded->micro_batches_ = micro_batches_.count();
   recorded->weight_ = micro_batches_.weight();
   recorded->has_gradient_ = slots_with_gradient();
+  const std::int64_t applied = averaged_as();
   try {
-    recorded->work_ = backend().record([&] { enqueue_apply(); });
+    recorded->work_ = backend().record([&] { enqueue_apply(rates_.on_device(), applied); });
     recorded->work_->replay();
   } catch (...) {  // the device has done nothing
     trained_.drop_gradients();
@@ -165,7 +166,7 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
 
 bool Step::fits(const RecordedApply& recorded) const {
   return recorded.micro_batches_ == micro_batches_.count() && recorded.weight_ == micro_batches_.weight() &&
-         !unscaled_ && recorded.has_gradient_ == slots_with_gradient();
+         !unscaled_ && ends_alike() && recorded.has_gradient_ == slots_with_gradient();
 }
 
 void Step::apply(RecordedApply& recorded) {

@@ -1,69 +1,19 @@
 #include "optim/schedules.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <numbers>
 
-#include "core/error.h"
+#include "optim/schedule_parts.h"
+
+template <>
+struct tandem::options::Words<tandem::optim::WarmupForm> {
+  static constexpr std::array values{"linear", "exponential"};
+};
 
 namespace tandem::optim {
 
 namespace {
 
-using Function = Schedule::Function;
-
-void check(const char* where, double lr, const Warmup& warmup) {
-  require(std::isfinite(lr) && lr >= 0.0, where, "lr must be a number of at least 0, is {}", lr);
-  require(warmup.steps >= 0, where, "warmup_steps must be at least 0, is {}", warmup.steps);
-  const double start = warmup.start.value_or(0.0);
-  require(start >= 0.0 && start <= 1.0, where, "warmup_start must lie in [0, 1], is {}", start);
-}
-
-void check_count(const char* where, const char* key, std::int64_t value) {
-  require(value >= 1, where, "{} must be at least 1, is {}", key, value);
-}
-
-double warmup_factor(const Warmup& warmup, std::int64_t t) {
-  const double steps = static_cast<double>(warmup.steps);
-  const double start = warmup.start.value_or(1.0 / (steps + 1.0));
-  return start + (1.0 - start) * static_cast<double>(t) / steps;
-}
-
-// For schedules without an end.
-Schedule multiplied(double lr, Warmup warmup, Function rate) {
-  if (warmup.steps == 0) return {lr, std::move(rate)};
-  return {lr, [warmup, rate = std::move(rate)](std::int64_t t) {
-            return t < warmup.steps ? warmup_factor(warmup, t) * rate(t) : rate(t);
-          }};
-}
-
-// For schedules that end: `rate` is a function of the step since the warm-up.
-Schedule preceded(double lr, Warmup warmup, Function rate) {
-  return {lr, [warmup, rate = std::move(rate)](std::int64_t t) {
-            return t < warmup.steps ? warmup_factor(warmup, t) * rate(0) : rate(t - warmup.steps);
-          }};
-}
-
-// ---- What descriptions share
-
 using Entry = ScheduleFamily::Entry;
-
-// What a length is counted in.
-enum class Unit : std::uint8_t { epochs, steps };
-
-std::int64_t in_steps(double epochs, const Course& course) {
-  return std::llround(epochs * static_cast<double>(course.steps_per_epoch));
-}
-
-std::int64_t counted(double count, Unit unit, const Course& course) {
-  return std::max<std::int64_t>(unit == Unit::steps ? std::llround(count) : in_steps(count, course), 1);
-}
-
-template <class Options>
-void describe_unit(options::Describe<Options>& keys) {
-  keys.key("unit", &Options::unit, "what `every` and `milestones` count");
-}
 
 template <class Options>
 void describe_every(options::Describe<Options>& keys) {
@@ -73,17 +23,9 @@ void describe_every(options::Describe<Options>& keys) {
 }
 
 template <class Options>
-options::Describe<Options>& describe_gamma(options::Describe<Options>& keys) {
-  return keys.key("gamma", &Options::gamma, "factor of a drop",
-                  {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"});
-}
-
-template <class Options>
 options::Describe<Options>& describe_end(options::Describe<Options>& keys) {
   return keys.key("end_lr", &Options::end_lr, "learning rate at the end", {.min = 0.0, .max = 1e6});
 }
-
-// ---- What formulas share
 
 // The steps that remain after the warm-up.
 std::int64_t remaining(const char* where, std::int64_t steps, const Warmup& warmup) {
@@ -98,14 +40,6 @@ double fraction(std::int64_t t, std::int64_t steps) {
 }
 
 }  // namespace
-}  // namespace tandem::optim
-
-template <>
-struct tandem::options::Words<tandem::optim::Unit> {
-  static constexpr std::array values{"epochs", "steps"};
-};
-
-namespace tandem::optim {
 
 Schedule::Schedule(double peak, Function rate) : peak_(peak), rate_(std::move(rate)) {
   require(static_cast<bool>(rate_), "schedule", "the function is empty");
@@ -132,12 +66,13 @@ Entry constant_entry() {
 
 // ---- Step
 
-Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup) {
+Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup, std::optional<std::int64_t> first) {
   check("step", lr, warmup);
   check_count("step", "every", every);
+  check_count("step", "first", first.value_or(every));
   require(gamma > 0.0, "step", "gamma must be positive, is {}", gamma);
-  return multiplied(lr, warmup, [=](std::int64_t t) {
-    const std::int64_t drops = t / every;
+  return multiplied(lr, warmup, [=, begin = first.value_or(every)](std::int64_t t) {
+    const std::int64_t drops = t < begin ? 0 : (t - begin) / every + 1;
     return lr * std::pow(gamma, static_cast<double>(drops));
   });
 }
@@ -147,17 +82,24 @@ namespace {
 struct StepDecayOptions {
   Unit unit = Unit::epochs;
   double every = 30.0;
+  std::optional<double> first{};
   double gamma = 0.1;
 };
 
 Entry step_entry() {
   options::Describe<StepDecayOptions> keys;
   describe_every(keys);
-  return ScheduleFamily::entry<StepDecayOptions>("step", "× gamma every so many steps", describe_gamma(keys),
-                                                 [](const StepDecayOptions& o, const Course& course) {
-                                                   return step(course.lr, counted(o.every, o.unit, course),
-                                                               o.gamma, course.warmup);
-                                                 });
+  keys.key("first", &StepDecayOptions::first,
+           "where the first drop is; auto: `every` from the start (4 with every 1: epochs 1 to 4 at the full "
+           "rate, each after them × gamma)",
+           {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
+  return ScheduleFamily::entry<StepDecayOptions>(
+      "step", "× gamma every so many steps", describe_gamma(keys),
+      [](const StepDecayOptions& o, const Course& course) {
+        const std::int64_t every = counted(o.every, o.unit, course);
+        return step(course.lr, every, o.gamma, course.warmup,
+                    o.first ? counted(*o.first, o.unit, course) : every);
+      });
 }
 
 }  // namespace
@@ -348,7 +290,7 @@ const ScheduleFamily& schedules() {
   static const ScheduleFamily family(
       {.what = "schedule", .help = "course of the learning rate over the run", .fallback = "constant"},
       {constant_entry(), step_entry(), multi_step_entry(), exponential_entry(), polynomial_entry(),
-       cosine_entry(), one_cycle_entry()});
+       cosine_entry(), one_cycle_entry(), inverse_sqrt_entry(), late_steps_entry()});
   return family;
 }
 
@@ -356,13 +298,20 @@ const options::Schema& ScheduleOptions::schema() {
   static const options::Schema schema =
       options::Describe<ScheduleOptions>()
           .choice(&ScheduleOptions::kind)
-          .key("warmup_steps", &ScheduleOptions::warmup_steps, "applied steps of linear warm-up",
+          .key("warmup_steps", &ScheduleOptions::warmup_steps, "applied steps of warm-up",
                {.min = 0, .max = 1e9})
           .key("warmup_epochs", &ScheduleOptions::warmup_epochs, "the same in epochs; added to warmup_steps",
                {.min = 0, .max = 1e6})
           .key("warmup_start", &ScheduleOptions::warmup_start,
-               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1)",
+               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1), and 0.01 of an "
+               "exponential one",
                {.min = 0.0, .max = 1.0, .keyword = "auto"})
+          .key("warmup_form", &ScheduleOptions::warmup_form,
+               "linear: by equal steps; exponential: by equal factors")
+          .rule("warmup_start", "an exponential warm-up cannot start from 0",
+                [](const ScheduleOptions& o) {
+                  return o.warmup_form != WarmupForm::exponential || o.warmup_start != 0.0;
+                })
           .options_of(&ScheduleOptions::kind)
           .short_key("name");
   return schema;
@@ -373,7 +322,7 @@ Schedule make_schedule(const ScheduleOptions& options, Course course) {
   const std::int64_t warmup = options.warmup_steps + in_steps(options.warmup_epochs, course);
   require(warmup == 0 || warmup < course.steps, "",
           "schedule: a warm-up of {} steps is not shorter than the run of {} steps", warmup, course.steps);
-  if (warmup > 0) course.warmup = {warmup, options.warmup_start};
+  if (warmup > 0) course.warmup = {warmup, options.warmup_start, options.warmup_form};
   return schedules().make(options.kind, course);
 }
 

@@ -1,12 +1,14 @@
 // Learning rates as pure functions of the number of applied steps. A skipped step does not move them.
 //
 // Schedules with an end (polynomial, cosine, one-cycle) take it in steps and stay at their last value beyond
-// it. Every schedule can be preceded by a linear warm-up, in the way of the `warmup` argument:
+// it. Every schedule can be preceded by a warm-up, in the way of the `warmup` argument:
 //  - with an end, the warm-up rises to the first value of the schedule, which then runs from there to the
 //    end;
-//  - without (constant, step, multi-step, exponential), the warm-up multiplies the schedule, whose milestones
+//  - without (constant, step, multi-step, exponential, inverse square root, late steps), the warm-up
+//  multiplies the schedule, whose milestones
 //    keep their places.
-// In schedules.cpp each stands with its formula and with its description for configurations.
+// In schedules.cpp and sequence_schedules.cpp each stands with its formula and with its description for
+// configurations.
 // Errors: UserError for a negative rate, counts below one, or a warm-up that is not shorter than the
 // schedule.
 #pragma once
@@ -20,11 +22,19 @@
 
 namespace tandem::optim {
 
-// At step t < steps the rate is multiplied by start + (1 - start)·t/steps.
+enum class WarmupForm : std::uint8_t { linear, exponential };
+
+// Where an exponential warm-up starts unless told otherwise (GNMT).
+inline constexpr double kExponentialStart = 0.01;
+
+// At step t < steps the rate is multiplied by start + (1 - start)·t/steps, or of the exponential form by
+// start^(1 - t/steps).
 struct Warmup {
   std::int64_t steps = 0;
-  // 1/(steps + 1) unless given: equal steps that neither start at zero nor repeat the top.
+  // Linear: 1/(steps + 1) unless given, equal steps that neither start at zero nor repeat the top.
+  // Exponential: in (0, 1], kExponentialStart unless given.
   std::optional<double> start{};
+  WarmupForm form = WarmupForm::linear;
 };
 
 class Schedule {
@@ -44,8 +54,11 @@ class Schedule {
 };
 
 Schedule constant(double lr, Warmup warmup = {});
-// × gamma every `every` steps.
-Schedule step(double lr, std::int64_t every, double gamma = 0.1, Warmup warmup = {});
+// × gamma at step `first`, which is `every` unless given, and every `every` steps after it. Zaremba,
+// Sutskever and Vinyals 2014 keep the rate for so many epochs and then lower it after each: every 1 epoch,
+// first so many.
+Schedule step(double lr, std::int64_t every, double gamma = 0.1, Warmup warmup = {},
+              std::optional<std::int64_t> first = {});
 // × gamma at each milestone.
 Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamma = 0.1, Warmup warmup = {});
 // lr·gamma^(t/every), continuously.
@@ -66,6 +79,19 @@ struct OneCycle {
   bool three_phase = false;
 };
 Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape = {}, Warmup warmup = {});
+
+// lr·√(w/t) from the end of a warm-up of w ≥ 1 steps on (Vaswani et al. 2017, in the form of fairseq: t
+// counts the applied steps before this one, and lr is the highest rate, reached at t = w; the paper's
+// d^-½·min(n^-½, n·w^-1.5) is this with lr = (d·w)^-½, n = t + 1 and a start of 1/w).
+Schedule inverse_sqrt(double lr, Warmup warmup);
+
+// The course of GNMT's translation models: the rate of the warm-up's end to step `begin`, there × gamma, and
+// again every `every` steps, `drops` times in all.
+struct LateSteps {
+  std::int64_t begin = 1, every = 1, drops = 4;
+  double gamma = 0.5;
+};
+Schedule late_steps(double lr, const LateSteps& shape, Warmup warmup = {});
 
 // ---- By name, for configurations ----
 
@@ -88,6 +114,7 @@ struct ScheduleOptions {
   std::int64_t warmup_steps = 0;
   double warmup_epochs = 0.0;  // added to warmup_steps
   std::optional<double> warmup_start{};
+  WarmupForm warmup_form = WarmupForm::linear;
   static const options::Schema& schema();
 };
 

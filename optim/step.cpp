@@ -1,5 +1,6 @@
 #include "optim/step.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -200,23 +201,43 @@ void Step::check_apply() const {
           "the model holds its averages: leave the Ema::Scope before training");
 }
 
-void Step::apply() {
+const Tensor& Step::rates_for(double times) {
+  if (times == 1.0) {
+    fill_rates();
+    return rates_.on_device();
+  }
+  require(std::isfinite(times) && times >= 0.0, "step",
+          "the factor of a step's learning rate must be a number of at least 0, is {}", times);
+  mailbox_.wait_for(attempted_ - 1);
+  return rates_.once(attempted_, mailbox_.report(attempted_ - 1).applied, times);
+}
+
+// The applied steps with the one that is due, for who averages over them.
+std::int64_t Step::averaged_as() { return ends_alike() ? 0 : synchronize().applied + 1; }
+
+void Step::begin_average() {
+  Ema* const average = trained_.ema();
+  require(average && average->uniform(), "step", "there is no uniform mean (StepOptions::ema) to begin");
+  average->begin(synchronize().applied);
+}
+
+void Step::apply(double times) {
   check_apply();
-  fill_rates();
-  enqueue_apply();
+  const Tensor& rates = rates_for(times);
+  enqueue_apply(rates, averaged_as());
   finish_step();
 }
 
 // What the device does at the end of a step.
-void Step::enqueue_apply() {
+void Step::enqueue_apply(const Tensor& rates, std::int64_t applied) {
   give_back_gradients();
   trained_.collect(static_cast<bool>(options_.reduce));
   if (options_.reduce && !unscaled_) options_.reduce(buffers().gradients());
-  check_and_decide();
-  trained_.update(state_);
+  check_and_decide(rates);
+  trained_.update(state_, applied);
 }
 
-void Step::check_and_decide() {
+void Step::check_and_decide(const Tensor& rates) {
   const Tensor& gradients = buffers().gradients();
   const Tensor& scale = scaler_->device_state(scale_index_);
   rules_.loss_weight = micro_batches_.weight();
@@ -230,7 +251,7 @@ void Step::check_and_decide() {
                                .unscaled = rules_.unscaled,
                                .magnitude = scaler_->options().estimator != ScaleEstimator::none},
                               state_, scale);
-  backend().decide_step(rules_, rates_.on_device(), state_, scale);
+  backend().decide_step(rules_, rates, state_, scale);
   if (own_scaler_) own_scaler_->move_scales();
 }
 

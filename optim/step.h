@@ -69,8 +69,10 @@ class Step {
   // All micro-batches are there.
   bool ready() const { return micro_batches_.ready(); }
   // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
-  // A parameter without a gradient keeps its value, moments and update count.
-  void apply();
+  // A parameter without a gradient keeps its value, moments and update count. The learning rate is `times`
+  // what it would be, for this step only (at least 0, finite); unless that is 1, the host waits for the step
+  // before the last one.
+  void apply(double times = 1.0);
   // Forgets the micro-batches since the last apply: gradients and running statistics, and what a loss that
   // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
   void clear();
@@ -92,6 +94,17 @@ class Step {
   void apply(RecordedApply& recorded);
   // Whether the step that is due for apply() can be ended with it.
   bool fits(const RecordedApply& recorded) const;
+  // Whether one step ends as the other does: not while a uniform mean follows them, which weighs each
+  // otherwise.
+  bool ends_alike() const {
+    return !trained_.ema() || !trained_.ema()->uniform() || !trained_.ema()->follows();
+  }
+
+  // From the next step on, until it is set again: see RateFactor. No part of state().
+  void set_rate_factor(const RateFactor& factor) { rates_.set_factor(factor); }
+  // The uniform mean of StepOptions::ema begins with the next step. Waits for the device. Throws UserError
+  // where there is none; nothing where it has begun.
+  void begin_average();
 
   // The count of attempted or of applied steps in device memory, for RandomKey::counter: in forward and
   // backward it is the count before this step.
@@ -150,9 +163,11 @@ class Step {
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void check_apply() const;
   void fill_rates();
-  void enqueue_apply();
+  const Tensor& rates_for(double times);
+  std::int64_t averaged_as();
+  void enqueue_apply(const Tensor& rates, std::int64_t applied);
   void give_back_gradients();
-  void check_and_decide();
+  void check_and_decide(const Tensor& rates);
   void finish_step();
   void forget_micro_batches();
   void forget_gathered();

@@ -8,6 +8,10 @@
 
 namespace tandem::optim {
 
+namespace {
+constexpr const char* kAverageBegun = "average.begun";  // see Ema::begun
+}
+
 // Where the gradients of the micro-batches so far are, and whether a slot has one.
 const Tensor& Step::gradients_so_far() { return per_loss() ? loss_gradients_->sum() : buffers().gradients(); }
 bool Step::has_gradient_so_far(std::size_t slot) const {
@@ -33,6 +37,7 @@ std::vector<NamedTensor> Step::state(std::string_view prefix) {
   if (own_scaler_) add(own_scaler_->state());
   state.emplace_back(kStepAccumulation, accumulation_state());
   for (const nn::Counter& counter : counters_.counters()) add_count("counter." + counter.name, *counter.live);
+  if (ema() && ema()->uniform()) add_count(kAverageBegun, ema()->begun());
   if (micro_batches_.count() > 0) {
     const auto& slots = buffers().slots();
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -94,6 +99,7 @@ Step::Incoming Step::expected(const GivenState& given) {
   in.targets.emplace_back(kStepAccumulation, in.accumulation);
   for (const nn::Counter& counter : counters_.counters())
     in.expect_count("counter." + counter.name, counter.live);
+  if (ema() && ema()->uniform()) in.expect_count(kAverageBegun, &ema()->begun());
 
   const Tensor* const progress = given.find(kStepAccumulation);
   in.accumulating = progress && progress->defined() && progress->numel() == in.accumulation.numel() &&

@@ -165,14 +165,14 @@ void TrainedState::update_groups(const Tensor& state) {
   }
 }
 
-void TrainedState::update(const Tensor& state) {
+void TrainedState::update(const Tensor& state, std::int64_t applied) {
   update_groups(state);
   if (statistics_.live.defined()) {
     Backend& backend = backend_for(buffers_.device());
     if (round_statistics_) backend.round_to(statistics_.next, *round_statistics_);
     backend.commit_or_restore(statistics_.next, statistics_.live, state);
   }
-  if (ema_) ema_->update(state);
+  if (ema_) ema_->update(state, applied);
 }
 
 void TrainedState::mark_updated() {

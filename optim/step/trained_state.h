@@ -42,7 +42,8 @@ class TrainedState {
   void collect(bool zeros);
   // One pass for each optimizer over its active ranges, then what commits the rest: by what `state` (a
   // StepState in device memory) says, this changes everything or nothing.
-  void update(const Tensor& state);
+  // `applied`: the applied steps with this one; only a uniform mean (Ema) wants to know.
+  void update(const Tensor& state, std::int64_t applied);
   // The host's part of it: whoever saved a tensor of before, or derived something from one, can tell.
   void mark_updated();
   void drop_gradients();

@@ -109,14 +109,70 @@ SCHEDULES = {
         )
     ),
     "one_cycle_three_phase": rates(lambda o: ls.OneCycleLR(o, 0.4, total_steps=30, three_phase=True)),
+    # Zaremba's in epochs of three steps: four of them at the full rate, then * 0.8 after each.
+    "step_first": rates(lambda o: ls.LambdaLR(o, lambda t: 0.8 ** max(t // 3 + 1 - 4, 0))),
+    # fairseq's: up to the rate in 6 steps, then down with the square root of the count.
+    "inverse_sqrt": rates(
+        lambda o: ls.LambdaLR(o, lambda t: 0.2 + 0.8 * t / 6 if t < 6 else 6**0.5 * t**-0.5)
+    ),
+    # GNMT's: exponential warm-up from 1 % in 5 steps, halved at steps 20, 22, 24 and 26 of 30.
+    "late_steps": rates(
+        lambda o: ls.LambdaLR(
+            o, lambda t: math.exp(math.log(0.01) / 5) ** (5 - t) if t <= 5 else 0.5 ** min(max(t - 18, 0) // 2, 4)
+        )
+    ),
 }
+
+
+def plateau(figures, mode="min", count=None, **options):
+    """The learning rate after each figure."""
+    optimizer = O.SGD([torch.zeros(1, requires_grad=True)], lr=20.0)
+    schedule = ls.ReduceLROnPlateau(optimizer, mode=mode, eps=0.0, **options)
+    result = []
+    for figure in figures:
+        schedule.step(figure)
+        result.append(optimizer.param_groups[0]["lr"])
+    return result
+
+
+FIGURES = [300, 250, 251, 249.9, math.nan, 240, 240, 240.1, 239.9, 238, 237.5, 236, 300, 301, 302, 200, 201, 202, 203]
+PLATEAUS = {
+    "figures": FIGURES,
+    "word_language_model": plateau(FIGURES, factor=0.25, patience=0, threshold=0.0),
+    "patience": plateau(FIGURES, factor=0.5, patience=2, threshold=0.0),
+    "threshold": plateau(FIGURES, factor=0.1, patience=1, threshold=0.01),
+    "least": plateau(FIGURES, factor=0.25, patience=0, threshold=0.0, min_lr=0.5),
+    "greater": plateau(FIGURES, mode="max", factor=0.5, patience=3, threshold=0.002),
+}
+
+
+def averaged(start):
+    """The bias of SGD over ten steps, and its mean over the steps after `start`, by PyTorch's ASGD.
+
+    ASGD forgets what its first step left, so it is begun one step before.
+    """
+    bias = values(lambda i: math.sin(1.3 * i + 1.2), 3).requires_grad_()
+    optimizer = O.SGD([bias], lr=0.1)
+    for t in range(STEPS):
+        if t == start - 1:
+            optimizer = O.ASGD([bias], lr=0.1, lambd=0.0, alpha=0.0, t0=0, foreach=False)
+        bias.grad = values(lambda i: 1.5 * math.cos(0.7 * i + 1.1 * t + 1.0), 3)
+        optimizer.step()
+    return bias.detach().tolist() + optimizer.state[bias]["ax"].tolist()
+
+
+AVERAGES = {"asgd": averaged(4)}
+
+
+def number(x, digits):
+    return "NAN" if math.isnan(x) else f"{x:.{digits}g}"
 
 
 def emit(name, table, digits):
     print(f"inline const std::map<std::string, std::vector<double>> {name} = {{")
     for key, numbers in table.items():
         print(f'    {{"{key}",')
-        text = ", ".join(f"{x:.{digits}g}" for x in numbers)
+        text = ", ".join(number(x, digits) for x in numbers)
         print(f"     {{{text}}}}},")
     print("};")
 
@@ -125,3 +181,5 @@ print(f"// Written by tests/golden/optimizers.py with PyTorch {torch.__version__
 print("// clang-format off")
 emit("kOptimizers", OPTIMIZERS, 9)
 emit("kSchedules", SCHEDULES, 12)
+emit("kPlateaus", PLATEAUS, 12)
+emit("kAverages", AVERAGES, 9)

@@ -2,7 +2,9 @@
 // f64.
 #include <map>
 
+#include "optim/plateau.h"
 #include "optim/registry.h"
+#include "optim/sgd.h"
 #include "tests/golden/optimizers.inc"
 #include "tests/optim/toy.h"
 
@@ -218,6 +220,10 @@ TEST_CASE("schedules agree with PyTorch", "[optim]") {
       {"one_cycle_linear",
        optim::one_cycle(0.4, 30, {.rise = 0.4, .div_factor = 10, .final_div_factor = 100, .linear = true})},
       {"one_cycle_three_phase", optim::one_cycle(0.4, 30, {.three_phase = true})},
+      {"step_first", optim::step(0.4, 3, 0.8, {}, 12)},
+      {"inverse_sqrt", optim::inverse_sqrt(0.4, {6, 0.2})},
+      {"late_steps", optim::late_steps(0.4, {.begin = 20, .every = 2},
+                                       {.steps = 5, .form = optim::WarmupForm::exponential})},
   };
   REQUIRE(schedules.size() == kSchedules.size());
   for (const auto& [name, schedule] : schedules) {
@@ -228,6 +234,53 @@ TEST_CASE("schedules agree with PyTorch", "[optim]") {
       CHECK(schedule(static_cast<std::int64_t>(t)) == Approx(expected[t]).epsilon(1e-9).margin(1e-12));
     }
   }
+}
+
+TEST_CASE("a plateau lowers the rate where PyTorch's does", "[optim]") {
+  const std::map<std::string, optim::PlateauOptions> cases = {
+      {"word_language_model", {}},
+      {"patience", {.factor = 0.5, .patience = 2}},
+      {"threshold", {.factor = 0.1, .patience = 1, .threshold = 0.01}},
+      {"least", {.min_lr = 0.5}},
+      {"greater", {.factor = 0.5, .patience = 3, .threshold = 0.002}},
+  };
+  const std::vector<double>& figures = kPlateaus.at("figures");
+  REQUIRE(cases.size() + 1 == kPlateaus.size());
+  for (const auto& [name, options] : cases) {
+    CAPTURE(name);
+    optim::PlateauState state;
+    optim::RateTable table(optim::constant(20.0), {});
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      CAPTURE(i);
+      const double before = state.factor;
+      const bool lowered =
+          optim::observe(state, options, figures[i], static_cast<std::int64_t>(i) + 1, name == "greater");
+      CHECK(lowered == (state.factor < before));
+      table.set_factor({.factor = state.factor, .least = options.min_lr});
+      table.fill(0, 0);
+      CHECK(table.on_device().data<double>()[1] == Approx(kPlateaus.at(name)[i]).epsilon(1e-10));
+    }
+  }
+}
+
+TEST_CASE("a uniform mean of the weights is that of PyTorch's ASGD", "[optim]") {
+  const auto toy = weight_and_bias();
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+  optim::Step step(*toy, {&sgd}, {.ema = optim::EmaOptions{.uniform = true}});
+  for (int t = 0; t < 10; ++t) {
+    if (t == 4) step.begin_average();
+    step.backward(golden_loss(*toy, t));
+    step.apply();
+  }
+  const std::vector<double>& expected = kAverages.at("asgd");
+  const auto compare = [&](std::size_t first) {
+    const Values bias = values_of((*toy)[1].value());
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK(static_cast<double>(bias[i]) == Approx(expected[first + i]).epsilon(1e-6));
+  };
+  compare(0);
+  const optim::Ema::Scope averaged(*step.ema());
+  compare(3);
 }
 
 }  // namespace tandem::test

@@ -139,7 +139,14 @@ TEST_CASE("schedules by name equal schedules by function", "[optim]") {
        optim::one_cycle(0.1, 50, {.rise = 0.2, .linear = true}));
   CHECK(optim::schedules().names() == std::vector<std::string>{"constant", "step", "multi_step",
                                                                "exponential", "polynomial", "cosine",
-                                                               "one_cycle"});
+                                                               "one_cycle", "inverse_sqrt", "late_steps"});
+  // Four epochs of three steps at the full rate.
+  same(made("step", {{"every", 1}, {"first", 4}, {"gamma", 0.8}}, run), optim::step(0.1, 3, 0.8, {}, 12));
+  same(made("inverse_sqrt", {}, {.lr = 0.1, .steps = 50, .warmup = {4}}), optim::inverse_sqrt(0.1, {4}));
+  // Of 50 steps the last 17 are divided among four drops.
+  same(made("late_steps", {}, run), optim::late_steps(0.1, {.begin = 33, .every = 4}));
+  same(made("late_steps", {{"begin", 0.5}, {"drops", 2}, {"every", 1}, {"gamma", 0.1}}, run),
+       optim::late_steps(0.1, {.begin = 25, .every = 3, .drops = 2, .gamma = 0.1}));
   // With the warm-up of a configuration.
   optim::ScheduleOptions options;
   options.kind = options::Choice<optim::schedules>("cosine");
@@ -147,6 +154,9 @@ TEST_CASE("schedules by name equal schedules by function", "[optim]") {
   options.warmup_epochs = 2.0;
   options.warmup_start = 0.5;
   same(optim::make_schedule(options, run), optim::cosine(0.1, 50, 0.0, {10, 0.5}));
+  options.warmup_form = optim::WarmupForm::exponential;
+  same(optim::make_schedule(options, run),
+       optim::cosine(0.1, 50, 0.0, {10, 0.5, optim::WarmupForm::exponential}));
   options.warmup_steps = options.warmup_epochs = 0;
   same(optim::make_schedule(options, run), optim::cosine(0.1, 50));
 }
@@ -191,6 +201,20 @@ TEST_CASE("mistakes in schedules are explained", "[optim]") {
   options.warmup_steps = 5;
   CHECK_THAT(message_of([&] { optim::make_schedule(options, run); }),
              Catch::Contains("schedule: a warm-up of 5 steps is not shorter than the run of 5 steps"));
+  CHECK_THAT(message("inverse_sqrt", {}, run),
+             Catch::Contains("inverse_sqrt falls from the end of a warm-up"));
+  CHECK_THAT(message("late_steps", {{"begin", 1.5}}, run), Catch::Contains("expected number in [0, 1]"));
+  CHECK_THAT(message_of([] { optim::inverse_sqrt(0.1, {}); }),
+             Catch::Contains("[inverse_sqrt] warmup_steps must be at least 1, is 0"));
+  CHECK_THAT(message_of([] {
+               optim::constant(0.1, {.steps = 5, .start = 0.0, .form = optim::WarmupForm::exponential});
+             }),
+             Catch::Contains("[constant] an exponential warm-up cannot start from 0"));
+  CHECK_THROWS_AS(optim::late_steps(0.1, {.begin = 0}), UserError);
+  CHECK_THROWS_AS(optim::late_steps(0.1, {.every = 0}), UserError);
+  CHECK_THROWS_AS(optim::late_steps(0.1, {.drops = -1}), UserError);
+  CHECK_THROWS_AS(optim::late_steps(0.1, {.gamma = 0.0}), UserError);
+  CHECK_THROWS_AS(optim::step(0.1, 3, 0.5, {}, 0), UserError);
   CHECK_THROWS_AS(optim::multi_step(0.1, {5, 5}), UserError);
   CHECK_THROWS_AS(optim::step(0.1, 0), UserError);
   CHECK_THROWS_AS(optim::one_cycle(0.1, 10, {.rise = 1.0}), UserError);

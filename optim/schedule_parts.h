@@ -1,0 +1,53 @@
+// What the files of schedules share: checks, the ways in which a warm-up goes before a formula, and the
+// options that several descriptions have.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+#include "optim/schedules.h"
+
+namespace tandem::optim {
+
+// What a length is counted in.
+enum class Unit : std::uint8_t { epochs, steps };
+
+}  // namespace tandem::optim
+
+template <>
+struct tandem::options::Words<tandem::optim::Unit> {
+  static constexpr std::array values{"epochs", "steps"};
+};
+
+namespace tandem::optim {
+
+void check(const char* where, double lr, const Warmup& warmup);
+void check_count(const char* where, const char* key, std::int64_t value);
+
+// For schedules without an end: the warm-up multiplies `rate`.
+Schedule multiplied(double lr, Warmup warmup, Schedule::Function rate);
+// For schedules that end: `rate` is a function of the step since the warm-up.
+Schedule preceded(double lr, Warmup warmup, Schedule::Function rate);
+
+std::int64_t in_steps(double epochs, const Course& course);
+// At least 1.
+std::int64_t counted(double count, Unit unit, const Course& course);
+
+// The entries of schedules that lie in files of their own, for schedules().
+ScheduleFamily::Entry inverse_sqrt_entry();
+ScheduleFamily::Entry late_steps_entry();
+
+template <class Options>
+void describe_unit(options::Describe<Options>& keys, const char* of = "what `every` and `milestones` count") {
+  keys.key("unit", &Options::unit, of);
+}
+
+template <class Options>
+options::Describe<Options>& describe_gamma(options::Describe<Options>& keys) {
+  return keys.key("gamma", &Options::gamma, "factor of a drop",
+                  {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"});
+}
+
+}  // namespace tandem::optim
