@@ -14,8 +14,14 @@ namespace ops {
 Dropout::Out Dropout::forward(Context& context, Saved&, const In& in) const {
   require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
   Out out{context.empty(in.x.shape())};
-  context.backend.dropout(in.x, key, p, out.y);
+  drop(context.backend, in.x, out.y);
   return out;
+}
+
+// A mask is a function of the key and of the place in memory, so a key gives every slice the same one.
+void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
+  if (!locked) return backend.dropout(x, key, p, y);
+  for (Index i = 0; i < x.size(0); ++i) backend.dropout(x.rows(i, 1), key, p, y.rows(i, 1));
 }
 
 // The same mask again: dropout is linear in x.
@@ -23,7 +29,7 @@ Dropout::In Dropout::backward(const Saved&, const Out& dy, const Needs& needs) c
   if (!dy.y.defined()) return {};
   if (needs.create_graph()) return {apply(*this, {dy.y}).y};
   const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
-  backend_for(dx.device()).dropout(dy.y, key, p, dx);
+  drop(backend_for(dx.device()), dy.y, dx);
   return {dx};
 }
 
@@ -50,15 +56,22 @@ void require_drawable(const char* op, const Shape& shape, DType dtype) {
 }
 }  // namespace
 
-Tensor dropout(const Tensor& x, double p, bool training) {
+namespace {
+Tensor dropped(const Tensor& x, double p, bool training, bool locked) {
   require(x.defined(), "dropout", "the input is absent");
   require(p >= 0.0 && p < 1.0, "dropout", "the probability must lie in [0,1), got {}", p);
+  require(!locked || x.rank() > 0, "dropout", "a scalar has no axis that shares a mask");
   if (!training || p == 0.0) return x;
   ops::Dropout op;
   op.key = next_random_key(RandomPurpose::dropout);
   op.p = p;
+  op.locked = locked;
   return apply(op, {x}).y;
 }
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, bool training) { return dropped(x, p, training, false); }
+Tensor locked_dropout(const Tensor& x, double p, bool training) { return dropped(x, p, training, true); }
 
 Tensor random_normal(const Shape& shape, const NormalOptions& options) {
   require_drawable("random_normal", shape, options.dtype);

@@ -10,6 +10,10 @@ namespace tandem {
 // Zeroes each element with probability p in [0,1) and scales the rest by 1/(1-p); the identity unless
 // training. The mask is regenerated in backward from its key, not stored.
 Tensor dropout(const Tensor& x, double p, bool training = true);
+// The same with one mask for all slices of the outermost axis: of x [T,N,C] an element of [N,C] is dropped at
+// every step or at none (Gal and Ghahramani, "A theoretically grounded application of dropout in recurrent
+// neural networks", NeurIPS 2016). UserError for a scalar.
+Tensor locked_dropout(const Tensor& x, double p, bool training = true);
 
 struct NormalOptions {
   double mean = 0.0, stddev = 1.0;

@@ -11,6 +11,7 @@ struct Dropout {
   static constexpr OpInfo info{"dropout", CastRule::neutral};
   RandomKey key;
   double p = 0.5;
+  bool locked = false;  // one mask for all slices of the outermost axis
   struct In {
     Tensor x;
   };
@@ -20,6 +21,8 @@ struct Dropout {
   };
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  // x, its mask drawn, into y, which may be x.
+  void drop(Backend& backend, const Tensor& x, const Tensor& y) const;
 };
 
 struct RandomNormal {

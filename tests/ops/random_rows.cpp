@@ -20,6 +20,11 @@ Tensor dropped(const Tensor& x, double p) {
   return dropout(x, p);
 }
 
+Tensor locked(const Tensor& x, double p) {
+  const RandomScope scope(kSeed, /*step=*/3, /*micro_batch=*/1);
+  return locked_dropout(x, p);
+}
+
 Tensor drawn_normal(const Tensor& like, double mean, double stddev) {
   const RandomScope scope(kSeed, /*step=*/3, /*micro_batch=*/1);
   return random_normal(like.shape(),
@@ -59,13 +64,15 @@ Oracle normal_oracle(double mean, double stddev) {
 }
 
 // The mask from its key: element i is kept where word i % 4 of block i / 4 is at least p·2³².
-Oracle dropout_oracle(double p) {
-  return [p](const Arrays& x) {
+Oracle dropout_oracle(double p, bool locked = false) {
+  return [p, locked](const Arrays& x) {
     const RandomKey key{
         .seed = kSeed, .purpose = RandomPurpose::dropout, .call = 0, .step = 3, .micro_batch = 1};
     Array y = x[0];
+    const std::size_t steps = locked ? static_cast<std::size_t>(y.shape[0]) : 1;
     for (std::size_t i = 0; i < y.values.size(); ++i) {
-      const std::uint32_t word = philox(key, static_cast<std::uint32_t>(i / 4))[i % 4];
+      const std::size_t place = i % (y.values.size() / steps);
+      const std::uint32_t word = philox(key, static_cast<std::uint32_t>(place / 4))[place % 4];
       y.values[i] = word >= p * 0x1p32 ? y.values[i] / (1 - p) : 0.0;
     }
     return y;
@@ -91,7 +98,16 @@ Rows dropout_rows() {
            .variant = "0.75",
            .run = RUN(dropped(x[0], 0.75)),
            .oracle = dropout_oracle(0.75),
-           .cases = kCases}};
+           .cases = kCases},
+          {.op = "dropout",
+           .variant = "locked",
+           .run = RUN(locked(x[0], 0.4)),
+           .oracle = dropout_oracle(0.4, true),
+           .cases = {{{5, 3}}, {{4, 2, 3}}, {{1}}, {{0, 2}}, {{3, 0}}, {{7}}, {{3, 13337}}},
+           .refusals = {{"[dropout] a scalar has no axis that shares a mask",
+                         CALL(locked_dropout(Tensor::zeros({}, {.device = test_device()}), 0.5))},
+                        {"[dropout] the probability must lie in [0,1), got 1",
+                         CALL(locked_dropout(Tensor::zeros({1}, {.device = test_device()}), 1.0))}}}};
 }
 
 Rows drawing_rows() {
