@@ -1,5 +1,7 @@
 #include "models/language_model.h"
 
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
 #include "core/error.h"
 #include "nn/init.h"
@@ -15,13 +17,18 @@ constexpr const char* kName = "language_model";
 LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(options) {
   require(options.vocabulary > 0, kName, "a vocabulary has words, got {}", options.vocabulary);
   encoder_ = add_child("encoder", std::make_shared<nn::Embedding>(options.vocabulary, options.embedding));
-  rnn_ =
-      add_child("rnn", std::make_shared<nn::Recurrent>(options.embedding, options.units,
-                                                       nn::RecurrentOptions{.cell = options.cell,
-                                                                            .layers = options.layers,
-                                                                            .projection = options.projection,
-                                                                            .dropout = options.dropout,
-                                                                            .recompute = options.recompute}));
+  rnn_ = add_child(
+      "rnn", std::make_shared<nn::Recurrent>(options.embedding, options.units,
+                                             nn::RecurrentOptions{.cell = options.cell,
+                                                                  .layers = options.layers,
+                                                                  .projection = options.projection,
+                                                                  .dropout = options.dropout,
+                                                                  .recompute = options.recompute,
+                                                                  .locked = options.locked_dropout,
+                                                                  .weight_dropout = options.weight_dropout,
+                                                                  .last_units = options.last_units}));
+  require(options.word_dropout >= 0.0 && options.word_dropout < 1.0, kName,
+          "a probability in [0, 1) is needed for word_dropout, got {}", options.word_dropout);
   require(!options.tied || rnn_->outputs() == options.embedding, kName,
           "tied weights need as many outputs of the cells ({}) as the embedding has ({})", rnn_->outputs(),
           options.embedding);
@@ -68,6 +75,20 @@ LanguageModel::Hidden LanguageModel::hidden(const Tensor& words, const RnnState&
   return observed([&] { return run_hidden(words, state, lengths); });
 }
 
+// A word is dropped wherever it stands, or nowhere: its factor comes from a mask over the vocabulary.
+Tensor LanguageModel::embedded(const Tensor& words) const {
+  const Tensor x = (*encoder_)(words);
+  if (!training() || options_.word_dropout == 0.0) return x;
+  const Tensor ones = Tensor::full({options_.vocabulary, 1}, 1.0, {.device = words.device()});
+  return cast(mul(x, embedding(dropout(ones, options_.word_dropout), words)), x.dtype());
+}
+
+Tensor LanguageModel::drop(const Tensor& x, const std::optional<double>& p) const {
+  const double probability = p.value_or(options_.dropout);
+  return options_.locked_dropout ? locked_dropout(x, probability, training())
+                                 : dropout(x, probability, training());
+}
+
 LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& state, const Tensor& lengths) {
   const Hidden hidden = run_hidden(words, state, lengths);
   return {(*decoder_)(hidden.y), hidden.state};
@@ -75,9 +96,8 @@ LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& st
 
 LanguageModel::Hidden LanguageModel::run_hidden(const Tensor& words, const RnnState& state,
                                                 const Tensor& lengths) {
-  const Tensor x = dropout((*encoder_)(words), options_.dropout, training());
-  const RnnResult result = (*rnn_)(x, state, lengths);
-  return {dropout(result.y, options_.dropout, training()), result.state};
+  const RnnResult result = (*rnn_)(drop(embedded(words), options_.input_dropout), state, lengths);
+  return {drop(result.y, options_.output_dropout), result.state, result.y};
 }
 
 TensorList LanguageModel::forward_outputs(const TensorList& inputs) {
@@ -92,8 +112,9 @@ TensorList LanguageModel::forward_outputs(const TensorList& inputs) {
 std::vector<nn::Port> LanguageModel::inputs() const {
   using nn::Port;
   const Index layers = options_.layers;
+  const Index of_h = options_.projection > 0 ? options_.projection : options_.units;
   std::vector<Port> ports{{"words", {Port::kSteps, Port::kRows}, DType::i64},
-                          {"h_0", {layers, Port::kRows, rnn_->outputs()}}};
+                          {"h_0", {layers, Port::kRows, of_h}}};
   if (options_.cell == RnnCell::lstm) ports.push_back({"c_0", {layers, Port::kRows, options_.units}});
   return ports;
 }

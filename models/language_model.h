@@ -1,6 +1,8 @@
 // Recurrent language models: the next word from the words so far (Zaremba, Sutskever and Vinyals 2014).
 #pragma once
 
+#include <optional>
+
 #include "models/word_softmax.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
@@ -20,6 +22,13 @@ struct LanguageModelOptions {
   double init = 0.05;    // every weight starts uniform in ±init, biases at 0; 0: the layers' own start
   bool recompute = false;
   WordSoftmax softmax;
+  // AWD-LSTM (Merity, Keskar and Socher, "Regularizing and optimizing LSTM language models", ICLR 2018).
+  std::optional<double> input_dropout{},
+      output_dropout{};         // of what goes in, and of what comes out, in place of dropout
+  bool locked_dropout = false;  // one mask for all steps of a batch, from layer to layer, in and out
+  double word_dropout = 0.0;    // of whole words of the vocabulary, the same in all of the batch
+  double weight_dropout = 0.0;  // of weight_hh of every layer (DropConnect)
+  Index last_units = 0;         // of the last layer; 0: as many as units
 };
 
 // Parameters are called as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
@@ -35,8 +44,9 @@ class LanguageModel final : public nn::Module, public nn::Ports {
   };
 
   struct Hidden {
-    Tensor y;        // [T,N,H], what the decoder sees
+    Tensor y;        // [T,N,P], what the decoder sees
     RnnState state;  // as above
+    Tensor raw;      // y before its dropout
   };
 
   // Throws UserError for sizes below 1, with `tied` where the outputs of the cells are not as many as the
@@ -63,6 +73,8 @@ class LanguageModel final : public nn::Module, public nn::Ports {
  private:
   Result run(const Tensor& words, const RnnState& state, const Tensor& lengths);
   Hidden run_hidden(const Tensor& words, const RnnState& state, const Tensor& lengths);
+  Tensor embedded(const Tensor& words) const;
+  Tensor drop(const Tensor& x, const std::optional<double>& p) const;
   nn::ModulePtr make_decoder();
   void draw();
 

@@ -215,6 +215,12 @@ struct LanguageModelKeys : LanguageModelOptions {
   options::Choice<word_softmaxes> given_softmax;
 };
 
+Rule dropout_rule() {
+  Rule rule = probability_rule();
+  rule.keyword = "auto";
+  return rule;
+}
+
 ModelInfo language_model_info() {
   using Keys = LanguageModelKeys;
   Describe<Keys> keys;
@@ -234,7 +240,21 @@ ModelInfo language_model_info() {
            {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work")
-      .key("softmax", &Keys::given_softmax, "how the output gives probabilities of words");
+      .key("softmax", &Keys::given_softmax, "how the output gives probabilities of words")
+      .key("last_units", of<Keys>(&Keys::last_units),
+           "of the last layer, as tied weights want as many as the embedding has; 0: as many as units",
+           {.min = 0, .max = kMaxExtent})
+      .key("input_dropout", of<Keys>(&Keys::input_dropout),
+           "probability of a zero in what goes into the cells; auto: dropout", dropout_rule())
+      .key("output_dropout", of<Keys>(&Keys::output_dropout),
+           "probability of a zero in what comes out of the cells; auto: dropout", dropout_rule())
+      .key("locked_dropout", of<Keys>(&Keys::locked_dropout),
+           "what is dropped is dropped at every step of a batch (variational dropout)")
+      .key("word_dropout", of<Keys>(&Keys::word_dropout),
+           "probability that a word of the vocabulary reads as zeros in all of a batch", probability_rule())
+      .key("weight_dropout", of<Keys>(&Keys::weight_dropout),
+           "probability of a zero in the weights of what recurs, the same at every step (DropConnect)",
+           probability_rule());
   ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
                          [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
                            LanguageModelOptions options = o;

@@ -22,8 +22,8 @@ struct RecurrentOptions {
   // weight_hh is zero, the others scaled by 1/(1-p); one mask for all steps of a call, made in the
   // parameter's own type.
   double weight_dropout = 0.0;
-  Index last_units =
-      0;  // of the last of several layers, at most `units`; 0: as many. In one direction, unprojected
+  // Of the last of several layers, at most `units`; 0: as many. In one direction, unprojected.
+  Index last_units = 0;
 };
 
 // x [T,N,I] → y [T,N,D·P], with the states in core/rnn.h's order. Parameters have PyTorch's names

@@ -13,9 +13,9 @@ void LanguageEvaluation::add(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const LossContext context{.carry = &carry_};
   const auto [token, target] = chunk_of(batch);
-  const auto [y, state] = model_.hidden(token, carried_state(context));
-  carry_on(context, state);
-  const auto [nll, guess] = word_figures(model_, y, target);
+  const auto hidden = model_.hidden(token, carried_state(context));
+  carry_on(context, hidden.state);
+  const auto [nll, guess] = word_figures(model_, hidden.y, target);
   perplexity_.add(nll.item(), batch.samples);
   const Tensor hits = cast(equal(guess, target), DType::f32);
   right_ += static_cast<std::int64_t>(sum(hits).item());

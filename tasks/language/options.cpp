@@ -17,9 +17,17 @@ const options::Schema& LanguageOptions::Data::schema() {
 }
 
 const options::Schema& LanguageOptions::Loss::schema() {
-  static const options::Schema schema = options::Describe<Loss>().key(
-      "label_smoothing", &Loss::label_smoothing, "share of a target that is spread over all words",
-      {.min = 0.0, .max = 1.0, .open_max = true});
+  static const options::Schema schema =
+      options::Describe<Loss>()
+          .key("label_smoothing", &Loss::label_smoothing, "share of a target that is spread over all words",
+               {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("ar", &Loss::ar,
+               "weight of the mean square of what the last layer gives, after dropout, in training "
+               "(AWD-LSTM: 2)",
+               {.min = 0.0, .max = 1e6})
+          .key("tar", &Loss::tar,
+               "weight of the mean square of its changes from step to step, before dropout (AWD-LSTM: 1)",
+               {.min = 0.0, .max = 1e6});
   return schema;
 }
 

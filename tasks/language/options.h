@@ -17,6 +17,7 @@ struct LanguageOptions {
   };
   struct Loss {
     double label_smoothing = 0.0;
+    double ar = 0.0, tar = 0.0;  // see penalised
     static const options::Schema& schema();
   };
 

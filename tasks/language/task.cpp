@@ -14,6 +14,7 @@
 #include "tasks/language/evaluation.h"
 #include "tasks/language/family.h"
 #include "tasks/language/generate.h"
+#include "tasks/language/penalties.h"
 #include "tasks/language/word_loss.h"
 #include "tasks/recipe.h"
 #include "tasks/sequence/state.h"
@@ -56,10 +57,11 @@ std::optional<datasets::CandidateOptions> Language::candidates() const {
 }
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
-  const auto [y, state] = model_->hidden(chunk_of(batch).token, carried_state(context));
-  carry_on(context, state);
-  return word_loss(*model_, y, batch,
-                   {.label_smoothing = options_.loss.label_smoothing, .ready = context.ready});
+  const auto hidden = model_->hidden(chunk_of(batch).token, carried_state(context));
+  carry_on(context, hidden.state);
+  const Tensor loss = word_loss(*model_, hidden.y, batch,
+                                {.label_smoothing = options_.loss.label_smoothing, .ready = context.ready});
+  return penalised(loss, hidden, options_.loss.ar, options_.loss.tar);
 }
 
 datasets::SourcePtr Language::streams(const datasets::EncodedText& text, Index streams, bool training,

@@ -4,12 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
+#include "autograd/ops/random.h"
 #include "config/load.h"
 #include "config/task.h"
+#include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "data/loader.h"
 #include "tasks/language/evaluation.h"
+#include "tasks/language/penalties.h"
 #include "tasks/language/task.h"
 #include "tasks/sequence/state.h"
 #include "tests/support/paths.h"
@@ -175,4 +178,62 @@ TEST_CASE("overfitting a language model takes the first words of the text", "[ta
   const auto source = trial.task().training_source({});
   CHECK(source->batches(0) == 2);
   CHECK(trial.task().validation_split() == "train");
+}
+
+TEST_CASE("a dropped word reads as zeros wherever it stands, the others as more", "[tasks][language]") {
+  Trial trial({"model.word_dropout=0.5"});
+  models::LanguageModel& model = trial.model();
+  const Index words = model.options().vocabulary;
+  std::vector<std::int64_t> ids;
+  for (Index i = 0; i < words; ++i) ids.push_back(i);
+  ids.insert(ids.end(), ids.begin(), ids.end());  // twice
+  const Tensor token = Tensor::from(ids, {2, words});
+  const Tensor table = model.parameters()[0].value();
+  std::vector<float> factors;
+  {
+    const RandomScope random(5, 1, 0);
+    factors = dropout(Tensor::full({words, 1}, 1.0), 0.5).to_vector<float>();
+  }
+  const auto logits = [&] {
+    const RandomScope random(5, 1, 0);
+    return model(token, {}).logits.to_vector<float>();
+  };
+  const std::vector<float> dropped = logits();
+  const std::vector<float> original = table.to_vector<float>();
+  for (Index word = 0; word < words; ++word)
+    backend_for({}).scale_and_limit(table.rows(word, 1),
+                                    static_cast<double>(factors[static_cast<std::size_t>(word)]), 1e30);
+  model.eval();  // no word is dropped
+  CHECK(logits() == dropped);
+  CHECK(table.to_vector<float>() != original);
+}
+
+TEST_CASE("penalties on what the last layer gives", "[tasks][language]") {
+  const Tensor raw = Tensor::from(std::vector<float>{1, 2, 4, -1, 0, 3}, {3, 1, 2});
+  const Tensor dropped = Tensor::from(std::vector<float>{0, 4, 8, 0, 0, 6}, {3, 1, 2});
+  const Tensor loss = Tensor::full({}, 1.5);
+  const auto value = [&](double ar, double tar) {
+    return tasks::penalised(loss, {.y = dropped, .state = {}, .raw = raw}, ar, tar).item();
+  };
+  CHECK(value(0.0, 0.0) == 1.5);
+  CHECK(value(2.0, 0.0) == Approx(1.5 + 2.0 * (16 + 64 + 36) / 6.0));
+  CHECK(value(0.0, 3.0) == Approx(1.5 + 3.0 * (9 + 9 + 16 + 16) / 4.0));
+  const auto first = [](const Tensor& t) { return t.rows(0, 1); };
+  const models::LanguageModel::Hidden step{.y = first(dropped), .state = {}, .raw = first(raw)};
+  CHECK(tasks::penalised(loss, step, 1.0, 1.0).item() == Approx(1.5 + 16 / 2.0));
+  // Both are part of the task's loss; their gradient reaches the cells.
+  Trial plain, trial({"loss.ar=2", "loss.tar=1"});
+  const datasets::Batch batch = plain.task().made_up(kStreams, 1, {});
+  CHECK(trial.task().loss(batch).item() > plain.task().loss(batch).item());
+}
+
+TEST_CASE("mistakes in the parts of AWD-LSTM are explained", "[tasks][language]") {
+  CHECK_THAT(user_error_of([] { Trial({"model.word_dropout=1"}); }), Contains("model.word_dropout"));
+  CHECK_THAT(user_error_of([] { Trial({"model.weight_dropout=-0.1"}); }), Contains("model.weight_dropout"));
+  CHECK_THAT(user_error_of([] { Trial({"model.last_units=9"}); }), Contains("last_units are at most"));
+  CHECK_THAT(user_error_of([] {
+               Trial({"model.tied=true", "model.last_units=5"});
+             }),
+             Contains("as many outputs of the cells (5) as the embedding has (6)"));
+  CHECK_THAT(user_error_of([] { Trial({"loss.ar=-1"}); }), Contains("loss.ar"));
 }

@@ -1,0 +1,21 @@
+#include "tasks/language/penalties.h"
+
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+
+namespace tandem::tasks {
+
+Tensor penalised(const Tensor& loss, const models::LanguageModel::Hidden& hidden, double ar, double tar) {
+  Tensor sum = loss;
+  if (ar > 0.0) sum = add(sum, mul(mean(square(cast(hidden.y, DType::f32))), ar));
+  const Index steps = hidden.raw.size(0);
+  if (tar > 0.0 && steps > 1) {
+    const Tensor h = cast(hidden.raw, DType::f32);
+    const Tensor change = sub(slice(h, 0, 1, steps), slice(h, 0, 0, steps - 1));
+    sum = add(sum, mul(mean(square(change)), tar));
+  }
+  return sum;
+}
+
+}  // namespace tandem::tasks
