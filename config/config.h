@@ -10,6 +10,7 @@
 
 #include "config/schema.h"
 #include "data/loading.h"
+#include "optim/averaging_start.h"
 #include "optim/registry.h"
 #include "optim/schedules.h"
 #include "tasks/registry.h"
@@ -113,6 +114,7 @@ struct Config {
   std::int64_t accumulate = 1;
   std::optional<double> clip_norm, clip_value;
   std::optional<EmaConfig> ema;
+  std::optional<optim::AveragingOptions> asgd;
   std::optional<InitConfig> init_from;
   EvalConfig eval;
   CheckpointConfig checkpoint;

@@ -218,6 +218,12 @@ const Schema& Config::schema() {
           .key("clip_value", &Config::clip_value, "largest magnitude of a gradient element",
                {.min = 0.0, .max = 1e30, .open_min = true})
           .key("ema", &Config::ema, "average of the weights, evaluated and saved in their place")
+          .key("asgd", &Config::asgd,
+               "from a stall of the evaluations on, by checkpoint.best: mean of the weights, evaluated and "
+               "saved "
+               "in their place (averaged SGD); not with ema")
+          .rule("asgd", "averages the weights as ema does; take one of them",
+                [](const Config& config) { return !config.asgd || !config.ema; })
           .key("init_from", &Config::init_from, "weights to start from")
           .section("eval", &Config::eval, "evaluation during training")
           .section("checkpoint", &Config::checkpoint, "what is saved, and when")

@@ -39,6 +39,8 @@ class Batch {
 
   Index samples = 0;
   double weight = 0.0;  // what it counts in a mean over several batches: its samples, tokens, pixels
+  // On the learning rate of the step that it is in; of several batches, their mean by what they count.
+  double rate_factor = 1.0;
 
   // A copy in other memory; the identity when nothing differs.
   Batch to(Device device) const;

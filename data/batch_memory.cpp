@@ -37,6 +37,7 @@ void BatchBuffer::begin(Index samples) {
     shapes_.push_back(part.by_sample ? part.full.with(0, samples) : part.full);
   samples_ = samples;
   weight_ = static_cast<double>(samples);
+  rate_factor_ = 1.0;
 }
 
 Tensor BatchBuffer::field(std::string_view name) const {
@@ -63,6 +64,7 @@ Batch BatchBuffer::in(const Tensor& block) const {
   }
   Batch batch(std::move(fields), samples_);
   batch.weight = weight_;
+  batch.rate_factor = rate_factor_;
   return batch;
 }
 

@@ -56,6 +56,7 @@ class BatchBuffer {
   Tensor field(std::string_view name) const;
   Tensor field(std::string_view name, const Shape& shape);
   void set_weight(double weight) { weight_ = weight; }
+  void set_rate_factor(double factor) { rate_factor_ = factor; }
 
   const Tensor& block() const { return block_; }
   Index samples() const { return samples_; }
@@ -69,7 +70,7 @@ class BatchBuffer {
   Tensor block_;
   std::vector<Shape> shapes_;
   Index samples_ = 0;
-  double weight_ = 0.0;
+  double weight_ = 0.0, rate_factor_ = 1.0;
   bool taken_ = false;  // from the pool; otherwise free once no batch shares the block
 };
 

@@ -42,6 +42,7 @@ Batch ImageArrival::finish(Batch parts, std::span<const Tensor> memory) const {
   }
   Batch batch(std::move(fields), parts.samples);
   batch.weight = parts.weight;
+  batch.rate_factor = parts.rate_factor;
   return batch;
 }
 

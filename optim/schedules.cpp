@@ -312,6 +312,9 @@ const options::Schema& ScheduleOptions::schema() {
                 [](const ScheduleOptions& o) {
                   return o.warmup_form != WarmupForm::exponential || o.warmup_start != 0.0;
                 })
+          .key("plateau", &ScheduleOptions::plateau,
+               "lower the rate when evaluations stop getting better, by checkpoint.best; times what the "
+               "schedule says")
           .options_of(&ScheduleOptions::kind)
           .short_key("name");
   return schema;

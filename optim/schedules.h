@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/options/family.h"
+#include "optim/plateau.h"
 
 namespace tandem::optim {
 
@@ -115,6 +116,7 @@ struct ScheduleOptions {
   double warmup_epochs = 0.0;  // added to warmup_steps
   std::optional<double> warmup_start{};
   WarmupForm warmup_form = WarmupForm::linear;
+  std::optional<PlateauOptions> plateau{};  // for who evaluates: no schedule looks at it
   static const options::Schema& schema();
 };
 

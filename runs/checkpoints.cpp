@@ -16,6 +16,7 @@
 #include "files/json_text.h"
 #include "files/write.h"
 #include "models/weights.h"
+#include "runs/course_state.h"
 
 namespace tandem::runs {
 
@@ -62,7 +63,9 @@ config::Json to_json(const RunState& state) {
           {"best", state.best ? config::Json(*state.best) : config::Json()},
           {"best_epoch", state.best_epoch},
           {"best_checkpoint", state.best_checkpoint},
-          {"diagnosed", state.diagnosed}};
+          {"diagnosed", state.diagnosed},
+          {"plateau", runs::to_json(state.plateau)},
+          {"averaging", runs::to_json(state.averaging)}};
 }
 
 RunState run_state_in(const safetensors::File& file) {
@@ -84,6 +87,9 @@ RunState run_state_in(const safetensors::File& file) {
     state.epoch_losses = epoch_losses_in(json.at("epoch_loss"));
     state.epoch_samples = json.at("epoch_samples");
     state.best_checkpoint = json.at("best_checkpoint");
+    // Runs of before these were there have neither.
+    if (json.contains("plateau")) state.plateau = plateau_in(json["plateau"], file.path());
+    if (json.contains("averaging")) state.averaging = averaging_in(json["averaging"], file.path());
     if (!json.at("best").is_null()) {
       state.best = json.at("best").get<double>();
     } else if (!state.best_checkpoint.empty()) {

@@ -11,7 +11,9 @@
 #include "config/config.h"
 #include "files/safetensors.h"
 #include "nn/module.h"
+#include "optim/averaging_start.h"
 #include "optim/loss_scaler.h"
+#include "optim/plateau.h"
 #include "runs/checkpoint_store.h"
 #include "runs/metrics_record.h"
 #include "runs/run_directory.h"
@@ -28,6 +30,9 @@ struct RunState {
   std::int64_t best_epoch = 0;
   std::string best_checkpoint;  // "step-120"
   std::int64_t diagnosed = 0;   // overflows that were run again, of precision.diagnose
+  // What evaluations have made of the learning rate (schedule.plateau) and of averaging (asgd).
+  optim::PlateauState plateau{};
+  optim::AveragingState averaging{};
 };
 
 struct SavedState {

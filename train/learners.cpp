@@ -110,6 +110,14 @@ void Learners::end_iteration() {
   if (scaler_ && scaler_->awaits_update()) scaler_->update();
 }
 
+void Learners::set_rate_factor(const optim::RateFactor& factor) {
+  for (Learner& learner : learners_) learner.step->set_rate_factor(factor);
+}
+
+void Learners::begin_averages() {
+  for (Learner& learner : learners_) learner.step->begin_average();
+}
+
 double Learners::loss_scale(std::size_t phase) {
   return static_cast<double>(learners_[phase].step->loss_scale(learners_[phase].first_loss).item());
 }
@@ -145,7 +153,7 @@ void Learners::load_state(const std::vector<optim::NamedTensor>& state, bool con
 
 AveragedWeights::AveragedWeights(Learners& learners) {
   for (const Learner& learner : learners)
-    if (optim::Ema* const ema = learner.step->ema())
+    if (optim::Ema* const ema = learner.step->ema(); ema && ema->active(learner.step->synchronize().applied))
       scopes_.push_back(std::make_unique<optim::Ema::Scope>(*ema));
 }
 

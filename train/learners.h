@@ -44,6 +44,9 @@ class Learners {
   void end_iteration();
   // Iterations are numbered by the attempted steps of the first phase.
   std::int64_t iterations() const { return learners_.front().step->attempted(); }
+  // What evaluations make of the rates of all steps, and that their averages begin: see Step.
+  void set_rate_factor(const optim::RateFactor& factor);
+  void begin_averages();
   // The loss scale of a phase; waits for the device.
   double loss_scale(std::size_t phase);
 
@@ -67,7 +70,8 @@ class Learners {
   std::vector<Learner> learners_;
 };
 
-// The averages stand in for the weights, where the steps keep any.
+// The averages stand in for the weights, where the steps keep any and there are some by now. Waits for the
+// device.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Learners& learners);

@@ -152,6 +152,7 @@ optim::StepOptions step_options(const config::Config& config) {
   options.clip_value = config.clip_value;
   options.accumulate = static_cast<int>(config.accumulate);
   if (config.ema) options.ema = optim::EmaOptions{.decay = config.ema->decay, .warm_up = config.ema->warmup};
+  if (config.asgd) options.ema = optim::EmaOptions{.uniform = true};
   return options;
 }
 

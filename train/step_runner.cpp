@@ -109,6 +109,15 @@ double StepRunner::samples_of(const datasets::Batch& batch) const {
   return by_weight ? batch.weight : static_cast<double>(batch.samples);
 }
 
+void StepRunner::count_factor(const datasets::Batch& batch) {
+  if (step_.micro_batches() == 0) factors_ = counted_ = 0.0;  // also where a step was dropped half way
+  factors_ += samples_of(batch) * batch.rate_factor;
+  counted_ += samples_of(batch);
+}
+
+// Exactly 1 where every factor is.
+double StepRunner::rate_factor() const { return factors_ == counted_ ? 1.0 : factors_ / counted_; }
+
 bool StepRunner::may_record(const datasets::Batch& batch) const {
   if (!records_ || warm_steps_ < kWarmUp || batch.samples != options_.batch_size) return false;
   return inputs_.empty() || inputs_.like(batch);
@@ -183,6 +192,7 @@ void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry
 
 void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry) {
   stages_.start();
+  count_factor(batch);
   const int micro_batch = step_.micro_batches() / passes();
   const tasks::Carry before = carry;
   for (int pass = 0; pass < passes(); ++pass) {
@@ -195,7 +205,7 @@ void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry) {
 // As `record`, of the end of a step.
 bool StepRunner::record_apply() {
   const bool whole = step_.micro_batches() == step_.options().accumulate * passes();
-  if (!records_ || apply_ || !recorded_.back().backward || !whole) return false;
+  if (!records_ || apply_ || !recorded_.back().backward || !whole || !step_.ends_alike()) return false;
   try {
     apply_ = step_.record_apply();
     return true;
@@ -207,7 +217,9 @@ bool StepRunner::record_apply() {
 
 void StepRunner::apply() {
   stages_.begin(Stage::update);
-  if (apply_ && step_.fits(*apply_)) {
+  if (const double factor = rate_factor(); factor != 1.0) {
+    step_.apply(factor);
+  } else if (apply_ && step_.fits(*apply_)) {
     step_.apply(*apply_);
   } else if (!record_apply()) {
     step_.apply();

@@ -48,7 +48,7 @@ class StepRunner {
   // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
   // and then what this one leaves.
   void backward(const datasets::Batch& batch, tasks::Carry& carry);
-  // Ends the step.
+  // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
   void apply();
 
   // The loss of a batch with the random numbers of a certain step, under the precision of the run, outside of
@@ -70,6 +70,8 @@ class StepRunner {
   Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   void backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   double samples_of(const datasets::Batch& batch) const;
+  void count_factor(const datasets::Batch& batch);
+  double rate_factor() const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
   bool record(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
@@ -89,6 +91,8 @@ class StepRunner {
   datasets::Batch inputs_;              // what recordings read; absent before the first
   std::vector<RecordedPass> recorded_;  // by number of the backward in the step
   std::unique_ptr<optim::RecordedApply> apply_;
+  double factors_ = 0.0,
+         counted_ = 0.0;  // of the step under way: sum of its factors, weighted, and the weights
 };
 
 // The (seed, step, micro-batch) that a loss draws random numbers under, see RandomScope.

@@ -111,6 +111,8 @@ class Trainer {
                         std::vector<std::string>& warnings);
   void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
+  void take_figure(Session& session, double figure);
+  void set_rate_factor(const runs::RunState& state);
   bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool details);
   void test_best(Session& session);
   void interrupt(Session& session);

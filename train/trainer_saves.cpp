@@ -66,6 +66,7 @@ runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<
     learners_->load_state(saved.tensors, changes.precision);
     checkpoints.adopt(saved.run);
     state = saved.run;
+    set_rate_factor(state);
     train_loader_->seek({static_cast<std::uint32_t>(state.epoch - 1), state.position});
     for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
     if (changes.precision)
@@ -109,6 +110,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
       session.state.best_epoch = epoch;
       best = true;
     }
+    if (whole) take_figure(session, value);
   }
   if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
   conclude_save(session);

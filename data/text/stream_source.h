@@ -25,7 +25,8 @@ struct StreamOptions {
   Index steps = 35;    // words of a stream in a chunk
   // AWD-LSTM (Merity et al. 2018): a chunk's length is drawn from Normal(steps, 5), with a probability of 5 %
   // from Normal(steps/2, 5), cut to an integer, at least 5 and at most steps + kMostBeyond, which is T. The
-  // last one has what is left. Otherwise T is `steps`.
+  // last one has what is left. Otherwise T is `steps`. Of the mean over its words a short chunk would make as
+  // long a step as a long one: Batch::rate_factor is its length / steps.
   bool random_lengths = false;
   std::uint64_t seed = 0;
   Device device = {};

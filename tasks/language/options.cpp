@@ -11,7 +11,8 @@ const options::Schema& LanguageOptions::Data::schema() {
                "streams",
                {.min = 1, .max = 1 << 20})
           .key("random_steps", &Data::random_steps,
-               "draw the number of steps anew for each batch, about `steps` (AWD-LSTM)")
+               "draw the number of steps anew for each batch, about `steps`; the learning rate of the batch "
+               "is times its steps / `steps` (AWD-LSTM)")
           .short_key("name");
   return schema;
 }

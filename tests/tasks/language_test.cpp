@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/modes.h"
 #include "autograd/ops/random.h"
@@ -225,6 +226,20 @@ TEST_CASE("penalties on what the last layer gives", "[tasks][language]") {
   Trial plain, trial({"loss.ar=2", "loss.tar=1"});
   const datasets::Batch batch = plain.task().made_up(kStreams, 1, {});
   CHECK(trial.task().loss(batch).item() > plain.task().loss(batch).item());
+}
+
+TEST_CASE("a batch of random steps makes the rate follow its length", "[tasks][language]") {
+  Trial trial({"data.random_steps=true", "data.steps=12"}), even({"data.steps=12"});
+  datasets::Loader loader(trial.task().training_source({}), {});
+  std::set<Index> lengths;
+  while (const auto batch = loader.next()) {
+    const Index steps = batch->samples / kStreams;
+    lengths.insert(steps);
+    CHECK(batch->rate_factor == static_cast<double>(steps) / 12.0);
+  }
+  CHECK(lengths.size() > 3);
+  datasets::Loader plain(even.task().training_source({}), {});
+  CHECK(plain.next()->rate_factor == 1.0);
 }
 
 TEST_CASE("mistakes in the parts of AWD-LSTM are explained", "[tasks][language]") {
