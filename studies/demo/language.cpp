@@ -34,7 +34,7 @@ Course course_of(const Session& session) {
         fmt::format(R"(optimizer={{"name":"adam","lr":{}}})", lr)};
   };
   Course course =
-      session.small() ? Course{size(16, 1000, 2048, 0.02), 12} : Course{size(128, 8000, 256, 0.004), 160};
+      session.small() ? Course{size(16, 1000, 2048, 0.02), 12} : Course{size(64, 8000, 256, 0.01), 120};
   for (const char* key :
        {"model.num_layers=1", "model.dropout=0", "data.steps=32", "schedule=constant", "clip_norm=1"})
     course.keys.emplace_back(key);
