@@ -162,6 +162,7 @@ TEST_CASE("rows without a target count for nothing in an adaptive softmax", "[vo
 
 TEST_CASE("an adaptive softmax of sines gives the vector that was made for it", "[vocabulary]") {
   nn::AdaptiveSoftmax layer(8, 12, {{3, 6}, 2.0, true});
+  layer.to(test::test_device());
   double j = 1.0;
   for (const Parameter& parameter : layer.parameters()) {
     Values values(static_cast<std::size_t>(parameter.value().numel()));
@@ -171,7 +172,7 @@ TEST_CASE("an adaptive softmax of sines gives the vector that was made for it", 
   Values x(32);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.5 * std::sin(301.0 + static_cast<double>(i));
   const Tensor input = test::tensor_of(x, {4, 8}, DType::f32);
-  const Tensor target = Tensor::from(Ids{0, 4, 7, 11}, {4});
+  const Tensor target = Tensor::from(Ids{0, 4, 7, 11}, {4}, test::test_device());
   const Values nll = layer.negative_log_likelihood(input, target).to_vector<double>();
   const Values expected{1.785425, 3.795611, 2.372487, 4.369911};
   for (std::size_t i = 0; i < 4; ++i) CHECK(nll[i] == Approx(expected[i]).epsilon(1e-6));
@@ -182,10 +183,14 @@ TEST_CASE("a sampled softmax gives the loss and the gradients of its formulas", 
   for_each_case("sampled", [](const Case& c) {
     nn::Linear linear(c.size("inputs"), c.size("classes"), {.bias = c.what.at("bias")});
     nn::SampledSoftmax layer(linear);
+    layer.to(test::test_device());
     for (const Parameter& parameter : layer.parameters())
       assign(parameter, signed_unit(c.name + "." + parameter.name(), parameter.value().shape()));
-    const nn::CandidateClasses candidates{c.read("candidate"), cast(c.read("log_count"), DType::f32),
-                                          cast(c.read("target_log_count"), DType::f32)};
+    const auto counts = [&](const char* key) {
+      return cast(c.read(key), DType::f32).to(test::test_device());
+    };
+    const nn::CandidateClasses candidates{c.read("candidate").to(test::test_device()), counts("log_count"),
+                                          counts("target_log_count")};
     const Tensor x = c.x();
     const Tensor loss = layer.loss(x, c.target(), candidates);
     c.check("loss", loss);
@@ -206,16 +211,20 @@ TEST_CASE("a sampled softmax corrects logits by how often classes are drawn", "[
   // Logits by class: 2: 1, 0: .5, 7: -.3; of the candidates 0, 7, 2 the last is the target itself.
   nn::Linear linear(1, 10, {.bias = false});
   nn::SampledSoftmax layer(linear);
+  layer.to(test::test_device());
   Values weight(10, 0.0);
   weight[2] = 1.0, weight[0] = 0.5, weight[7] = -0.3;
   assign(layer.weight(), test::tensor_of(weight, {10, 1}, DType::f32));
   // 1 - 2.021878, .5 - .642492 and -.3 - 1.614890 are the logarithms of expected counts.
-  const nn::CandidateClasses candidates{Tensor::from(Ids{0, 7, 2}, {3}),
-                                        Tensor::from({-.142492f, -1.914890f, -1.021878f}, {3}),
-                                        Tensor::from({-1.021878f, 0.0f}, {2})};
-  const Tensor x = Tensor::from({1.0f, 1.0f}, {2, 1});
-  CHECK(layer.loss(x, Tensor::from(Ids{2, -1}, {2}), candidates, -1).item() == Approx(.650962).epsilon(2e-6));
-  CHECK(layer.loss(x, Tensor::from(Ids{-1, -1}, {2}), candidates, -1).item() == 0.0);
+  const auto ids = [](const Ids& values) {
+    return Tensor::from(values, {static_cast<Index>(values.size())}, test::test_device());
+  };
+  const nn::CandidateClasses candidates{ids({0, 7, 2}),
+                                        test::floats({-.142492f, -1.914890f, -1.021878f}, {3}),
+                                        test::floats({-1.021878f, 0.0f}, {2})};
+  const Tensor x = test::floats({1.0f, 1.0f}, {2, 1});
+  CHECK(layer.loss(x, ids({2, -1}), candidates, -1).item() == Approx(.650962).epsilon(2e-6));
+  CHECK(layer.loss(x, ids({-1, -1}), candidates, -1).item() == 0.0);
 }
 
 TEST_CASE("softmaxes of large vocabularies say what they do not take", "[vocabulary]") {
