@@ -10,7 +10,7 @@ namespace tandem::models {
 
 namespace {
 
-constexpr const char* kName = "encoder_decoder";
+constexpr const char* kEncoderDecoder = "encoder_decoder";
 
 SequenceEncoderOptions encoder_options(const EncoderDecoderOptions& o) {
   return {.embedding = o.embedding,
@@ -35,9 +35,9 @@ SequenceDecoderOptions decoder_options(const EncoderDecoderOptions& o, Index val
 }  // namespace
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& options) : options_(options) {
-  require(options.source_words > 0 && options.target_words > 0, kName,
+  require(options.source_words > 0 && options.target_words > 0, kEncoderDecoder,
           "vocabularies have words, got {} and {}", options.source_words, options.target_words);
-  require(!options.shared || options.source_words == options.target_words, kName,
+  require(!options.shared || options.source_words == options.target_words, kEncoderDecoder,
           "a shared table is of one vocabulary, got {} words of the source and {} of the target",
           options.source_words, options.target_words);
   const auto source = std::make_shared<nn::Embedding>(options.source_words, options.embedding);

@@ -10,12 +10,12 @@ namespace tandem::models {
 
 namespace {
 
-constexpr const char* kName = "language_model";
+constexpr const char* kLanguageModel = "language_model";
 
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(options) {
-  require(options.vocabulary > 0, kName, "a vocabulary has words, got {}", options.vocabulary);
+  require(options.vocabulary > 0, kLanguageModel, "a vocabulary has words, got {}", options.vocabulary);
   encoder_ = add_child("encoder", std::make_shared<nn::Embedding>(options.vocabulary, options.embedding));
   rnn_ = add_child(
       "rnn", std::make_shared<nn::Recurrent>(options.embedding, options.units,
@@ -27,9 +27,9 @@ LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(opt
                                                                   .locked = options.locked_dropout,
                                                                   .weight_dropout = options.weight_dropout,
                                                                   .last_units = options.last_units}));
-  require(options.word_dropout >= 0.0 && options.word_dropout < 1.0, kName,
+  require(options.word_dropout >= 0.0 && options.word_dropout < 1.0, kLanguageModel,
           "a probability in [0, 1) is needed for word_dropout, got {}", options.word_dropout);
-  require(!options.tied || rnn_->outputs() == options.embedding, kName,
+  require(!options.tied || rnn_->outputs() == options.embedding, kLanguageModel,
           "tied weights need as many outputs of the cells ({}) as the embedding has ({})", rnn_->outputs(),
           options.embedding);
   require_fitting(options.softmax, rnn_->outputs(), options.vocabulary, options.tied);
@@ -101,8 +101,8 @@ LanguageModel::Hidden LanguageModel::run_hidden(const Tensor& words, const RnnSt
 }
 
 TensorList LanguageModel::forward_outputs(const TensorList& inputs) {
-  require(inputs.size() == this->inputs().size(), kName, "takes {} tensors, got {}", this->inputs().size(),
-          inputs.size());
+  require(inputs.size() == this->inputs().size(), kLanguageModel, "takes {} tensors, got {}",
+          this->inputs().size(), inputs.size());
   const auto [logits, state] = run(inputs[0], {inputs[1], inputs.size() > 2 ? inputs[2] : Tensor()}, {});
   TensorList all{logits, state.h};
   if (state.c.defined()) all.push_back(state.c);

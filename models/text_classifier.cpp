@@ -13,7 +13,7 @@ namespace tandem::models {
 
 namespace {
 
-constexpr const char* kName = "text_classifier";
+constexpr const char* kTextClassifier = "text_classifier";
 
 // [T,N,C] → [N,C]. Beyond a text's words the outputs of cells are 0.
 Tensor mean_of(const Tensor& y, const Tensor& lengths) {
@@ -33,8 +33,8 @@ Tensor last_of(const Tensor& states, Index directions) {
 }  // namespace
 
 TextClassifier::TextClassifier(const TextClassifierOptions& options) : options_(options) {
-  require(options.vocabulary > 0 && options.classes > 0, kName, "needs words and classes, got {} and {}",
-          options.vocabulary, options.classes);
+  require(options.vocabulary > 0 && options.classes > 0, kTextClassifier,
+          "needs words and classes, got {} and {}", options.vocabulary, options.classes);
   embedding_ = add_child("embedding", std::make_shared<nn::Embedding>(options.vocabulary, options.embedding));
   if (options.init > 0.0) nn::init::uniform(embedding_->weight().value(), -options.init, options.init);
   rnn_ = add_child(
@@ -54,17 +54,18 @@ Tensor TextClassifier::operator()(const Tensor& words, const Tensor& lengths) {
 }
 
 TensorList TextClassifier::forward_outputs(const TensorList& inputs) {
-  require(inputs.size() == 2, kName, "takes words and lengths, got {} tensors", inputs.size());
+  require(inputs.size() == 2, kTextClassifier, "takes words and lengths, got {} tensors", inputs.size());
   return {run(inputs[0], inputs[1])};
 }
 
 Tensor TextClassifier::run(const Tensor& words, const Tensor& lengths) {
   if (lengths.defined() && lengths.numel() > 0) {
-    require(lengths.device() == Device{} && lengths.dtype() == DType::i64, kName,
+    require(lengths.device() == Device{} && lengths.dtype() == DType::i64, kTextClassifier,
             "lengths must be i64 in host memory, got {}", to_string(lengths));
     const std::int64_t* const first = lengths.data<std::int64_t>();
     const std::int64_t* const empty = std::find(first, first + lengths.numel(), 0);
-    require(empty == first + lengths.numel(), kName, "text {} of the batch has no word", empty - first);
+    require(empty == first + lengths.numel(), kTextClassifier, "text {} of the batch has no word",
+            empty - first);
   }
   const Tensor x = dropout((*embedding_)(words), options_.dropout, training());
   const RnnResult result = (*rnn_)(x, {}, lengths);

@@ -16,7 +16,7 @@ namespace tandem::datasets {
 namespace {
 
 constexpr Index kMaxLine = 1 << 16;  // bytes
-constexpr std::string_view kSpace = " \t";
+constexpr std::string_view kBlank = " \t";
 
 // What is left of an entry that is read from left to right.
 class EntryReader {
@@ -57,7 +57,7 @@ class EntryReader {
   }
 
  private:
-  void skip() { left_.remove_prefix(std::min(left_.find_first_not_of(kSpace), left_.size())); }
+  void skip() { left_.remove_prefix(std::min(left_.find_first_not_of(kBlank), left_.size())); }
   std::string_view take(std::size_t size, std::size_t behind) {
     const std::string_view taken = left_.substr(0, size);
     left_.remove_prefix(size + behind);

@@ -10,7 +10,7 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kWhiteSpace = " \t\r\n";
 constexpr std::string_view kNoBreakSpace = "\xC2\xA0";
 
 std::string utf8(std::uint32_t code) {
@@ -63,7 +63,7 @@ std::string one_line(std::string_view text) {
   bool space = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool wide = text.substr(i).starts_with(kNoBreakSpace);
-    if (wide || kSpace.find(text[i]) != std::string_view::npos) {
+    if (wide || kWhiteSpace.find(text[i]) != std::string_view::npos) {
       space = true;
       i += wide;
       continue;

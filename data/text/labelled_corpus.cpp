@@ -9,7 +9,7 @@ namespace tandem::datasets {
 namespace {
 
 // The first words of a text.
-std::vector<std::string> words_of(std::string_view text, const Tokenizer& tokenizer, Index max_words) {
+std::vector<std::string> first_words_of(std::string_view text, const Tokenizer& tokenizer, Index max_words) {
   std::vector<std::string> words = tokenizer.encode(text);
   if (static_cast<Index>(words.size()) > max_words) words.resize(static_cast<std::size_t>(max_words));
   return words;
@@ -35,7 +35,7 @@ const options::Schema& LabelledCorpusOptions::schema() {
 
 EncodedText encode_text(std::string_view text, const Tokenizer& tokenizer, const Vocabulary& vocabulary,
                         Index max_words) {
-  return encode_words(words_of(text, tokenizer, max_words), vocabulary);
+  return encode_words(first_words_of(text, tokenizer, max_words), vocabulary);
 }
 
 LabelledCorpus make_labelled_corpus(const LabelledParts& parts, const LabelledCorpusOptions& options,
@@ -43,7 +43,7 @@ LabelledCorpus make_labelled_corpus(const LabelledParts& parts, const LabelledCo
   const TokenizerPtr tokenizer = tokenizers().make(options.tokenizer);
   WordCounts counts;
   for (const LabelledText& each : parts.train)
-    count_words(words_of(each.text, *tokenizer, options.max_words), counts);
+    count_words(first_words_of(each.text, *tokenizer, options.max_words), counts);
   require(!counts.empty(), where, "the training texts have no word ({} texts, tokenizer {})",
           parts.train.size(), tokenizer->name());
   LabelledCorpus corpus;

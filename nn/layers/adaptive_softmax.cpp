@@ -19,7 +19,7 @@ namespace tandem::nn {
 
 namespace {
 
-constexpr const char* kName = "adaptive_softmax";
+constexpr const char* kAdaptiveSoftmax = "adaptive_softmax";
 
 // Inputs of cluster i, from 0.
 Index inputs_of(Index in_features, double div_value, std::size_t i) {
@@ -49,9 +49,10 @@ std::string complaint_of(const AdaptiveSoftmaxOptions& options, Index in_feature
 
 AdaptiveSoftmax::AdaptiveSoftmax(Index in_features, Index classes, const AdaptiveSoftmaxOptions& options)
     : options_(options), bounds_(options.cutoffs) {
-  require(in_features > 0 && classes > 0, kName, "sizes must be positive, got {} → {}", in_features, classes);
+  require(in_features > 0 && classes > 0, kAdaptiveSoftmax, "sizes must be positive, got {} → {}",
+          in_features, classes);
   const std::string complaint = complaint_of(options, in_features, classes);
-  require(complaint.empty(), kName, "{}", complaint);
+  require(complaint.empty(), kAdaptiveSoftmax, "{}", complaint);
   bounds_.push_back(classes);
   const auto count = static_cast<Index>(options.cutoffs.size());
   head_ = add_child(
@@ -82,7 +83,8 @@ Tensor AdaptiveSoftmax::negative_log_likelihood(const Tensor& x, const Tensor& t
                                                 std::optional<Index> ignore_index) {
   require(x.defined() && x.rank() > 0 && target.defined() && target.dtype() == DType::i64 &&
               target.shape() == x.shape().without(x.rank() - 1),
-          kName, "{} needs one class a row, i64, the target is {}", to_string(x), to_string(target));
+          kAdaptiveSoftmax, "{} needs one class a row, i64, the target is {}", to_string(x),
+          to_string(target));
   const Index rows = target.numel();
   const AdaptiveRows split = adaptive_rows(reshape(target, {rows}), bounds_, ignore_index);
   return reshape(negative_log_likelihood(reshape(x, {rows, x.size(-1)}), split), target.shape());

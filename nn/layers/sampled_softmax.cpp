@@ -14,19 +14,20 @@ namespace tandem::nn {
 
 namespace {
 
-constexpr const char* kName = "sampled_softmax";
+constexpr const char* kSampledSoftmax = "sampled_softmax";
 constexpr Index kIgnored = -1;
 
 void check(const Tensor& x, const Tensor& target, const CandidateClasses& candidates) {
   require(x.defined() && x.rank() > 0 && target.defined() && target.dtype() == DType::i64 &&
               target.shape() == x.shape().without(x.rank() - 1),
-          kName, "{} needs one class a row, i64, the target is {}", to_string(x), to_string(target));
+          kSampledSoftmax, "{} needs one class a row, i64, the target is {}", to_string(x),
+          to_string(target));
   const Tensor &ids = candidates.ids, &counts = candidates.log_count;
   require(ids.defined() && ids.rank() == 1 && ids.numel() > 0 && counts.defined() &&
               counts.shape() == ids.shape() && candidates.target_log_count.defined() &&
               candidates.target_log_count.shape() == target.shape(),
-          kName, "the candidates are {}, their log counts {}, those of the target {} {}", to_string(ids),
-          to_string(counts), to_string(target), to_string(candidates.target_log_count));
+          kSampledSoftmax, "the candidates are {}, their log counts {}, those of the target {} {}",
+          to_string(ids), to_string(counts), to_string(target), to_string(candidates.target_log_count));
 }
 
 }  // namespace

@@ -21,26 +21,26 @@ namespace {
 
 constexpr int kLog2Scale = 7;
 
-struct Course {
+struct Setting {
   std::vector<std::string> keys;  // of the configuration
   std::int64_t steps;
 };
 
-Course course_of(const Session& session) {
+Setting setting_of(const Session& session) {
   const auto size = [](int units, int words, int streams, double lr) {
     return std::vector<std::string>{
         fmt::format("model.embedding={}", units), fmt::format("model.units={}", units),
         fmt::format("data.vocabulary={}", words), fmt::format("data.batch_size={}", streams),
         fmt::format(R"(optimizer={{"name":"adam","lr":{}}})", lr)};
   };
-  Course course =
-      session.small() ? Course{size(16, 1000, 2048, 0.02), 12} : Course{size(64, 8000, 256, 0.01), 120};
+  Setting setting =
+      session.small() ? Setting{size(16, 1000, 2048, 0.02), 12} : Setting{size(64, 8000, 256, 0.01), 120};
   for (const char* key :
        {"model.num_layers=1", "model.dropout=0", "data.steps=32", "schedule=constant", "clip_norm=1"})
-    course.keys.emplace_back(key);
+    setting.keys.emplace_back(key);
   if (!session.options().text.empty())
-    course.keys.push_back("data.path=" + Json(session.options().text).dump());
-  return course;
+    setting.keys.push_back("data.path=" + Json(session.options().text).dump());
+  return setting;
 }
 
 ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps, Session& session) {
@@ -96,24 +96,24 @@ Json show_flushed(const config::Loaded& loaded) {
 }  // namespace
 
 void run_language(Session& session) {
-  const Course course = course_of(session);
+  const Setting setting = setting_of(session);
   if (session.options().text.empty()) {
     const std::string path = datasets::fetched_package_descriptions().string();
     require(std::filesystem::exists(path), "",
             "demo language: {} is missing; `./run data` fetches it, or give another text with --text", path);
   }
-  const config::Loaded loaded = config::load("debian_lstm", course.keys);
+  const config::Loaded loaded = config::load("debian_lstm", setting.keys);
   train::prepare_machine(loaded);
   session.say(fmt::format(
       "An LSTM language model learns {} steps of {} words. Of the gradients of each layer FP16 rounds to "
       "zero, as training starts:\n",
-      course.steps, 32 * loaded.config.data.batch_size));
+      setting.steps, 32 * loaded.config.data.batch_size));
   const Json flushed = show_flushed(loaded);
   session.say("");
 
   const std::vector<Arm> arms = scaling_arms(1 << kLog2Scale);
   std::vector<ArmResult> results;
-  for (const Arm& arm : arms) results.push_back(train(arm, loaded, course.steps, session));
+  for (const Arm& arm : arms) results.push_back(train(arm, loaded, setting.steps, session));
   const Json rows = show_arms(session, "An LSTM language model with and without a loss scale", arms, results);
   session.values = {{"flushed", flushed}, {"arms", rows}};
   const double wide = results[0].perplexity, lost = results[1].perplexity, kept = results[2].perplexity;
