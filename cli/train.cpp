@@ -28,23 +28,23 @@ std::string command_line(const TrainArguments& arguments) {
 void print_result(const train::TrainResult& result, const config::Config& config, const std::string& run) {
   std::string name = result.split;
   if (!name.empty()) name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
-  const auto& [metric, value] = result.metrics.front();
-  const auto shown = [&](const std::string& key, double number) {
+  const std::string key = config.best();
+  const double value = runs::metric(result.metrics, key);
+  const auto shown = [&](double number) {
     return tasks::kind_of(config::metrics(config), key).share ? fmt::format("{:.2f} %", 100.0 * number)
                                                               : fmt::format("{:.4f}", number);
   };
-  const std::string key = config.best();
   const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
-  output::print("{} {}: {} {}, {} of training\n", name, metric, shown(metric, value),
+  output::print("{} {}: {} {}, {} of training\n", name, key, shown(value),
                 by_validation ? fmt::format("with the weights of epoch {} (validation {} {})",
-                                            result.best_epoch, key, shown(key, *result.best))
+                                            result.best_epoch, key, shown(*result.best))
                               : fmt::format("after epoch {}", result.epoch),
                 duration_text(result.train_s));
-  if (result.best && result.chosen_on == "test" && runs::metric(result.metrics, key) != *result.best)
+  if (result.best && result.chosen_on == "test" && value != *result.best)
     output::print(
         "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
         "data.validation_size sets samples aside to choose by.\n",
-        key, shown(key, *result.best), result.best_epoch);
+        key, shown(*result.best), result.best_epoch);
   output::print("Run directory: {}\n", printable(run));
 }
 

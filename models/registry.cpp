@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "models/dcgan.h"
-#include "models/language_model.h"
-#include "models/layer_types.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
+#include "models/registry_keys.h"
 #include "models/resnet_words.h"
-#include "models/text_classifier.h"
+#include "models/sequence_registry.h"
 #include "models/unet.h"
 
 namespace tandem::models {
@@ -17,46 +16,6 @@ namespace {
 
 using options::Describe;
 using options::Rule;
-
-// What follows from the data unless it is given; beside it what else a model is told.
-template <class Of>
-struct Keys : Of {
-  std::optional<Index> given_channels, given_classes, given_features, given_height, given_width;
-};
-
-template <class Keys>
-Describe<Keys>& add_channels(Describe<Keys>& keys) {
-  return keys.key("in_channels", of<Keys>(&Keys::given_channels),
-                  "channels of the images; found from the data", size_rule());
-}
-template <class Keys>
-Describe<Keys>& add_classes(Describe<Keys>& keys) {
-  return keys.key("num_classes", of<Keys>(&Keys::given_classes), "scores of the result; found from the data",
-                  size_rule());
-}
-
-Index channels_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
-  const Index actual = data.sample.rank() > 0 ? data.sample.at(-1) : 0;
-  return known_or("in_channels", given, actual, fallback, "the data has");
-}
-
-// More scores than classes are allowed: a head kept from other data.
-Index classes_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
-  if (!given) return data.classes > 0 ? data.classes : fallback;
-  if (*given < data.classes)
-    throw OptionError("num_classes",
-                      fmt::format("{} is given, but the data has {} classes", *given, data.classes));
-  return *given;
-}
-
-// `make` takes a T and what is known of the data.
-template <class T, class Make>
-ModelInfo model(std::string name, std::string help, Describe<T> keys, Make make) {
-  return {{std::move(name), std::move(help), keys},
-          [make = std::move(make)](const void* options, const DataInfo& data) -> nn::ModulePtr {
-            return make(*static_cast<const T*>(options), data);
-          }};
-}
 
 struct ResNetKeys : Keys<ResNetOptions> {
   std::optional<Index> first_width;
@@ -134,14 +93,6 @@ nn::ModulePtr make_lenet(const LeNetKeys& keys, const DataInfo& data) {
 }  // namespace tandem::models
 
 template <>
-struct tandem::options::Words<tandem::RnnCell> {
-  static constexpr std::array values{"lstm", "gru", "rnn_tanh", "rnn_relu"};
-};
-template <>
-struct tandem::options::Words<tandem::models::TextPooling> {
-  static constexpr std::array values{"mean", "last"};
-};
-template <>
 struct tandem::options::Words<tandem::models::LeNetPool> {
   static constexpr std::array values{"max", "average"};
 };
@@ -210,96 +161,6 @@ ModelInfo unet_info() {
                });
 }
 
-struct LanguageModelKeys : LanguageModelOptions {
-  std::optional<Index> given_vocabulary;
-  options::Choice<word_softmaxes> given_softmax;
-};
-
-Rule dropout_rule() {
-  Rule rule = probability_rule();
-  rule.keyword = "auto";
-  return rule;
-}
-
-ModelInfo language_model_info() {
-  using Keys = LanguageModelKeys;
-  Describe<Keys> keys;
-  keys.key("vocabulary", &Keys::given_vocabulary, "words; found from the data", size_rule())
-      .key("embedding", of<Keys>(&Keys::embedding), "numbers that stand for a word", size_rule())
-      .key("units", of<Keys>(&Keys::units), "of each layer of cells", size_rule())
-      .key("num_layers", of<Keys>(&Keys::layers), "of cells, one above the other", {.min = 1, .max = 64})
-      .key("cell", of<Keys>(&Keys::cell), "what the layers are made of")
-      .key("projection", of<Keys>(&Keys::projection), "outputs of a layer of lstm; 0: as many as units",
-           {.min = 0, .max = kMaxExtent})
-      .key("dropout", of<Keys>(&Keys::dropout),
-           "probability of a zero in what goes into the cells, from layer to layer, and out",
-           probability_rule())
-      .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the embedding")
-      .key("init", of<Keys>(&Keys::init),
-           "weights start uniform between -init and init, biases at 0; 0: as the layers do by themselves",
-           {.min = 0.0})
-      .key("recompute", of<Keys>(&Keys::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work")
-      .key("softmax", &Keys::given_softmax, "how the output gives probabilities of words")
-      .key("last_units", of<Keys>(&Keys::last_units),
-           "of the last layer, as tied weights want as many as the embedding has; 0: as many as units",
-           {.min = 0, .max = kMaxExtent})
-      .key("input_dropout", of<Keys>(&Keys::input_dropout),
-           "probability of a zero in what goes into the cells; auto: dropout", dropout_rule())
-      .key("output_dropout", of<Keys>(&Keys::output_dropout),
-           "probability of a zero in what comes out of the cells; auto: dropout", dropout_rule())
-      .key("locked_dropout", of<Keys>(&Keys::locked_dropout),
-           "what is dropped is dropped at every step of a batch (variational dropout)")
-      .key("word_dropout", of<Keys>(&Keys::word_dropout),
-           "probability that a word of the vocabulary reads as zeros in all of a batch", probability_rule())
-      .key("weight_dropout", of<Keys>(&Keys::weight_dropout),
-           "probability of a zero in the weights of what recurs, the same at every step (DropConnect)",
-           probability_rule());
-  ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
-                         [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
-                           LanguageModelOptions options = o;
-                           options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
-                                                         options.vocabulary, "the text has");
-                           options.softmax = word_softmaxes().make(o.given_softmax);
-                           return std::make_shared<LanguageModel>(options);
-                         });
-  info.in_parts = true;
-  return info;
-}
-
-struct TextClassifierKeys : Keys<TextClassifierOptions> {
-  std::optional<Index> given_vocabulary;
-};
-
-ModelInfo text_classifier_info() {
-  using Own = TextClassifierKeys;
-  Describe<Own> keys;
-  keys.key("vocabulary", &Own::given_vocabulary, "words; found from the data", size_rule());
-  add_classes(keys)
-      .key("embedding", of<Own>(&Own::embedding), "numbers that stand for a word", size_rule())
-      .key("units", of<Own>(&Own::units), "of each layer of cells in one direction", size_rule())
-      .key("num_layers", of<Own>(&Own::layers), "of cells, one above the other", {.min = 1, .max = 64})
-      .key("cell", of<Own>(&Own::cell), "what the layers are made of")
-      .key("bidirectional", of<Own>(&Own::bidirectional), "texts are read backwards, too")
-      .key("pooling", of<Own>(&Own::pooling),
-           "what stands for a text: the mean of the outputs over its words, or the states after the last one")
-      .key("dropout", of<Own>(&Own::dropout),
-           "probability of a zero in what goes into the cells, from layer to layer, and into the last layer",
-           probability_rule())
-      .key("init", of<Own>(&Own::init), "the table of words starts uniform between -init and init; 0: normal",
-           {.min = 0.0})
-      .key("recompute", of<Own>(&Own::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
-  return model("text_classifier", "recurrent classifier of texts, for the task text_classification", keys,
-               [](const Own& o, const DataInfo& data) -> nn::ModulePtr {
-                 TextClassifierOptions options = o;
-                 options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
-                                               options.vocabulary, "the texts have");
-                 options.classes = classes_of(o.given_classes, data, options.classes);
-                 return std::make_shared<TextClassifier>(options);
-               });
-}
-
 }  // namespace
 
 const std::vector<ModelInfo>& registry() {
@@ -309,8 +170,7 @@ const std::vector<ModelInfo>& registry() {
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     all.push_back(unet_info());
     all.push_back(dcgan_info());
-    all.push_back(language_model_info());
-    all.push_back(text_classifier_info());
+    for (ModelInfo& info : sequence_models()) all.push_back(std::move(info));
     return all;
   }();
   return models;

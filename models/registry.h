@@ -21,11 +21,13 @@ struct FieldInfo {
 // What is known of the data a model is made for; it fills in options that were not given, and contradicting
 // ones are errors.
 struct DataInfo {
-  Shape sample;              // of one sample, without the batch: [H,W,C]; rank 0: unknown
-  DType dtype = DType::f32;  // of the samples
-  Index classes = 0;         // 0: unknown
-  Index words = 0;           // of the vocabulary of a text; 0: it is none
-  bool by_pixel = false;     // there is a class for each pixel of a sample, instead of one for the sample
+  Shape sample;               // of one sample, without the batch: [H,W,C]; rank 0: unknown
+  DType dtype = DType::f32;   // of the samples
+  Index classes = 0;          // 0: unknown
+  Index words = 0;            // of the vocabulary of a text; 0: it is none
+  Index target_words = 0;     // of that of what is to be written of it; 0: nothing is
+  bool shared_words = false;  // both vocabularies are one
+  bool by_pixel = false;      // there is a class for each pixel of a sample, instead of one for the sample
   // What a model may take, by name; the first is what it takes unless told otherwise, and `sample` and
   // `dtype` are then not looked at. Empty: one part, which has no name.
   std::vector<FieldInfo> fields{};

@@ -6,6 +6,7 @@
 #include "tasks/language/family.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/text_classification/family.h"
+#include "tasks/translation/family.h"
 
 namespace tandem::tasks {
 
@@ -22,8 +23,9 @@ Added& added() {
 }
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
-  std::vector<FamilyOfTasks::Entry> entries{classification_family(), segmentation_family(), gan_family(),
-                                            language_family(), text_classification_family()};
+  std::vector<FamilyOfTasks::Entry> entries{
+      classification_family(), segmentation_family(),        gan_family(),
+      language_family(),       text_classification_family(), translation_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;

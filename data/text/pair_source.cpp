@@ -25,12 +25,13 @@ void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, 
 
 }  // namespace
 
-PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device)
+PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair)
     : pairs_(std::move(pairs)),
       marks_(marks),
       lengths_(lengths_of(*pairs_)),
       options_(options),
       device_(device),
+      first_pair_(first_pair),
       layout_(most_in_a_batch(lengths_, options_)) {
   const auto full = [&](Index longest) {
     return options_.sentences > 0 ? Shape{padded_length(longest, options_.grid), layout_.samples()}
@@ -100,8 +101,9 @@ void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   std::fill_n(target, target_steps * count, kNoTarget);
   Index targets = 0;
   for (Index i = 0; i < count; ++i) {
-    pair[i] = samples[static_cast<std::size_t>(i)];
-    const std::span<const std::int32_t> from = pairs_->source(pair[i]), to = pairs_->target(pair[i]);
+    const Index number = samples[static_cast<std::size_t>(i)];
+    const std::span<const std::int32_t> from = pairs_->source(number), to = pairs_->target(number);
+    pair[i] = first_pair_ + number;
     source_length[i] = static_cast<Index>(from.size());
     target_length[i] = static_cast<Index>(to.size()) + 1;
     put(from, source, count, i, 0);

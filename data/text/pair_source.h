@@ -3,8 +3,8 @@
 // Fields, time-major: "source" i64 [S,N], padded with 0; "source_length" i64 [N]; "target_in" i64 [T,N],
 // begin and the target, padded with 0; "target" i64 [T,N], the target and end, padded with kNoTarget
 // (stream_source.h); "target_length" i64 [N], of either, so one more than the target's; "pair" i64 [N], the
-// number of each in EncodedPairs. S and T are the longest of the batch, padded to the grid. Batch::samples is
-// N; Batch::weight counts the targets, end included.
+// number of each in EncodedPairs, on from `first_pair`. S and T are the longest of the batch, padded to the
+// grid. Batch::samples is N; Batch::weight counts the targets, end included.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ class PairSource final : public Source {
 
   // Batches are planned by the longer side of a pair, that of the target with its end. Throws UserError as
   // plan_buckets does.
-  PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {});
+  PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0);
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override;
@@ -59,6 +59,7 @@ class PairSource final : public Source {
   std::vector<Index> lengths_;
   BucketOptions options_;
   Device device_;
+  Index first_pair_;
   BatchLayout layout_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Numbered> last_;

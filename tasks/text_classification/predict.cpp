@@ -1,39 +1,19 @@
 #include "tasks/text_classification/predict.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
 #include "autograd/ops/softmax.h"
 #include "core/error.h"
-#include "data/text/corpus.h"
-#include "data/text/text_lines.h"
-#include "files/input.h"
 #include "tasks/classification/answer.h"
+#include "tasks/input_texts.h"
 
 namespace tandem::tasks {
 
 namespace {
 
 constexpr std::size_t kBatch = 64;
-constexpr Index kMaxLine = Index{1} << 20;  // bytes
-
-std::vector<std::string> texts_of(const std::vector<std::string>& inputs) {
-  std::vector<std::string> texts;
-  for (const std::string& input : inputs) {
-    std::error_code none;  // a text may be too long for a path
-    if (!std::filesystem::exists(std::filesystem::path(input), none)) {
-      datasets::require_utf8(input, "predict");
-      texts.push_back(input);
-      continue;
-    }
-    const std::string contents = files::read_text(input, datasets::kMaxCorpusBytes);
-    for (const std::string_view line : datasets::lines_of(contents, input, kMaxLine))
-      texts.emplace_back(line);
-  }
-  return texts;
-}
 
 // Scores [N,classes] of texts.
 Tensor scores_of(models::TextClassifier& model, std::span<const datasets::EncodedText> texts, Device device) {

@@ -1,0 +1,52 @@
+// What the entries of registered models share: keys that follow from the data, and how an entry is made.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "models/layer_types.h"
+#include "models/registry.h"
+
+namespace tandem::models {
+
+// What follows from the data unless it is given; beside it what else a model is told.
+template <class Of>
+struct Keys : Of {
+  std::optional<Index> given_channels, given_classes, given_features, given_height, given_width;
+};
+
+template <class Keys>
+options::Describe<Keys>& add_channels(options::Describe<Keys>& keys) {
+  return keys.key("in_channels", of<Keys>(&Keys::given_channels),
+                  "channels of the images; found from the data", size_rule());
+}
+template <class Keys>
+options::Describe<Keys>& add_classes(options::Describe<Keys>& keys) {
+  return keys.key("num_classes", of<Keys>(&Keys::given_classes), "scores of the result; found from the data",
+                  size_rule());
+}
+
+inline Index channels_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
+  const Index actual = data.sample.rank() > 0 ? data.sample.at(-1) : 0;
+  return known_or("in_channels", given, actual, fallback, "the data has");
+}
+
+// More scores than classes are allowed: a head kept from other data.
+inline Index classes_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
+  if (!given) return data.classes > 0 ? data.classes : fallback;
+  if (*given < data.classes)
+    throw OptionError("num_classes",
+                      fmt::format("{} is given, but the data has {} classes", *given, data.classes));
+  return *given;
+}
+
+// `make` takes a T and what is known of the data.
+template <class T, class Make>
+ModelInfo model(std::string name, std::string help, options::Describe<T> keys, Make make) {
+  return {{std::move(name), std::move(help), keys},
+          [make = std::move(make)](const void* options, const DataInfo& data) -> nn::ModulePtr {
+            return make(*static_cast<const T*>(options), data);
+          }};
+}
+
+}  // namespace tandem::models

@@ -1,0 +1,115 @@
+#include "tasks/translation/data.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr const char* kSides[] = {"source", "target"};
+
+const datasets::TextCodec& codec_of(const datasets::PairCodecs& codecs, int side) {
+  return side == 0 ? *codecs.source : *codecs.target;
+}
+
+}  // namespace
+
+DataPtr TranslationData::open(const TranslationOptions& options) {
+  auto data = std::shared_ptr<TranslationData>(new TranslationData());
+  data->name_ = options.data.pairs.corpus.name();
+  data->max_length_ = options.data.pairs.common.max_length;
+  data->corpus_ = datasets::open_pairs(options.data.pairs);
+  data->training_pairs_ = data->corpus_.train.size();
+  return data;
+}
+
+DataPtr TranslationData::describe(const TranslationOptions& options) {
+  const auto codecs = datasets::described_codecs(options.data.pairs);
+  if (!codecs) return open(options);
+  auto data = std::shared_ptr<TranslationData>(new TranslationData());
+  data->name_ = options.data.pairs.corpus.name();
+  data->max_length_ = options.data.pairs.common.max_length;
+  data->corpus_.codecs = *codecs;
+  return data;
+}
+
+DataPtr TranslationData::recall(const Json& description) {
+  auto data = std::shared_ptr<TranslationData>(new TranslationData());
+  try {
+    data->name_ = description.at("name").get<std::string>();
+    data->max_length_ = description.at("max_length").get<Index>();
+    data->training_pairs_ = description.at("training_pairs").get<Index>();
+    datasets::PairCodecs& codecs = data->corpus_.codecs;
+    codecs.source = datasets::recall_codec(description.at("source_codec"), "data");
+    codecs.target = description.at("shared").get<bool>()
+                        ? codecs.source
+                        : datasets::recall_codec(description.at("target_codec"), "data");
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError("data", fmt::format("the description is damaged: {}", error.what()));
+  }
+  require(data->max_length_ > 0, "data", "the description is damaged: texts have up to {} pieces",
+          data->max_length_);
+  return data;
+}
+
+Json TranslationData::description() const {
+  Json description{{"name", name_},
+                   {"max_length", max_length_},
+                   {"training_pairs", training_pairs_},
+                   {"shared", codecs().shared()},
+                   {"source_codec", codecs().source->description()}};
+  if (!codecs().shared()) description["target_codec"] = codecs().target->description();
+  return description;
+}
+
+void TranslationData::require_like(const Json& saved, const std::string& weights) const {
+  const DataPtr then = recall(saved);
+  const auto& other = static_cast<const TranslationData&>(*then);
+  for (const int side : {0, 1}) {
+    const datasets::TextCodec &theirs = codec_of(other.codecs(), side), &ours = codec_of(codecs(), side);
+    require(theirs.description() == ours.description(), "",
+            "{}: were trained with other pieces of the {}: {} of \"{}\", {} has {} of \"{}\" that are not "
+            "the same",
+            weights, kSides[side], theirs.size(), theirs.name(), name_, ours.size(), ours.name());
+  }
+  require(other.codecs().shared() == codecs().shared(), "",
+          "{}: were trained with {} for both sides, {} has {}", weights,
+          other.codecs().shared() ? "one codec" : "a codec each", name_,
+          codecs().shared() ? "one codec" : "a codec each");
+}
+
+const datasets::EncodedPairs& TranslationData::pairs(const std::string& split) const {
+  ensure(is_open(), "data", "{} is only described", name_);
+  const datasets::EncodedPairs& pairs = split == "train"        ? corpus_.train
+                                        : split == "validation" ? corpus_.validation
+                                                                : corpus_.test;
+  require(pairs.size() > 0, "", "{} has no {} split", name_, split);
+  return pairs;
+}
+
+Index TranslationData::first_of(const std::string& split) const {
+  if (split == "validation") return 0;
+  const Index validation = corpus_.validation.size();
+  return split == "test" ? validation : validation + corpus_.test.size();
+}
+
+TranslationData::Place TranslationData::place_of(Index pair) const {
+  const Index test = first_of("test"), train = first_of("train");
+  if (pair >= train) return {nullptr, 0};
+  return pair < test ? Place{&corpus_.validation, static_cast<std::size_t>(pair)}
+                     : Place{&corpus_.test, static_cast<std::size_t>(pair - test)};
+}
+
+const std::string* TranslationData::source_of(Index pair) const {
+  const auto [pairs, number] = place_of(pair);
+  return pairs ? &pairs->sources.at(number) : nullptr;
+}
+
+const std::vector<std::string>* TranslationData::references_of(Index pair) const {
+  const auto [pairs, number] = place_of(pair);
+  return pairs ? &pairs->references.at(number) : nullptr;
+}
+
+}  // namespace tandem::tasks

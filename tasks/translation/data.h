@@ -1,0 +1,56 @@
+// The data of a translator: pairs of texts as numbers, and the codecs that the numbers are of.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/text/pair_registry.h"
+#include "tasks/task.h"
+#include "tasks/translation/options.h"
+
+namespace tandem::tasks {
+
+class TranslationData final : public Data {
+ public:
+  static DataPtr open(const TranslationOptions& options);
+  // Without reading where the codecs' sizes are known: of the codecs only those are true.
+  static DataPtr describe(const TranslationOptions& options);
+  // From what description() gave: the codecs, no pairs.
+  static DataPtr recall(const Json& description);
+
+  Json description() const override;
+  Index training_samples() const override { return training_pairs_; }
+  // Throws UserError unless the codecs are the same.
+  void require_like(const Json& saved, const std::string& weights) const override;
+
+  const std::string& name() const { return name_; }
+  const datasets::PairCodecs& codecs() const { return corpus_.codecs; }
+  const datasets::PairCorpus& corpus() const { return corpus_; }
+  bool is_open() const { return corpus_.train.size() > 0; }
+  Index max_length() const { return max_length_; }
+  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
+  // described.
+  const datasets::EncodedPairs& pairs(const std::string& split) const;
+
+  // Pairs are numbered through the splits, those for validation first, then those to test on, then those to
+  // train on: a batch says of each of its pairs which it is.
+  Index first_of(const std::string& split) const;
+  // What an evaluated pair is about, by its number; nullptr of a pair to train on.
+  const std::string* source_of(Index pair) const;
+  const std::vector<std::string>* references_of(Index pair) const;
+
+ private:
+  struct Place {
+    const datasets::EncodedPairs* pairs;
+    std::size_t number;
+  };
+  TranslationData() = default;
+  Place place_of(Index pair) const;
+
+  std::string name_;
+  datasets::PairCorpus corpus_;
+  Index max_length_ = 0, training_pairs_ = 0;
+};
+
+}  // namespace tandem::tasks

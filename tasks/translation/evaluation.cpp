@@ -1,0 +1,110 @@
+#include "tasks/translation/evaluation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "autograd/ops/loss.h"
+#include "core/shapes_backend.h"
+#include "data/text/stream_source.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr std::int32_t kNeverWritten = -1;
+
+// Lines and columns are of the file, not of the text.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
+// Of each text of a batch, without its end.
+std::vector<std::vector<std::int32_t>> targets_of(const datasets::Batch& batch) {
+  const Tensor& field = batch["target"];
+  const auto ids = field.to_vector<std::int64_t>(),
+             lengths = batch["target_length"].to_vector<std::int64_t>();
+  std::vector<std::vector<std::int32_t>> targets(lengths.size());
+  for (std::size_t row = 0; row < lengths.size(); ++row)
+    for (std::size_t t = 0; static_cast<std::int64_t>(t) + 1 < lengths[row]; ++t)
+      targets[row].push_back(static_cast<std::int32_t>(ids[t * lengths.size() + row]));
+  return targets;
+}
+
+}  // namespace
+
+Tensor source_lengths(const datasets::Batch& batch) {
+  const Tensor& lengths = batch["source_length"];
+  return lengths.device() == kShapes ? Tensor() : lengths.to(Device{});
+}
+
+void TranslationEvaluation::add_loss(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const Tensor logits = model_(batch["source"], source_lengths(batch), batch["target_in"]);
+  const Tensor nll =
+      cross_entropy(logits, batch["target"], {.ignore_index = datasets::kNoTarget, .reduce = Reduce::sum});
+  perplexity_.add(nll.item(), static_cast<std::int64_t>(batch.weight));
+}
+
+void TranslationEvaluation::add_text(Index pair, const std::vector<std::int32_t>& target,
+                                     const BeamHypothesis& found) {
+  const datasets::TextCodec& codec = *data_.codecs().target;
+  const std::vector<std::string>* const given = data_.references_of(pair);
+  const std::vector<std::string> texts = given ? *given : std::vector{codec.decode(target)};
+  std::vector<std::vector<std::int32_t>> references;
+  for (const std::string& text : texts) {
+    references.push_back(given ? codec.encode(text).ids : target);
+    std::ranges::replace(references.back(), codec.unknown(), kNeverWritten);
+  }
+  const std::string written = codec.decode(found.tokens);
+  bleu_ += bleu_statistics(written, texts);
+  pieces_.add(nearest_edits(references, found.tokens));
+  cut_ += !found.ended;
+  if (!keeps_) return;
+  const std::string* const source = data_.source_of(pair);
+  lines_ += (source ? in_one_line(*source) : "") + '\t' + in_one_line(written);
+  for (const std::string& text : texts) lines_ += '\t' + in_one_line(text);
+  lines_ += '\n';
+}
+
+void TranslationEvaluation::add(const datasets::Batch& batch) {
+  add_loss(batch);
+  const auto found = search(model_, batch["source"], source_lengths(batch), options_);
+  const auto pairs = batch["pair"].to_vector<std::int64_t>();
+  const auto targets = targets_of(batch);
+  for (std::size_t i = 0; i < found.size(); ++i) add_text(pairs[i], targets[i], found[i].front());
+}
+
+Metrics TranslationEvaluation::metrics() const {
+  return {{"loss", perplexity_.mean()},
+          {"perplexity", perplexity_.value()},
+          {"bleu", bleu_score(bleu_).score},
+          {"piece_error_rate", pieces_.rate()},
+          {"text_error_rate", pieces_.sequence_error_rate()}};
+}
+
+Json TranslationEvaluation::details() const {
+  const BleuScore score = bleu_score(bleu_);
+  const Edits& edits = pieces_.sum();
+  return {{"bleu",
+           {{"signature", bleu_signature({}, std::nullopt)},
+            {"brevity_penalty", score.brevity_penalty},
+            {"precisions", score.precisions},
+            {"words", bleu_.hypothesis_length},
+            {"reference_words", bleu_.reference_length}}},
+          {"pieces",
+           {{"substitutions", edits.substitutions},
+            {"deletions", edits.deletions},
+            {"insertions", edits.insertions},
+            {"of", edits.reference_length}}},
+          {"cut", cut_}};
+}
+
+std::vector<Artifact> TranslationEvaluation::artifacts() const {
+  if (!keeps_) return {};
+  return {{"translations.tsv", lines_}};
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,53 @@
+// The figures of a translator: how likely it takes the references to be, and how far from them what it writes
+// by itself is.
+#pragma once
+
+#include <string>
+
+#include "models/encoder_decoder.h"
+#include "tasks/sequence/bleu.h"
+#include "tasks/sequence/error_rate.h"
+#include "tasks/sequence/perplexity.h"
+#include "tasks/translation/search.h"
+
+namespace tandem::tasks {
+
+// "source_length" of a batch in host memory, as models want it; on the device `shapes` absent.
+Tensor source_lengths(const datasets::Batch& batch);
+
+// Loss and perplexity are of the first reference's pieces, the end included, each given those before it,
+// without label smoothing. Of what beam search writes: BLEU against all references (sacrebleu's defaults);
+// errors per piece of the nearest reference, of which no piece that the codec does not know is ever found;
+// the share of texts with an error. Of pairs to train on, the target is the reference.
+class TranslationEvaluation final : public Evaluation {
+ public:
+  // All are kept by reference. `details` asks for the translations.
+  TranslationEvaluation(models::EncoderDecoder& model, const TranslationData& data,
+                        const BeamOptions& options, bool details)
+      : model_(model), data_(data), options_(options), keeps_(details) {}
+
+  void add(const datasets::Batch& batch) override;
+  Metrics metrics() const override;
+  // "bleu": its signature, brevity penalty, precisions and lengths; "pieces": errors by their kind; "cut":
+  // translations that had not ended at max_length.
+  Json details() const override;
+  // "translations.tsv": a line for each text, what it was, what was written, the references; white space is
+  // one space.
+  std::vector<Artifact> artifacts() const override;
+
+ private:
+  void add_loss(const datasets::Batch& batch);
+  void add_text(Index pair, const std::vector<std::int32_t>& target, const BeamHypothesis& found);
+
+  models::EncoderDecoder& model_;
+  const TranslationData& data_;
+  BeamOptions options_;
+  bool keeps_;
+  Perplexity perplexity_;
+  BleuStatistics bleu_;
+  ErrorRate pieces_;
+  Index cut_ = 0;
+  std::string lines_;
+};
+
+}  // namespace tandem::tasks

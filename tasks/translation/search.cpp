@@ -1,0 +1,60 @@
+#include "tasks/translation/search.h"
+
+#include "autograd/modes.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+// What the model says of each step of a search; of the rows' states it has those that the search goes on
+// with.
+class Writer {
+ public:
+  Writer(models::EncoderDecoder& model, const Tensor& source, const Tensor& lengths, bool with_attention)
+      : model_(model),
+        device_(source.device()),
+        memory_(model.encode(source, lengths)),
+        with_attention_(with_attention) {}
+
+  BeamPrediction operator()(const BeamStep& step) {
+    const auto on_device = [&](const std::vector<std::int64_t>& numbers) {
+      return Tensor::from(numbers, {static_cast<Index>(numbers.size())}).to(device_);
+    };
+    if (step.position > 0) state_ = state_.select(on_device({step.parents.begin(), step.parents.end()}));
+    const auto next =
+        model_.decode_step(on_device({step.tokens.begin(), step.tokens.end()}), memory_, state_);
+    state_ = next.state;
+    log_probabilities_ = next.log_probabilities.to_vector<float>();
+    if (with_attention_) attention_ = next.attention.to_vector<float>();
+    return {log_probabilities_, attention_};
+  }
+
+ private:
+  models::EncoderDecoder& model_;
+  Device device_;
+  models::SequenceMemory memory_;
+  models::DecoderState state_;
+  bool with_attention_;
+  std::vector<float> log_probabilities_, attention_;
+};
+
+}  // namespace
+
+BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data) {
+  return {.width = options.beam,
+          .max_length = options.max_length.value_or(data.max_length() + 1),
+          .begin = data.codecs().target->begin(),
+          .end = data.codecs().target->end(),
+          .length_penalty = options.length_penalty,
+          .coverage_penalty = options.coverage_penalty};
+}
+
+std::vector<std::vector<BeamHypothesis>> search(models::EncoderDecoder& model, const Tensor& source,
+                                                const Tensor& lengths, const BeamOptions& options) {
+  const NoGrad no_grad;
+  Writer writer(model, source, lengths, options.coverage_penalty > 0.0);
+  const std::vector<Index> covered = lengths.to_vector<std::int64_t>();
+  return beam_search([&](const BeamStep& step) { return writer(step); }, source.size(1), options, covered);
+}
+
+}  // namespace tandem::tasks

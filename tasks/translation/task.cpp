@@ -1,0 +1,191 @@
+#include "tasks/translation/task.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "autograd/ops/loss.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "data/text/stream_source.h"
+#include "tasks/recipe.h"
+#include "tasks/translation/evaluation.h"
+#include "tasks/translation/family.h"
+#include "tasks/translation/search.h"
+#include "tasks/translation/translate.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+using datasets::BucketOptions;
+using datasets::EncodedPairs;
+
+std::shared_ptr<models::EncoderDecoder> model_of(const models::ModelOptions& options,
+                                                 const datasets::PairCodecs& codecs, std::uint64_t seed) {
+  const RandomScope random(seed, 0, 0);
+  const auto model = std::dynamic_pointer_cast<models::EncoderDecoder>(
+      models::build(options, {.dtype = DType::i64,
+                              .words = codecs.source->size(),
+                              .target_words = codecs.target->size(),
+                              .shared_words = codecs.shared()}));
+  if (!model) throw options::OptionError("model", "is no encoder and decoder; take \"encoder_decoder\"");
+  return model;
+}
+
+// The first of them, to train on.
+EncodedPairs first_of(const EncodedPairs& all, Index count) {
+  EncodedPairs first;
+  for (Index i = 0; i < std::min(count, all.size()); ++i) first.add(all.source(i), all.target(i));
+  return first;
+}
+
+// Pieces of both sides that have no number, of all.
+double unknown_share(const EncodedPairs& pairs) {
+  const std::size_t all = pairs.source_ids.size() + pairs.target_ids.size();
+  return static_cast<double>(pairs.unknown_source + pairs.unknown_target) /
+         static_cast<double>(std::max<std::size_t>(all, 1));
+}
+
+}  // namespace
+
+Translation::Translation(const TranslationOptions& options, const Context& context,
+                         std::shared_ptr<const TranslationData> data)
+    : options_(options),
+      context_(context),
+      data_(std::move(data)),
+      model_(model_of(options_.model, data_->codecs(), context_.seed)) {}
+
+Tensor Translation::loss(const datasets::Batch& batch, const LossContext& context) {
+  const Tensor logits = (*model_)(batch["source"], source_lengths(batch), batch["target_in"]);
+  if (context.ready) context.ready();
+  return cross_entropy(
+      logits, batch["target"],
+      {.label_smoothing = options_.loss.label_smoothing, .ignore_index = datasets::kNoTarget});
+}
+
+Translation::SourceOfPairs Translation::source_of(const std::string& split, Index pairs,
+                                                  const BucketOptions& options, Device device) const {
+  const EncodedPairs& all = data_->pairs(split);
+  const datasets::TextCodec& target = *data_->codecs().target;
+  return std::make_shared<const datasets::PairSource>(
+      std::make_shared<const EncodedPairs>(pairs < all.size() ? first_of(all, pairs) : all),
+      datasets::PairSource::Marks{.begin = target.begin(), .end = target.end()}, options, device,
+      data_->first_of(split));
+}
+
+Translation::SourceOfPairs Translation::training_pairs(Device device, Index batch_size) const {
+  const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
+  const bool by_tokens = batch_size == 0 && options_.data.batch_tokens > 0;
+  Index pairs = data_->pairs("train").size();
+  if (few()) pairs = std::min(pairs, count * context_.loading.overfit_batches);
+  if ((batch_size > 0 || (context_.loading.drop_last && !by_tokens)) && pairs > count) pairs -= pairs % count;
+  return source_of("train", pairs,
+                   {.sentences = by_tokens ? 0 : count,
+                    .tokens = by_tokens ? options_.data.batch_tokens : 0,
+                    .shuffle = context_.loading.shuffle && !few(),
+                    .seed = context_.seed},
+                   device);
+}
+
+datasets::SourcePtr Translation::training_source(Device device, Index batch_size) const {
+  return training_pairs(device, batch_size);
+}
+
+datasets::SourcePtr Translation::evaluation_source(const std::string& split, Device device) const {
+  if (few() && split == "train") return training_source(device, 0);
+  return source_of(split, data_->pairs(split).size(),
+                   {.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
+}
+
+std::string Translation::validation_split() const {
+  if (few()) return "train";
+  return data_->corpus().validation.size() > 0 ? "validation" : "test";
+}
+
+datasets::Batch Translation::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Index grid = BucketOptions{}.grid;
+  const Shape source{datasets::padded_length(data_->max_length(), grid), samples};
+  const Shape target{datasets::padded_length(data_->max_length() + 1, grid), samples};
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
+  const auto pieces = [&](const Shape& shape, Index below) {
+    if (device == kShapes) return Tensor::empty(shape, {DType::i64, kShapes, MemoryKind::data});
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
+    for (auto& id : ids) id = random.below(static_cast<std::uint32_t>(below));
+    return Tensor::from(ids, shape).to(device);
+  };
+  const auto numbers = [&](const auto& of) {
+    if (device == kShapes) return Tensor::empty({samples}, {DType::i64, kShapes, MemoryKind::data});
+    std::vector<std::int64_t> values;
+    for (Index i = 0; i < samples; ++i) values.push_back(of(i));
+    return Tensor::from(values, {samples}).to(device);
+  };
+  const auto [from, to] = std::pair(data_->codecs().source->size(), data_->codecs().target->size());
+  datasets::Batch batch({{"source", pieces(source, from)},
+                         {"source_length", numbers([&](Index) { return source[0]; })},
+                         {"target_in", pieces(target, to)},
+                         {"target", pieces(target, to)},
+                         {"target_length", numbers([&](Index) { return target[0]; })},
+                         {"pair", numbers([&](Index i) { return data_->first_of("train") + i; })}},
+                        samples);
+  batch.weight = static_cast<double>(target.numel());
+  return batch;
+}
+
+std::unique_ptr<Evaluation> Translation::evaluation(bool details) {
+  return std::make_unique<TranslationEvaluation>(*model_, *data_, beam_options(options_.eval, *data_),
+                                                 details);
+}
+
+std::string Translation::text_of(const datasets::Batch& batch) const {
+  return fmt::format("{} pairs of up to {} and {} pieces", batch["source"].size(1), batch["source"].size(0),
+                     batch["target"].size(0));
+}
+
+std::string Translation::text_of_data() const {
+  const datasets::PairCorpus& corpus = data_->corpus();
+  const datasets::PairCodecs& codecs = data_->codecs();
+  std::string text =
+      fmt::format("{}: {} pairs to train on, {} for validation, {} to test on; ", data_->name(),
+                  corpus.train.size(), corpus.validation.size(), corpus.test.size());
+  text += codecs.shared() ? fmt::format("{} pieces on both sides", codecs.source->size())
+                          : fmt::format("{} pieces to read and {} to write", codecs.source->size(),
+                                        codecs.target->size());
+  if (corpus.train.size() > 0) {
+    text += fmt::format(", {:.1f} % of the text's are none of them", 100.0 * unknown_share(corpus.train));
+    text += fmt::format("; {:.0f} % of an epoch is text, the rest padding",
+                        100.0 * training_pairs({}, 0)->real_share(0));
+  }
+  for (const std::string& note : corpus.notes) text += "; " + note;
+  return text;
+}
+
+std::vector<Signature> Translation::signatures() {
+  return {{.module = model_.get(),
+           .sample = {context_.loading.batch_size},
+           .dtype = DType::i64,
+           .input = "words",
+           .output = "logits"}};
+}
+
+void Translation::predict(const PredictRequest& request, Device device) {
+  translate(*model_, *data_, beam_options(options_.eval, *data_), request, device);
+}
+
+namespace {
+
+class TranslationRecipe final : public RecipeOf<Translation, TranslationOptions, TranslationData> {
+ public:
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport) const override { return TranslationData::open(options()); }
+  DataPtr describe() const override { return TranslationData::describe(options()); }
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry translation_family() {
+  return family_of<TranslationRecipe>("translation", "a text from another one");
+}
+
+}  // namespace tandem::tasks

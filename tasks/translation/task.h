@@ -1,0 +1,56 @@
+// The task of a translator: see family.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/text/pair_source.h"
+#include "models/encoder_decoder.h"
+#include "tasks/registry.h"
+#include "tasks/translation/data.h"
+
+namespace tandem::tasks {
+
+// Batches are pairs of about one length (data/text/pair_source.h). The loss is the mean over the pieces of
+// the targets, their ends included, and batches count by those. With `drop_last`, and where a batch size is
+// asked for, the last pairs are left out of every epoch so that all batches are full.
+class Translation final : public Task {
+ public:
+  // Throws options::OptionError when the model is no encoder–decoder.
+  Translation(const TranslationOptions& options, const Context& context,
+              std::shared_ptr<const TranslationData> data);
+
+  nn::Module& model() override { return *model_; }
+  DataPtr data() const override { return data_; }
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+  bool by_weight() const override { return true; }
+
+  datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
+  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
+  std::string validation_split() const override;
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool keeps_details() const override { return options_.eval.translations; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::vector<std::string> predict_options() const override { return {"inputs", "--top", "--json"}; }
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  bool few() const { return context_.loading.overfit_batches > 0; }
+  using SourceOfPairs = std::shared_ptr<const datasets::PairSource>;
+  SourceOfPairs source_of(const std::string& split, Index pairs, const datasets::BucketOptions& options,
+                          Device device) const;
+  SourceOfPairs training_pairs(Device device, Index batch_size) const;
+
+  const TranslationOptions options_;
+  const Context context_;
+  std::shared_ptr<const TranslationData> data_;
+  std::shared_ptr<models::EncoderDecoder> model_;
+};
+
+}  // namespace tandem::tasks

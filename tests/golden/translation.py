@@ -1,0 +1,124 @@
+"""Golden values of 50 training steps of an encoder-decoder: tests/golden/translation.safetensors.
+
+    python translation.py       # needs torch 2.11, numpy and safetensors; writes the file beside itself
+
+The network is that of encoder_decoder.py, which learns to write sentences backwards in another alphabet, with smoothed labels
+and clipping. Stored are, in FP64, the scores and every gradient of the first step and the losses of all; beside them the losses
+in FP32 and under torch.autocast on the CPU in BF16 and FP16 (with a fixed loss scale). nn.LSTM has no 16-bit kernel on a CPU
+without BF16 products, so under autocast the cells are composed: products by autocast, gates and cell state in FP32.
+"""
+import contextlib
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+
+from encoder_decoder import NO_TARGET, SMOOTHING, Network
+from resnet import chosen, deviation, hashed, initialised
+
+HERE = pathlib.Path(__file__).parent
+STEPS, LR, CLIP = 50, 0.7, 1.0
+LOSS_SCALE = 1024.0  # of f16
+CASE = dict(attention="bahdanau_normalised", words=[12, 14], embedding=12, units=16, layers=[3, 3])
+LONGEST, N, BATCHES = 6, 8, 5  # which come again and again
+
+
+def composed(lstm, x, lengths):
+    """A layer of cells, as cuDNN has it: lengths rows of each column count, what is behind them gives zeros."""
+    outputs = []
+    for backward in range(2 if lstm.bidirectional else 1):
+        w_ih, w_hh, b_ih, b_hh = lstm.all_weights[backward]
+        h = c = torch.zeros(x.size(1), lstm.hidden_size)
+        ys = [None] * len(x)
+        for t in reversed(range(len(x))) if backward else range(len(x)):
+            i, f, g, o = (F.linear(x[t], w_ih, b_ih) + F.linear(h, w_hh, b_hh)).float().chunk(4, 1)
+            c_next = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h_next = o.sigmoid() * c_next.tanh()
+            here = (t < lengths)[:, None]
+            h, c = torch.where(here, h_next, h), torch.where(here, c_next, c)
+            ys[t] = h_next * here
+        outputs.append(torch.stack(ys))
+    return torch.cat(outputs, -1)
+
+
+def logits_of(model, source, lengths, read):
+    if not torch.is_autocast_enabled("cpu"):
+        return model.decoder(read, model.encoder(source, lengths), lengths)[0]
+    everything = torch.full_like(lengths, len(read))
+    x = model.encoder.embedder(source)
+    for i, layer in enumerate(model.encoder.rnn_layers):
+        y = composed(layer, x, lengths)
+        x = y if i < 2 else y + x
+    memory = x
+    x = composed(model.decoder.att_rnn.rnn, model.decoder.embedder(read), everything)
+    context, _ = model.decoder.att_rnn.attn(x, memory, lengths)
+    for i, layer in enumerate(model.decoder.rnn_layers):
+        y = composed(layer, torch.cat([x, context], -1), everything)
+        x = y if i == 0 else y + x
+    return model.decoder.classifier.classifier(x)
+
+
+def batch(number):
+    """Source [S,N] with its lengths, what the decoder reads and what it is to write, [S+1,N] each; word 0 begins and ends."""
+    lengths = 1 + hashed(f"lengths{number}", N).astype(np.int64) % LONGEST
+    steps = int(lengths.max())
+    source = 1 + hashed(f"source{number}", LONGEST * N).astype(np.int64).reshape(LONGEST, N)[:steps] % (CASE["words"][0] - 1)
+    read, target = np.zeros((steps + 1, N), np.int64), np.full((steps + 1, N), NO_TARGET)
+    for row, length in enumerate(lengths):
+        written = 1 + (5 * source[:length, row][::-1] + 2) % (CASE["words"][1] - 1)
+        read[1:length + 1, row] = target[:length, row] = written
+        target[length, row] = 0
+    return tuple(map(torch.from_numpy, (source, lengths, read, target)))
+
+
+def train(dtype):
+    lowered = dtype in (torch.bfloat16, torch.float16)
+    model = initialised(lambda: Network(CASE), torch.float32 if lowered else dtype)
+    optimizer = torch.optim.SGD(model.parameters(), LR)
+    scale = LOSS_SCALE if dtype == torch.float16 else 1.0
+    values, losses = {}, []
+    for step in range(STEPS):
+        source, lengths, read, target = batch(step % BATCHES)
+        with torch.autocast("cpu", dtype) if lowered else contextlib.nullcontext():
+            logits = logits_of(model, source, lengths, read)
+        loss = F.cross_entropy((logits.float() if lowered else logits).flatten(0, 1), target.flatten(),
+                               ignore_index=NO_TARGET, label_smoothing=SMOOTHING)
+        optimizer.zero_grad()
+        (loss * scale).backward()
+        for parameter in model.parameters():
+            parameter.grad /= scale
+        losses.append(loss.item())
+        if step == 0:
+            values["logits"] = logits.detach().double()
+            for name, parameter in model.named_parameters():
+                gradient = parameter.grad.detach().double().flatten()
+                values["gradient_norm/" + name] = gradient.norm()
+                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+    return values, torch.tensor(losses, dtype=torch.float64)
+
+
+def main():
+    torch.set_num_threads(2)
+    exact, losses = train(torch.float64)
+    metadata = {"torch": torch.__version__}
+    stored = {**exact, "losses f64": losses}
+    for name, dtype in {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}.items():
+        values, own = train(dtype)
+        stored["losses " + name] = own
+        gradients = {k: deviation(values[k], exact[k]) for k in exact if k.startswith("gradient/")}
+        metadata[name] = (f"logits {deviation(values['logits'], exact['logits']):.1e}, gradients "
+                          f"{max(gradients.values()):.1e}, losses at most {((own - losses).abs() / losses).max().item():.0e}")
+        print(max(gradients, key=gradients.get))
+    for item in metadata.items():
+        print(*item)
+    print([round(loss, 4) for loss in losses.tolist()])
+    save_file(stored, HERE / "translation.safetensors", metadata=metadata)
+
+
+if __name__ == "__main__":
+    main()

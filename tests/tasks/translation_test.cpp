@@ -1,0 +1,263 @@
+// Translators: figures against those of each text by itself, searches that hang on nothing but the text,
+// codecs that are saved with the weights.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "autograd/ops/softmax.h"
+#include "config/load.h"
+#include "config/task.h"
+#include "core/error.h"
+#include "data/loader.h"
+#include "data/text/cmu_dictionary.h"
+#include "models/encoder_decoder.h"
+#include "tasks/translation/evaluation.h"
+#include "tasks/translation/task.h"
+#include "tests/support/temporary_files.h"
+#include "tests/support/tensors.h"
+
+using namespace tandem;
+using Catch::Contains;
+using testing::user_error_of;
+using Json = tasks::Json;
+
+namespace {
+
+// A task on pairs of 1 to 6 letters, each of which has a target of its own and comes back in reverse; some of
+// the tested ones have two references, and "q" is in no training pair.
+class Trial {
+ public:
+  explicit Trial(const std::vector<std::string>& overrides = {}) {
+    const auto letters = [](int i, int count, bool target) {
+      std::string text;
+      for (int k = 0; k < count; ++k) {
+        const char letter = static_cast<char>((target ? 'a' : 'u') + (i * 7 + k * k + k) % 5);
+        text += target && !text.empty() ? std::string(" ") + letter : std::string(1, letter);
+      }
+      return text;
+    };
+    std::string train, test;
+    for (int i = 0; i < 60; ++i)
+      train += letters(i, i % 6 + 1, false) + "\t" + letters(i, i % 6 + 1, true) + "\n";
+    for (int i = 0; i < 10; ++i)
+      test += letters(i + 3, i % 5 + 1, false) + "\t" + letters(i, i % 5 + 1, true) +
+              (i % 3 == 0 ? "\ta q b\n" : "\n");
+    const std::string config = directory_.write(
+        "config.json", nlohmann::json{{"task", "translation"},
+                                      {"model",
+                                       {{"name", "encoder_decoder"},
+                                        {"embedding", 6},
+                                        {"units", 5},
+                                        {"encoder_layers", 2},
+                                        {"decoder_layers", 2},
+                                        {"init", 0.8},
+                                        {"dropout", 0.0}}},
+                                      {"data",
+                                       {{"name", "text_pairs"},
+                                        {"train", {{"table", directory_.write("train.tsv", train)}}},
+                                        {"test", {{"table", directory_.write("test.tsv", test)}}},
+                                        {"validation_fraction", 0.1},
+                                        {"source_codec", "characters"},
+                                        {"target_codec", "spaces"},
+                                        {"max_length", 6},
+                                        {"batch_size", 8}}},
+                                      {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}}
+                           .dump());
+    loaded_ = config::load(config, overrides);
+    data_ = config::open_data(loaded_.config, {});
+    task_ = config::make_task(loaded_, data_);
+  }
+
+  tasks::Task& task() { return *task_; }
+  const tasks::TranslationData& data() const { return static_cast<const tasks::TranslationData&>(*data_); }
+  models::EncoderDecoder& model() { return dynamic_cast<models::EncoderDecoder&>(task_->model()); }
+
+ private:
+  testing::TemporaryDirectory directory_;
+  config::Loaded loaded_;
+  tasks::DataPtr data_;
+  std::unique_ptr<tasks::Task> task_;
+};
+
+// Σ -ln p of a target and its end, from the model on this pair alone.
+double loss_of(models::EncoderDecoder& model, std::span<const std::int32_t> source,
+               std::vector<std::int64_t> target, std::int64_t mark) {
+  std::vector<std::int64_t> from(source.begin(), source.end()), read{mark};
+  read.insert(read.end(), target.begin(), target.end());
+  target.push_back(mark);
+  const auto steps = static_cast<Index>(read.size());
+  const Tensor logits =
+      model(Tensor::from(from, {static_cast<Index>(from.size()), 1}), {}, Tensor::from(read, {steps, 1}));
+  const auto said = log_softmax(logits).to_vector<double>();
+  double sum = 0.0;
+  for (std::size_t t = 0; t < target.size(); ++t)
+    sum -= said[t * said.size() / target.size() + static_cast<std::size_t>(target[t])];
+  return sum;
+}
+
+std::vector<std::int64_t> wide(std::span<const std::int32_t> ids) { return {ids.begin(), ids.end()}; }
+
+}  // namespace
+
+TEST_CASE("an evaluation of translations has the figures of every text by itself", "[tasks][translation]") {
+  Trial trial({"eval.max_length=5", "eval.beam=2"});
+  const NoGrad no_grad;
+  trial.model().eval();
+  const auto evaluation = trial.task().evaluation(true);
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  while (const auto batch = loader.next()) evaluation->add(*batch);
+  const tasks::Metrics metrics = evaluation->metrics();
+
+  const datasets::EncodedPairs& pairs = trial.data().pairs("test");
+  const datasets::TextCodec& codec = *trial.data().codecs().target;
+  const std::int64_t mark = codec.end();
+  const tasks::BeamOptions options{.width = 2, .max_length = 5, .begin = codec.begin(), .end = codec.end()};
+  double nll = 0.0;
+  Index targets = 0, cut = 0;
+  std::vector<std::string> written;
+  tasks::ErrorRate errors;
+  for (Index i = 0; i < pairs.size(); ++i) {
+    const auto source = pairs.source(i);
+    nll += loss_of(trial.model(), source, wide(pairs.target(i)), mark);
+    targets += static_cast<Index>(pairs.target(i).size()) + 1;
+    const auto length = static_cast<Index>(source.size());
+    const auto found = tasks::search(trial.model(), Tensor::from(wide(source), {length, 1}),
+                                     Tensor::from(std::vector<std::int64_t>{length}, {1}), options)[0][0];
+    written.push_back(codec.decode(found.tokens));
+    cut += !found.ended;
+    // The pieces as texts, of which an unknown one is never written.
+    std::vector<std::vector<std::string>> references;
+    const auto pieces_of = [](const std::string& text) {
+      std::vector<std::string> pieces;
+      for (std::size_t at = 0; at < text.size(); at += 2) pieces.push_back(text.substr(at, 1));
+      return pieces;
+    };
+    for (const std::string& reference : pairs.references[static_cast<std::size_t>(i)])
+      references.push_back(pieces_of(reference));
+    errors.add(tasks::nearest_edits(references, pieces_of(written.back())));
+  }
+  CHECK(pairs.size() == 10);
+  CHECK(pairs.references[0].size() == 2);
+  CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-5));
+  CHECK(tasks::metric(metrics, "perplexity") ==
+        Approx(std::exp(nll / static_cast<double>(targets))).epsilon(1e-4));
+  CHECK(tasks::metric(metrics, "bleu") == Approx(tasks::corpus_bleu(written, pairs.references).score));
+  CHECK(tasks::metric(metrics, "piece_error_rate") == Approx(errors.rate()));
+  CHECK(tasks::metric(metrics, "text_error_rate") == Approx(errors.sequence_error_rate()));
+  const Json details = evaluation->details();
+  CHECK(details["cut"] == cut);
+  CHECK(details["pieces"]["of"] == errors.sum().reference_length);
+  REQUIRE(evaluation->artifacts().size() == 1);
+  const std::string lines = evaluation->artifacts()[0].contents;
+  CHECK(std::ranges::count(lines, '\n') == 10);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    std::string line = pairs.sources[i] + "\t" + written[i];
+    for (const std::string& reference : pairs.references[i]) line += "\t" + reference;
+    CHECK_THAT(lines, Contains(line + "\n"));
+  }
+}
+
+TEST_CASE("pairs to train on are their own references", "[tasks][translation]") {
+  Trial trial({"data.overfit_batches=1"});
+  CHECK(trial.task().validation_split() == "train");
+  trial.model().eval();
+  const auto evaluation = trial.task().evaluation(true);
+  datasets::Loader loader(trial.task().evaluation_source("train", {}), {});
+  const auto batch = loader.next();
+  REQUIRE(batch->samples == 8);
+  CHECK((*batch)["pair"].to_vector<std::int64_t>()[0] >= trial.data().first_of("train"));
+  evaluation->add(*batch);
+  Index pieces = 0;
+  for (const auto length : (*batch)["target_length"].to_vector<std::int64_t>()) pieces += length - 1;
+  CHECK(evaluation->details()["pieces"]["of"] == pieces);
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("every pair comes once an epoch, by number and by pieces", "[tasks][translation]") {
+  const auto samples_of = [](Trial& trial, Index batch_size = 0) {
+    Index samples = 0;
+    datasets::Loader loader(trial.task().training_source({}, batch_size), {});
+    while (const auto batch = loader.next()) samples += batch->samples;
+    return samples;
+  };
+  Trial trial;
+  CHECK(trial.data().pairs("train").size() == 54);
+  CHECK(trial.data().pairs("validation").size() == 6);
+  CHECK(samples_of(trial) == 54);
+  CHECK(samples_of(trial, 16) == 48);
+  Trial dropped({"data.drop_last=true"});
+  CHECK(samples_of(dropped) == 48);
+  Trial by_pieces({"data.batch_tokens=128"});
+  CHECK(samples_of(by_pieces) == 54);
+  datasets::Loader loader(by_pieces.task().training_source({}), {});
+  while (const auto batch = loader.next()) CHECK((*batch)["target"].numel() <= 128);
+  CHECK_THAT(user_error_of([] { Trial({"data.batch_tokens=7"}).task().training_source({}); }), Contains("7"));
+}
+
+TEST_CASE("codecs are saved with the weights of a translator", "[tasks][translation]") {
+  Trial trial;
+  const Json description = trial.data().description();
+  const auto recalled =
+      std::static_pointer_cast<const tasks::TranslationData>(tasks::TranslationData::recall(description));
+  CHECK(recalled->description() == description);
+  CHECK_FALSE(recalled->is_open());
+  CHECK(recalled->max_length() == 6);
+  CHECK(recalled->codecs().source->encode("uq").unknown == 1);
+  CHECK_THROWS_AS(recalled->pairs("train"), InternalError);
+  trial.data().require_like(description, "w.safetensors");
+  Json changed = description;
+  changed["target_codec"]["vocabulary"][3] = "zz";
+  CHECK_THAT(user_error_of([&] { trial.data().require_like(changed, "w.safetensors"); }),
+             Contains("w.safetensors") && Contains("other pieces of the target"));
+  changed = description;
+  changed["target_codec"] = changed["source_codec"];
+  changed["shared"] = true;
+  CHECK_THAT(user_error_of([&] { trial.data().require_like(changed, "w.safetensors"); }),
+             Contains("other pieces"));
+  for (const char* key : {"name", "shared", "source_codec", "target_codec", "max_length"}) {
+    INFO(key);
+    Json damaged = description;
+    damaged.erase(key);
+    CHECK_THAT(user_error_of([&] { tasks::TranslationData::recall(damaged); }), Contains("is damaged"));
+  }
+}
+
+TEST_CASE("one codec for both sides makes one table, and is one codec when recalled",
+          "[tasks][translation]") {
+  Trial trial({R"(data.codec="characters")", "data.source_codec=null", "data.target_codec=null"});
+  CHECK(trial.model().options().shared);
+  CHECK(trial.data().codecs().shared());
+  const auto recalled = std::static_pointer_cast<const tasks::TranslationData>(
+      tasks::TranslationData::recall(trial.data().description()));
+  CHECK(recalled->codecs().shared());
+  Trial apart({R"(data.codec="characters")", "data.source_codec=null", "data.target_codec=null",
+               "model.shared=false"});
+  CHECK_FALSE(apart.model().options().shared);
+  CHECK_THAT(user_error_of([] { Trial wrong({"model.shared=true"}); }), Contains("shared"));
+}
+
+TEST_CASE("the pronunciations of a dictionary are described without it", "[tasks][translation]") {
+  tasks::TranslationOptions given;
+  given.data.pairs.corpus = options::Choice<datasets::pair_corpora>("cmu_dictionary", {{"path", "nowhere"}});
+  const auto data =
+      std::static_pointer_cast<const tasks::TranslationData>(tasks::TranslationData::describe(given));
+  CHECK(data->codecs().source->size() == datasets::kCmuCharacters);
+  CHECK(data->codecs().target->size() == datasets::kCmuPhonemes);
+  CHECK_THROWS_AS(data->pairs("train"), InternalError);
+}
+
+TEST_CASE("what is made up for a translator has its fields", "[tasks][translation]") {
+  Trial trial;
+  const datasets::Batch batch = trial.task().made_up(3, 5, {});
+  CHECK(batch["source"].shape() == Shape{8, 3});
+  CHECK(batch["target"].shape() == Shape{8, 3});
+  CHECK(batch.weight == 24.0);
+  CHECK(std::isfinite(trial.task().loss(batch, {}).item()));
+}
+
+TEST_CASE("a translator wants a model of its kind", "[tasks][translation]") {
+  CHECK_THAT(user_error_of([] { Trial trial({R"(model={"name": "mlp"})"}); }), Contains("encoder_decoder"));
+  CHECK_THAT(user_error_of([] { Trial trial({"model.target_words=3"}); }), Contains("target"));
+  CHECK_THAT(user_error_of([] { Trial trial({"eval.beam=0"}); }), Contains("eval.beam"));
+}
