@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "autograd/modes.h"
 #include "autograd/ops/softmax.h"
@@ -80,9 +81,9 @@ class Trial {
   std::unique_ptr<tasks::Task> task_;
 };
 
-// Σ -ln p of a target and its end, from the model on this pair alone.
-double loss_of(models::EncoderDecoder& model, std::span<const std::int32_t> source,
-               std::vector<std::int64_t> target, std::int64_t mark) {
+// -ln p of each piece of a target and of its end, from the model on this pair alone.
+std::vector<double> losses_of(models::EncoderDecoder& model, std::span<const std::int32_t> source,
+                              std::vector<std::int64_t> target, std::int64_t mark) {
   std::vector<std::int64_t> from(source.begin(), source.end()), read{mark};
   read.insert(read.end(), target.begin(), target.end());
   target.push_back(mark);
@@ -90,10 +91,14 @@ double loss_of(models::EncoderDecoder& model, std::span<const std::int32_t> sour
   const Tensor logits =
       model(Tensor::from(from, {static_cast<Index>(from.size()), 1}), {}, Tensor::from(read, {steps, 1}));
   const auto said = log_softmax(logits).to_vector<double>();
-  double sum = 0.0;
+  std::vector<double> losses;
   for (std::size_t t = 0; t < target.size(); ++t)
-    sum -= said[t * said.size() / target.size() + static_cast<std::size_t>(target[t])];
-  return sum;
+    losses.push_back(-said[t * said.size() / target.size() + static_cast<std::size_t>(target[t])]);
+  return losses;
+}
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 std::vector<std::int64_t> wide(std::span<const std::int32_t> ids) { return {ids.begin(), ids.end()}; }
@@ -119,7 +124,7 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
   tasks::ErrorRate errors;
   for (Index i = 0; i < pairs.size(); ++i) {
     const auto source = pairs.source(i);
-    nll += loss_of(trial.model(), source, wide(pairs.target(i)), mark);
+    nll += sum_of(losses_of(trial.model(), source, wide(pairs.target(i)), mark));
     targets += static_cast<Index>(pairs.target(i).size()) + 1;
     const auto length = static_cast<Index>(source.size());
     const auto found = tasks::search(trial.model(), Tensor::from(wide(source), {length, 1}),
@@ -156,6 +161,57 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
     for (const std::string& reference : pairs.references[i]) line += "\t" + reference;
     CHECK_THAT(lines, Contains(line + "\n"));
   }
+}
+
+TEST_CASE("a search tells what the model says of each hypothesis whole", "[tasks][translation]") {
+  Trial trial;
+  const NoGrad no_grad;
+  trial.model().eval();
+  const tasks::BeamOptions options = [&] {
+    tasks::BeamOptions made = tasks::beam_options({}, trial.data());
+    CHECK(made.max_length == 7);
+    CHECK(made.width == 5);
+    made.width = 4;
+    return made;
+  }();
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  while (const auto batch = loader.next()) {
+    const auto found =
+        tasks::search(trial.model(), (*batch)["source"], tasks::source_lengths(*batch), options);
+    REQUIRE(found.size() == static_cast<std::size_t>(batch->samples));
+    const auto pairs = (*batch)["pair"].to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto source = trial.data().pairs("test").source(pairs[i] - trial.data().first_of("test"));
+      REQUIRE(found[i].size() == 4);
+      for (const tasks::BeamHypothesis& one : found[i]) {
+        auto losses = losses_of(trial.model(), source, wide(one.tokens), options.end);
+        if (!one.ended) losses.pop_back();
+        CHECK(one.log_probability == Approx(-sum_of(losses)).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("the loss of a translator is the smoothed mean over all pieces", "[tasks][translation]") {
+  Trial trial({"loss.label_smoothing=0.2"});
+  datasets::Loader loader(trial.task().training_source({}), {});
+  const auto batch = loader.next();
+  const Tensor logits =
+      trial.model()((*batch)["source"], tasks::source_lengths(*batch), (*batch)["target_in"]);
+  const auto said = log_softmax(logits).to_vector<double>();
+  const auto target = (*batch)["target"].to_vector<std::int64_t>();
+  const std::size_t pieces = said.size() / target.size();
+  double sum = 0.0, count = 0.0;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] < 0) continue;
+    const auto row = said.begin() + static_cast<std::ptrdiff_t>(i * pieces);
+    const double mean =
+        std::accumulate(row, row + static_cast<std::ptrdiff_t>(pieces), 0.0) / static_cast<double>(pieces);
+    sum -= 0.8 * row[target[i]] + 0.2 * mean;
+    count += 1.0;
+  }
+  CHECK(batch->weight == count);
+  CHECK(trial.task().loss(*batch, {}).item() == Approx(sum / count).epsilon(1e-5));
 }
 
 TEST_CASE("pairs to train on are their own references", "[tasks][translation]") {
