@@ -15,6 +15,8 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
+from pytorch_translation import translation
+
 
 def conv(inputs, outputs, kernel, stride=1):
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
@@ -229,7 +231,7 @@ def language(autocast, optimized, words=10000, steps=35, streams=20, units=650):
 
 
 # Whatever is not supervised on images.
-OTHERS = {"dcgan": dcgan, "language": language}
+OTHERS = {"dcgan": dcgan, "language": language, "translation": translation}
 
 
 def reset_peak():

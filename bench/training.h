@@ -18,7 +18,7 @@ class Training {
   virtual ~Training() = default;
   // Returns the losses, one for each network that learns.
   virtual std::vector<double> step() = 0;
-  virtual Index items() const = 0;  // images or words that a step sees
+  virtual Index items() const = 0;  // images, words or pairs that a step sees
   // That an update moves, see optim::Step; the mean of several.
   virtual std::int64_t update_bytes() const = 0;
 
@@ -40,5 +40,7 @@ TrainingPtr supervised(const Supervised& workload, const amp::Precision& precisi
 TrainingPtr gan(const amp::Precision& precision);
 // 2 × 650 LSTM, 10,000 words, 35 steps of 20 streams, with SGD and clipping.
 TrainingPtr language(const amp::Precision& precision);
+// Encoder and decoder of two layers of 256 LSTM cells, 8000 pieces, 64 pairs, with Adam and clipping.
+TrainingPtr translation(const amp::Precision& precision);
 
 }  // namespace tandem::bench

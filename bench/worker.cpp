@@ -65,6 +65,7 @@ const std::map<std::string, Make> kWorkloads{
                         true})},
     {"dcgan", gan},
     {"language", language},
+    {"translation", translation},
 };
 
 Json by_type(const std::vector<std::pair<DType, double>>& rates) {

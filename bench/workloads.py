@@ -26,6 +26,11 @@ WORKLOADS = {
         "LSTM language model 2×650, 10,000 words, 35 steps of 20 streams", "language", 2, 4,
         note="The table of the embedding is the output's weights; dropout 0.3; SGD without momentum, gradients clipped to a norm "
              "of 0.25, as in PyTorch's word_language_model; streams go on with their state. An item is a word."),
+    "translation": Workload(
+        "Encoder–decoder 2+2×256 with attention, 8000 pieces, 64 pairs of 17 to 24 pieces", "translation", 2, 4,
+        note="GNMT's network (docs/translation.md): normalised additive attention, one table for both sides and the output, dropout "
+             "0.3, smoothed labels, Adam (PyTorch's fused), gradients clipped to a norm of 1. PyTorch's encoder packs its "
+             "sequences, as NVIDIA's does; Tandem's keeps the padded layout. An item is a pair."),
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
