@@ -135,8 +135,7 @@ class Program {
     sub->add_flag("--json", request.json, "print one JSON object a line");
     sub->add_option("--out", request.out, "the file to write, or a folder where there are several inputs");
     sub->add_option("--count", request.count, "how many samples to make up")->check(CLI::Range(1, 1 << 20));
-    sub->add_option("--seed", request.seed, "of what is made up; the run's own by default")
-        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--seed", request.seed, "of what is made up (0)")->check(CLI::NonNegativeNumber);
     sub->add_option("--prompt", request.prompt, "the text to go on from");
     sub->add_option(
            "--temperature", request.temperature,

@@ -62,18 +62,23 @@ Tensor TextClassification::loss(const datasets::Batch& batch, const LossContext&
   return (*loss_)(logits, batch);
 }
 
-datasets::SourcePtr TextClassification::training_source(Device device, Index batch_size) const {
+std::shared_ptr<const datasets::SequenceSource> TextClassification::training_texts(Device device,
+                                                                                   Index batch_size) const {
   const LabelledSequences& all = data_->texts("train");
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
   const bool full = batch_size > 0 || context_.loading.drop_last;
   Index texts = all.size();
   if (few()) texts = std::min(texts, count * context_.loading.overfit_batches);
   if (full && texts > count) texts -= texts % count;
-  return std::make_shared<datasets::SequenceSource>(
+  return std::make_shared<const datasets::SequenceSource>(
       std::make_shared<const LabelledSequences>(first_of(all, texts)),
       datasets::BucketOptions{
           .sentences = count, .shuffle = context_.loading.shuffle && !few(), .seed = context_.seed},
       device);
+}
+
+datasets::SourcePtr TextClassification::training_source(Device device, Index batch_size) const {
+  return training_texts(device, batch_size);
 }
 
 datasets::SourcePtr TextClassification::evaluation_source(const std::string& split, Device device) const {
@@ -128,6 +133,9 @@ std::string TextClassification::text_of_data() const {
   if (corpus.words > 0)
     text += fmt::format(", {:.1f} % of the words are not in it",
                         100.0 * static_cast<double>(corpus.unknown) / static_cast<double>(corpus.words));
+  if (data_->is_open())
+    text += fmt::format("; {:.0f} % of an epoch is text, the rest padding",
+                        100.0 * training_texts({}, 0)->plan(0)->real_share);
   for (const std::string& note : corpus.notes) text += "; " + note;
   return text;
 }

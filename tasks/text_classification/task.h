@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/sequence_source.h"
 #include "models/text_classifier.h"
 #include "tasks/registry.h"
 #include "tasks/text_classification/data.h"
@@ -43,6 +44,7 @@ class TextClassification final : public Task {
 
  private:
   bool few() const { return context_.loading.overfit_batches > 0; }
+  std::shared_ptr<const datasets::SequenceSource> training_texts(Device device, Index batch_size) const;
 
   const TextClassificationOptions options_;
   const Context context_;

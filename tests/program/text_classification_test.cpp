@@ -117,8 +117,9 @@ TEST_CASE("every command takes a classifier of texts", "[program][text]") {
   const Texts texts(Json{{"tensorboard", true}});
   texts.must_train("run");
   texts.check_commands({{"predict", "run", "rain"}});
-  CHECK_THAT(texts.run({"train", "config.json", "--dry-run"}).out,
-             Contains("300 texts to train on") && Contains("16 texts of up to"));
+  CHECK_THAT(texts.run({"train", "config.json", "--dry-run"}).out, Contains("300 texts to train on") &&
+                                                                       Contains("% of an epoch is text") &&
+                                                                       Contains("16 texts of up to"));
   CHECK_THAT(read_text(texts / "run/report.html"), Contains("accuracy"));
 }
 
