@@ -1,6 +1,6 @@
 // language: a recurrent language model trained in FP16 with and without a loss scale. The loss is a mean over
 // 8,192 words, so that most gradients of the logits lie below 2^-25; the scale of 128 is that of the
-// published runs of bigLSTM, where FP16 alone left the setting of FP32 (Micikevicius et al., "Mixed precision
+// published runs of bigLSTM, where FP16 alone left the course of FP32 (Micikevicius et al., "Mixed precision
 // training", 2018).
 #include <fmt/core.h>
 
@@ -48,14 +48,14 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
   const auto learners = bench.make_learners(arm.precision);
   optim::Step& step = *learners->front().step;
   const amp::Plan plan(arm.precision, bench.model());
-  ArmResult result{.setting = {.name = arm.name, .x = {}, .y = {}}};
+  ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t i = 0; i < steps; ++i) {
     const Tensor loss = bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i));
     step.backward(loss);
     step.apply();
     if (i % 5 != 4) continue;
-    result.setting.x.push_back(static_cast<double>(i + 1));
-    result.setting.y.push_back(std::exp(std::min(loss.item(), 20.0)));
+    result.course.x.push_back(static_cast<double>(i + 1));
+    result.course.y.push_back(std::exp(std::min(loss.item(), 20.0)));
     if (i % 40 == 39)
       session.progress(fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, steps, loss.item()));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amp/precision.h"
+#include "files/safetensors.h"
 
 namespace tandem {
 
@@ -26,6 +27,21 @@ inline double worst(const std::vector<double>& got, const std::vector<double>& e
   for (std::size_t i = 0; i < (steps == 0 ? got.size() : steps); ++i)
     result = std::max(result, std::abs(got[i] - expected[i]) / expected[i]);
   return result;
+}
+
+// Losses of mixed precision against PyTorch's under autocast and in FP64, as tests/golden/runs.py stores
+// them; what train(precision) gives has `losses`.
+template <class Train>
+void check_like_autocast(const Train& train, const safetensors::File& golden, double tolerance) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    CAPTURE(name_of(dtype));
+    const auto run = train(like_pytorch(dtype));
+    for (const char* reference : {dtype == DType::f16 ? "losses f16" : "losses bf16", "losses f64"}) {
+      CAPTURE(reference);
+      CHECK(worst(run.losses, golden.read(reference).to_vector<double>()) < tolerance);
+    }
+    CHECK(train(like_pytorch(dtype)) == run);
+  }
 }
 
 }  // namespace tandem

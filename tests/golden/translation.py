@@ -13,11 +13,11 @@ import pathlib
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch import nn
 
 from encoder_decoder import NO_TARGET, SMOOTHING, Network
-from resnet import chosen, deviation, hashed, initialised
+from resnet import chosen, hashed, initialised
+from runs import store_runs
 
 HERE = pathlib.Path(__file__).parent
 STEPS, LR, CLIP = 50, 0.7, 1.0
@@ -102,23 +102,5 @@ def train(dtype):
     return values, torch.tensor(losses, dtype=torch.float64)
 
 
-def main():
-    torch.set_num_threads(2)
-    exact, losses = train(torch.float64)
-    metadata = {"torch": torch.__version__}
-    stored = {**exact, "losses f64": losses}
-    for name, dtype in {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}.items():
-        values, own = train(dtype)
-        stored["losses " + name] = own
-        gradients = {k: deviation(values[k], exact[k]) for k in exact if k.startswith("gradient/")}
-        metadata[name] = (f"logits {deviation(values['logits'], exact['logits']):.1e}, gradients "
-                          f"{max(gradients.values()):.1e}, losses at most {((own - losses).abs() / losses).max().item():.0e}")
-        print(max(gradients, key=gradients.get))
-    for item in metadata.items():
-        print(*item)
-    print([round(loss, 4) for loss in losses.tolist()])
-    save_file(stored, HERE / "translation.safetensors", metadata=metadata)
-
-
 if __name__ == "__main__":
-    main()
+    store_runs(train, HERE / "translation.safetensors")

@@ -6,8 +6,6 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/random.h"
-#include "config/load.h"
-#include "config/task.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -17,8 +15,8 @@
 #include "tasks/language/task.h"
 #include "tasks/sequence/state.h"
 #include "tests/support/paths.h"
-#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
+#include "tests/tasks/trial.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -29,37 +27,25 @@ namespace {
 constexpr Index kSteps = 5, kStreams = 3;
 
 // A task on a text of its own, in a folder that goes with it.
-class Trial {
+class Trial : public testing::TaskTrial {
  public:
   explicit Trial(const std::vector<std::string>& overrides = {}) {
     std::string text;
     RandomStream random({.seed = 4, .purpose = RandomPurpose::synthetic_data});
     for (int i = 0; i < 3000; ++i) text += fmt::format("w{}{}", random.below(12), i % 9 == 8 ? "\n" : " ");
-    std::ofstream(directory_.path() / "text.txt") << text;
-    std::ofstream(directory_.path() / "config.json") << nlohmann::json{
-        {"task", "language"},
-        {"model",
-         {{"name", "language_model"}, {"embedding", 6}, {"units", 8}, {"dropout", 0.0}, {"init", 0.5}}},
-        {"data",
-         {{"name", "text"},
-          {"train", (directory_.path() / "text.txt").string()},
-          {"batch_size", kStreams},
-          {"steps", kSteps}}},
-        {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}}.dump();
-    loaded_ = config::load((directory_.path() / "config.json").string(), overrides);
-    data_ = config::open_data(loaded_.config, {});
-    task_ = config::make_task(loaded_, data_);
+    make({{"task", "language"},
+          {"model",
+           {{"name", "language_model"}, {"embedding", 6}, {"units", 8}, {"dropout", 0.0}, {"init", 0.5}}},
+          {"data",
+           {{"name", "text"},
+            {"train", write("text.txt", text)},
+            {"batch_size", kStreams},
+            {"steps", kSteps}}},
+          {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}},
+         overrides);
   }
 
-  tasks::Task& task() { return *task_; }
-  tasks::DataPtr data() const { return data_; }
-  models::LanguageModel& model() { return dynamic_cast<models::LanguageModel&>(task_->model()); }
-
- private:
-  testing::TemporaryDirectory directory_;
-  config::Loaded loaded_;
-  tasks::DataPtr data_;
-  std::unique_ptr<tasks::Task> task_;
+  models::LanguageModel& model() { return model_as<models::LanguageModel>(); }
 };
 
 datasets::Batch batch_of(const Tensor& token, const Tensor& target, Index targets) {

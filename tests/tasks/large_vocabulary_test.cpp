@@ -6,16 +6,14 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
-#include "config/load.h"
-#include "config/task.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/loader.h"
 #include "nn/device.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/task.h"
-#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
+#include "tests/tasks/trial.h"
 #include "train/footprint.h"
 
 using namespace tandem;
@@ -26,39 +24,22 @@ namespace {
 constexpr const char* kAdaptive = R"(model.softmax={"name": "adaptive", "cutoffs": [5, 11], "div_value": 2})";
 constexpr const char* kSampled = R"(model.softmax={"name": "sampled", "samples": 8})";
 
-class Trial {
+class Trial : public testing::TaskTrial {
  public:
   explicit Trial(const std::vector<std::string>& overrides) {
     std::string text;
     RandomStream random({.seed = 4, .purpose = RandomPurpose::synthetic_data});
     for (int i = 0; i < 2000; ++i)
       text += fmt::format("w{}{}", random.below(1 + random.below(20)), i % 9 == 8 ? "\n" : " ");
-    std::ofstream(directory_.path() / "text.txt") << text;
-    std::ofstream(directory_.path() / "config.json") << nlohmann::json{
-        {"task", "language"},
-        {"model",
-         {{"name", "language_model"}, {"embedding", 8}, {"units", 8}, {"dropout", 0.0}, {"init", 0.3}}},
-        {"data",
-         {{"name", "text"},
-          {"train", (directory_.path() / "text.txt").string()},
-          {"batch_size", 3},
-          {"steps", 5}}},
-        {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}}.dump();
-    loaded_ = config::load((directory_.path() / "config.json").string(), overrides);
-    data_ = config::open_data(loaded_.config, {});
-    task_ = config::make_task(loaded_, data_);
+    make({{"task", "language"},
+          {"model",
+           {{"name", "language_model"}, {"embedding", 8}, {"units", 8}, {"dropout", 0.0}, {"init", 0.3}}},
+          {"data", {{"name", "text"}, {"train", write("text.txt", text)}, {"batch_size", 3}, {"steps", 5}}},
+          {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}},
+         overrides);
   }
 
-  tasks::Task& task() { return *task_; }
-  models::LanguageModel& model() { return dynamic_cast<models::LanguageModel&>(task_->model()); }
-  const config::Loaded& loaded() const { return loaded_; }
-  tasks::DataPtr data() const { return data_; }
-
- private:
-  testing::TemporaryDirectory directory_;
-  config::Loaded loaded_;
-  tasks::DataPtr data_;
-  std::unique_ptr<tasks::Task> task_;
+  models::LanguageModel& model() { return model_as<models::LanguageModel>(); }
 };
 
 // Loss of a few steps of gradient descent on the first batch.

@@ -4,15 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
-#include "config/load.h"
-#include "config/task.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "models/text_classifier.h"
 #include "tasks/text_classification/evaluation.h"
 #include "tasks/text_classification/task.h"
-#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
+#include "tests/tasks/trial.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -21,7 +19,7 @@ using testing::user_error_of;
 namespace {
 
 // A task on 50 texts of 1 to 9 words, in a folder that goes with it.
-class Trial {
+class Trial : public testing::TaskTrial {
  public:
   explicit Trial(const std::vector<std::string>& overrides = {}) {
     std::string lines;
@@ -30,35 +28,18 @@ class Trial {
       for (int w = 0; w <= i % 9; ++w) lines += fmt::format("w{} ", (i * 7 + w * w) % 13);
       lines += "\n";
     }
-    const std::string path = directory_.write("texts.tsv", lines);
-    const std::string config = directory_.write(
-        "config.json",
-        nlohmann::json{
-            {"task", "text_classification"},
-            {"model",
-             {{"name", "text_classifier"}, {"embedding", 6}, {"units", 5}, {"init", 1.0}, {"dropout", 0.0}}},
-            {"data",
-             {{"name", "labelled_lines"},
-              {"train", path},
-              {"test", path},
-              {"max_words", 7},
-              {"batch_size", 8}}},
-            {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}}
-            .dump());
-    loaded_ = config::load(config, overrides);
-    data_ = config::open_data(loaded_.config, {});
-    task_ = config::make_task(loaded_, data_);
+    const std::string path = write("texts.tsv", lines);
+    make(
+        {{"task", "text_classification"},
+         {"model",
+          {{"name", "text_classifier"}, {"embedding", 6}, {"units", 5}, {"init", 1.0}, {"dropout", 0.0}}},
+         {"data",
+          {{"name", "labelled_lines"}, {"train", path}, {"test", path}, {"max_words", 7}, {"batch_size", 8}}},
+         {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}},
+        overrides);
   }
 
-  tasks::Task& task() { return *task_; }
-  tasks::DataPtr data() const { return data_; }
-  models::TextClassifier& model() { return dynamic_cast<models::TextClassifier&>(task_->model()); }
-
- private:
-  testing::TemporaryDirectory directory_;
-  config::Loaded loaded_;
-  tasks::DataPtr data_;
-  std::unique_ptr<tasks::Task> task_;
+  models::TextClassifier& model() { return model_as<models::TextClassifier>(); }
 };
 
 std::vector<float> row_of(const Tensor& logits, Index row) {

@@ -7,16 +7,14 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/softmax.h"
-#include "config/load.h"
-#include "config/task.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "data/text/cmu_dictionary.h"
 #include "models/encoder_decoder.h"
 #include "tasks/translation/evaluation.h"
 #include "tasks/translation/task.h"
-#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
+#include "tests/tasks/trial.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -27,7 +25,7 @@ namespace {
 
 // A task on pairs of 1 to 6 letters, each of which has a target of its own and comes back in reverse; some of
 // the tested ones have two references, and "q" is in no training pair.
-class Trial {
+class Trial : public testing::TaskTrial {
  public:
   explicit Trial(const std::vector<std::string>& overrides = {}) {
     const auto letters = [](int i, int count, bool target) {
@@ -44,41 +42,32 @@ class Trial {
     for (int i = 0; i < 10; ++i)
       test += letters(i + 3, i % 5 + 1, false) + "\t" + letters(i, i % 5 + 1, true) +
               (i % 3 == 0 ? "\ta q b\n" : "\n");
-    const std::string config = directory_.write(
-        "config.json", nlohmann::json{{"task", "translation"},
-                                      {"model",
-                                       {{"name", "encoder_decoder"},
-                                        {"embedding", 6},
-                                        {"units", 5},
-                                        {"encoder_layers", 2},
-                                        {"decoder_layers", 2},
-                                        {"init", 0.8},
-                                        {"dropout", 0.0}}},
-                                      {"data",
-                                       {{"name", "text_pairs"},
-                                        {"train", {{"table", directory_.write("train.tsv", train)}}},
-                                        {"test", {{"table", directory_.write("test.tsv", test)}}},
-                                        {"validation_fraction", 0.1},
-                                        {"source_codec", "characters"},
-                                        {"target_codec", "spaces"},
-                                        {"max_length", 6},
-                                        {"batch_size", 8}}},
-                                      {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}}
-                           .dump());
-    loaded_ = config::load(config, overrides);
-    data_ = config::open_data(loaded_.config, {});
-    task_ = config::make_task(loaded_, data_);
+    make({{"task", "translation"},
+          {"model",
+           {{"name", "encoder_decoder"},
+            {"embedding", 6},
+            {"units", 5},
+            {"encoder_layers", 2},
+            {"decoder_layers", 2},
+            {"init", 0.8},
+            {"dropout", 0.0}}},
+          {"data",
+           {{"name", "text_pairs"},
+            {"train", {{"table", write("train.tsv", train)}}},
+            {"test", {{"table", write("test.tsv", test)}}},
+            {"validation_fraction", 0.1},
+            {"source_codec", "characters"},
+            {"target_codec", "spaces"},
+            {"max_length", 6},
+            {"batch_size", 8}}},
+          {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}},
+         overrides);
   }
 
-  tasks::Task& task() { return *task_; }
-  const tasks::TranslationData& data() const { return static_cast<const tasks::TranslationData&>(*data_); }
-  models::EncoderDecoder& model() { return dynamic_cast<models::EncoderDecoder&>(task_->model()); }
-
- private:
-  testing::TemporaryDirectory directory_;
-  config::Loaded loaded_;
-  tasks::DataPtr data_;
-  std::unique_ptr<tasks::Task> task_;
+  const tasks::TranslationData& data() const {
+    return static_cast<const tasks::TranslationData&>(*TaskTrial::data());
+  }
+  models::EncoderDecoder& model() { return model_as<models::EncoderDecoder>(); }
 };
 
 // -ln p of each piece of a target and of its end, from the model on this pair alone.
