@@ -64,7 +64,7 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
   return result;
 }
 
-double share(std::int64_t part, std::int64_t whole) {
+double share_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
@@ -81,8 +81,8 @@ Json show_flushed(const config::Loaded& loaded) {
   const auto add = [&](const std::string& name, const amp::ExponentHistogram& gradients) {
     const std::int64_t non_zero = gradients.total() - gradients.zeros();
     if (non_zero == 0) return;
-    const double alone = share(gradients.flushed(0), non_zero),
-                 scaled = share(gradients.flushed(kLog2Scale), non_zero);
+    const double alone = share_of(gradients.flushed(0), non_zero),
+                 scaled = share_of(gradients.flushed(kLog2Scale), non_zero);
     table.add({name, fmt::format("{}", non_zero), fmt::format("{:.2f}", 100.0 * alone),
                fmt::format("{:.2f}", 100.0 * scaled)});
     layers[name] = {{"1", alone}, {fmt::format("{}", 1 << kLog2Scale), scaled}};
