@@ -30,21 +30,24 @@ void print_result(const train::TrainResult& result, const config::Config& config
   if (!name.empty()) name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
   const std::string key = config.best();
   const double value = runs::metric(result.metrics, key);
-  const auto shown = [&](double number) {
-    return tasks::kind_of(config::metrics(config), key).share ? fmt::format("{:.2f} %", 100.0 * number)
-                                                              : fmt::format("{:.4f}", number);
+  const auto shown = [&](const std::string& of, double number) {
+    return tasks::kind_of(config::metrics(config), of).share ? fmt::format("{:.2f} %", 100.0 * number)
+                                                             : fmt::format("{:.4f}", number);
   };
+  const auto& [first, first_value] = result.metrics.front();
+  std::string figures = fmt::format("{}: {}", first, shown(first, first_value));
+  if (key != first) figures += fmt::format(", {} {}", key, shown(key, value));
   const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
-  output::print("{} {}: {} {}, {} of training\n", name, key, shown(value),
+  output::print("{} {} {}, {} of training\n", name, figures,
                 by_validation ? fmt::format("with the weights of epoch {} (validation {} {})",
-                                            result.best_epoch, key, shown(*result.best))
+                                            result.best_epoch, key, shown(key, *result.best))
                               : fmt::format("after epoch {}", result.epoch),
                 duration_text(result.train_s));
   if (result.best && result.chosen_on == "test" && value != *result.best)
     output::print(
         "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
         "data.validation_size sets samples aside to choose by.\n",
-        key, shown(*result.best), result.best_epoch);
+        key, shown(key, *result.best), result.best_epoch);
   output::print("Run directory: {}\n", printable(run));
 }
 

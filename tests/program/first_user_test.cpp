@@ -162,7 +162,7 @@ TEST_CASE("the best figure is called what it is", "[program]") {
   };
   // At such a learning rate the figures go up and down, so that the last epoch is hardly the best.
   const std::string on_test = trained({"run_dir=on_test", "optimizer.lr=3"});
-  CHECK_THAT(on_test, Contains("Test accuracy: ") && Contains("after epoch 6"));
+  CHECK_THAT(on_test, Contains("Test accuracy: ") && Contains(" %, loss ") && Contains("after epoch 6"));
   double best = 1e30, last = 0.0;
   for (const json& event : events_of(directory / "on_test", "eval"))
     if (event["metrics"]["loss"].is_number()) {
