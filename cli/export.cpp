@@ -36,6 +36,9 @@ int export_weights(const ExportArguments& arguments) {
   const auto task = config::make_task(loaded, config::recall_data(loaded.config, runs::saved_data(weights)));
   runs::load_run_weights(run, which, task->model());
   const tasks::Signature called = task->signatures().front();
+  require(format != exporting::Format::onnx || called.no_graph.empty(), "",
+          "export: {} is not written as onnx: {}; safetensors and npz have its weights", arguments.run,
+          called.no_graph);
   const exporting::ExportRequest request{
       .format = format,
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,

@@ -69,6 +69,8 @@ struct Signature {
   DType dtype = DType::f32;
   std::string path{};             // of the module below the root; of the root itself, none
   std::string input{}, output{};  // their names in exports; empty: those of a classifier
+  // Why it is no graph that another program could run, such as an ONNX file; empty: it is one.
+  std::string no_graph{};
 };
 
 // What one optimizer of a phase trains.
