@@ -63,16 +63,21 @@ void translate(models::EncoderDecoder& model, const TranslationData& data, const
   const auto wanted = static_cast<std::size_t>(request.top.value_or(1));
   BeamOptions search = options;
   search.width = std::max<Index>(search.width, static_cast<Index>(wanted));
+  Index unknown = 0;
   for (std::size_t first = 0; first < texts.size(); first += kBatch) {
     std::vector<datasets::EncodedText> encoded;
-    for (std::size_t i = first; i < std::min(texts.size(), first + kBatch); ++i)
+    for (std::size_t i = first; i < std::min(texts.size(), first + kBatch); ++i) {
       encoded.push_back(data.codecs().source->encode(texts[i]));
+      unknown += encoded.back().unknown;
+    }
     const auto found = found_of(model, encoded, search, device);
     for (std::size_t i = 0; i < found.size(); ++i)
       print_found(texts[first + i], encoded[i].unknown,
                   std::span(found[i]).first(std::min(wanted, found[i].size())), *data.codecs().target,
                   request);
   }
+  if (unknown > 0 && !request.json)
+    output::remark("predict: {} pieces of what was to be translated are not known to the model\n", unknown);
 }
 
 }  // namespace tandem::tasks

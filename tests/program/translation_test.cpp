@@ -114,6 +114,7 @@ TEST_CASE("a translator translates texts and lines of files", "[program][transla
   CHECK(answers[1]["input"] == "");
   CHECK(answers[2]["translations"][0]["text"] == "one nought");
   CHECK(Json::parse(pairs.must({"predict", "run", "1x", "--json"}).out)["unknown"] == 1);
+  CHECK_THAT(pairs.must({"predict", "run", "1x"}).err, Contains("1 pieces of what was to be translated"));
   CHECK_THAT(pairs.must({"predict", "run", "12", "--top", "2"}).out,
              Contains("12\n") && Contains("  two one\n"));
   CHECK_THAT(pairs.refused({"predict", "run"}), Contains("inputs are missing"));
