@@ -28,14 +28,13 @@ void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, 
 PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair)
     : pairs_(std::move(pairs)),
       marks_(marks),
-      lengths_(lengths_of(*pairs_)),
-      options_(options),
+      epochs_(lengths_of(*pairs_), options),
       device_(device),
       first_pair_(first_pair),
-      layout_(most_in_a_batch(lengths_, options_)) {
+      layout_(most_in_a_batch(epochs_.lengths(), options)) {
   const auto full = [&](Index longest) {
-    return options_.sentences > 0 ? Shape{padded_length(longest, options_.grid), layout_.samples()}
-                                  : Shape{options_.tokens};
+    return options.sentences > 0 ? Shape{padded_length(longest, options.grid), layout_.samples()}
+                                 : Shape{options.tokens};
   };
   layout_.add_whole("source", full(pairs_->longest_source()), DType::i64);
   layout_.add("source_length", {}, DType::i64);
@@ -51,40 +50,24 @@ std::array<Index, 2> PairSource::steps_of(std::span<const std::uint32_t> samples
     source = std::max(source, pairs_->source(pair).size());
     target = std::max(target, pairs_->target(pair).size() + 1);
   }
-  return {padded_length(static_cast<Index>(source), options_.grid),
-          padded_length(static_cast<Index>(target), options_.grid)};
+  return {padded_length(static_cast<Index>(source), epochs_.options().grid),
+          padded_length(static_cast<Index>(target), epochs_.options().grid)};
 }
 
-std::shared_ptr<const PairSource::Numbered> PairSource::numbered(std::uint32_t epoch) const {
-  const std::lock_guard lock(mutex_);
-  if (last_ && (last_->epoch == epoch || !options_.shuffle)) return last_;
-  Numbered now{.epoch = epoch,
-               .plan = std::make_shared<const BucketPlan>(plan_buckets(lengths_, options_, epoch)),
-               .before = {0}};
+double PairSource::real_share(std::uint32_t epoch) const {
+  const BucketEpochs::Plan plan = this->plan(epoch);
   Index padded = 0;
-  for (std::size_t k = 0; k < now.plan->batches.size(); ++k) {
-    const Index count = now.plan->batches[k].count;
-    const auto [source, target] = steps_of(now.plan->samples(static_cast<Index>(k)));
-    padded += count * (source + target);
-    now.before.push_back(now.before.back() + count);
+  for (std::size_t k = 0; k < plan->batches.size(); ++k) {
+    const auto [source, target] = steps_of(plan->samples(static_cast<Index>(k)));
+    padded += plan->batches[k].count * (source + target);
   }
   const auto real =
       static_cast<Index>(pairs_->source_ids.size() + pairs_->target_ids.size()) + pairs_->size();
-  now.real_share = static_cast<double>(real) / static_cast<double>(padded);
-  last_ = std::make_shared<const Numbered>(std::move(now));
-  return last_;
-}
-
-Index PairSource::batches(std::uint32_t epoch) const {
-  return static_cast<Index>(plan(epoch)->batches.size());
-}
-
-Index PairSource::samples_before(const BatchKey& key) const {
-  return numbered(key.epoch)->before.at(static_cast<std::size_t>(key.number));
+  return static_cast<double>(real) / static_cast<double>(padded);
 }
 
 void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const Plan plan = this->plan(key.epoch);
+  const BucketEpochs::Plan plan = this->plan(key.epoch);
   const std::span<const std::uint32_t> samples = plan->samples(key.number);
   const auto count = static_cast<Index>(samples.size());
   const auto [source_steps, target_steps] = steps_of(samples);

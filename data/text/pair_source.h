@@ -9,11 +9,9 @@
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "data/source.h"
-#include "data/text/length_buckets.h"
+#include "data/text/bucket_epochs.h"
 #include "data/text/pair_corpus.h"
 
 namespace tandem::datasets {
@@ -32,37 +30,26 @@ class PairSource final : public Source {
   PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0);
 
   const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override;
-  Index samples_before(const BatchKey& key) const override;
+  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch); }
+  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(key); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  using Plan = std::shared_ptr<const BucketPlan>;
-  // That of an epoch. The last one asked for is kept.
-  Plan plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
+  // Of an epoch.
+  BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
   // Of an epoch's source and target fields: the share that is no padding.
-  double real_share(std::uint32_t epoch) const { return numbered(epoch)->real_share; }
+  double real_share(std::uint32_t epoch) const;
 
  private:
-  struct Numbered {
-    std::uint32_t epoch = 0;
-    Plan plan;
-    std::vector<Index> before;  // samples of the first k batches
-    double real_share = 0.0;
-  };
-  std::shared_ptr<const Numbered> numbered(std::uint32_t epoch) const;
   // [S,T] of the samples of a batch.
   std::array<Index, 2> steps_of(std::span<const std::uint32_t> samples) const;
 
   Pairs pairs_;
   Marks marks_;
-  std::vector<Index> lengths_;
-  BucketOptions options_;
+  BucketEpochs epochs_;
   Device device_;
   Index first_pair_;
   BatchLayout layout_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Numbered> last_;
 };
 
 }  // namespace tandem::datasets

@@ -20,44 +20,21 @@ std::vector<Index> LabelledSequences::lengths() const {
 
 SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device)
     : sequences_(std::move(sequences)),
-      lengths_(sequences_->lengths()),
-      options_(options),
+      epochs_(sequences_->lengths(), options),
       device_(device),
-      layout_(most_in_a_batch(lengths_, options_)) {
-  if (options_.sentences > 0) {
-    const Index longest = padded_length(std::ranges::max(lengths_), options_.grid);
+      layout_(most_in_a_batch(epochs_.lengths(), options)) {
+  if (options.sentences > 0) {
+    const Index longest = padded_length(std::ranges::max(epochs_.lengths()), options.grid);
     layout_.add_whole("token", {longest, layout_.samples()}, DType::i64);
   } else {
-    layout_.add_whole("token", {options_.tokens}, DType::i64);
+    layout_.add_whole("token", {options.tokens}, DType::i64);
   }
   layout_.add("length", {}, DType::i64);
   layout_.add("label", {}, DType::i64);
 }
 
-std::shared_ptr<const SequenceSource::Numbered> SequenceSource::numbered(std::uint32_t epoch) const {
-  const std::lock_guard lock(mutex_);
-  if (last_ && (last_->epoch == epoch || !options_.shuffle)) return last_;
-  Numbered now{.epoch = epoch,
-               .plan = std::make_shared<const BucketPlan>(plan_buckets(lengths_, options_, epoch)),
-               .before = {0}};
-  for (const BucketPlan::Batch& batch : now.plan->batches)
-    now.before.push_back(now.before.back() + batch.count);
-  last_ = std::make_shared<const Numbered>(std::move(now));
-  return last_;
-}
-
-SequenceSource::Plan SequenceSource::plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
-
-Index SequenceSource::batches(std::uint32_t epoch) const {
-  return static_cast<Index>(plan(epoch)->batches.size());
-}
-
-Index SequenceSource::samples_before(const BatchKey& key) const {
-  return numbered(key.epoch)->before.at(static_cast<std::size_t>(key.number));
-}
-
 void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const Plan plan = this->plan(key.epoch);
+  const BucketEpochs::Plan plan = this->plan(key.epoch);
   const std::span<const std::uint32_t> samples = plan->samples(key.number);
   const auto count = static_cast<Index>(samples.size());
   const Index steps = plan->batches[static_cast<std::size_t>(key.number)].length;
@@ -69,8 +46,8 @@ void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const 
   for (Index i = 0; i < count; ++i) {
     const std::size_t sample = samples[static_cast<std::size_t>(i)];
     const std::int32_t* const sequence = sequences_->ids.data() + sequences_->begins[sample];
-    for (Index t = 0; t < lengths_[sample]; ++t) token[t * count + i] = sequence[t];
-    length[i] = lengths_[sample];
+    length[i] = epochs_.lengths()[sample];
+    for (Index t = 0; t < length[i]; ++t) token[t * count + i] = sequence[t];
     label[i] = sequences_->labels[sample];
   }
 }

@@ -6,11 +6,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "data/source.h"
-#include "data/text/length_buckets.h"
+#include "data/text/bucket_epochs.h"
 
 namespace tandem::datasets {
 
@@ -32,30 +30,19 @@ class SequenceSource final : public Source {
   SequenceSource(Sequences sequences, BucketOptions options, Device device = {});
 
   const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override;
-  Index samples_before(const BatchKey& key) const override;
+  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch); }
+  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(key); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  using Plan = std::shared_ptr<const BucketPlan>;
-  // That of an epoch. The last one asked for is kept.
-  Plan plan(std::uint32_t epoch) const;
+  // Of an epoch.
+  BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
 
  private:
-  struct Numbered {
-    std::uint32_t epoch = 0;
-    Plan plan;
-    std::vector<Index> before;  // samples of the first k batches
-  };
-  std::shared_ptr<const Numbered> numbered(std::uint32_t epoch) const;
-
   Sequences sequences_;
-  std::vector<Index> lengths_;
-  BucketOptions options_;
+  BucketEpochs epochs_;
   Device device_;
   BatchLayout layout_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Numbered> last_;
 };
 
 }  // namespace tandem::datasets

@@ -4,10 +4,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "config/compose.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "data/text/codec.h"
+#include "files/base64.h"
 #include "files/safetensors.h"
 #include "runs/checkpoints.h"
 #include "tests/data/files.h"
@@ -116,6 +119,23 @@ void configurations(const fs::path& folder) {
     write_file(folder / "overrides" / fmt::format("{}", number++), behind('\0', bytes_of(lines)));
 }
 
+void texts(const fs::path& folder) {
+  const fs::path to = folder / "pairs";
+  write_file(to / "page", behind(0, bytes_of("<h1 id=\"h\">A &amp; &#228;</h1><p id=\"p\">x<br/>y</p>")));
+  std::string words = "MNCL\n";
+  for (int i = 0; i < 40; ++i) words += fmt::format("(\"w{}\" nil (((w er) 1) ((d) 0)))\n", i);
+  write_file(to / "dictionary", behind(1, bytes_of(words)));
+  write_file(to / "table", behind(2, bytes_of("a\tb\r\nc d\te\tf\n")));
+  std::vector<std::string> lines;
+  for (int i = 0; i < 30; ++i) lines.push_back(fmt::format("stalt {} prei fling{}", i % 7, i % 5));
+  const std::vector<std::string_view> views(lines.begin(), lines.end());
+  for (const char* kind : {"unigram", "bpe"}) {
+    const auto codec = datasets::codecs().make(kind, {{"size", 28}}, {views, "seeds"});
+    const auto model = files::from_base64(codec->description().at("model").get<std::string>(), "seeds");
+    write_file(folder / "pieces" / kind, bytes_of(model));
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -129,5 +149,6 @@ int main(int count, char** arguments) {
   tensors(folder);
   states(folder);
   configurations(folder);
+  texts(folder);
   return 0;
 }
