@@ -21,7 +21,8 @@
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -280,5 +281,3 @@ TEST_CASE("a forward pass run again is the same one, wherever it runs", "[confor
     check(elsewhere);
   }
 }
-
-}  // namespace tandem::test

@@ -10,7 +10,8 @@
 #include "core/random.h"
 #include "models/lenet.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using amp::ExponentHistogram;
 
@@ -97,5 +98,3 @@ TEST_CASE("gradients are gathered by layer, unscaled", "[histogram]") {
   CHECK(loss);
   CHECK(weights == model->parameter_count());
 }
-
-}  // namespace tandem::test

@@ -17,7 +17,8 @@
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -244,5 +245,3 @@ TEST_CASE("the scale grows after exactly N applied steps, and an overflow starts
   grows_after_interval();
   grows_after_interval();
 }
-
-}  // namespace tandem::test

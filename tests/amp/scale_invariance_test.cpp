@@ -11,7 +11,8 @@
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -103,5 +104,3 @@ TEST_CASE("FP32 at a scale of 2^k equals FP32 at scale 1, bit for bit", "[scale_
     }
   }
 }
-
-}  // namespace tandem::test

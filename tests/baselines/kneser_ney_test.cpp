@@ -5,7 +5,8 @@
 
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using baselines::KneserNey;
 using Ids = std::vector<std::int32_t>;
@@ -72,5 +73,3 @@ TEST_CASE("Kneser-Ney refuses what it cannot count", "[kneser_ney]") {
   CHECK_FAILS(UserError, KneserNey(Ids{0, 1}, 2, 3), "a text of 2 words has no n-gram of order 3");
   CHECK_FAILS(UserError, KneserNey(kText, 3, 3).perplexity(Ids{1}), "a text of 1 words predicts nothing");
 }
-
-}  // namespace tandem::test

@@ -20,7 +20,7 @@ struct Result {
 
 // Values about one to two times `mean`, from channel to channel, with a deviation of a few.
 Result computed(const Convolution& p, DType dtype, ConvAlgorithm algorithm, double mean) {
-  const Tensor x = random_tensor({p.batch, p.height, p.width, p.channels}, dtype, 1);
+  const Tensor x = normal_tensor({p.batch, p.height, p.width, p.channels}, dtype, 1);
   const Tensor filter = Tensor::empty({p.out_channels, p.kernel_height, p.kernel_width, p.channels}, {dtype});
   const Tensor y = Tensor::empty({p.batch, p.out_height, p.out_width, p.out_channels}, {dtype});
   const auto inputs = static_cast<double>(filter.numel() / p.out_channels);

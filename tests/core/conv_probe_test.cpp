@@ -33,10 +33,10 @@ const std::vector<std::string_view> kShapes{
 
 struct Operands {
   Operands(const Convolution& p, DType dtype)
-      : x(random_tensor({p.batch, p.height, p.width, p.channels}, dtype, 1)),
-        filter(random_tensor({p.out_channels, p.kernel_height, p.kernel_width, p.channels / p.options.groups},
+      : x(normal_tensor({p.batch, p.height, p.width, p.channels}, dtype, 1)),
+        filter(normal_tensor({p.out_channels, p.kernel_height, p.kernel_width, p.channels / p.options.groups},
                              dtype, 2)),
-        y(random_tensor({p.batch, p.out_height, p.out_width, p.out_channels}, dtype, 3)) {}
+        y(normal_tensor({p.batch, p.out_height, p.out_width, p.out_channels}, dtype, 3)) {}
   Tensor x, filter, y;
 };
 

@@ -94,10 +94,10 @@ void check_case(const Case& c, DType dtype) {
   INFO(name_of_case(c) << ' ' << name_of(dtype));
   Backend& backend = cpu::backend();
   const Shape y_shape{c.n, out_height(c), out_width(c), c.o};
-  const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
-  const Tensor filter = random_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
-  const Tensor bias = random_tensor({c.o}, dtype, 3);
-  const Tensor dy = random_tensor(y_shape, dtype, 4);
+  const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
+  const Tensor filter = normal_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
+  const Tensor bias = normal_tensor({c.o}, dtype, 3);
+  const Tensor dy = normal_tensor(y_shape, dtype, 4);
   const auto xs = x.to_vector<double>(), ws = filter.to_vector<double>(), bs = bias.to_vector<double>(),
              gs = dy.to_vector<double>();
   std::vector<double> y(gs.size()), dx(xs.size()), dw(ws.size());
@@ -142,8 +142,8 @@ TEST_CASE("convolution and its gradients agree with loops in double precision", 
 
 TEST_CASE("a convolution of mixed dtypes computes in the wider one", "[conv]") {
   const Case c{2, 6, 6, 8, 8, 3, 3, {.padding = {1, 1}}};
-  const Tensor x = random_tensor({2, 6, 6, 8}, DType::bf16, 1),
-               filter = random_tensor({8, 3, 3, 8}, DType::f32, 2);
+  const Tensor x = normal_tensor({2, 6, 6, 8}, DType::bf16, 1),
+               filter = normal_tensor({8, 3, 3, 8}, DType::f32, 2);
   const Tensor y = Tensor::empty({2, 6, 6, 8});
   cpu::backend().conv2d(x, filter, {}, y, c.options);
   const auto xs = x.to_vector<double>(), ws = filter.to_vector<double>();
@@ -155,8 +155,8 @@ TEST_CASE("a convolution of mixed dtypes computes in the wider one", "[conv]") {
 TEST_CASE("packed filters follow an in-place update", "[conv]") {
   const Conv2dOptions options{.padding = {1, 1}};
   // Two filters in one flat storage, as masters are.
-  const Tensor flat = random_tensor({2 * 64 * 9 * 64}, DType::f32, 5);
-  const Tensor x = random_tensor({1, 8, 8, 64}, DType::f32, 6);
+  const Tensor flat = normal_tensor({2 * 64 * 9 * 64}, DType::f32, 5);
+  const Tensor x = normal_tensor({1, 8, 8, 64}, DType::f32, 6);
   const auto filter_at = [&](Index i) {
     return flat.rows(i * 64 * 9 * 64, 64 * 9 * 64).viewed({64, 3, 3, 64});
   };
@@ -180,9 +180,9 @@ TEST_CASE("packed filters follow an in-place update", "[conv]") {
 }
 
 TEST_CASE("packed copies of fresh filters go with their storage", "[conv]") {
-  const Tensor x = random_tensor({1, 8, 8, 64}, DType::f32, 6), y = Tensor::empty({1, 8, 8, 64});
+  const Tensor x = normal_tensor({1, 8, 8, 64}, DType::f32, 6), y = Tensor::empty({1, 8, 8, 64});
   const auto once = [&] {
-    const Tensor filter = random_tensor({64, 3, 3, 64}, DType::f32, 7);
+    const Tensor filter = normal_tensor({64, 3, 3, 64}, DType::f32, 7);
     cpu::backend().conv2d(x, filter, {}, y, {.padding = {1, 1}});
   };
   once();
@@ -192,8 +192,8 @@ TEST_CASE("packed copies of fresh filters go with their storage", "[conv]") {
 }
 
 TEST_CASE("a convolution asks the system for memory once", "[conv]") {
-  const Tensor x = random_tensor({2, 28, 28, 16}, DType::f32, 1),
-               filter = random_tensor({32, 3, 3, 16}, DType::f32, 2);
+  const Tensor x = normal_tensor({2, 28, 28, 16}, DType::f32, 1),
+               filter = normal_tensor({32, 3, 3, 16}, DType::f32, 2);
   const Tensor y = Tensor::empty({2, 14, 14, 32}), dx = Tensor::empty(x.shape()),
                dw = Tensor::empty(filter.shape());
   const Conv2dOptions options{.stride = {2, 2}, .padding = {1, 1}};
@@ -223,9 +223,9 @@ TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, 
     for (const Case& c : kCases) {
       if (c.n == 0) continue;
       INFO(name_of_case(c) << ' ' << name_of(dtype));
-      const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
-      const Tensor filter = random_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
-      const Tensor dy = random_tensor({c.n, out_height(c), out_width(c), c.o}, dtype, 3);
+      const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, dtype, 1);
+      const Tensor filter = normal_tensor({c.o, c.kh, c.kw, c.c / c.options.groups}, dtype, 2);
+      const Tensor dy = normal_tensor({c.n, out_height(c), out_width(c), c.o}, dtype, 3);
       const Tensor wide_x = converted(x, DType::f32), wide_filter = converted(filter, DType::f32),
                    wide_dy = converted(dy, DType::f32);
       const auto share_of_others = [&](const Tensor& got, const Tensor& wide) {
@@ -253,8 +253,8 @@ TEST_CASE("16-bit convolutions follow an in-place update and repeat their bits",
   const Conv2dOptions options{.padding = {1, 1}};
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const Index channels : {Index{32}, Index{96}}) {  // packed copies that stay, and that do not
-      const Tensor filter = random_tensor({channels, 3, 3, channels}, dtype, 1);
-      const Tensor x = random_tensor({4, 8, 8, channels}, dtype, 2);
+      const Tensor filter = normal_tensor({channels, 3, 3, channels}, dtype, 1);
+      const Tensor x = normal_tensor({4, 8, 8, channels}, dtype, 2);
       const Tensor y = Tensor::empty(x.shape(), {.dtype = dtype}),
                    dx = Tensor::empty(x.shape(), {.dtype = dtype}), dw = Tensor::empty(filter.shape());
       const auto run = [&] {
@@ -273,8 +273,8 @@ TEST_CASE("16-bit convolutions follow an in-place update and repeat their bits",
 }
 
 TEST_CASE("a convolution gives the same bits every time", "[conv]") {
-  const Tensor x = random_tensor({4, 14, 14, 32}, DType::f32, 1),
-               filter = random_tensor({32, 3, 3, 32}, DType::f32, 2);
+  const Tensor x = normal_tensor({4, 14, 14, 32}, DType::f32, 1),
+               filter = normal_tensor({32, 3, 3, 32}, DType::f32, 2);
   const Tensor y = Tensor::empty({4, 14, 14, 32}), dw = Tensor::empty(filter.shape());
   const auto run = [&] {
     cpu::backend().conv2d(x, filter, {}, y, {.padding = {1, 1}});

@@ -9,7 +9,8 @@
 #include "core/kernels/formulas.h"
 #include "tests/core/kernel_testing.h"
 
-namespace tandem {
+using namespace tandem;
+
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -90,7 +91,7 @@ TEST_CASE("pointwise takes any mixture of dtypes") {
   for (const DType a : kAll) {
     for (const DType b : kAll) {
       for (const DType out : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
-        const Tensor x = random_tensor(shape, a, 1), y = random_tensor(shape, b, 2);
+        const Tensor x = normal_tensor(shape, a, 1), y = normal_tensor(shape, b, 2);
         const Tensor z = run<formulas::Add>({x, y}, Tensor::empty(shape, {.dtype = out}));
         const auto u = x.to_vector<double>(), v = y.to_vector<double>(), w = z.to_vector<double>();
         const bool in_f64 =
@@ -125,8 +126,8 @@ TEST_CASE("integers stay exact") {
 void check_broadcast(const Shape& a_shape, const Shape& b_shape, const Shape& c_shape, const Shape& shape,
                      DType dtype) {
   INFO(to_string(a_shape) << " " << to_string(b_shape) << " " << to_string(c_shape) << " " << name_of(dtype));
-  const Tensor a = random_tensor(a_shape, dtype, 1), b = random_tensor(b_shape, dtype, 2),
-               c = random_tensor(c_shape, dtype, 3);
+  const Tensor a = normal_tensor(a_shape, dtype, 1), b = normal_tensor(b_shape, dtype, 2),
+               c = normal_tensor(c_shape, dtype, 3);
   const Tensor y = run<formulas::Lerp>({a, b, c}, Tensor::empty(shape, {.dtype = DType::f64}));
   const auto element = [&](const Tensor& t, Index linear) {
     const Shape& s = t.shape();
@@ -165,7 +166,7 @@ TEST_CASE("operands broadcast along any axes") {
 TEST_CASE("pointwise writes over an operand and adds to what is there") {
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     const Shape shape{50, 997};
-    const Tensor x = random_tensor(shape, dtype, 1), y = random_tensor(shape, dtype, 2);
+    const Tensor x = normal_tensor(shape, dtype, 1), y = normal_tensor(shape, dtype, 2);
     const auto a = x.to_vector<double>(), b = y.to_vector<double>();
     const Tensor fresh = run<formulas::Mul>({x, y}, Tensor::empty(shape, {.dtype = dtype}));
     const Tensor in_place = x.clone();
@@ -201,7 +202,7 @@ TEST_CASE("casts go from any dtype to any dtype") {
     for (const DType to : kAll) {
       for (const Index count : {0, 1, 15, 16, 17, 40001}) {
         INFO(name_of(from) << " to " << name_of(to) << ", " << count);
-        const Tensor x = random_tensor(Shape{count}, from == DType::u8 ? DType::boolean : from, 1);
+        const Tensor x = normal_tensor(Shape{count}, from == DType::u8 ? DType::boolean : from, 1);
         const Tensor source = Tensor::empty(x.shape(), {.dtype = from});
         cpu::backend().cast(x, source, false);
         // Negative numbers have no unsigned counterpart.
@@ -324,9 +325,9 @@ TEST_CASE("blocks of 16-bit numbers round as single ones do") {
 }
 
 TEST_CASE("an accumulating cast adds in the wider type and rounds once") {
-  const Tensor x = random_tensor(Shape{40000}, DType::bf16, 1);
+  const Tensor x = normal_tensor(Shape{40000}, DType::bf16, 1);
   for (const DType dtype : {DType::f64, DType::f32, DType::f16}) {
-    const Tensor y = random_tensor(Shape{40000}, dtype, 2);
+    const Tensor y = normal_tensor(Shape{40000}, dtype, 2);
     const auto a = x.to_vector<double>(), b = y.to_vector<double>();
     cpu::backend().cast(x, y, true);
     std::vector<double> expected;
@@ -351,4 +352,3 @@ TEST_CASE("fill converts its value") {
 }
 
 }  // namespace
-}  // namespace tandem

@@ -108,7 +108,7 @@ void run(const Primitive& primitive, int arguments) {
 // Cast to the dtype of the operands, and as f64.
 struct Operand {
   Operand(const Shape& shape, DType dtype, unsigned seed)
-      : tensor(random_tensor(shape, dtype, seed)), wide(Tensor::empty(shape, {.dtype = DType::f64})) {
+      : tensor(normal_tensor(shape, dtype, seed)), wide(Tensor::empty(shape, {.dtype = DType::f64})) {
     cpu::backend().cast(tensor, wide, false);
   }
   Tensor tensor, wide;
@@ -211,7 +211,7 @@ TEST_CASE("matrix products and reorders stay within their memory", "[.level]") {
     CHECK_NOTHROW(run(*primitive, p.bias ? 4 : 3));
     if (!p.packed_b) continue;
     const auto* wanted = primitive->layout(1);
-    const Tensor plain = random_tensor({p.k, p.n}, p.dtype, 1),
+    const Tensor plain = normal_tensor({p.k, p.n}, p.dtype, 1),
                  packed = Tensor::empty({static_cast<Index>(wanted->bytes)}, {.dtype = DType::u8});
     CHECK_NOTHROW(cpu::onednn::reorder(plain_b(p), wanted)->run({plain.raw(), packed.raw()}));
   }

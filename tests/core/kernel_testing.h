@@ -12,7 +12,7 @@
 namespace tandem {
 
 // Normal numbers, the same for the same seed, rounded to `dtype`.
-inline Tensor random_tensor(const Shape& shape, DType dtype, unsigned seed) {
+inline Tensor normal_tensor(const Shape& shape, DType dtype, unsigned seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<double> normal;
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));

@@ -27,10 +27,10 @@ void check(const Case& c, bool ta, bool tb, DType dtype) {
     return batch ? Shape{batch, rows, columns} : Shape{rows, columns};
   };
   const Tensor a =
-      random_tensor(ta ? shape_of(c.batch_a, c.k, c.m) : shape_of(c.batch_a, c.m, c.k), dtype, 1);
+      normal_tensor(ta ? shape_of(c.batch_a, c.k, c.m) : shape_of(c.batch_a, c.m, c.k), dtype, 1);
   const Tensor b =
-      random_tensor(tb ? shape_of(c.batch_b, c.n, c.k) : shape_of(c.batch_b, c.k, c.n), dtype, 2);
-  const Tensor bias = random_tensor({c.n}, dtype, 3);
+      normal_tensor(tb ? shape_of(c.batch_b, c.n, c.k) : shape_of(c.batch_b, c.k, c.n), dtype, 2);
+  const Tensor bias = normal_tensor({c.n}, dtype, 3);
   const Index batch = std::max({c.batch_a, c.batch_b, Index{1}});
   const Shape shape = shape_of(c.batch_a || c.batch_b ? batch : 0, c.m, c.n);
   const auto as = a.to_vector<double>(), bs = b.to_vector<double>(), biases = bias.to_vector<double>();
@@ -77,7 +77,7 @@ TEST_CASE("matrix products agree with loops in double precision", "[matmul]") {
 }
 
 TEST_CASE("a product asks the system for memory once", "[matmul]") {
-  const Tensor a = random_tensor({128, 96}, DType::f32, 1), b = random_tensor({64, 96}, DType::f32, 2);
+  const Tensor a = normal_tensor({128, 96}, DType::f32, 1), b = normal_tensor({64, 96}, DType::f32, 2);
   const Tensor c = Tensor::empty({128, 64}), d = Tensor::empty({96, 64});
   const auto step = [&] {
     cpu::backend().matmul(a, b, {}, c, {.transpose_b = true});

@@ -8,7 +8,8 @@
 #include "core/kernels/update.h"
 #include "tests/core/narrowing_cases.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -164,5 +165,3 @@ TEMPLATE_TEST_CASE("the working copy of an update rounds at every half-way point
     CHECK(touched == 0);
   }
 }
-
-}  // namespace tandem::test

@@ -6,7 +6,8 @@
 
 #include "tests/core/kernel_testing.h"
 
-namespace tandem {
+using namespace tandem;
+
 namespace {
 
 using Values = std::vector<double>;
@@ -15,7 +16,7 @@ constexpr double kEps = 1e-5;
 
 Tensor per_channel(Index channels, DType like, unsigned seed, double offset) {
   const DType dtype = like == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor t = random_tensor(Shape{channels}, DType::f64, seed);
+  const Tensor t = normal_tensor(Shape{channels}, DType::f64, seed);
   for (Index c = 0; c < channels; ++c) t.data<double>()[c] = offset + 0.3 * t.data<double>()[c];
   const Tensor result = Tensor::empty(Shape{channels}, {.dtype = dtype});
   cpu::backend().cast(t, result, false);
@@ -87,8 +88,8 @@ BatchNormForward forward_arguments(const Case& c) {
   const TensorOptions narrow{.dtype = c.dtype};
   const TensorOptions wide{.dtype = c.dtype == DType::f64 ? DType::f64 : DType::f32};
   BatchNormForward a;
-  a.x = random_tensor(c.shape, c.dtype, 1);
-  if (c.residual) a.residual = random_tensor(c.shape, c.dtype, 2);
+  a.x = normal_tensor(c.shape, c.dtype, 1);
+  if (c.residual) a.residual = normal_tensor(c.shape, c.dtype, 2);
   a.gamma = per_channel(channels, c.dtype, 3, 1.0);
   a.beta = per_channel(channels, c.dtype, 4, 0.1);
   a.y = Tensor::empty(c.shape, narrow);
@@ -112,7 +113,7 @@ void check(const Case& c) {
   const Index channels = c.shape.at(-1);
   const double rows = static_cast<double>(c.shape.numel() / channels);
   const BatchNormForward a = forward_arguments(c);
-  const Tensor dy = random_tensor(c.shape, c.dtype, 5);
+  const Tensor dy = normal_tensor(c.shape, c.dtype, 5);
   const Reference expected = reference(
       a.x.to_vector<double>(), c.residual ? a.residual.to_vector<double>() : Values{},
       a.gamma.to_vector<double>(), a.beta.to_vector<double>(), dy.to_vector<double>(), channels, c.relu);
@@ -186,7 +187,7 @@ TEST_CASE("batch norm agrees with double precision for every dtype and number of
 TEST_CASE("batch norm mixes dtypes") {
   Case c{Shape{5, 6, 20}, DType::f32, true, true};
   BatchNormForward a = forward_arguments(c);
-  a.x = random_tensor(c.shape, DType::bf16, 1);
+  a.x = normal_tensor(c.shape, DType::bf16, 1);
   a.y = Tensor::empty(c.shape, {.dtype = DType::f16});
   const Values dy(static_cast<std::size_t>(c.shape.numel()), 0.0);
   const Reference expected = reference(a.x.to_vector<double>(), a.residual.to_vector<double>(),
@@ -199,7 +200,7 @@ TEST_CASE("batch norm keeps its digits where the mean is large and when it jumps
   const Index rows = 20000, channels = 5;
   for (const int pattern : {0, 1, 2}) {
     INFO("pattern " << pattern);
-    const Tensor x = random_tensor(Shape{rows, channels}, DType::f32, 6);
+    const Tensor x = normal_tensor(Shape{rows, channels}, DType::f32, 6);
     for (Index i = 0; i < rows; ++i) {
       for (Index c = 0; c < channels; ++c) {
         float& v = x.data<float>()[i * channels + c];
@@ -251,7 +252,7 @@ TEST_CASE("a frozen batch norm's gradient ignores the statistics") {
   b.gamma = a.gamma;
   b.mean = a.mean;
   b.rstd = a.rstd;
-  b.dy = random_tensor(Shape{50, 12}, DType::f32, 5);
+  b.dy = normal_tensor(Shape{50, 12}, DType::f32, 5);
   b.dx = Tensor::empty(Shape{50, 12});
   b.frozen = true;
   cpu::backend().batch_norm_backward(b);
@@ -311,8 +312,8 @@ TEST_CASE("layer norm agrees with double precision") {
     for (const auto& [rows, width] :
          {std::pair<Index, Index>{1, 1}, {3, 7}, {200, 16}, {70, 650}, {5, 5000}}) {
       INFO(name_of(dtype) << " " << rows << "x" << width);
-      const Tensor x = random_tensor(Shape{rows, width}, dtype, 1),
-                   dy = random_tensor(Shape{rows, width}, dtype, 2);
+      const Tensor x = normal_tensor(Shape{rows, width}, dtype, 1),
+                   dy = normal_tensor(Shape{rows, width}, dtype, 2);
       const Tensor gamma = per_channel(width, dtype, 3, 1.0), beta = per_channel(width, dtype, 4, 0.0);
       const Tensor y = Tensor::empty(x.shape(), x.options()), dx = Tensor::empty(x.shape(), x.options());
       const Tensor mean = Tensor::empty(Shape{rows}, gamma.options()),
@@ -341,7 +342,7 @@ TEST_CASE("group norm agrees with double precision") {
                           Sizes{5, 300, 64, 32}, Sizes{1, 700, 60, 12}, Sizes{1, 700, 60, 1}}) {
       INFO(name_of(dtype) << " " << s.samples << "x" << s.points << "x" << s.channels << " in " << s.groups);
       const Shape shape{s.samples, s.points, s.channels};
-      const Tensor x = random_tensor(shape, dtype, 1), dy = random_tensor(shape, dtype, 2);
+      const Tensor x = normal_tensor(shape, dtype, 1), dy = normal_tensor(shape, dtype, 2);
       const Tensor gamma = per_channel(s.channels, dtype, 3, 1.0),
                    beta = per_channel(s.channels, dtype, 4, 0.0);
       const Tensor y = Tensor::empty(shape, x.options()), dx = Tensor::empty(shape, x.options());
@@ -367,7 +368,7 @@ TEST_CASE("group norm is the same on any team, with fewer samples than threads t
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Index samples : {1, 2, 3, 5}) {
       const Shape shape{samples, 600, 60};
-      const Tensor x = random_tensor(shape, dtype, 1), dy = random_tensor(shape, dtype, 2);
+      const Tensor x = normal_tensor(shape, dtype, 1), dy = normal_tensor(shape, dtype, 2);
       const Tensor gamma = per_channel(60, dtype, 3, 1.0), beta = per_channel(60, dtype, 4, 0.0);
       const auto on = [&](int team) {
         omp_set_num_threads(team);
@@ -396,7 +397,7 @@ TEST_CASE("group norm is the same on any team, with fewer samples than threads t
 }
 
 TEST_CASE("layer norm keeps its digits where the mean is large") {
-  const Tensor x = random_tensor(Shape{4, 700}, DType::f32, 1);
+  const Tensor x = normal_tensor(Shape{4, 700}, DType::f32, 1);
   for (Index i = 0; i < x.numel(); ++i) x.data<float>()[i] += 1e4f;
   const Tensor y = Tensor::empty(x.shape()), mean = Tensor::empty(Shape{4}), rstd = Tensor::empty(Shape{4});
   cpu::backend().layer_norm(x, {}, {}, kEps, y, mean, rstd);
@@ -412,4 +413,3 @@ TEST_CASE("layer norm keeps its digits where the mean is large") {
 }
 
 }  // namespace
-}  // namespace tandem

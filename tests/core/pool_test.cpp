@@ -53,8 +53,8 @@ struct Expected {
 void check_max(const Case& c, DType dtype) {
   const auto& o = c.options;
   const Shape pooled{c.n, extent(c.h, o, 0), extent(c.w, o, 1), c.c};
-  const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1), dy = random_tensor(pooled, dtype, 2);
-  const Tensor v = random_tensor(x.shape(), dtype, 3);
+  const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, dtype, 1), dy = normal_tensor(pooled, dtype, 2);
+  const Tensor v = normal_tensor(x.shape(), dtype, 3);
   const auto xs = x.to_vector<double>(), gs = dy.to_vector<double>(), vs = v.to_vector<double>();
   Expected e{std::vector<double>(gs.size(), -std::numeric_limits<double>::infinity()),
              std::vector<double>(gs.size()), std::vector<double>(xs.size()), std::vector<double>(gs.size())};
@@ -91,7 +91,7 @@ void check_max(const Case& c, DType dtype) {
 void check_average(const Case& c, DType dtype) {
   const auto& o = c.options;
   const Shape pooled{c.n, extent(c.h, o, 0), extent(c.w, o, 1), c.c};
-  const Tensor x = random_tensor({c.n, c.h, c.w, c.c}, dtype, 1), dy = random_tensor(pooled, dtype, 2);
+  const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, dtype, 1), dy = normal_tensor(pooled, dtype, 2);
   const auto xs = x.to_vector<double>(), gs = dy.to_vector<double>();
   std::vector<double> y(gs.size()), dx(xs.size()), counts(gs.size());
   for_each_element(c, [&](Index n, Index oy, Index ox, Index, Index, Index) {
@@ -148,8 +148,8 @@ TEST_CASE("adaptive average pooling and its gradient agree with loops", "[pool]"
   for (const auto& [in, out] : {std::pair{7, 1}, {7, 3}, {8, 4}, {5, 5}, {3, 7}, {1, 4}, {10, 7}}) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
       const Index h = in, w = in + 2, oh = out, ow = out + 1, channels = 67;
-      const Tensor x = random_tensor({2, h, w, channels}, dtype, 1),
-                   dy = random_tensor({2, oh, ow, channels}, dtype, 2);
+      const Tensor x = normal_tensor({2, h, w, channels}, dtype, 1),
+                   dy = normal_tensor({2, oh, ow, channels}, dtype, 2);
       const auto xs = x.to_vector<double>(), gs = dy.to_vector<double>();
       std::vector<double> y(gs.size()), dx(xs.size());
       const auto first = [](Index i, Index extent, Index parts) { return i * extent / parts; };

@@ -9,7 +9,8 @@
 #include "core/convert.h"
 #include "tests/core/kernel_testing.h"
 
-namespace tandem {
+using namespace tandem;
+
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -85,7 +86,7 @@ constexpr Reduction kArithmetic[] = {Reduction::sum,     Reduction::mean,       
                                      Reduction::max_abs, Reduction::logsumexp};
 
 void check(const Shape& shape, std::uint32_t axes, DType dtype) {
-  const Tensor x = random_tensor(shape, dtype, 1);
+  const Tensor x = normal_tensor(shape, dtype, 1);
   std::vector<Expected> want;
   for (const auto& range : ranges(x, axes)) want.push_back(expected(range));
   const double bound = dtype == DType::f64 ? 1e-13 : 1e-6;
@@ -152,7 +153,7 @@ TEST_CASE("large sums keep their digits") {
 }
 
 TEST_CASE("results do not depend on the number of threads") {
-  const Tensor x = random_tensor(Shape{411, 37, 29}, DType::f32, 3);
+  const Tensor x = normal_tensor(Shape{411, 37, 29}, DType::f32, 3);
   const int threads = omp_get_max_threads();
   for (std::uint32_t axes = 1; axes < 8; ++axes) {
     std::vector<std::vector<float>> results;
@@ -168,7 +169,7 @@ TEST_CASE("results do not depend on the number of threads") {
 }
 
 TEST_CASE("reductions over axes in turn, several kept and several reduced") {
-  const Tensor x = random_tensor(Shape{2, 3, 4, 5, 6, 2}, DType::f64, 9);
+  const Tensor x = normal_tensor(Shape{2, 3, 4, 5, 6, 2}, DType::f64, 9);
   for (const std::uint32_t axes : {0b010101u, 0b101010u, 0b010010u, 0b101101u}) {
     std::vector<double> want;
     for (const auto& range : ranges(x, axes)) want.push_back(expected(range)[Reduction::sum]);
@@ -190,7 +191,7 @@ TEST_CASE("products have no premature overflow") {
   const Tensor columns = Tensor::empty(Shape{3});
   cpu::backend().reduce(Reduction::prod, Tensor::from(values, Shape{1000, 3}), 1, columns, false);
   for (const float product : columns.to_vector<float>()) REQUIRE(product == Approx(1.0f).epsilon(1e-3));
-  const Tensor x = random_tensor(Shape{6, 5, 4}, DType::f64, 2),
+  const Tensor x = normal_tensor(Shape{6, 5, 4}, DType::f64, 2),
                z = Tensor::empty(Shape{5}, {.dtype = DType::f64});
   cpu::backend().reduce(Reduction::prod, x, 0b101, z, false);
   std::vector<double> want;
@@ -217,7 +218,7 @@ TEST_CASE("empty ranges give the neutral element") {
 
 TEST_CASE("extrema and logsumexp propagate NaN and infinities") {
   for (const int width : {1, 40}) {  // reduced first or last
-    Tensor x = random_tensor(Shape{width == 1 ? Shape{1, 3000} : Shape{3000, width}}, DType::f32, 4);
+    Tensor x = normal_tensor(Shape{width == 1 ? Shape{1, 3000} : Shape{3000, width}}, DType::f32, 4);
     const std::uint32_t axes = width == 1 ? 2u : 1u;
     x.data<float>()[1500 * width] = NAN;
     const Tensor y = Tensor::empty(Shape{width});
@@ -247,7 +248,7 @@ TEST_CASE("positions of extrema are the first ones") {
        {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8}) {
     for (const Shape& shape : {Shape{5}, Shape{3, 2500}, Shape{2500, 3}, Shape{4, 6, 5}, Shape{2, 3, 1100}}) {
       // Coarse values, so that there are ties.
-      const Tensor coarse = random_tensor(shape, DType::f64, 5), x = Tensor::empty(shape, {.dtype = dtype});
+      const Tensor coarse = normal_tensor(shape, DType::f64, 5), x = Tensor::empty(shape, {.dtype = dtype});
       for (Index i = 0; i < shape.numel(); ++i)
         coarse.data<double>()[i] = std::abs(std::round(coarse.data<double>()[i]));
       cpu::backend().cast(coarse, x, false);
@@ -282,7 +283,7 @@ TEST_CASE("integers are summed exactly") {
 TEST_CASE("cumulative sums run along any axis, both ways") {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32}) {
     for (const Shape& shape : {Shape{1}, Shape{5000}, Shape{3, 7}, Shape{4, 5, 6}, Shape{2, 9, 1100}}) {
-      const Tensor x = random_tensor(shape, dtype, 6);
+      const Tensor x = normal_tensor(shape, dtype, 6);
       const auto in = x.to_vector<double>();
       const DType out = is_integral(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
       for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -304,4 +305,3 @@ TEST_CASE("cumulative sums run along any axis, both ways") {
 }
 
 }  // namespace
-}  // namespace tandem

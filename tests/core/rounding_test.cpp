@@ -11,7 +11,8 @@
 #include "core/kernels/update.h"
 #include "core/random.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -127,5 +128,3 @@ TEST_CASE("an update without masters rounds what it stores, the same on any numb
     }
   }
 }
-
-}  // namespace tandem::test

@@ -8,7 +8,8 @@
 #include "tests/simd/path.h"
 #include "tests/support/paths.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -33,5 +34,3 @@ TEST_CASE("every level's vectors convert every 16-bit pattern and round to neare
     check_simd(path.bfloat16);
   }
 }
-
-}  // namespace tandem::test

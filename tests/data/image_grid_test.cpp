@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 
-namespace tandem::datasets {
+using namespace tandem;
+using namespace tandem::datasets;
 
 namespace {
 
@@ -44,5 +45,3 @@ TEST_CASE("images lie in a grid row by row", "[grid]") {
   CHECK(Values(placed.begin() + (7 * 6 + 4) * 3, placed.end()) == Values(all.end() - 6, all.end()));
   CHECK(placed[2 * 3] == 255);
 }
-
-}  // namespace tandem::datasets

@@ -10,7 +10,8 @@
 #include "data/text/candidate_source.h"
 #include "data/text/stream_source.h"
 
-namespace tandem::datasets {
+using namespace tandem;
+using namespace tandem::datasets;
 
 namespace {
 
@@ -111,5 +112,3 @@ TEST_CASE("the candidates of a batch are a function of seed, epoch and number", 
   REQUIRE(targets.back() == kNoTarget);
   for (std::size_t i = 0; i < targets.size(); ++i) CHECK((counts[i] == 0.0f) == (targets[i] == kNoTarget));
 }
-
-}  // namespace tandem::datasets

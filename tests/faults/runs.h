@@ -8,7 +8,7 @@
 namespace tandem::testing {
 
 // Processes under a sanitizer start slowly: every so many cases are tried there.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TANDEM_SANITIZED
 inline constexpr int kStride = 17;
 #else
 inline constexpr int kStride = 1;

@@ -3,7 +3,8 @@
 
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("base64: the vectors of RFC 4648, both ways", "[base64]") {
   const std::pair<std::string, std::string> vectors[] = {{"", ""},
@@ -26,5 +27,3 @@ TEST_CASE("what base64 does not write is refused", "[base64]") {
   for (const char* text : {"Zg", "Zg=", "Z===", "====", "Zm9v Zm9", "Zm9v\n===", "Zm9-", "Z=g=", "Zh=="})
     CHECK_FAILS(UserError, files::from_base64(text, "model.json"), "should be base64");
 }
-
-}  // namespace tandem::test

@@ -15,7 +15,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -184,5 +184,3 @@ TEST_CASE("ten iterations of a DCGAN are PyTorch's", "[dcgan]") {
     CHECK(Trainer(like_pytorch(expected.dtype)).train().losses == narrow.losses);
   }
 }
-
-}  // namespace tandem

@@ -20,7 +20,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -246,5 +246,3 @@ TEST_CASE("what does not fit in an encoder-decoder is named", "[encoder_decoder]
   CHECK_THAT(testing::user_error_of([&] { model.decode_step(three, memory, {}); }),
              Catch::Contains("3 rows of 1 steps") && Catch::Contains("2 sentences"));
 }
-
-}  // namespace tandem

@@ -24,7 +24,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -242,5 +242,3 @@ TEST_CASE("what ONNX cannot say of sequences is refused by layer and op") {
   OfPairs whole([](const Tensor& x) { return mean(x, {0}); });
   CHECK(refusal(whole).empty());
 }
-
-}  // namespace tandem

@@ -18,7 +18,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -195,5 +195,3 @@ TEST_CASE("what has no counterpart in ONNX is refused by layer and op") {
   Ops mixes([](const Tensor& x) { return reshape(x, Shape{4, 0}); });
   CHECK_THAT(refusal(mixes, {4}), Contains("batch"));
 }
-
-}  // namespace tandem

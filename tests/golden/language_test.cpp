@@ -14,7 +14,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -122,5 +122,3 @@ TEST_CASE("50 steps of a language model in mixed precision agree with autocast a
   check_like_autocast([](const amp::Precision& precision) { return train(precision, nullptr); }, golden,
                       kLowLosses);
 }
-
-}  // namespace tandem

@@ -19,7 +19,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -264,5 +264,3 @@ TEST_CASE("few capacities serve every number of rows of a cluster", "[vocabulary
     CHECK(seen.size() <= 32);
   }
 }
-
-}  // namespace tandem

@@ -17,7 +17,7 @@
 #include "tests/support/threads.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -134,5 +134,3 @@ TEST_CASE("LeNet-5 in mixed precision agrees with PyTorch, with FP64 and with it
 TEST_CASE("ResNet-8 in mixed precision agrees with PyTorch, with FP64 and with itself", "[precision]") {
   check_model("resnet8", [] { return models::resnet(8, {.in_channels = 1, .num_classes = 10}); });
 }
-
-}  // namespace tandem

@@ -12,7 +12,7 @@
 #include "tasks/preprocessing.h"
 #include "tests/support/paths.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -101,5 +101,3 @@ TEST_CASE("onnxruntime behind NumPy and Pillow predicts as the program does") {
   const std::string script = test::source_path("tests/golden/prepare_check.py");
   CHECK(std::system((std::string(python) + " " + script + " " + test::program_path()).c_str()) == 0);
 }
-
-}  // namespace tandem

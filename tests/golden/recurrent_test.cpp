@@ -20,7 +20,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -299,5 +299,3 @@ TEST_CASE("a gru of sines gives the vectors that were made for it", "[recurrent]
   Sines::check(gradient_of(gru.parameters[2]), {-.063247, -.068752, .312524, .383490, 1.064322, 1.003451});
   Sines::check(gradient_of(gru.parameters[3]), {-.063247, -.068752, .312524, .383490, .471141, .668141});
 }
-
-}  // namespace tandem

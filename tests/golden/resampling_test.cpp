@@ -16,7 +16,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -104,5 +104,3 @@ TEST_CASE("upsampling by a factor that is not whole is PyTorch's, with the facto
     return with_gradients(nn::Upsample(options)(x), {x});
   });
 }
-
-}  // namespace tandem

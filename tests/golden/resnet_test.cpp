@@ -13,7 +13,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -113,5 +113,3 @@ TEST_CASE("bottleneck blocks agree with PyTorch and with themselves") {
                                             models::ResNetOptions{.num_classes = 10, .width = 8});
   });
 }
-
-}  // namespace tandem

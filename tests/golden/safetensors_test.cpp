@@ -9,7 +9,8 @@
 #include "core/error.h"
 #include "tests/support/paths.h"
 
-namespace tandem::safetensors {
+using namespace tandem;
+using namespace tandem::safetensors;
 
 namespace {
 
@@ -233,5 +234,3 @@ TEST_CASE("any byte stands for true in a file") {
   const auto* bytes = static_cast<const std::uint8_t*>(flags.raw());
   CHECK(std::vector<std::uint8_t>(bytes, bytes + 5) == std::vector<std::uint8_t>{1, 0, 1, 1, 1});
 }
-
-}  // namespace tandem::safetensors

@@ -14,7 +14,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -119,5 +119,3 @@ TEST_CASE("50 steps of an encoder-decoder in mixed precision agree with autocast
   check_like_autocast([](const amp::Precision& precision) { return train(precision, nullptr); }, golden,
                       kLowLosses);
 }
-
-}  // namespace tandem

@@ -16,7 +16,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 
-namespace tandem {
+using namespace tandem;
 
 namespace {
 
@@ -131,5 +131,3 @@ TEST_CASE("a small U-Net in mixed precision agrees with PyTorch and with itself"
   check_like_autocast([&](const amp::Precision& precision) { return train(precision, stream, nullptr); },
                       golden, kLowLosses);
 }
-
-}  // namespace tandem

@@ -12,7 +12,7 @@
 #include "models/resnet.h"
 #include "nn/layers.h"
 
-namespace tandem::train {
+using namespace tandem;
 
 namespace {
 
@@ -177,5 +177,3 @@ TEST_CASE("loaded weights reach a model whose memory an optimizer has moved") {
   models::load_weights(*second, scratch.path);
   CHECK(state_of(*first) == state_of(*second));
 }
-
-}  // namespace tandem::train

@@ -7,7 +7,8 @@
 #include "models/mlp.h"
 #include "models/resnet.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using Catch::Contains;
 
@@ -83,5 +84,3 @@ TEST_CASE("Amdahl's bound", "[advice]") {
   CHECK(models::amdahl_bound(0.75, std::numeric_limits<double>::infinity()) == Approx(4.0));
   CHECK(models::amdahl_bound(0.0, 16.0) == 1.0);
 }
-
-}  // namespace tandem::test

@@ -13,7 +13,8 @@
 #include "models/resnet.h"
 #include "nn/layers.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 namespace {
 
@@ -555,5 +556,3 @@ TEST_CASE("options describe themselves consistently") {
   }
   CHECK_THROWS_AS(new_activation("conv2d"), UserError);
 }
-
-}  // namespace tandem::models

@@ -17,7 +17,8 @@
 #include "nn/device.h"
 #include "nn/scopes.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 namespace {
 
@@ -102,5 +103,3 @@ TEST_CASE("the convolutions of bench_convolutions are those of its networks") {
   });
   CHECK(iteration == listed("dcgan"));
 }
-
-}  // namespace tandem::models

@@ -12,7 +12,8 @@
 #include "models/builder.h"
 #include "nn/device.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 namespace {
 
@@ -139,5 +140,3 @@ TEST_CASE("a DCGAN by name takes its sizes from the data") {
                     Catch::Contains("28×28"));
   CHECK_THROWS_WITH((*model)(Tensor::zeros({2, 16, 16, 3})), Catch::Contains("Dcgan"));
 }
-
-}  // namespace tandem::models

@@ -7,7 +7,8 @@
 
 #include "tests/support/paths.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
   const std::regex named(R"(DType::(f16|bf16)|\b(Half|BFloat16|is_16bit)\b|amp::)");
@@ -28,5 +29,3 @@ TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
   }
   CHECK(files > 50);
 }
-
-}  // namespace tandem::test

@@ -13,7 +13,8 @@
 #include "models/mlp.h"
 #include "tests/support/paths.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 TEST_CASE("parameter counts are torchvision's") {
   const std::pair<int, Index> expected[] = {
@@ -134,5 +135,3 @@ TEST_CASE("depths of neither family are refused") {
   CHECK_NOTHROW(resnet(14));
   CHECK_THROWS_AS(Shortcut(nullptr, 4, 2, 1), UserError);
 }
-
-}  // namespace tandem::models

@@ -8,7 +8,8 @@
 #include "nn/device.h"
 #include "nn/layers.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 TEST_CASE("a summary lists layers with their shapes, parameters and arithmetic") {
   nn::Sequential net;
@@ -115,5 +116,3 @@ TEST_CASE("transposed convolutions, sequences and products are counted") {
   nn::Conv1d conv(3, 5, 3);
   CHECK(summarise(conv, {10, 3}).flop == 2 * 8 * 5 * 9);
 }
-
-}  // namespace tandem::models

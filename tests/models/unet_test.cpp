@@ -10,7 +10,8 @@
 #include "core/random.h"
 #include "models/builder.h"
 
-namespace tandem::models {
+using namespace tandem;
+using namespace tandem::models;
 
 namespace {
 
@@ -133,5 +134,3 @@ TEST_CASE("what gives no scores for every pixel is no model of masks") {
   CHECK(error_of(R"({"layers": [{"type": "conv2d", "out_channels": 11, "kernel": 3, "padding": "same"}]})") ==
         "no error");
 }
-
-}  // namespace tandem::models

@@ -8,7 +8,8 @@
 #include "nn/init.h"
 #include "nn/layers.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 TEST_CASE("layers are built on the device of the scope", "[device]") {
   CHECK(BuildDevice::current() == Device{});
@@ -38,5 +39,3 @@ TEST_CASE("no initialiser works for tensors without elements", "[device]") {
     CHECK_NOTHROW(initialise(weight, init));
   }
 }
-
-}  // namespace tandem::nn

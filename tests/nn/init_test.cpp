@@ -11,7 +11,8 @@
 #include "core/error.h"
 #include "core/random.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 namespace {
 
@@ -175,5 +176,3 @@ TEST_CASE("gains of nonlinearities") {
   CHECK(gain_of("tanh") == Approx(5.0 / 3.0));
   CHECK_THROWS_WITH(gain_of("rely"), Catch::Contains("rely"));
 }
-
-}  // namespace tandem::nn

@@ -10,7 +10,8 @@
 #include "core/error.h"
 #include "core/random.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 namespace {
 
@@ -300,5 +301,3 @@ TEST_CASE("concat joins along its axis") {
   check_same(Concat()(TensorList{x, x}), concat({x, x}, -1));
   CHECK_THROWS_AS(Concat()(x), UserError);
 }
-
-}  // namespace tandem::nn

@@ -12,7 +12,8 @@
 #include "nn/device.h"
 #include "nn/layers.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 namespace {
 
@@ -320,5 +321,3 @@ TEST_CASE("a call of a module's own types is observed as forward is") {
   CHECK(Linear(2, 1).all_outputs({x}).size() == 1);
   CHECK(Add().all_outputs({x, x}).size() == 1);
 }
-
-}  // namespace tandem::nn

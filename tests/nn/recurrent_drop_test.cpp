@@ -14,7 +14,8 @@
 #include "nn/layers/recurrent.h"
 #include "tests/support/tensors.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 namespace {
 
@@ -138,5 +139,3 @@ TEST_CASE("mistakes in what AWD-LSTM asks for are explained", "[recurrent]") {
   Recurrent layers(kInputs, kUnits, {.layers = 2, .last_units = 2});
   CHECK_THROWS_AS(layers(some_input(), {Tensor::zeros({1, kRows, kUnits}), {}}), UserError);
 }
-
-}  // namespace tandem::nn

@@ -5,7 +5,7 @@
 #include "tests/nn/recurrent_run.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 using namespace test;
 
@@ -88,5 +88,3 @@ TEST_CASE("recurrent layers recompute where their options say so", "[recurrent]"
     CHECK(cells.shape() == Shape{recompute ? 2 : 20, 2, 5});
   }
 }
-
-}  // namespace tandem

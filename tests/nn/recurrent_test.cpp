@@ -14,7 +14,8 @@
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 namespace {
 
@@ -271,5 +272,3 @@ TEST_CASE("a chunk's gradients stop at the state that was passed on without its 
   backward(sum(layers(test::random_tensor({4, 2, 3}, DType::f32, 2), passed).y));
   CHECK_FALSE(gradient_of(x).defined());
 }
-
-}  // namespace tandem::nn

@@ -7,7 +7,7 @@
 #include "tests/nn/recurrent_run.h"
 #include "tests/support/tolerance.h"
 
-namespace tandem {
+using namespace tandem;
 
 using namespace test;
 
@@ -89,5 +89,3 @@ TEST_CASE("two thousand steps of single ops go forward, backward and away", "[re
   CHECK(std::ranges::all_of(composed.dx, [](double d) { return std::isfinite(d); }));
   CHECK(std::abs(composed.dx.front()) > 0.0);
 }
-
-}  // namespace tandem

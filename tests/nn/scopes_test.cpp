@@ -13,7 +13,8 @@
 #include "nn/layers.h"
 #include "tests/support/tensors.h"
 
-namespace tandem::nn {
+using namespace tandem;
+using namespace tandem::nn;
 
 using test::random_tensor;
 
@@ -247,5 +248,3 @@ TEST_CASE("scopes that keep statistics nest, end by exceptions, and do not touch
   const KeepStatistics scope(net);
   CHECK(same_bits(net(x), expected));
 }
-
-}  // namespace tandem::nn

@@ -40,10 +40,6 @@ std::vector<double> weights_of(const std::vector<double>& scores, const std::vec
   return weights;
 }
 
-Tensor zeros(const Shape& shape, DType dtype = DType::f32) {
-  return Tensor::zeros(shape, {.dtype = dtype, .device = test_device()});
-}
-
 Tensor flat(const Tensor& t) { return reshape(t, {-1}); }
 
 // ---- masked_softmax

@@ -11,8 +11,6 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
-
 // The terms y(n,p,q,o) += x(n,h,w,c)·f(o,k,l,c') of a convolution, one at a time; what is done with them
 // makes the convolution or one of its adjoints.
 template <class Term>

@@ -19,7 +19,6 @@ using namespace tandem::test;
 namespace {
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 Tensor index_of(std::vector<std::int64_t> values) {
   const auto count = static_cast<Index>(values.size());
   return Tensor::from(values, {count}, test_device());

@@ -14,7 +14,6 @@ namespace {
 constexpr Index kClasses = 5;
 constexpr Index kIgnored = 2;
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
 Tensor targets(std::vector<std::int64_t> values) {
   const auto count = static_cast<Index>(values.size());
   return Tensor::from(values, {count}, test_device());

@@ -35,8 +35,6 @@ Array product(const Array& a, const Array& b, bool transpose_a, bool transpose_b
   return y;
 }
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
-
 Rows matmul_ways() {
   struct Way {
     const char* name;

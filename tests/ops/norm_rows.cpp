@@ -15,8 +15,6 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
-
 // (x - mean)/√(var + eps) within groups of elements that share group(index); two-pass, in f64.
 template <class Group>
 Array normalised(const Array& x, double eps, Group&& group) {

@@ -15,8 +15,6 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
-
 Shape pooled_shape(const Shape& x, const Pool2dOptions& o) {
   const auto extent = [&](int axis) {
     const auto a = static_cast<std::size_t>(axis);

@@ -9,6 +9,7 @@
 
 #include "core/tensor.h"
 #include "tests/ops/array.h"
+#include "tests/support/tensors.h"
 
 namespace tandem::test {
 
@@ -36,6 +37,11 @@ enum class Result {
   i64,
   f32,
 };
+
+// Zeros on the device that is tested.
+inline Tensor zeros(const Shape& shape, DType dtype = DType::f32) {
+  return Tensor::zeros(shape, {.dtype = dtype, .device = test_device()});
+}
 
 // A call that is refused with UserError, and a part of what it says.
 struct Refusal {

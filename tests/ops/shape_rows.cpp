@@ -15,8 +15,6 @@ namespace {
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
-Tensor zeros(const Shape& shape) { return Tensor::zeros(shape, {.device = test_device()}); }
-
 Row row_of(const char* op, std::string variant, Run run, Oracle oracle, std::vector<Shapes> cases) {
   return {.op = op,
           .variant = std::move(variant),

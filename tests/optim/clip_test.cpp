@@ -9,7 +9,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -100,5 +101,3 @@ TEST_CASE("every rule sees each element within clip_value, on both sides", "[opt
   optim::clip_grad_value({a}, limit);
   CHECK(values_of(gradient_of(a)) == limited);
 }
-
-}  // namespace tandem::test

@@ -7,7 +7,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -131,5 +132,3 @@ TEST_CASE("averaging begins when a figure is worse than the best of all but the 
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(begins({nan, nan, 10, nan, 11}, 0, false) == 5);
 }
-
-}  // namespace tandem::test

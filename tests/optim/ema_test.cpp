@@ -4,7 +4,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("averages follow masters and statistics, and swap in and out", "[optim]") {
   const auto toy = weight_and_bias();
@@ -49,5 +50,3 @@ TEST_CASE("the decay of an average warms up", "[optim]") {
   CHECK(static_cast<double>(values_of((*toy)[1].value())[0]) ==
         Approx(decay * static_cast<double>(start) + (1.0 - decay) * now).epsilon(1e-6));
 }
-
-}  // namespace tandem::test

@@ -3,7 +3,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("flat buffers: reverse order, aligned, gaps stay zero", "[optim]") {
   const auto toy = std::make_shared<Toy>();
@@ -42,5 +43,3 @@ TEST_CASE("flat buffers take no more than alignment needs", "[optim]") {
     CHECK(optim::Step(*toy, {&sgd}).buffers().length() == 2 * ((count + 15) / 16 * 16));
   }
 }
-
-}  // namespace tandem::test

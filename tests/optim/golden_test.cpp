@@ -8,7 +8,8 @@
 #include "tests/golden/optimizers.inc"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using options::Given;
 
@@ -282,5 +283,3 @@ TEST_CASE("a uniform mean of the weights is that of PyTorch's ASGD", "[optim]") 
   const optim::Ema::Scope averaged(*step.ema());
   compare(3);
 }
-
-}  // namespace tandem::test

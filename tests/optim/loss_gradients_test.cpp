@@ -6,7 +6,8 @@
 
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("gradients of several losses are unscaled one by one and added up", "[optim]") {
   const auto toy = weight_and_bias();
@@ -54,5 +55,3 @@ TEST_CASE("gradients of several losses are unscaled one by one and added up", "[
   CHECK(values_of((*toy)[1].gradient()) == Values(3, 1.0f));
   CHECK_FALSE((*toy)[0].gradient().defined());
 }
-
-}  // namespace tandem::test

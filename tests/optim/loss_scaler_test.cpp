@@ -12,7 +12,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -371,5 +372,3 @@ TEST_CASE("scales go on from a saved state", "[scaler]") {
   optim::LossScaler other(two);
   CHECK_THROWS_WITH(other.load_state(one.state()), Contains("expected 4"));
 }
-
-}  // namespace tandem::test

@@ -4,7 +4,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -127,5 +128,3 @@ TEST_CASE("micro-batches go on from their values", "[optim]") {
     CHECK_THROWS_WITH(loaded.check(wrong, "x"), Catch::Contains("x is damaged"));
   }
 }
-
-}  // namespace tandem::test

@@ -5,7 +5,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("misuse is an error", "[optim]") {
   const auto toy = weight_and_bias();
@@ -120,5 +121,3 @@ TEST_CASE("a failed backward drops the step", "[optim]") {
   CHECK_FALSE((*toy)[0].gradient().defined());
   CHECK(running.next.item() == 1.0);
 }
-
-}  // namespace tandem::test

@@ -5,7 +5,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using options::Given;
 
@@ -220,5 +221,3 @@ TEST_CASE("mistakes in schedules are explained", "[optim]") {
   CHECK_THROWS_AS(optim::one_cycle(0.1, 10, {.rise = 1.0}), UserError);
   CHECK_THROWS_AS(optim::Schedule(0.1, {}), UserError);
 }
-
-}  // namespace tandem::test

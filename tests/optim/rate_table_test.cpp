@@ -6,7 +6,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -60,5 +61,3 @@ TEST_CASE("a table of learning rates serves a window of steps", "[optim]") {
   CHECK_FALSE(table.covers(0));
   CHECK_FALSE(table.covers(10));
 }
-
-}  // namespace tandem::test

@@ -6,7 +6,8 @@
 #include "optim/step/counters.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -121,5 +122,3 @@ TEST_CASE("a step's counts do not count before its report was asked for", "[opti
   counters.drop();
   CHECK(count.next == 330);
 }
-
-}  // namespace tandem::test

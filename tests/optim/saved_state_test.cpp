@@ -8,7 +8,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 TEST_CASE("a saved state goes on bit for bit, inside an accumulation too", "[optim]") {
   struct Run {
@@ -176,5 +177,3 @@ TEST_CASE("a given state is read by prefix", "[optim]") {
                     Catch::Contains("a.x occurs twice"));
   CHECK(optim::with_prefix({{"x", one}}, "a.").front().first == "a.x");
 }
-
-}  // namespace tandem::test

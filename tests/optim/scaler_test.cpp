@@ -10,7 +10,8 @@
 #include "core/kernels/loss_scale.h"
 #include "tests/optim/scaler_traces.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -175,5 +176,3 @@ TEST_CASE("options of a scaler that contradict each other are refused with the r
   for (const optim::ScalerPreset& preset : optim::scaler_presets())
     CHECK_NOTHROW(optim::check(preset.options));
 }
-
-}  // namespace tandem::test

@@ -5,7 +5,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -197,5 +198,3 @@ TEST_CASE("a scaler takes its own names alone", "[scaler]") {
   state.erase(state.begin());
   CHECK_THROWS_WITH(other.load_state(state, "g."), Catch::Contains("the state holds 1 tensors, expected 2"));
 }
-
-}  // namespace tandem::test

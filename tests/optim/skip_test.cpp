@@ -5,7 +5,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -131,5 +132,3 @@ TEST_CASE("without skipping a bad gradient is applied where it is", "[optim]") {
   CHECK(std::isfinite(bias[0]));
   CHECK(bias[1] == -kInf);
 }
-
-}  // namespace tandem::test

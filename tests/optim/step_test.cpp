@@ -14,7 +14,8 @@
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 
@@ -170,5 +171,3 @@ TEST_CASE("the fused pass writes the 16-bit working copy of the new master", "[o
     }
   }
 }
-
-}  // namespace tandem::test

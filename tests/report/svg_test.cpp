@@ -6,7 +6,8 @@
 
 #include "core/error.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using Catch::Contains;
 
@@ -115,5 +116,3 @@ TEST_CASE("a chart of a page has classes for colours, and no title or ground of 
   CHECK_THAT(svg, !Contains("fill=\"#") && !Contains("stroke=\"#") && !Contains(">a &amp; b<"));
   CHECK_THAT(svg, Contains("<title>step 1\n&lt;mean&gt;: 1\nlone: 1</title>") && !Contains("raw:"));
 }
-
-}  // namespace tandem::test

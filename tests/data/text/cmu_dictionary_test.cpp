@@ -5,7 +5,8 @@
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::PairTexts;
 using datasets::read_cmu_dictionary;
@@ -65,5 +66,3 @@ TEST_CASE("what is no entry of a dictionary is refused with its line", "[pairs]"
   CHECK_FAILS(UserError, read(""), "is empty");
   CHECK_FAILS(UserError, read_cmu_dictionary("/nowhere/dict.out"), "apt install festlex-cmu");
 }
-
-}  // namespace tandem::test

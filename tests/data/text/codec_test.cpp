@@ -10,7 +10,8 @@
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::codecs;
 using datasets::recall_codec;
@@ -165,5 +166,3 @@ TEST_CASE("damaged descriptions of codecs are refused", "[codec]") {
               "old.safetensors] the model of pieces");
   CHECK_FAILS(UserError, recall({{"name", "bpe"}, {"model", ""}}), "the model of pieces");
 }
-
-}  // namespace tandem::test

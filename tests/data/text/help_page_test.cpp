@@ -5,7 +5,8 @@
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::help_paragraphs;
 using datasets::HelpParagraph;
@@ -114,5 +115,3 @@ TEST_CASE("help that is not there or cannot be used is said", "[pairs]") {
   write(home / "en-US" / kTrain, page({{"1", "h\xFFuse"}}));
   CHECK_FAILS(UserError, read("de", "en-US"), "p0.html] byte 24 is 0xff");
 }
-
-}  // namespace tandem::test

@@ -4,7 +4,8 @@
 #include "data/text/labelled_registry.h"
 #include "tests/support/temporary_files.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using Catch::Contains;
 using datasets::LabelledCorpus;
@@ -111,5 +112,3 @@ TEST_CASE("a corpus of labelled texts is opened by its name", "[text]") {
   CHECK(datasets::known_classes(options).empty());
   CHECK(datasets::known_classes({.corpus = Corpus("package_sections", {}), .common = {}}).size() == 39);
 }
-
-}  // namespace tandem::test

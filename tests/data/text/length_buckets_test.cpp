@@ -8,7 +8,8 @@
 #include "core/random.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::BucketOptions;
 using datasets::BucketPlan;
@@ -156,5 +157,3 @@ TEST_CASE("buckets that cannot be are refused", "[buckets]") {
       "[length_buckets] sample 1 has 9 tokens, 16 with padding, a batch at most 15; leave it out, cut it, "
       "or take larger batches");
 }
-
-}  // namespace tandem::test

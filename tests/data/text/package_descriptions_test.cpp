@@ -8,7 +8,8 @@
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::PackageDescription;
 using datasets::TextSplit;
@@ -132,5 +133,3 @@ TEST_CASE("files of descriptions that are not as they should be", "[text]") {
   CHECK_FAILS(UserError, datasets::read_package_descriptions(folder / "nowhere"),
               "nowhere] is missing; `./run data` fetches it");
 }
-
-}  // namespace tandem::test

@@ -5,7 +5,8 @@
 
 #include "tests/support/temporary_files.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using Catch::Contains;
 using datasets::class_of_section;
@@ -65,5 +66,3 @@ TEST_CASE("descriptions without sections train nothing", "[text]") {
   CHECK_THAT(wrong("nothing\n"), Contains("Description-en:"));
   CHECK_THAT(user_error_of([&] { datasets::package_sections(folder / "absent"); }), Contains("./run data"));
 }
-
-}  // namespace tandem::test

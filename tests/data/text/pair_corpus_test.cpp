@@ -7,7 +7,8 @@
 #include "tests/data/text/support.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::CodecChoice;
 using datasets::PairCorpus;
@@ -154,5 +155,3 @@ TEST_CASE("the help that Debian installs", "[pairs][installed]") {
       REQUIRE(pair.source.find("<span") == std::string::npos);
     }
 }
-
-}  // namespace tandem::test

@@ -4,7 +4,8 @@
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::PairFileOptions;
 using datasets::PairTexts;
@@ -107,5 +108,3 @@ TEST_CASE("what is wrong with files of pairs is said, with file and line", "[pai
   CHECK_FAILS(UserError, read({.source = "a"}), "source and target must be given");
   CHECK_FAILS(UserError, read({.table = "a", .source = "a", .target = "b"}), "not both");
 }
-
-}  // namespace tandem::test

@@ -7,7 +7,8 @@
 #include "tests/data/text/support.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::Batch;
 using datasets::EncodedPairs;
@@ -153,5 +154,3 @@ TEST_CASE("pairs that fit no batch, and options without sense, are refused", "[p
   CHECK_FAILS(UserError, PairSource(pairs, kMarks, {}), "one of the two must be positive");
   CHECK_FAILS(UserError, PairSource(std::make_shared<EncodedPairs>(), kMarks, {.sentences = 2}), "0 samples");
 }
-
-}  // namespace tandem::test

@@ -8,7 +8,8 @@
 #include "tests/data/text/support.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::Batch;
 using datasets::LabelledSequences;
@@ -114,5 +115,3 @@ TEST_CASE("sequences that cannot be batched are refused", "[sequences]") {
   CHECK_FAILS(UserError, SequenceSource(numbered(9), {}), "[length_buckets] sentences 0 and tokens 0");
   CHECK_FAILS(UserError, SequenceSource(numbered(9), {.tokens = 8}), "[length_buckets] sample");
 }
-
-}  // namespace tandem::test

@@ -9,7 +9,8 @@
 #include "tests/data/text/support.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::Batch;
 using datasets::kNoTarget;
@@ -193,5 +194,3 @@ TEST_CASE("streams that cannot be are refused", "[streams]") {
   CHECK_FAILS(UserError, source(0, {.streams = 1}), "0 words in 1 streams");
   CHECK_NOTHROW(source(10, {.streams = 5}));
 }
-
-}  // namespace tandem::test

@@ -5,7 +5,8 @@
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::TextCorpus;
 using datasets::testing::TempFolder;
@@ -126,5 +127,3 @@ TEST_CASE("a corpus is opened by name", "[text]") {
   CHECK_FAILS(UserError, datasets::open_corpus("package_descriptions", {}, {{"path", "nowhere"}}),
               "[nowhere] is missing; `./run data` fetches it");
 }
-
-}  // namespace tandem::test

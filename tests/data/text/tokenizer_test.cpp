@@ -3,7 +3,8 @@
 
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using Pieces = std::vector<std::string>;
 
@@ -52,5 +53,3 @@ TEST_CASE("what is no UTF-8 is told with its place", "[text]") {
   CHECK_FAILS(UserError, datasets::require_utf8("\xc0\x80", "menu:7"), "byte 1 is 0xc0");       // overlong
   CHECK_FAILS(UserError, datasets::require_utf8("a\xed\xa0\x80", "menu:7"), "byte 2 is 0xed");  // a surrogate
 }
-
-}  // namespace tandem::test

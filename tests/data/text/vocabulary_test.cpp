@@ -3,7 +3,8 @@
 
 #include "tests/support/errors.h"
 
-namespace tandem::test {
+using namespace tandem;
+using namespace tandem::test;
 
 using datasets::Vocabulary;
 using datasets::WordCounts;
@@ -91,5 +92,3 @@ TEST_CASE("a vocabulary is kept as JSON", "[text]") {
   CHECK_FAILS(UserError, read(R"(["<unk>","<end>","a","b","a"])"),
               "words 2 and 4 of the vocabulary are both \"a\"");
 }
-
-}  // namespace tandem::test
