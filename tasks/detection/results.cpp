@@ -1,0 +1,80 @@
+#include "tasks/detection/results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+// By image and falling score. Throws UserError naming `format` for what no number can be written for.
+std::vector<const Detection*> in_order(std::string_view format, std::span<const Detection> detections) {
+  std::vector<const Detection*> result;
+  for (const Detection& each : detections) {
+    const PixelBox& box = each.box;
+    const bool finite = std::isfinite(box.x) && std::isfinite(box.y) && std::isfinite(box.width) &&
+                        std::isfinite(box.height) && std::isfinite(each.score);
+    require(finite, format,
+            "detection {} (image {}, category {}) has the box [{}, {}, {}, {}] and the score {}; only finite "
+            "numbers can be written",
+            &each - detections.data(), each.image, each.category, box.x, box.y, box.width, box.height,
+            each.score);
+    result.push_back(&each);
+  }
+  std::stable_sort(result.begin(), result.end(), [](const Detection* a, const Detection* b) {
+    return a->image != b->image ? a->image < b->image : a->score > b->score;
+  });
+  return result;
+}
+
+const std::string& name_of_image(const std::map<std::int64_t, std::string>& names, std::int64_t image) {
+  const auto found = names.find(image);
+  require(found != names.end(), "voc results",
+          "image {} has detections and no name among the {} given; name it", image, names.size());
+  const std::string& name = found->second;
+  require(!name.empty() && name.find_first_of(" \t\n\v\f\r") == std::string::npos, "voc results",
+          "image {} is called '{}'; a name stands in a line of words, so it is one word", image, name);
+  return name;
+}
+
+}  // namespace
+
+std::string coco_results(std::span<const Detection> detections) {
+  std::string text = "[";
+  for (const Detection* each : in_order("coco results", detections)) {
+    const PixelBox& box = each->box;
+    fmt::format_to(std::back_inserter(text),
+                   "{}\n{{\"image_id\": {}, \"category_id\": {}, \"bbox\": [{:.9g}, {:.9g}, {:.9g}, {:.9g}], "
+                   "\"score\": {:.9g}}}",
+                   text.size() > 1 ? "," : "", each->image, each->category, box.x, box.y, box.width,
+                   box.height, each->score);
+  }
+  return text + "\n]\n";
+}
+
+std::string voc_results_name(std::string_view class_name) {
+  require(!class_name.empty() && class_name.find('/') == std::string_view::npos, "voc results",
+          "a class called '{}' gives no file name; a name has letters and no '/'", class_name);
+  return fmt::format("comp4_det_test_{}.txt", class_name);
+}
+
+std::string voc_results(std::span<const Detection> detections, std::int64_t category,
+                        const std::map<std::int64_t, std::string>& image_names) {
+  std::string text;
+  for (const Detection* each : in_order("voc results", detections)) {
+    if (each->category != category) continue;
+    const PixelBox& box = each->box;
+    fmt::format_to(std::back_inserter(text), "{} {:.9g} {:.9g} {:.9g} {:.9g} {:.9g}\n",
+                   name_of_image(image_names, each->image), each->score, box.x + 1.0, box.y + 1.0,
+                   box.x + box.width, box.y + box.height);
+  }
+  return text;
+}
+
+}  // namespace tandem::tasks
