@@ -1,0 +1,133 @@
+#include "data/boxes/box_registry.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "data/boxes/box_admission.h"
+#include "data/boxes/box_summary.h"
+#include "data/boxes/coco.h"
+#include "data/boxes/label_check.h"
+#include "data/boxes/voc.h"
+#include "data/decorators.h"
+#include "data/limits.h"
+
+namespace tandem::datasets {
+
+const BoxSetFamily& box_sets() {
+  static const BoxSetFamily family({.what = "data set", .help = "the data set"}, {voc_entry(), coco_entry()});
+  return family;
+}
+
+const options::Schema& BoxSetOptions::schema() {
+  static const options::Schema schema =
+      options::Describe<BoxSetOptions>()
+          .choice(&BoxSetOptions::set)
+          .include(&BoxSetOptions::common)
+          .key("missing", &BoxSetOptions::missing,
+               "images without a file: error, or skip, which leaves them out and counts them")
+          .key("difficult", &BoxSetOptions::difficult,
+               "objects that VOC calls difficult, in training: keep or drop; evaluations have all of them")
+          .options_of(&BoxSetOptions::set)
+          .short_key("name");
+  return schema;
+}
+
+namespace {
+
+// The images at `places`, which ascend, with what else belongs to the corpus.
+BoxCorpus chosen(BoxCorpus& from, const std::vector<std::uint32_t>& places) {
+  BoxCorpus corpus{.where = from.where, .classes = from.classes, .images = {}, .tallies = {}};
+  for (const std::uint32_t place : places) corpus.images.push_back(std::move(from.images[place]));
+  return corpus;
+}
+
+Index images_in(const BoxCorpus& corpus) { return static_cast<Index>(corpus.images.size()); }
+
+// As data/labelled_set.cpp does it for samples.
+void limit(BoxCorpus& corpus, Index count, std::uint64_t seed) {
+  if (count == 0 || count >= images_in(corpus)) return;
+  std::vector<std::uint32_t> kept = permutation(images_in(corpus), seed, 1);
+  kept.resize(static_cast<std::size_t>(count));
+  std::ranges::sort(kept);
+  corpus.images = chosen(corpus, kept).images;
+}
+
+void apply_box_sizes(const SetOptions& options, BoxSplits& splits) {
+  if (!splits.validation && options.validation_size > 0) {
+    const Index size = images_in(splits.train);
+    require(options.validation_size < size, "data.validation_size", "is {}, the training split has {} images",
+            options.validation_size, size);
+    std::vector<std::uint32_t> order = permutation(size, options.seed(), 2);
+    const auto cut = order.begin() + options.validation_size;
+    std::sort(order.begin(), cut);
+    std::sort(cut, order.end());
+    splits.validation = chosen(splits.train, {order.begin(), cut});
+    splits.train.images = chosen(splits.train, {cut, order.end()}).images;
+  }
+  limit(splits.train, options.train_size, options.seed());
+  limit(splits.test, options.test_size, options.seed());
+  if (splits.validation) limit(*splits.validation, options.validation_size, options.seed());
+}
+
+void note_shared(const BoxCorpus& train, const BoxCorpus& other, std::string_view name,
+                 std::vector<std::string>& notes) {
+  std::unordered_set<std::string_view> files;
+  for (const BoxImage& image : train.images) files.insert(image.file);
+  Tally shared;
+  for (const BoxImage& image : other.images)
+    if (files.contains(image.file) && shared.count++ == 0) shared.first = image.file;
+  if (shared.count > 0)
+    notes.push_back(
+        fmt::format("{} images of {} are trained on, too, which makes its figures too good; the "
+                    "first: {}",
+                    shared.count, name, shared.first));
+}
+
+void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std::string>& notes) {
+  notes.push_back(fmt::format("{}: {}", name, summary_of(corpus).text(corpus.classes)));
+  for (const std::string& note : notes_of(corpus.tallies)) notes.push_back(fmt::format("{}: {}", name, note));
+}
+
+BoxSplits read_splits(const BoxSetOptions& options) {
+  const std::string path = options.common.place().string();
+  try {
+    return box_sets().make(options.set, options.common);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw UserError("data.path",
+                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const UserError& error) {
+    if (path.empty() || error.where() != path) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, error.message()));
+  }
+}
+
+}  // namespace
+
+BoxSplits open_box_set(const BoxSetOptions& options) {
+  options::require_sound("data", BoxSetOptions::schema(), &options);
+  BoxSplits splits = read_splits(options);
+  check_images(splits.train, options.missing);
+  check_images(splits.test, options.missing);
+  if (splits.validation) check_images(*splits.validation, options.missing);
+  // Before samples are drawn: of all boxes that the files have.
+  const std::vector<std::string> warnings = label_warnings(splits.train);
+  apply_box_sizes(options.common, splits);
+  drop_for_training(splits.train, options.difficult == Difficult::drop);
+  require(summary_of(splits.train).boxes > 0, splits.train.where, "has no box to learn from");
+  note_split(splits.train, "training", splits.notes);
+  if (splits.validation) note_split(*splits.validation, "validation", splits.notes);
+  note_split(splits.test, "test", splits.notes);
+  splits.notes.insert(splits.notes.end(), warnings.begin(), warnings.end());
+  note_shared(splits.train, splits.test, "test", splits.notes);
+  if (splits.validation) note_shared(splits.train, *splits.validation, "validation", splits.notes);
+  for (std::string& note : splits.notes) note = printable(note);
+  return splits;
+}
+
+BoxSplits open_box_set(std::string_view name, const SetOptions& common, const options::Given& own) {
+  return open_box_set({.set = options::Choice<box_sets>(name, own), .common = common});
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,188 @@
+#include "data/boxes/coco.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "data/boxes/box_admission.h"
+#include "files/input.h"
+
+namespace tandem::datasets {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Index kNone = -1;  // label of a category that another split does not have
+
+bool is_own_background(const CocoCategory& category) {
+  return category.id == 0 && means_background(category.name);
+}
+
+// Labels of the categories of `file` among `classes`, by id.
+std::unordered_map<std::int64_t, Index> labels_of(const CocoFile& file, const BoxClasses& classes,
+                                                  const std::string& where) {
+  std::unordered_map<std::int64_t, Index> labels;
+  for (const CocoCategory& category : file.categories) {
+    const auto found = std::find(classes.ids.begin() + 1, classes.ids.end(), category.id);
+    const auto label = static_cast<std::size_t>(found - classes.ids.begin());
+    if (is_own_background(category)) {
+      labels.emplace(category.id, 0);
+    } else if (found == classes.ids.end()) {
+      labels.emplace(category.id, kNone);
+    } else {
+      require(classes.names[label] == category.name, where,
+              "category {} is \"{}\", but \"{}\" in the training split; the splits need the same categories",
+              category.id, shortened(printable(category.name), 80),
+              shortened(printable(classes.names[label]), 80));
+      labels.emplace(category.id, static_cast<Index>(label));
+    }
+  }
+  return labels;
+}
+
+std::vector<BoxImage> images_of(const CocoFile& file, const std::string& where, const fs::path& folder) {
+  std::vector<BoxImage> images;
+  images.reserve(file.images.size());
+  for (const CocoImage& image : file.images) {
+    require(image.file_name.find('\0') == std::string::npos, where,
+            "image {} has the file_name \"{}\", which no file can have", image.id,
+            shortened(printable(image.file_name), 80));
+    images.push_back({.file = (folder / image.file_name).string(),
+                      .name = image.file_name,
+                      .id = image.id,
+                      .width = image.width,
+                      .height = image.height,
+                      .objects = {}});
+  }
+  std::ranges::stable_sort(images, {}, &BoxImage::id);
+  const auto twice = std::ranges::adjacent_find(images, {}, &BoxImage::id);
+  if (twice != images.end())
+    throw UserError(where, fmt::format("image id {} stands twice, for {} and {}", twice->id,
+                                       printable(twice->name), printable(std::next(twice)->name)));
+  return images;
+}
+
+class CocoObjects {
+ public:
+  CocoObjects(BoxCorpus& corpus, std::unordered_map<std::int64_t, Index> labels)
+      : corpus_(corpus), labels_(std::move(labels)), admission_(corpus.tallies, refusals_) {
+    for (std::size_t i = 0; i < corpus.images.size(); ++i) images_.emplace(corpus.images[i].id, i);
+  }
+
+  void add(const CocoAnnotation& from) {
+    const auto which = fmt::format("annotation {} of image {}", from.id, from.image);
+    const auto image = images_.find(from.image);
+    const auto label = labels_.find(from.category);
+    const auto refuse = [&](const std::string& why) {
+      refusals_.add(corpus_.where, fmt::format("{}: {}", which, why));
+    };
+    if (!ids_.insert(from.id).second) return refuse("its id stands twice");
+    if (image == images_.end()) return refuse("no image of the file has that id");
+    if (label == labels_.end())
+      return refuse(fmt::format("no category of the file has its category_id, {}", from.category));
+    if (label->second == 0)
+      return refuse("it is of category 0, the background, which no object is; take it out");
+    if (label->second == kNone)
+      return refuse(fmt::format("its category {} is none of the training split's", from.category));
+    const auto [x, y, width, height] = from.bbox;
+    admission_.admit(corpus_.images[image->second],
+                     {.object = {.box = {x, y, x + width, y + height},
+                                 .label = label->second,
+                                 .id = from.id,
+                                 .crowd = from.crowd},
+                      .width = width,
+                      .height = height,
+                      .area = from.area},
+                     corpus_.where, which);
+  }
+  void finish() const { refusals_.finish(); }
+
+ private:
+  BoxCorpus& corpus_;
+  std::unordered_map<std::int64_t, Index> labels_;
+  std::unordered_map<std::int64_t, std::size_t> images_;
+  std::unordered_set<std::int64_t> ids_;
+  Refusals refusals_;
+  BoxAdmission admission_;
+};
+
+}  // namespace
+
+BoxClasses coco_classes(const CocoFile& file, const std::string& where) {
+  std::vector<CocoCategory> categories = file.categories;
+  std::ranges::stable_sort(categories, {}, &CocoCategory::id);
+  BoxClasses classes;
+  for (std::size_t i = 0; i < categories.size(); ++i) {
+    const CocoCategory& category = categories[i];
+    require(i == 0 || categories[i - 1].id != category.id, where,
+            "category id {} stands twice, the second time for \"{}\"", category.id,
+            shortened(printable(category.name), 80));
+    if (is_own_background(category)) {
+      classes.own_background = category.name;
+    } else {
+      classes.add(category.name, category.id);
+    }
+  }
+  require(classes.count() > 0, where, "has no category");
+  return classes;
+}
+
+BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const fs::path& images,
+                      const BoxClasses& classes) {
+  BoxClasses own = coco_classes(file, where);
+  BoxCorpus corpus{.where = where,
+                   .classes = classes.count() > 0 ? classes : std::move(own),
+                   .images = images_of(file, where, images),
+                   .tallies = {}};
+  require(!corpus.images.empty(), where, "has no image");
+  CocoObjects objects(corpus, labels_of(file, corpus.classes, where));
+  for (const CocoAnnotation& annotation : file.annotations) objects.add(annotation);
+  objects.finish();
+  return corpus;
+}
+
+BoxCorpus read_coco(const fs::path& annotations, const fs::path& images, const BoxClasses& classes) {
+  return coco_corpus(read_coco_file(annotations), annotations.string(), images, classes);
+}
+
+namespace {
+
+BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
+  require_path(common, "coco", "the folder with annotations/ and the folders of images");
+  const fs::path root = common.place();
+  require(files::kind_of(root) == files::Kind::folder, root.string(), "{}", files::no_folder(root));
+  const auto read = [&](const CocoPaths& paths, const BoxClasses& classes) {
+    return read_coco(root / paths.annotations, root / paths.images, classes);
+  };
+  BoxSplits splits;
+  splits.train = read(own.train, {});
+  splits.test = read(own.test, splits.train.classes);
+  if (own.validation) splits.validation = read(*own.validation, splits.train.classes);
+  return splits;
+}
+
+}  // namespace
+
+const options::Schema& CocoPaths::schema() {
+  static const options::Schema schema =
+      options::Describe<CocoPaths>()
+          .key("annotations", &CocoPaths::annotations, "the JSON file, below data.path", {.required = true})
+          .key("images", &CocoPaths::images, "the folder of its images, below data.path; \"\": data.path");
+  return schema;
+}
+
+BoxSetFamily::Entry coco_entry() {
+  using Options = CocoOptions;
+  return BoxSetFamily::entry<Options>(
+      "coco", "photographs with boxes in the form of COCO: a JSON file of instances for each split",
+      options::Describe<Options>()
+          .key("train", &Options::train, "what is trained on")
+          .key("validation", &Options::validation, "for choosing; null: see validation_size")
+          .key("test", &Options::test, "for testing"),
+      open_coco);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,120 @@
+"""Masks and instances as pycocotools reads them: tests/golden/boxes.h.
+
+    python boxes.py > boxes.h    # needs numpy and pycocotools; the committed boxes.h was made so
+
+Masks are drawn by NumPy's PCG64. The instances hold what real files do: annotations before images, gaps between ids, items
+that are not in the order of their ids, crowds as lists and as texts of runs, polygons, keys that nobody knows.
+"""
+import contextlib
+import io
+import json
+import tempfile
+
+import numpy as np
+import pycocotools
+from pycocotools import mask as masks
+from pycocotools.coco import COCO
+
+DRAW = np.random.default_rng(2014)
+
+
+def drawn_masks():
+    yield np.array([[0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1]], np.uint8)
+    yield np.zeros((5, 4), np.uint8)
+    yield np.ones((4, 6), np.uint8)
+    for height, width, share in ((1, 1, 1), (7, 1, .5), (1, 9, .5), (6, 5, .1), (13, 17, .3), (40, 30, .02), (31, 64, .97)):
+        yield (DRAW.random((height, width)) < share).astype(np.uint8)
+    blob = np.zeros((300, 400), np.uint8)  # runs of more than one group of bits, and differences below 0
+    blob[40:280, 17:390] = 1
+    blob[100:110, 50:300] = 0
+    yield blob
+
+
+def counts_of(mask):
+    flat = mask.ravel(order="F")
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    runs = np.diff(np.concatenate([[0], edges, [flat.size]])).tolist()
+    return ([0] if flat[0] else []) + runs
+
+
+def instances():
+    runs = masks.encode(np.asfortranarray(DRAW.random((48, 64)) < .5))
+    runs["counts"] = runs["counts"].decode()
+    square = [[10.0, 10.0, 20.5, 10.0, 20.5, 20.0, 10.0, 20.0]]
+    def item(number, image, category, bbox, **more):
+        return {"segmentation": square, "id": number, "image_id": image, "category_id": category, "bbox": bbox, **more}
+    return {
+        "info": {"year": 2017, "deep": [{"annotations": [{"id": 1}]}]},
+        "annotations": [
+            item(907, 42, 17, [10.25, 10, 10.5, 10], area=104.125, iscrowd=0),
+            item(3, 7, 90, [0, 0, 64, 48], area=1500, iscrowd=1, segmentation=runs),
+            item(2206849, 42, 1, [1.5, 2.75, 3.3, 4.7], area=0, iscrowd=0, keypoints=[1, 2, 2]),
+            item(5, 42, 90, [300.07, 38.65, 11.93, 61.35], area=500.5, iscrowd=1,
+                 segmentation={"size": [100, 320], "counts": [31999, 1]}),
+            item(6, 7, 17, [3, 4, 5, 6], area=30, iscrowd=0, bbox_mode={"bbox": [0, 0, 0, 0]}),
+        ],
+        "categories": [{"id": 90, "name": "toothbrush", "supercategory": "indoor"}, {"id": 1, "name": "person"},
+                       {"id": 17, "name": "cat"}],
+        "images": [
+            {"id": 42, "file_name": "val/000042.jpg", "width": 320, "height": 100, "license": 3, "coco_url": "http://x/y"},
+            {"id": 100, "file_name": "000100.jpg", "width": 10, "height": 20},
+            {"id": 7, "file_name": "000007.jpg", "width": 64, "height": 48},
+        ],
+        "licenses": [],
+    }
+
+
+def read(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file, contextlib.redirect_stdout(io.StringIO()):
+        file.write(text)
+        file.flush()
+        coco = COCO(file.name)
+    ranks = {category: 1 + rank for rank, category in enumerate(sorted(coco.getCatIds()))}
+    for image in sorted(coco.getImgIds()):
+        for annotation in coco.imgToAnns[image]:
+            x, y, width, height = annotation["bbox"]
+            yield (image, annotation["id"], ranks[annotation["category_id"]], x, y, x + width, y + height, annotation["area"],
+                   annotation["iscrowd"])
+
+
+def listed(values):
+    return "{" + ", ".join(repr(value) for value in values) + "}"
+
+
+print("""// Made by boxes.py; see there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace golden {
+
+struct RleCase {
+  std::int64_t height, width;
+  std::vector<std::int64_t> counts;
+  std::string text;
+  std::int64_t area;
+  std::vector<double> box;  // x, y, width, height
+};
+
+struct InstanceCase {
+  std::int64_t image, id, label;
+  double x1, y1, x2, y2, area;
+  bool crowd;
+};
+""")
+print(f"// pycocotools {pycocotools.__version__ if hasattr(pycocotools, '__version__') else '2.0.11'}, NumPy {np.__version__}.")
+print("// clang-format off\ninline const std::vector<RleCase> kRleCases = {")
+for mask in drawn_masks():
+    encoded = masks.encode(np.asfortranarray(mask))
+    text = encoded["counts"].decode().replace("\\", "\\\\").replace("?", "\\?")
+    print(f'    {{{mask.shape[0]}, {mask.shape[1]}, {listed(counts_of(mask))}, "{text}",\n'
+          f"     {int(masks.area(encoded))}, {listed(masks.toBbox(encoded).tolist())}}},")
+print("};\n")
+text = json.dumps(instances())
+print(f'inline const std::string kInstances = R"json({text})json";\n')
+print("inline const std::vector<InstanceCase> kInstanceCases = {")
+for case in read(text):
+    print(f"    {{{', '.join(repr(value) for value in case[:-1])}, {'true' if case[-1] else 'false'}}},")
+print("};\n\n// clang-format on\n}  // namespace golden")
