@@ -53,6 +53,27 @@ void arrays(const fs::path& folder) {
                                  {"y.npy", npy_bytes(npy_header("|u1", false, "(2,)"), {0, 1})}});
 }
 
+// The first byte is the form (tests/fuzz/boxes.cpp).
+void boxes(const fs::path& folder) {
+  const fs::path to = folder / "boxes";
+  write_file(
+      to / "voc",
+      behind(0, bytes_of("<?xml version=\"1.0\"?><annotation><size><width>9</width><height>8</height></size>"
+                         "<object><name>cat</name><difficult/><part><name>head</name></part><bndbox>"
+                         "<xmin>1</xmin><ymin>2.5</ymin><xmax>9</xmax><ymax>1e1</ymax></bndbox></object>"
+                         "</annotation>")));
+  write_file(
+      to / "coco",
+      behind(1,
+             bytes_of(R"({"annotations":[{"id":1,"image_id":2,"category_id":3,"bbox":[0,1.5,4,5],"area":7,)"
+                      R"("iscrowd":1,"segmentation":{"counts":"321010","size":[3,4]}},{"id":2,"image_id":2,)"
+                      R"("category_id":0,"bbox":[-1,1,4,500],"segmentation":[[1,2,3,4,5,6]]}],)"
+                      R"("images":[{"id":2,"file_name":"a/b.jpg","width":9,"height":8}],)"
+                      R"("categories":[{"id":3,"name":"cat"},{"id":0,"name":"emu"}]})")));
+  write_file(to / "list", behind(2, bytes_of("000005  1\n000007 -1\n000009\n")));
+  write_file(to / "mask", behind(3, bytes_of(std::string("\3\4") + "321010")));
+}
+
 void images(const fs::path& folder) {
   for (const int channels : {1, 3, 4}) {
     const Bytes pixels = random_bytes(static_cast<std::size_t>(8 * 8 * channels), 5);
@@ -146,6 +167,7 @@ int main(int count, char** arguments) {
   const fs::path folder = arguments[1];
   arrays(folder);
   images(folder);
+  boxes(folder);
   tensors(folder);
   states(folder);
   configurations(folder);
