@@ -10,7 +10,7 @@
 
 namespace tandem::datasets {
 
-// Refusals are gathered, so that one message counts all of a kind of file instead of one after another.
+// Of one reading, gathered, so that one message counts them all.
 class Refusals {
  public:
   // `where` and `why` of the first become the message.

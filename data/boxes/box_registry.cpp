@@ -79,10 +79,9 @@ void note_shared(const BoxCorpus& train, const BoxCorpus& other, std::string_vie
   for (const BoxImage& image : other.images)
     if (files.contains(image.file) && shared.count++ == 0) shared.first = image.file;
   if (shared.count > 0)
-    notes.push_back(
-        fmt::format("{} images of {} are trained on, too, which makes its figures too good; the "
-                    "first: {}",
-                    shared.count, name, shared.first));
+    notes.push_back(fmt::format(
+        "{}: {} of its images are trained on, too, which makes its figures too good; the first: {}", name,
+        shared.count, shared.first));
 }
 
 void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std::string>& notes) {

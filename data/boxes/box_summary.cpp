@@ -61,9 +61,9 @@ std::vector<std::string> notes_of(const BoxTallies& tallies) {
   note(tallies.at_zero, "box",
        "with xmin or ymin 0 although VOC's pixels count from 1; where these files count from 0, say "
        "data.one_based false");
-  note(tallies.clipped, "box", "over the border of its image, cut to it");
+  note(tallies.clipped, "box", "over the border of the image, cut to it");
   note(tallies.zero_area, "box", "of zero area, left out");
-  note(tallies.outside, "box", "outside of its image, left out");
+  note(tallies.outside, "box", "outside of the image, left out");
   note(tallies.crowds, "crowd", "left out of training");
   note(tallies.difficult, "difficult object", "left out of training (data.difficult)");
   note(tallies.missing, "image", "without a file, left out with what is in it (data.missing)");

@@ -147,8 +147,11 @@ BoxClasses named_classes(const std::vector<std::string>& names) {
     require(!name.empty(), "data.class_names", "has an empty name, the {}th", known.size());
     classes.add(name, classes.count() + 1);
   }
-  require(names.empty() || !means_background(names.front()), "data.class_names",
-          "begins with \"{}\"; the background is label 0 without being listed, take it out", names.front());
+  if (!names.empty() && means_background(names.front()))
+    throw UserError(
+        "data.class_names",
+        fmt::format("begins with \"{}\"; the background is label 0 without being listed, take it out",
+                    printable(names.front())));
   return classes;
 }
 

@@ -9,9 +9,9 @@ import contextlib
 import io
 import json
 import tempfile
+from importlib.metadata import version
 
 import numpy as np
-import pycocotools
 from pycocotools import mask as masks
 from pycocotools.coco import COCO
 
@@ -20,6 +20,7 @@ DRAW = np.random.default_rng(2014)
 
 def drawn_masks():
     yield np.array([[0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1]], np.uint8)
+    yield np.array([[0, 1], [0, 0], [1, 0]], np.uint8)  # one run, over the end of a column
     yield np.zeros((5, 4), np.uint8)
     yield np.ones((4, 6), np.uint8)
     for height, width, share in ((1, 1, 1), (7, 1, .5), (1, 9, .5), (6, 5, .1), (13, 17, .3), (40, 30, .02), (31, 64, .97)):
@@ -104,7 +105,7 @@ struct InstanceCase {
   bool crowd;
 };
 """)
-print(f"// pycocotools {pycocotools.__version__ if hasattr(pycocotools, '__version__') else '2.0.11'}, NumPy {np.__version__}.")
+print(f"// pycocotools {version('pycocotools')}, NumPy {np.__version__}.")
 print("// clang-format off\ninline const std::vector<RleCase> kRleCases = {")
 for mask in drawn_masks():
     encoded = masks.encode(np.asfortranarray(mask))

@@ -172,7 +172,7 @@ TEST_CASE("a summary counts images, boxes and classes; notes say what was change
   corpus.tallies.clipped = {3, "[f] a: b"};
   corpus.tallies.zero_area = {1, "[f] c: d"};
   CHECK(notes_of(corpus.tallies) ==
-        std::vector<std::string>{"3 boxes over the border of its image, cut to it; the first: [f] a: b",
+        std::vector<std::string>{"3 boxes over the border of the image, cut to it; the first: [f] a: b",
                                  "1 box of zero area, left out; it is: [f] c: d"});
 }
 
@@ -183,6 +183,8 @@ TEST_CASE("images are of the size that annotations say, or lie on their side", "
   CHECK_FAILS(UserError, turned(image, 100, 81),
               "[f.jpg] has 100x81 pixels, its annotations (image f) are of 100x80");
   CHECK_FAILS(UserError, turned(image, 50, 40), "has 50x40 pixels");
+  CHECK_FAILS(UserError, turned(image, 80, 70), "has 80x70 pixels");
+  CHECK_FAILS(UserError, turned(image, 70, 100), "has 70x100 pixels");
 }
 
 TEST_CASE("images without a file are an error, or left out with their boxes", "[boxes]") {
