@@ -5,10 +5,9 @@
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/limits.h"
+#include "data/named_path.h"
 
 namespace tandem::datasets {
-
-namespace fs = std::filesystem;
 
 const options::Schema& SetOptions::schema() {
   constexpr auto kSamples = static_cast<double>(kMaxSamples);
@@ -59,27 +58,12 @@ void apply_sizes(const SetOptions& options, Splits& splits) {
   splits.test = limited(splits.test, options.test_size, options.seed());
 }
 
-// What is wrong with the path itself is said of the key that names it.
-Splits open_path(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
-                 const SampleReport& report) {
-  const std::string path = common.place().string();
-  try {
-    return family.make(set, common, report);
-  } catch (const fs::filesystem_error& error) {
-    throw UserError("data.path",
-                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
-  } catch (const UserError& error) {
-    if (path.empty() || error.where() != path) throw;
-    throw UserError("data.path", fmt::format("{}: {}", path, error.message()));
-  }
-}
-
 }  // namespace
 
 Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report) {
   options::require_sound("data", SetOptions::schema(), &common);
-  Splits splits = open_path(family, set, common, report);
+  Splits splits = open_named_path(common, [&] { return family.make(set, common, report); });
   apply_sizes(common, splits);
   return splits;
 }

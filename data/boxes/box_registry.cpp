@@ -12,6 +12,7 @@
 #include "data/boxes/voc.h"
 #include "data/decorators.h"
 #include "data/limits.h"
+#include "data/named_path.h"
 
 namespace tandem::datasets {
 
@@ -89,24 +90,12 @@ void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std:
   for (const std::string& note : notes_of(corpus.tallies)) notes.push_back(fmt::format("{}: {}", name, note));
 }
 
-BoxSplits read_splits(const BoxSetOptions& options) {
-  const std::string path = options.common.place().string();
-  try {
-    return box_sets().make(options.set, options.common);
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw UserError("data.path",
-                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
-  } catch (const UserError& error) {
-    if (path.empty() || error.where() != path) throw;
-    throw UserError("data.path", fmt::format("{}: {}", path, error.message()));
-  }
-}
-
 }  // namespace
 
 BoxSplits open_box_set(const BoxSetOptions& options) {
   options::require_sound("data", BoxSetOptions::schema(), &options);
-  BoxSplits splits = read_splits(options);
+  BoxSplits splits =
+      open_named_path(options.common, [&] { return box_sets().make(options.set, options.common); });
   check_images(splits.train, options.missing);
   check_images(splits.test, options.missing);
   if (splits.validation) check_images(*splits.validation, options.missing);

@@ -1,0 +1,29 @@
+// What is wrong with data.path is said of that key, whatever set it is the path of.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "data/labelled_set.h"
+
+namespace tandem::datasets {
+
+// What `open()` gives. A filesystem_error, and a UserError that names the path as the place, become
+// UserErrors of "data.path".
+template <class Open>
+auto open_named_path(const SetOptions& common, const Open& open) {
+  const std::string path = common.place().string();
+  try {
+    return open();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw UserError("data.path",
+                    fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const UserError& error) {
+    if (path.empty() || error.where() != path) throw;
+    throw UserError("data.path", fmt::format("{}: {}", path, error.message()));
+  }
+}
+
+}  // namespace tandem::datasets
