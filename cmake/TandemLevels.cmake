@@ -69,9 +69,32 @@ function(tandem_level_module target level)
   target_link_options(${target} PRIVATE ${TANDEM_LINK_FLAGS} -Wl,--version-script=${exports})
 endfunction()
 
-# After tandem_core: the libraries of the further levels; programs depend on tandem_cpu_levels, which stands for all.
-function(tandem_level_libraries)
+# Kernels of v2, which are part of tandem_core. Compiled one by one, with TANDEM_UNITY, too: what takes time in them is their
+# own code.
+function(tandem_base_kernels)
+  list(FILTER ARGN EXCLUDE REGEX "/library\\.cpp$")
+  add_library(tandem_cpu_v2 OBJECT ${ARGN})
+  target_include_directories(tandem_cpu_v2 PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(tandem_cpu_v2 PRIVATE fmt::fmt Eigen3::Eigen OpenMP::OpenMP_CXX DNNL::dnnl)
+  target_compile_definitions(tandem_cpu_v2 PRIVATE TANDEM_LEVEL=v2)
+  target_compile_options(tandem_cpu_v2 PRIVATE ${TANDEM_FLAGS} -fno-semantic-interposition)
+  # Where the machine's own are compiled beside them and the program is to be there soon. norm_rows.cpp has a reduction whose
+  # order is the optimiser's.
+  if(TANDEM_UNITY AND TANDEM_LEVELS STREQUAL "native" AND tandem_levels)
+    target_compile_options(tandem_cpu_v2 PRIVATE $<$<CONFIG:Release>:-O1> -Wno-maybe-uninitialized)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/core/cpu/kernels/norm_rows.cpp TARGET_DIRECTORY tandem_cpu_v2 PROPERTIES
+      COMPILE_OPTIONS $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:NAME>,tandem_cpu_v2>>:-O3>
+      SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+  tandem_precompile_kernels(tandem_cpu_v2)
+  target_sources(tandem_core PRIVATE $<TARGET_OBJECTS:tandem_cpu_v2>)
+endfunction()
+
+# After tandem_core: its kernels, and the libraries of those of further levels; programs depend on tandem_cpu_levels, which
+# stands for all.
+function(tandem_kernels)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/kernels/*.cpp)
+  tandem_base_kernels(${sources})
   add_custom_target(tandem_cpu_levels)
   foreach(level ${tandem_levels})
     tandem_level_module(tandem_cpu_${level} ${level} ${sources})

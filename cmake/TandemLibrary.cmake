@@ -41,10 +41,10 @@ elseif(TANDEM_SANITIZE MATCHES undefined)
   list(APPEND TANDEM_SANITIZE_FLAGS -fno-sanitize=null,alignment,object-size,vptr)
 endif()
 
-# What computes is optimised as far as the compiler goes; what only steers, less: it compiles in two thirds of the time,
-# and no step takes longer for it. -fexpensive-optimizations keeps products and sums contracting as they do elsewhere.
-set(TANDEM_COMPUTING_LAYERS core data)
-set(TANDEM_STEERING_LAYERS files models config runs report export studies cli)
+# What computes is optimised as far as the compiler goes: the kernels, and what CMakeLists.txt says. Layers that only steer
+# compile in two thirds of the time with less, and no step takes longer for it; -fexpensive-optimizations keeps products and
+# sums contracting as they do elsewhere. core, data and autograd lie between the two.
+set(TANDEM_STEERING_LAYERS files nn models optim amp tasks config runs train report export studies cli)
 set(TANDEM_STEERING_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Release>:-fexpensive-optimizations>)
 
 # The layers that read outside bytes, whose branches steer a fuzzer (tests/fuzz).
@@ -86,10 +86,26 @@ function(tandem_precompile_kernels target)
   endif()
 endfunction()
 
+# Likewise for a target that steers, from files on: one precompiled header for all of them, which therefore have the same
+# flags. A source that needs others reads its headers itself.
+function(tandem_precompile_steering target folder)
+  if(NOT TANDEM_UNITY OR CMAKE_CXX_COMPILER_LAUNCHER OR folder STREQUAL "nn")  # nn stands below files
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE ${OpenMP_CXX_FLAGS})
+  if(folder STREQUAL "files")
+    target_precompile_headers(${target} PRIVATE <algorithm> <cmath> <filesystem> <functional> <map> <memory> <optional>
+      <span> <string> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/core/error.h
+      ${PROJECT_SOURCE_DIR}/core/tensor.h ${PROJECT_SOURCE_DIR}/core/options/family.h)
+  else()
+    target_precompile_headers(${target} REUSE_FROM tandem_files)
+  endif()
+endfunction()
+
 function(tandem_library folder)
   cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/(short_spin|kernels/library)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/kernels/|/core/cpu/short_spin\\.cpp$")
   set(target tandem_${folder})
   set(kind STATIC)
   if(ARG_SHARED)
@@ -101,7 +117,8 @@ function(tandem_library folder)
   target_compile_options(${target} PRIVATE ${TANDEM_FLAGS} ${TANDEM_SANITIZE_FLAGS})
   if(folder IN_LIST TANDEM_STEERING_LAYERS)
     target_compile_options(${target} PRIVATE ${TANDEM_STEERING_FLAGS})
-  elseif(NOT folder IN_LIST TANDEM_COMPUTING_LAYERS)
+    tandem_precompile_steering(${target} ${folder})
+  else()
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
   tandem_unity(${target})

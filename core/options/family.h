@@ -158,14 +158,13 @@ class Choice : public Chosen {
   static const Schema& schema() {
     static const Schema schema = [] {
       const Schema& chosen = kFamily().schema();
-      Schema own{.discriminator = chosen.discriminator, .short_key = chosen.short_key};
-      const auto base = [](void* object) -> void* {
-        return static_cast<Chosen*>(static_cast<Choice*>(object));
-      };
-      for (const Key& key : chosen.keys) own.keys.push_back(detail::of_member(key, base));
-      own.rules = detail::of_member(chosen.rules, base);
-      own.make = [] { return Record(Choice()); };
-      return own;
+      detail::Description own(&Record::fresh<Choice>);
+      own.schema().discriminator = chosen.discriminator;
+      own.schema().short_key = chosen.short_key;
+      const auto* const object = static_cast<const Choice*>(own.defaults());
+      own.include(chosen, reinterpret_cast<const char*>(static_cast<const Chosen*>(object)) -
+                              reinterpret_cast<const char*>(object));
+      return std::move(own.schema());
     }();
     return schema;
   }

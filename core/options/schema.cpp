@@ -51,20 +51,107 @@ std::string variant_of(const Schema& schema, const Value& object) {
   return key && key->default_value.is(Value::Kind::string) ? key->default_value.text : "";
 }
 
-Key detail::of_member(const Key& key, std::function<void*(void*)> member) {
+namespace detail {
+
+namespace {
+
+void* moved_by(void* object, std::ptrdiff_t offset) { return static_cast<char*>(object) + offset; }
+const void* moved_by(const void* object, std::ptrdiff_t offset) {
+  return static_cast<const char*>(object) + offset;
+}
+
+}  // namespace
+
+Key of_member(const Key& key, std::ptrdiff_t offset) {
   Key outer = key;
-  outer.store = [member, inner = key.store](void* object, const Value& value) {
-    inner(member(object), value);
+  outer.store = [offset, inner = key.store](void* object, const Value& value) {
+    inner(moved_by(object, offset), value);
   };
-  const auto seen = [member](const void* object) -> const void* { return member(const_cast<void*>(object)); };
-  outer.load = [seen, inner = key.load](const void* object) { return inner(seen(object)); };
+  outer.load = [offset, inner = key.load](const void* object) { return inner(moved_by(object, offset)); };
   if (key.visit)
-    outer.visit = [seen, inner = key.visit](const void* object, const std::string& path,
-                                            const VisitObject& visitor) {
-      inner(seen(object), path, visitor);
+    outer.visit = [offset, inner = key.visit](const void* object, const std::string& path,
+                                              const VisitObject& visitor) {
+      inner(moved_by(object, offset), path, visitor);
     };
   return outer;
 }
+
+std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::ptrdiff_t offset) {
+  std::vector<CrossRule> outer;
+  for (const CrossRule& rule : rules)
+    outer.push_back({rule.key, [offset, inner = rule.complaint](const void* object) {
+                       return inner(moved_by(object, offset));
+                     }});
+  return outer;
+}
+
+Description::Description(Record (*fresh)()) : defaults_(std::make_shared<const Record>(fresh())) {
+  schema_.make = fresh;
+}
+
+void Description::key(std::string_view name, const MemberBinding& member, std::ptrdiff_t offset,
+                      std::string_view help, const Rule& rule) {
+  Key key;
+  key.name = name;
+  key.help = help;
+  key.type = member.type(rule);
+  if (key.type.keyword.empty()) key.type.keyword = rule.keyword;
+  if (rule.fallback) key.type.nullable = false;
+  key.required = rule.required;
+  key.only_for = rule.only_for;
+  const bool null_is_default = !member.optional && key.type.kind != Type::Kind::any;
+  key.store = [&member, offset, null_is_default, defaults = defaults_](void* object, const Value& value) {
+    if (value.is(Value::Kind::null) && null_is_default) {
+      member.assign(moved_by(object, offset), moved_by(defaults->data(), offset));
+    } else {
+      member.store(moved_by(object, offset), value);
+    }
+  };
+  key.load = [&member, offset, fallback = rule.fallback](const void* object) {
+    Value value = member.load(moved_by(object, offset));
+    return value.is(Value::Kind::null) && fallback ? *fallback : value;
+  };
+  if (member.visit)
+    key.visit = [&member, offset](const void* object, const std::string& path, const VisitObject& visitor) {
+      member.visit(moved_by(object, offset), path, visitor);
+    };
+  if (!key.required) key.default_value = key.load(defaults());
+  schema_.keys.push_back(std::move(key));
+}
+
+void Description::include(const Schema& schema, std::ptrdiff_t offset) {
+  for (const Key& key : schema.keys) schema_.keys.push_back(of_member(key, offset));
+  for (CrossRule& rule : of_member(schema.rules, offset)) schema_.rules.push_back(std::move(rule));
+}
+
+void Description::choice(const Schema& schema, std::ptrdiff_t offset) {
+  schema_.discriminator = schema.discriminator;
+  schema_.keys.push_back(of_member(*schema.find(schema.discriminator), offset));
+}
+
+void Description::options_of(const Schema& schema, std::ptrdiff_t offset) {
+  Schema rest = schema;
+  std::erase_if(rest.keys, [&](const Key& key) { return key.name == schema.discriminator; });
+  include(rest, offset);
+}
+
+void Description::rule(std::string_view key, std::function<std::string(const void*)> complaint) {
+  schema_.rules.push_back({std::string(key), std::move(complaint)});
+}
+
+void Description::rule(std::string_view key, std::string_view what, std::function<bool(const void*)> holds) {
+  rule(key, [what = std::string(what), holds = std::move(holds)](const void* object) {
+    return holds(object) ? std::string() : what;
+  });
+}
+
+Schema Description::finished() {
+  join_sections(schema_);
+  require_unique(schema_);
+  return std::move(schema_);
+}
+
+}  // namespace detail
 
 namespace {
 
@@ -175,16 +262,6 @@ void detail::require_unique(const Schema& schema) {
   }
 }
 
-std::vector<CrossRule> detail::of_member(const std::vector<CrossRule>& rules,
-                                         std::function<void*(void*)> member) {
-  std::vector<CrossRule> outer;
-  for (const CrossRule& rule : rules)
-    outer.push_back({rule.key, [member, inner = rule.complaint](const void* object) {
-                       return inner(member(const_cast<void*>(object)));
-                     }});
-  return outer;
-}
-
 Type detail::ranged(Type::Kind kind, const Rule& rule) {
   Type type;
   type.kind = kind;
@@ -195,6 +272,29 @@ Type detail::ranged(Type::Kind kind, const Rule& rule) {
   type.choices = rule.choices;
   return type;
 }
+
+Type::Type() = default;
+Type::Type(const Type&) = default;
+Type::Type(Type&&) noexcept = default;
+Type& Type::operator=(const Type&) = default;
+Type& Type::operator=(Type&&) noexcept = default;
+Type::~Type() = default;
+
+Key::Key() = default;
+Key::Key(const Key&) = default;
+Key::Key(Key&&) noexcept = default;
+Key& Key::operator=(const Key&) = default;
+Key& Key::operator=(Key&&) noexcept = default;
+Key::~Key() = default;
+
+Schema::Schema() = default;
+Schema::Schema(const Schema&) = default;
+Schema::Schema(Schema&&) noexcept = default;
+Schema& Schema::operator=(const Schema&) = default;
+Schema& Schema::operator=(Schema&&) noexcept = default;
+Schema::~Schema() = default;
+
+Rule::~Rule() = default;
 
 Record::Record(const Record& other)
     : kind_(other.kind_), data_(other.kind_ ? other.kind_->clone(other.data_) : nullptr) {}

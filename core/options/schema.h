@@ -29,7 +29,16 @@ namespace tandem::options {
 
 struct Schema;
 
+// Special members of what every description makes and destroys are out of line: they are called from hundreds
+// of places.
 struct Type {
+  Type();
+  Type(const Type&);
+  Type(Type&&) noexcept;
+  Type& operator=(const Type&);
+  Type& operator=(Type&&) noexcept;
+  ~Type();
+
   enum class Kind : std::uint8_t {
     boolean,
     integer,
@@ -65,6 +74,13 @@ struct Type {
 using VisitObject = std::function<void(const std::string& path, const Schema& schema, const void* object)>;
 
 struct Key {
+  Key();
+  Key(const Key&);
+  Key(Key&&) noexcept;
+  Key& operator=(const Key&);
+  Key& operator=(Key&&) noexcept;
+  ~Key();
+
   std::string name;
   Type type;
   std::string help;  // one line
@@ -127,6 +143,13 @@ class Record {
 };
 
 struct Schema {
+  Schema();
+  Schema(const Schema&);
+  Schema(Schema&&) noexcept;
+  Schema& operator=(const Schema&);
+  Schema& operator=(Schema&&) noexcept;
+  ~Schema();
+
   std::vector<Key> keys;
   std::vector<CrossRule> rules;
   std::string discriminator = "name";    // the key whose value decides which others belong
@@ -141,6 +164,8 @@ struct Schema {
 
 // What a value must satisfy beyond its type, and what it is when not given.
 struct Rule {
+  ~Rule();
+
   std::optional<double> min = {}, max = {};
   bool open_min = false, open_max = false;
   std::vector<std::string> choices = {};
@@ -169,9 +194,9 @@ Value load_options(const Schema& schema, const void* object);
 
 namespace detail {
 Type ranged(Type::Kind kind, const Rule& rule);
-// Keys and rules of a member, seen from the object around it.
-Key of_member(const Key& key, std::function<void*(void*)> member);
-std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::function<void*(void*)> member);
+// Keys and rules of the member at `offset` bytes, seen from the object around it.
+Key of_member(const Key& key, std::ptrdiff_t offset);
+std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::ptrdiff_t offset);
 
 // Makes one key of a section and of an object that a variant calls by the same name.
 void join_sections(Schema& schema);
@@ -182,110 +207,131 @@ template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
+
+// Binding<M> without its type: of a member, the address.
+struct MemberBinding {
+  Type (*type)(const Rule& rule);
+  void (*store)(void* member, const Value& value);
+  void (*assign)(void* member, const void* from);
+  Value (*load)(const void* member);
+  void (*visit)(const void* member, const std::string& path, const VisitObject& visitor);  // or nullptr
+  bool optional;
+};
+
+template <class M>
+constexpr auto visit_of() -> decltype(MemberBinding::visit) {
+  if constexpr (HoldsObjects<M>) {
+    return [](const void* member, const std::string& path, const VisitObject& visitor) {
+      Binding<M>::visit(*static_cast<const M*>(member), path, visitor);
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <class M>
+constexpr MemberBinding kMember{
+    [](const Rule& rule) { return Binding<M>::type(rule); },
+    [](void* member, const Value& value) { Binding<M>::store(*static_cast<M*>(member), value); },
+    [](void* member, const void* from) { *static_cast<M*>(member) = *static_cast<const M*>(from); },
+    [](const void* member) -> Value { return Binding<M>::load(*static_cast<const M*>(member)); },
+    visit_of<M>(),
+    IsOptional<M>::value};
+
+// What Describe does whatever it describes: a template of it would be compiled for every struct.
+class Description {
+ public:
+  explicit Description(Record (*fresh)());
+
+  void key(std::string_view name, const MemberBinding& member, std::ptrdiff_t offset, std::string_view help,
+           const Rule& rule);
+  // Of the described member at `offset`.
+  void include(const Schema& schema, std::ptrdiff_t offset);
+  void choice(const Schema& schema, std::ptrdiff_t offset);
+  void options_of(const Schema& schema, std::ptrdiff_t offset);
+  void rule(std::string_view key, std::function<std::string(const void*)> complaint);
+  void rule(std::string_view key, std::string_view what, std::function<bool(const void*)> holds);
+
+  const void* defaults() const { return defaults_->data(); }
+  Schema& schema() { return schema_; }
+  Schema finished();
+
+ private:
+  Schema schema_;
+  std::shared_ptr<const Record> defaults_;  // an object as its initialisers say
+};
 }  // namespace detail
 
 template <class T>
 class Describe {
  public:
-  Describe() {
-    schema_.make = [] { return Record::fresh<T>(); };
-  }
+  Describe() : all_(&Record::fresh<T>) {}
 
   template <class M>
-  Describe& key(std::string name, M T::*member, std::string help, Rule rule = {}) {
-    Key key;
-    key.name = std::move(name);
-    key.help = std::move(help);
-    key.type = Binding<M>::type(rule);
-    if (key.type.keyword.empty()) key.type.keyword = rule.keyword;
-    if (rule.fallback) key.type.nullable = false;
-    key.required = rule.required;
-    key.only_for = std::move(rule.only_for);
-    const bool null_is_default = !detail::IsOptional<M>::value && key.type.kind != Type::Kind::any;
-    key.store = [member, null_is_default, initial = defaults_.*member](void* object, const Value& value) {
-      M& to = static_cast<T*>(object)->*member;
-      if (value.is(Value::Kind::null) && null_is_default) {
-        to = initial;
-      } else {
-        Binding<M>::store(to, value);
-      }
-    };
-    key.load = [member, fallback = std::move(rule.fallback)](const void* object) {
-      Value value = Binding<M>::load(static_cast<const T*>(object)->*member);
-      return value.is(Value::Kind::null) && fallback ? *fallback : value;
-    };
-    if constexpr (HoldsObjects<M>)
-      key.visit = [member](const void* object, const std::string& path, const VisitObject& visit) {
-        Binding<M>::visit(static_cast<const T*>(object)->*member, path, visit);
-      };
-    if (!key.required) key.default_value = key.load(&defaults_);
-    schema_.keys.push_back(std::move(key));
+  Describe& key(std::string_view name, M T::*member, std::string_view help, const Rule& rule = {}) {
+    all_.key(name, detail::kMember<M>, offset(member), help, rule);
     return *this;
   }
   // A described struct in whose object the variants of a choice may have keys of their own: where one has an
   // object of the same name, what the file writes there goes to the two structs, to each its keys.
   template <class M>
-  Describe& section(std::string name, M T::*member, std::string help, Rule rule = {}) {
-    key(std::move(name), member, std::move(help), std::move(rule));
-    schema_.keys.back().section = true;
+  Describe& section(std::string_view name, M T::*member, std::string_view help, const Rule& rule = {}) {
+    key(name, member, help, rule);
+    all_.schema().keys.back().section = true;
     return *this;
   }
   // The keys of a described member, at this level.
   template <class M>
   Describe& include(M T::*member) {
-    return include(member, M::schema(), [](const Key&) { return true; });
+    all_.include(M::schema(), offset(member));
+    return *this;
   }
   // Of a Choice (core/options/family.h), at this level: the key that names the variant, which must come
   // first; the keys of all variants.
   template <class M>
   Describe& choice(M T::*member) {
-    const Schema& schema = M::schema();
-    schema_.discriminator = schema.discriminator;
-    return include(member, {.keys = {*schema.find(schema.discriminator)}}, [](const Key&) { return true; });
+    all_.choice(M::schema(), offset(member));
+    return *this;
   }
   template <class M>
   Describe& options_of(M T::*member) {
-    return include(member, M::schema(), [](const Key& key) { return key.name != M::schema().discriminator; });
+    all_.options_of(M::schema(), offset(member));
+    return *this;
   }
-  // `holds` is true of a sound object; `what` completes "KEY …".
-  Describe& rule(std::string key, std::string what, std::function<bool(const T&)> holds) {
-    return rule(std::move(key), [what = std::move(what), holds = std::move(holds)](const T& object) {
-      return holds(object) ? std::string() : what;
+  // `holds(const T&)` is true of a sound object; `what` completes "KEY …".
+  template <class Holds>
+  Describe& rule(std::string_view key, std::string_view what, Holds holds) {
+    all_.rule(key, what, [holds = std::move(holds)](const void* object) -> bool {
+      return holds(*static_cast<const T*>(object));
     });
+    return *this;
   }
-  Describe& rule(std::string key, std::function<std::string(const T&)> complaint) {
-    schema_.rules.push_back({std::move(key), [complaint = std::move(complaint)](const void* object) {
-                               return complaint(*static_cast<const T*>(object));
-                             }});
+  // `complaint(const T&)` is "" of a sound object.
+  template <class Complaint>
+  Describe& rule(std::string_view key, Complaint complaint) {
+    all_.rule(key, [complaint = std::move(complaint)](const void* object) -> std::string {
+      return complaint(*static_cast<const T*>(object));
+    });
     return *this;
   }
   Describe& short_key(std::string name) {
-    schema_.short_key = std::move(name);
+    all_.schema().short_key = std::move(name);
     return *this;
   }
   Describe& preset(std::string name, Given object) {
-    schema_.presets.emplace(std::move(name), Value(std::move(object)));
+    all_.schema().presets.emplace(std::move(name), Value(std::move(object)));
     return *this;
   }
-  operator Schema() {
-    detail::join_sections(schema_);
-    detail::require_unique(schema_);
-    return std::move(schema_);
-  }
+  operator Schema() { return all_.finished(); }
 
  private:
-  template <class M, class Which>
-  Describe& include(M T::*member, const Schema& schema, Which which) {
-    const auto inner = [member](void* object) -> void* { return &(static_cast<T*>(object)->*member); };
-    for (const Key& key : schema.keys) {
-      if (which(key)) schema_.keys.push_back(detail::of_member(key, inner));
-    }
-    for (CrossRule& rule : detail::of_member(schema.rules, inner)) schema_.rules.push_back(std::move(rule));
-    return *this;
+  template <class M>
+  std::ptrdiff_t offset(M T::*member) const {
+    const auto* const object = static_cast<const T*>(all_.defaults());
+    return reinterpret_cast<const char*>(&(object->*member)) - reinterpret_cast<const char*>(object);
   }
 
-  Schema schema_;
-  T defaults_{};
+  detail::Description all_;
 };
 
 // ---- bindings

@@ -8,6 +8,17 @@
 
 namespace tandem::options {
 
+Value::Value() = default;
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+Value::Value(double given) : kind(Kind::number), number(given) {}
+Value::Value(std::string given) : kind(Kind::string), text(std::move(given)) {}
+Value::Value(const char* given) : kind(Kind::string), text(given) {}
+Value::Value(std::vector<Member> given) : kind(Kind::object), members(std::move(given)) {}
+
 namespace {
 
 void write_string(std::string& to, std::string_view text) {

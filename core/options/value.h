@@ -35,7 +35,12 @@ struct Value {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, list, object };
   struct Member;
 
-  Value() = default;
+  Value();
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
   template <std::same_as<bool> T>
   Value(T given) : kind(Kind::boolean), boolean(given) {}
   template <std::integral T>
@@ -70,11 +75,6 @@ struct Value::Member {
   std::string name;
   Value value;
 };
-
-inline Value::Value(double given) : kind(Kind::number), number(given) {}
-inline Value::Value(std::string given) : kind(Kind::string), text(std::move(given)) {}
-inline Value::Value(const char* given) : kind(Kind::string), text(given) {}
-inline Value::Value(std::vector<Member> given) : kind(Kind::object), members(std::move(given)) {}
 
 // An object as C++ writes it: {{"lr", 0.1}, {"nesterov", true}}.
 using Given = std::vector<Value::Member>;
