@@ -126,7 +126,10 @@ class Engine {
       if (dx[i].defined() && wanted[i].wanted) {
         check_gradient(node, producer.outputs[edge.output], dx[i]);
         if (wanted[i].sink.tensor.defined() && dx[i].is_same(wanted[i].sink.tensor)) {
-          if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) leaf->mark_written();
+          if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
+            if (!node.info().marks_rows) leaf->mark_all_rows();
+            leaf->mark_written();
+          }
         } else {
           wanted[i].sink = {};
           deliver(producer, edge.output, std::move(dx[i]));
@@ -162,7 +165,7 @@ class Engine {
         const bool exact = !is_16bit(slot.dtype()) || producer.run_.dependencies == 1;
         if (exact && slot.storage()->use_count() == 1) wanted[i].sink = {slot, true};
       } else if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
-        wanted[i].sink = leaf->sink();
+        wanted[i].sink = leaf->sink(node.info().marks_rows);
       }
     }
   }

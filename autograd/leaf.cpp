@@ -35,6 +35,7 @@ void Leaf::accumulate(const Tensor& gradient, bool create_graph) {
     const Tensor sum = has_gradient_ ? add(this->gradient(), narrowed) : narrowed;
     if (fixed_) {
       backend.copy_bytes(sum.detach(), gradient_);
+      mark_all_rows();
     } else {
       gradient_ = sum.detach();
     }
@@ -47,6 +48,7 @@ void Leaf::accumulate(const Tensor& gradient, bool create_graph) {
     // A sum that others hold must not change under them.
     if (!fixed_ && gradient_.storage()->use_count() > 1) gradient_ = gradient_.clone(MemoryKind::gradients);
     backend.cast(gradient, gradient_, /*accumulate=*/has_gradient_);
+    mark_all_rows();
   } else if (gradient.dtype() == meta.dtype && gradient.storage()->use_count() == 1) {
     gradient_ = gradient;
   } else {
@@ -56,10 +58,14 @@ void Leaf::accumulate(const Tensor& gradient, bool create_graph) {
   has_gradient_ = true;
 }
 
-void Leaf::set_gradient_buffer(const Tensor& buffer) {
+void Leaf::set_gradient_buffer(const Tensor& buffer, const Tensor& marks) {
   ensure(buffer.shape() == outputs[0].shape && buffer.dtype() == outputs[0].dtype, "leaf",
          "gradient buffer {} does not fit {}", to_string(buffer), to_string(outputs[0].shape));
+  ensure(!marks.defined() ||
+             (buffer.shape().rank() == 2 && marks.dtype() == DType::u8 && marks.numel() == buffer.size(0)),
+         "leaf", "marks {} are not those of the rows of {}", to_string(marks), to_string(buffer));
   gradient_ = buffer;
+  marks_ = marks;
   fixed_ = true;
   has_gradient_ = false;
 }
@@ -70,10 +76,14 @@ void Leaf::set_device(Device device) {
   outputs[0].device = device;
 }
 
-Destination Leaf::sink() {
+void Leaf::mark_all_rows() {
+  if (marks_.defined()) backend_for(marks_.device()).fill(marks_, 1.0);
+}
+
+Destination Leaf::sink(bool marks_rows) {
   if (!fixed_ && !has_gradient_) return {};
   if (!fixed_ && gradient_.storage()->use_count() > 1) return {};
-  return {gradient_, has_gradient_};
+  return {gradient_, has_gradient_, marks_rows ? marks_ : Tensor{}};
 }
 
 Tensor leaf(const Tensor& value) {
@@ -215,7 +225,7 @@ void Parameter::to(Device device) {
   announce_master(state_->value);
 }
 
-void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buffer) {
+void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buffer, const Tensor& marks) {
   const Shape& shape = state_->value.shape();
   ensure(value_buffer.dtype() == state_->value.dtype(), "parameter", "a value of {} does not move into {}",
          to_string(state_->value), to_string(value_buffer));
@@ -224,7 +234,7 @@ void Parameter::move_into(const Tensor& value_buffer, const Tensor& gradient_buf
   value.storage()->bump_version();
   state_->value = value;
   announce_master(value);
-  state_->set_gradient_buffer(gradient_buffer.viewed(shape));
+  state_->set_gradient_buffer(gradient_buffer.viewed(shape), marks);
 }
 
 }  // namespace tandem

@@ -29,10 +29,14 @@ class Leaf : public Node {
   // flat buffer receives its values.
   void accumulate(const Tensor& gradient, bool create_graph);
   // Gradients are written into this buffer from now on (a range of a flat buffer), which is not cleared
-  // first.
-  void set_gradient_buffer(const Tensor& buffer);
-  // Where a kernel may write the next contribution directly.
-  Destination sink();
+  // first. `marks`, of a leaf [V,E] of which a step touches few rows: u8 [V], zero beside a buffer of zeros.
+  // From then on the buffer is zero in every row without a mark, whoever has written it: it holds the dense
+  // gradient, and what passes over it may leave such rows out.
+  void set_gradient_buffer(const Tensor& buffer, const Tensor& marks = {});
+  // Where a kernel may write the next contribution directly. Marks for an op that `marks_rows`.
+  Destination sink(bool marks_rows = false);
+  // After a write that marked none, or one of unknown rows.
+  void mark_all_rows();
   // For the owner of a value that has moved. Drops the gradient.
   void set_device(Device device);
   void mark_written() {
@@ -48,6 +52,7 @@ class Leaf : public Node {
   Tensor taped_;  // the sum with its tape after a create_graph run, until something untaped is added
   bool has_gradient_ = false;
   bool fixed_ = false;  // gradient_ is a range of a flat buffer
+  Tensor marks_;
 };
 
 // A tensor that shares `value`'s storage and collects a gradient. Throws UserError unless `value` is
@@ -88,10 +93,15 @@ class Parameter {
   bool trainable() const { return state_->trainable; }
   void set_trainable(bool trainable) { state_->trainable = trainable; }
 
+  // A table [V,E] that a model reads by rows, of which a step touches few: its gradient may be kept by rows.
+  bool by_rows() const { return state_->by_rows; }
+  void set_by_rows() { state_->by_rows = true; }
+
   // Moves the value to a device; a gradient and working copies are dropped. Not after move_into.
   void to(Device device);
-  // Moves value and gradient into ranges of flat buffers; the value is copied.
-  void move_into(const Tensor& value_buffer, const Tensor& gradient_buffer);
+  // Moves value and gradient into ranges of flat buffers; the value is copied. `marks`: see
+  // Leaf::set_gradient_buffer.
+  void move_into(const Tensor& value_buffer, const Tensor& gradient_buffer, const Tensor& marks = {});
 
   friend bool operator==(const Parameter& a, const Parameter& b) { return a.state_ == b.state_; }
 
@@ -102,6 +112,7 @@ class Parameter {
     Tensor value;
     ParameterLayout layout = ParameterLayout::plain;
     bool trainable = true;
+    bool by_rows = false;
   };
   Ref<State> state_;
 };

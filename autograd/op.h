@@ -57,9 +57,14 @@ struct OpInfo {
   CastRule rule;
   std::array<Role, 8> roles;  // in the order of In's members; `data` where not given
 
+  // Whether backward writes rows only into a sink that has marks, and marks them there. The sinks of other
+  // ops have none, and the engine marks all rows of what they wrote.
+  bool marks_rows;
+
   // An op without a cast rule does not compile.
-  constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {})
-      : name(op_name), rule(cast_rule), roles(input_roles) {}
+  constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {},
+                   bool op_marks_rows = false)
+      : name(op_name), rule(cast_rule), roles(input_roles), marks_rows(op_marks_rows) {}
 };
 
 // What forward needs besides its inputs.

@@ -364,6 +364,11 @@ class Backend {
   // `skip`.
   virtual void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
                          std::optional<Index> skip = std::nullopt) = 0;
+  // marks (u8 [V]): 1 at every index but `skip`; what else is there stays. Indices lie in [0, V).
+  virtual void mark_rows(const Tensor& index, const Tensor& marks,
+                         std::optional<Index> skip = std::nullopt) = 0;
+  // x [V,E] f32: rows that are marked ← 0, and every mark ← 0.
+  virtual void clear_rows(const Tensor& x, const Tensor& marks) = 0;
   virtual void one_hot(const Tensor& index, const Tensor& y) = 0;
   // values and indices (i64) of the k first along `axis` in sorted order; stable; NaN counts as largest.
   virtual void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
@@ -401,7 +406,8 @@ class Backend {
   // One thread: the transition of the scale (core/kernels/loss_scale.h).
   virtual void update_scale(const ScaleRules& rules, const Tensor& scale) = 0;
   // One pass over masters, gradients and moments (LARS and LAMB: two); does nothing when the state says skip.
-  // The gaps between ranges are not touched. The result does not depend on the number of threads.
+  // The gaps between ranges are not touched, nor rows without a mark. The result does not depend on the
+  // number of threads.
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
                       const UpdateBuffers& buffers, const Tensor& state) = 0;
   // Equal dtype and size: source → target when the step was applied, target → source when it was skipped.

@@ -8,6 +8,8 @@ namespace tandem {
 struct Destination {
   Tensor tensor;
   bool accumulate = false;
+  // Of a table [V,E] whose rows are marked: u8 [V], for a kernel that writes rows only (Backend::mark_rows).
+  Tensor marks{};
 };
 
 }  // namespace tandem

@@ -104,6 +104,8 @@ class ShapesBackend final : public Backend {
   void scatter_add(const Tensor&, const Tensor&, int, const Tensor&) override {}
   void index_select(const Tensor&, const Tensor&, int, const Tensor&, const char*) override {}
   void index_add(const Tensor&, const Tensor&, int, const Tensor&, std::optional<Index>) override {}
+  void mark_rows(const Tensor&, const Tensor&, std::optional<Index>) override {}
+  void clear_rows(const Tensor&, const Tensor&) override {}
   void one_hot(const Tensor&, const Tensor&) override {}
   void topk(const Tensor&, Index, int, bool, const Tensor&, const Tensor&) override {}
   // ---- random

@@ -71,6 +71,11 @@ struct UpdateRange {
   float lr_factor = 1.0f;      // of the parameter's group
   float weight_decay = 0.0f;
   bool adapt = true;  // rules with a trust ratio: whether it applies
+  // Of a table [V,E]: E, and in device memory a byte for each row, 0 where the gradient of the whole row is 0
+  // and the row is not to be updated. Without marks every element is visited; the norm has the same bits with
+  // them and without.
+  Index row = 0;
+  const std::uint8_t* marks = nullptr;
 };
 
 // How what an update stores is rounded: to f32 (not at all), or to the grid of a 16-bit type, as if the

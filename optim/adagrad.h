@@ -15,6 +15,7 @@ struct AdagradOptions {
   double initial_accumulator = 0.0;  // of s
   double eps = 1e-10;
   double weight_decay = 0.0;
+  Sparse sparse = Sparse::exact;
   std::vector<ParameterGroup> groups{};
 };
 

@@ -17,6 +17,7 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool amsgrad = false;
+  Sparse sparse = Sparse::exact;
   std::vector<ParameterGroup> groups{};
 };
 

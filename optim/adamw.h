@@ -13,6 +13,7 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 1e-2;
   bool amsgrad = false;
+  Sparse sparse = Sparse::exact;
   std::vector<ParameterGroup> groups{};
 };
 

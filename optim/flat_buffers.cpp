@@ -29,8 +29,14 @@ FlatBuffers::FlatBuffers(const std::vector<Parameter>& parameters) {
   gradients_ = Tensor::zeros({length_}, {DType::f32, on, MemoryKind::gradients});
 }
 
+void FlatBuffers::mark_rows_of(std::size_t slot) {
+  slots_[slot].marks =
+      Tensor::zeros({slots_[slot].parameter.value().size(0)}, {DType::u8, device(), MemoryKind::gradients});
+}
+
 void FlatBuffers::attach() {
-  for (Slot& slot : slots_) slot.parameter.move_into(range(masters_, slot), range(gradients_, slot));
+  for (Slot& slot : slots_)
+    slot.parameter.move_into(range(masters_, slot), range(gradients_, slot), slot.marks);
 }
 
 Tensor FlatBuffers::make(MemoryKind kind) const {

@@ -36,7 +36,8 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings
       rule_(rule),
       moments_(std::move(moments)),
       lr_(settings.lr),
-      default_lr_(settings.variant.schema.find("lr")->default_value.number) {
+      default_lr_(settings.variant.schema.find("lr")->default_value.number),
+      sparse_(settings.sparse) {
   require(!parameters.empty(), name_, "there are no parameters to train");
   entries_.reserve(parameters.size());
   for (Parameter& parameter : parameters) {

@@ -16,6 +16,13 @@
 
 namespace tandem::optim {
 
+// When an update leaves those rows of an embedding table alone that the step has not touched.
+enum class Sparse : std::uint8_t {
+  exact,  // where that gives the bits of the dense update: the rule rests (core/kernels/update.h), no decay
+  lazy,   // whatever the rule: such a row keeps its moments and is not decayed, so the weights are others
+  off,    // never
+};
+
 // Settings of the parameters whose name contains a match of `match` (an ECMAScript regular expression). A
 // parameter takes the settings of every group that matches, in order: of two that set the same thing, the
 // later one counts.
@@ -54,6 +61,7 @@ class Optimizer {
   // The learning rate that was asked for, and the rule's default.
   const std::optional<double>& lr() const { return lr_; }
   double default_lr() const { return default_lr_; }
+  Sparse sparse() const { return sparse_; }
 
  protected:
   // `options` is what `variant` describes. Throws UserError for what the description refuses, when there is
@@ -70,12 +78,14 @@ class Optimizer {
     double weight_decay;
     const std::vector<ParameterGroup>& groups;
     bool adapt_vectors = true;  // trust ratios for parameters of rank 0 and 1 too
+    Sparse sparse = Sparse::exact;
   };
   template <class Options>
   static Settings settings_of(const options::Variant& variant, const Options& options) {
     options::require_sound(variant.name, variant.schema, &options);
     Settings settings{variant, options.lr, options.weight_decay, options.groups};
     if constexpr (requires { options.adapt_vectors; }) settings.adapt_vectors = options.adapt_vectors;
+    if constexpr (requires { options.sparse; }) settings.sparse = options.sparse;
     return settings;
   }
   Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule& rule,
@@ -88,6 +98,12 @@ class Optimizer {
   std::vector<Entry> entries_;
   std::optional<double> lr_;
   double default_lr_;
+  Sparse sparse_;
 };
 
 }  // namespace tandem::optim
+
+template <>
+struct tandem::options::Words<tandem::optim::Sparse> {
+  static constexpr std::array values{"exact", "lazy", "off"};
+};

@@ -145,15 +145,14 @@ void Step::backward(RecordedBackward& recorded) {
 
 std::unique_ptr<RecordedApply> Step::record_apply() {
   check_recordable();
-  check_apply();
-  fill_rates();
+  const Tensor& rates = prepare_apply();
   auto recorded = std::make_unique<RecordedApply>();
   recorded->micro_batches_ = micro_batches_.count();
   recorded->weight_ = micro_batches_.weight();
   recorded->has_gradient_ = slots_with_gradient();
   const std::int64_t applied = averaged_as();
   try {
-    recorded->work_ = backend().record([&] { enqueue_apply(rates_.on_device(), applied); });
+    recorded->work_ = backend().record([&] { enqueue_apply(rates, applied); });
     recorded->work_->replay();
   } catch (...) {  // the device has done nothing
     trained_.drop_gradients();
@@ -175,6 +174,7 @@ void Step::apply(RecordedApply& recorded) {
           "the recorded end of a step was for {} micro-batches of other sizes or other gradients",
           recorded.micro_batches_);
   fill_rates();
+  trained_.prepare_update();
   recorded.work_->replay();
   finish_step();
 }

@@ -56,6 +56,11 @@ OptimizerFamily::Entry optimizer_entry(const OptimizerFacts& facts,
       .key("weight_decay", &Options::weight_decay, "decay of the weights",
            {.min = 0.0, .max = 1e6, .keyword = "auto"});
   describe(keys);
+  if constexpr (requires { Options{}.sparse; })
+    keys.key("sparse", &Options::sparse,
+             "when an update leaves those rows of an embedding table alone that the step has not touched: "
+             "exact, where the weights are the same to the bit; lazy, always, so that such rows keep their "
+             "moments and are not decayed; off, never");
   keys.key("groups", &Options::groups, "parameters with values of their own");
   return OptimizerFamily::entry<Options>(
       facts.name, facts.help, keys, [](const Options& options, std::vector<Parameter> parameters) {

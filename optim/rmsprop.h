@@ -19,6 +19,7 @@ struct RmspropOptions {
   double momentum = 0.0;
   double weight_decay = 0.0;
   bool centered = false;
+  Sparse sparse = Sparse::exact;
   std::vector<ParameterGroup> groups{};
 };
 

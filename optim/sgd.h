@@ -15,6 +15,7 @@ struct SgdOptions {
   double dampening = 0.0;
   double weight_decay = 0.0;
   bool nesterov = false;  // needs momentum and no dampening
+  Sparse sparse = Sparse::exact;
   std::vector<ParameterGroup> groups{};
 };
 

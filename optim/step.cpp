@@ -156,6 +156,7 @@ void Step::unscale() {
     backend().unscale(gradients, trained_.active(), {.divisor = divisor}, gradients, state_,
                       scaler_->device_state(scale_index_));
   }
+  trained_.mark_all_rows();
   unscaled_ = true;
 }
 
@@ -221,9 +222,16 @@ void Step::begin_average() {
   average->begin(synchronize().applied);
 }
 
-void Step::apply(double times) {
+// The host's part of the beginning of the end; the rates of the step.
+const Tensor& Step::prepare_apply(double times) {
   check_apply();
   const Tensor& rates = rates_for(times);
+  trained_.prepare_update();
+  return rates;
+}
+
+void Step::apply(double times) {
+  const Tensor& rates = prepare_apply(times);
   enqueue_apply(rates, averaged_as());
   finish_step();
 }
@@ -276,6 +284,13 @@ void Step::finish_step() {
 const std::int64_t* Step::random_counter(bool applied) const {
   const auto* state = static_cast<const StepState*>(state_.raw());
   return applied ? &state->applied : &state->attempted;
+}
+
+std::vector<std::string> Step::lazy_tables() const {
+  std::vector<std::string> names;
+  for (const std::size_t slot : trained_.lazy_slots())
+    names.push_back(buffers().slots()[slot].parameter.name());
+  return names;
 }
 
 // ---- Reports

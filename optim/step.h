@@ -129,6 +129,8 @@ class Step {
   // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
   // (gradient penalties) with.
   LossScaler& scaler() { return *scaler_; }
+  // Names of the tables whose updates are lazy (Sparse::lazy), and differ from dense ones for it.
+  std::vector<std::string> lazy_tables() const;
   Tensor loss_scale(int loss_index = 0) const { return scaler_->scale(scale_index(loss_index)); }
   const FlatBuffers& buffers() const { return trained_.buffers(); }
   Ema* ema() { return trained_.ema(); }  // nullptr without StepOptions::ema
@@ -162,6 +164,7 @@ class Step {
   void enqueue_backward(const Tensor& loss, double weight, int loss_index);
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void check_apply() const;
+  const Tensor& prepare_apply(double times = 1.0);
   void fill_rates();
   const Tensor& rates_for(double times);
   std::int64_t averaged_as();

@@ -45,6 +45,8 @@ std::vector<NamedTensor> Step::state(std::string_view prefix) {
         state.emplace_back("gradient." + slots[i].parameter.name(),
                            buffers().range(gradients_so_far(), slots[i]));
     }
+    for (const std::size_t i : trained_.lazy_slots())
+      if (has_gradient_so_far(i)) state.emplace_back("marks." + slots[i].parameter.name(), slots[i].marks);
     add(trained_.next_statistics());
     for (const nn::Counter& counter : counters_.counters())
       add_count("next_counter." + counter.name, *counter.next);
@@ -111,6 +113,10 @@ Step::Incoming Step::expected(const GivenState& given) {
     in.has_gradient[i] = 1;
     in.targets.emplace_back("gradient." + slot.parameter.name(), buffers().range(gradients_so_far(), slot));
   }
+  for (const std::size_t i : trained_.lazy_slots()) {
+    const FlatBuffers::Slot& slot = buffers().slots()[i];
+    if (in.has_gradient[i] != 0) in.targets.emplace_back("marks." + slot.parameter.name(), slot.marks);
+  }
   std::ranges::move(trained_.next_statistics(), std::back_inserter(in.targets));
   for (const nn::Counter& counter : counters_.counters())
     in.expect_count("next_counter." + counter.name, counter.next);
@@ -148,7 +154,9 @@ void Step::resume(const Incoming& in, const StepState& loaded) {
     for (std::size_t i = 0; i < in.has_gradient.size(); ++i)
       if (in.has_gradient[i]) buffers().slots()[i].parameter.leaf().mark_written();
   }
-  if (!in.accumulating) {
+  if (in.accumulating) {
+    trained_.mark_all_rows();
+  } else {
     counters_.drop();
     trained_.drop_statistics();
   }

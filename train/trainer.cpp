@@ -99,8 +99,14 @@ std::string Trainer::dry_run() {
 
 std::vector<std::string> Trainer::what_trains() const {
   const nn::Module& model = task_->model();
-  return {task_->text_of_data(), fmt::format("model: {} parameters, {} trained", model.parameter_count(),
-                                             model.parameter_count(true))};
+  std::vector<std::string> lines{
+      task_->text_of_data(),
+      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true))};
+  for (const Learner& learner : *learners_)
+    for (const std::string& table : learner.step->lazy_tables())
+      lines.push_back(fmt::format(
+          "lazy updates: {}: a step changes only the rows it touched, which dense updates would not", table));
+  return lines;
 }
 
 std::string Trainer::course() const {

@@ -49,6 +49,13 @@ Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) 
 }
 
 Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (const Destination* sink = needs.sink(0); sink && sink->marks.defined()) {
+    Backend& backend = backend_for(sink->tensor.device());
+    if (!sink->accumulate) backend.clear_rows(sink->tensor, sink->marks);
+    backend.mark_rows(saved.index, sink->marks, padding_index);
+    backend.index_add(dy.y, saved.index, 0, sink->tensor, padding_index);
+    return {sink->tensor, {}};
+  }
   const DType wide = wide_of(stored);
   return {apply(IndexAdd{0, table, wide, padding_index}, {dy.y, saved.index}, needs.sink(0)).y, {}};
 }

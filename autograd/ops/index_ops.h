@@ -20,7 +20,7 @@ struct Embedding {
   Shape table;  // [V,D]
   DType stored = DType::f32;
   std::optional<Index> padding_index;
-  static constexpr OpInfo info{"embedding", CastRule::neutral, {keep, keep}};
+  static constexpr OpInfo info{"embedding", CastRule::neutral, {keep, keep}, /*op_marks_rows=*/true};
   struct In {
     Tensor table, index;
   };

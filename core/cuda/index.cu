@@ -428,6 +428,26 @@ __global__ void one_hot_kernel(Indices indices, Index count, void* y, DType dtyp
   }
 }
 
+// ---- Marks of rows
+
+__global__ void mark_rows_kernel(Indices indices, Index count, Index skip, std::uint8_t* marks) {
+  const Index step = Index{gridDim.x} * blockDim.x;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index row = indices.at(i);
+    if (row >= 0 && row != skip) marks[row] = 1;
+  }
+}
+
+// A block for each row in turn.
+__global__ void clear_rows_kernel(float* x, std::uint8_t* marks, Index rows, Index columns) {
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    if (marks[row] == 0) continue;
+    for (Index i = threadIdx.x; i < columns; i += blockDim.x) x[row * columns + i] = 0.0f;
+    __syncthreads();  // every thread has read the mark
+    if (threadIdx.x == 0) marks[row] = 0;
+  }
+}
+
 }  // namespace
 
 void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
@@ -521,6 +541,22 @@ void CudaBackend::index_add(const Tensor& src, const Tensor& index, int axis, co
     launch("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, stream_, indices, count,
            skip.value_or(-1), targets, positions);
   });
+}
+
+void CudaBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
+  const Index count = index.numel();
+  if (count == 0) return;
+  launch("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, stream_,
+         indices_of("mark_rows", index, marks.numel(), fault_), count, skip.value_or(-1),
+         marks.data<std::uint8_t>());
+}
+
+void CudaBackend::clear_rows(const Tensor& x, const Tensor& marks) {
+  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} beside {}", to_string(marks),
+         to_string(x));
+  if (x.numel() == 0) return;
+  launch("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, stream_, x.data<float>(),
+         marks.data<std::uint8_t>(), x.size(0), x.size(1));
 }
 
 void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {

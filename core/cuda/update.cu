@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t step = static_cast<std::uint32_t>(state->attempted);
   const Piece piece = piece_of(chunk, static_cast<int>(blockIdx.x));
   const UpdateConstants k = constants[piece.range];
-  walk<4>(piece, p.packs, [&](auto width, Index i) {
+  const auto update = [&](auto width, Index i) {
     constexpr int kWidth = width();
     using Values = Pack<float, kWidth>;
     const Values g = fetch<kWidth>(p.gradient + i);
@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(kThreads)
     } else {
       put_narrow<BFloat16>(p.working, i, w);
     }
-  });
+  };
+  for_marked_rows(chunk, piece, [&](const Piece& part) { walk<4>(part, p.packs, update); });
 }
 
 // ---- Rules with a trust ratio: the first pass

@@ -59,7 +59,9 @@ __global__ void __launch_bounds__(kThreads)
   T greatest = 0;
   unsigned bad = 0;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<Pack<T>::kSize>(piece_of(chunk, p), packs, [&](auto width, Index i) {
+    const Piece piece = piece_of(chunk, p);
+    if (!any_marked(chunk, piece)) continue;
+    walk<Pack<T>::kSize>(piece, packs, [&](auto width, Index i) {
       constexpr int kWidth = width();
       const Pack<T, kWidth> values = fetch<kWidth>(x + i);
 #pragma unroll
@@ -113,7 +115,9 @@ __global__ void __launch_bounds__(kThreads)
   const float factor = static_cast<float>(kernels::unscale_factor(from, divisor, false));
   unsigned bad = 0;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<4>(piece_of(chunk, p), packs, [&](auto width, Index i) {
+    const Piece piece = piece_of(chunk, p);
+    if (!any_marked(chunk, piece)) continue;
+    walk<4>(piece, packs, [&](auto width, Index i) {
       constexpr int kWidth = width();
       Pack<float, kWidth> values = fetch<kWidth>(x + i), sums{};
       if (add) sums = fetch<kWidth>(static_cast<const float*>(y) + i);
@@ -135,7 +139,9 @@ __global__ void __launch_bounds__(kThreads)
                     const ScaleState* scale) {
   const bool at_floor = scale->value <= floor;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
-    walk<4>(piece_of(chunk, p), packs, [&](auto width, Index i) {
+    const Piece piece = piece_of(chunk, p);
+    if (!any_marked(chunk, piece)) continue;
+    walk<4>(piece, packs, [&](auto width, Index i) {
       constexpr int kWidth = width();
       Pack<float, kWidth> values = fetch<kWidth>(static_cast<const float*>(x) + i);
       bool repaired = false;

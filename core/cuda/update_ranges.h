@@ -2,7 +2,9 @@
 // elements, and the states of a step and of the loss scale.
 //
 // Ranges travel as arguments of a kernel, up to kRanges in a launch, and are cut into pieces of a fixed size
-// that blocks of threads take one by one, so that many small parameters cost no more than one large one.
+// that blocks of threads take one by one, so that many small parameters cost no more than one large one. A
+// table whose rows may have marks has a launch of its own, with marks or without, and its pieces are whole
+// rows, so that what is summed has the same bits and no thread divides to find its row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,22 +29,38 @@ struct Chunk {
   std::int32_t ranges, pieces;
   Index first[kRanges], count[kRanges];
   std::int32_t end[kRanges];  // pieces of the ranges up to and with this one
+  Index piece;                // elements of a piece
+  // Of a table alone in its launch: see UpdateRange.
+  const std::uint8_t* marks;
+  Index row;
+  std::int32_t rows;  // of a piece
 };
 static_assert(sizeof(Chunk) <= 3600);
+
+// How many of the ranges go into a launch.
+inline std::size_t launched_together(std::span<const UpdateRange> ranges) {
+  if (ranges[0].row > 0) return 1;
+  const auto table = std::ranges::find_if(ranges, [](const UpdateRange& range) { return range.row > 0; });
+  return std::min<std::size_t>(kRanges, static_cast<std::size_t>(table - ranges.begin()));
+}
 
 // Calls use(chunk, its ranges) for as many chunks as it takes.
 template <class Use>
 void for_chunks(std::span<const UpdateRange> ranges, Index limit, const Use& use) {
   Chunk chunk;
-  for (std::size_t at = 0; at < ranges.size(); at += kRanges) {
-    const auto part = ranges.subspan(at, std::min<std::size_t>(kRanges, ranges.size() - at));
+  for (; !ranges.empty(); ranges = ranges.subspan(static_cast<std::size_t>(chunk.ranges))) {
+    const auto part = ranges.first(launched_together(ranges));
+    chunk.marks = part[0].marks;
+    chunk.row = part[0].row;
+    chunk.rows = chunk.row > 0 ? static_cast<std::int32_t>(std::max<Index>(1, kPiece / chunk.row)) : 0;
+    chunk.piece = chunk.row > 0 ? chunk.rows * chunk.row : kPiece;
     chunk.ranges = static_cast<std::int32_t>(part.size());
     Index pieces = 0;
     for (std::size_t r = 0; r < part.size(); ++r) {
       const UpdateRange& range = part[r];
       ensure(range.first >= 0 && range.count >= 0 && range.first + range.count <= limit, "update",
              "range {} to {} exceeds a buffer of {} elements", range.first, range.first + range.count, limit);
-      pieces += ceil_div(range.count, kPiece);
+      pieces += ceil_div(range.count, chunk.piece);
       chunk.first[r] = range.first;
       chunk.count[r] = range.count;
       chunk.end[r] = static_cast<std::int32_t>(pieces);
@@ -56,6 +74,7 @@ struct Piece {
   int range;
   Index first;
   int count;
+  Index row;  // of a table: the one that begins here
 };
 
 __device__ __forceinline__ Piece piece_of(const Chunk& chunk, int piece) {
@@ -68,9 +87,10 @@ __device__ __forceinline__ Piece piece_of(const Chunk& chunk, int piece) {
       range = middle + 1;
     }
   }
-  const Index offset = Index{piece - (range == 0 ? 0 : chunk.end[range - 1])} * kPiece;
+  const Index offset = Index{piece - (range == 0 ? 0 : chunk.end[range - 1])} * chunk.piece;
   const Index rest = chunk.count[range] - offset;
-  return {range, chunk.first[range] + offset, static_cast<int>(rest < kPiece ? rest : kPiece)};
+  return {range, chunk.first[range] + offset, static_cast<int>(rest < chunk.piece ? rest : chunk.piece),
+          Index{piece} * chunk.rows};
 }
 
 template <int kWidth>
@@ -88,6 +108,24 @@ __device__ __forceinline__ void walk(const Piece& piece, bool packs, const Visit
       visit(Width<kWidth>{}, piece.first + i);
   }
   for (int i = done + threadIdx.x; i < piece.count; i += kThreads) visit(Width<1>{}, piece.first + i);
+}
+
+// Whether a row of the piece may have a gradient.
+__device__ __forceinline__ bool any_marked(const Chunk& chunk, const Piece& piece) {
+  if (chunk.marks == nullptr) return true;
+  Index rest = piece.count;
+  for (Index row = piece.row; rest > 0; ++row, rest -= chunk.row)
+    if (chunk.marks[row] != 0) return true;
+  return false;
+}
+
+// Calls use(part) for each marked row of the piece, or for all of it without marks.
+template <class Use>
+__device__ __forceinline__ void for_marked_rows(const Chunk& chunk, const Piece& piece, const Use& use) {
+  const bool all = chunk.marks == nullptr;
+  const int step = all ? piece.count : static_cast<int>(chunk.row);
+  for (int done = 0, row = 0; done < piece.count; done += step, ++row)
+    if (all || chunk.marks[piece.row + row] != 0) use(Piece{piece.range, piece.first + done, step, 0});
 }
 
 template <int kWidth, class T>

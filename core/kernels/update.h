@@ -5,6 +5,9 @@
 //   prepare(k, u)          its part of the constants of one parameter: f64, rounded once
 //   with_element(visit)    calls visit(TypeTag<E>{}) with the element formula that its options ask for (host)
 //   trust_ratio(u, w, x)   where E::kAdapts: the factor on the learning rate from two norms
+//   rests()                whether an element whose gradient is 0 keeps its value and moments, bit for bit
+//   and
+//                          whatever the step, where the weight decay is 0; a rule without it has none that do
 // An element formula E has
 //   kMoments               which moments it uses, a bit each, in the order of UpdateBuffers
 //   step(k, g, w, a, b, c) the update of one element: w is the master, a, b, c the moments
@@ -87,6 +90,7 @@ struct Sgd {
     k.momentum = static_cast<float>(momentum);
     k.fresh = u.number == 1.0 ? 1.0f : static_cast<float>(1.0 - dampening);
   }
+  bool rests() const { return momentum == 0.0; }
   template <class Visit>
   void with_element(Visit&& visit) const {
     if (momentum == 0.0) return visit(TypeTag<Formula<Form::plain>>{});
@@ -216,6 +220,7 @@ struct Adagrad {
     k.lr = static_cast<float>(u.lr / (1.0 + (u.number - 1.0) * lr_decay));
     k.eps = static_cast<float>(eps);
   }
+  bool rests() const { return static_cast<float>(eps) > 0.0f; }  // 0/0 else, where the sum is still 0
   template <class Visit>
   void with_element(Visit&& visit) const {
     visit(TypeTag<Formula>{});
@@ -307,6 +312,19 @@ class UpdateRule {
   template <class Visit>
   void visit(Visit&& visit) const {
     visit_one(UpdateRules{}, visit);
+  }
+  bool rests() const {
+    bool rests = false;
+    visit([&](const auto& rule) {
+      if constexpr (requires { rule.rests(); }) rests = rule.rests();
+    });
+    return rests;
+  }
+  // Whether the learning rate of a parameter depends on norms over all of it (host).
+  bool adapts() const {
+    bool adapts = false;
+    with_element([&]<class Formula>(TypeTag<Formula>) { adapts = Formula::kAdapts; });
+    return adapts;
   }
   // Its element formula (host).
   template <class Visit>

@@ -15,7 +15,9 @@ Embedding::Embedding(Index count, Index dim, std::optional<Index> padding_index)
   const Tensor table = parameter_memory({count, dim});
   init::normal(table);
   if (padding_index) backend_for(table.device()).fill(table.rows(*padding_index, 1), 0.0);
-  weight_ = add_parameter("weight", Parameter(table));
+  Parameter weight(table);
+  weight.set_by_rows();
+  weight_ = add_parameter("weight", weight);
 }
 
 Tensor Embedding::forward(const Tensor& index) { return embedding(weight_.tensor(), index, padding_index_); }

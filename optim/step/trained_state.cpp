@@ -15,6 +15,10 @@ TrainedState::TrainedState(nn::Module& module, const std::vector<Optimizer*>& op
       clip_value_(options.clip_value.value_or(std::numeric_limits<double>::infinity())),
       rounding_(options.rounding),
       round_statistics_(options.round_statistics),
+      reduces_(static_cast<bool>(options.reduce)),
+      skips_(options.skip_non_finite),
+      per_loss_((options.shared_scaler ? options.shared_scaler->options() : options.scaler).scope ==
+                ScalerScope::loss),
       buffers_(module.parameters()) {
   assign_parameters(optimizers);
   allocate_moments();
@@ -54,6 +58,7 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
   require(orphans.empty(), "step", "no optimizer has {}; give them to one, or freeze them", listed(orphans));
 
   for (const Optimizer* optimizer : optimizers) {
+    check_lazy(*optimizer);
     Group& group = groups_.emplace_back(Group{*optimizer, {}, {}});
     for (std::size_t s = 0; s < slots.size(); ++s) {
       if (owners[s] != optimizer) continue;
@@ -63,10 +68,45 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
                               .lr_factor = static_cast<float>(entries[s]->lr_factor),
                               .weight_decay = static_cast<float>(entries[s]->weight_decay),
                               .adapt = entries[s]->adapt});
+      choose_rows(*optimizer, *entries[s], group.ranges.back());
     }
     group.active.reserve(group.ranges.size());
   }
   active_.reserve(slots.size());
+}
+
+void TrainedState::check_lazy(const Optimizer& optimizer) const {
+  if (optimizer.sparse() != Sparse::lazy) return;
+  require(
+      !reduces_ && !per_loss_, "step",
+      "{}: sparse \"lazy\" knows the rows of one process and of one loss scale; with gradients reduced over "
+      "ranks, or a scale for each loss, use \"exact\"",
+      optimizer.name());
+}
+
+// The rows of a table that a model reads by rows are marked where the update may leave the others alone.
+// Dense stay
+// - rules that change an element whose gradient is 0, and weight decay. For SGD with momentum and for
+//   decoupled decay the missed steps have a closed form, but one of real numbers: it does not give the bits
+//   of the steps one by one, and with a learning rate that changes from step to step it needs all rates
+//   since;
+// - gradients that others write: sums over ranks, and over losses that have a scale each;
+// - steps that apply what is not finite, after which a clip factor of NaN makes every element NaN;
+// - storage of 16 bits, whose first update rounds the start of the moments.
+void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entry& entry,
+                               UpdateRange& range) {
+  if (!entry.parameter.by_rows()) return;
+  range.row = entry.parameter.value().size(1);
+  if (optimizer.sparse() == Sparse::off || optimizer.rule().adapts()) return;
+  const bool rounds = rounding_.weights != DType::f32 || rounding_.moments != DType::f32;
+  const bool exact =
+      optimizer.rule().rests() && entry.weight_decay == 0.0 && !reduces_ && !per_loss_ && skips_ && !rounds;
+  if (!exact && optimizer.sparse() != Sparse::lazy) return;
+  const auto slot = static_cast<std::size_t>(range.slot);
+  buffers_.mark_rows_of(slot);
+  range.marks = buffers_.slots()[slot].marks.data<std::uint8_t>();
+  has_marks_ = true;
+  if (!exact) lazy_slots_.push_back(slot);
 }
 
 Schedule TrainedState::resolve_rates(const std::optional<Schedule>& schedule) {
@@ -146,6 +186,17 @@ void TrainedState::collect(bool zeros) {
           "no trainable parameter has a gradient: the loss depends on none of them");
 }
 
+void TrainedState::mark_all_rows() {
+  for (std::size_t s = 0; s < buffers_.slots().size(); ++s) {
+    if (std::ranges::find(lazy_slots_, s) == lazy_slots_.end())
+      buffers_.slots()[s].parameter.leaf().mark_all_rows();
+  }
+}
+
+void TrainedState::prepare_update() const {
+  if (has_marks_) refresh_working_copies();
+}
+
 void TrainedState::update_groups(const Tensor& state) {
   Backend& backend = backend_for(buffers_.device());
   for (const Group& group : groups_) {
@@ -210,7 +261,13 @@ std::int64_t TrainedState::update_bytes() const {
     std::int64_t each = kValue + kBoth + (ema_ ? kBoth : 0);
     for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
     if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
-    for (const UpdateRange& range : group.ranges) bytes += each * range.count;
+    for (const UpdateRange& range : group.ranges) {
+      if (range.marks) {  // of the rows that a step touches nobody knows how many there are
+        bytes += range.count / range.row;
+      } else {
+        bytes += each * range.count;
+      }
+    }
   }
   if (statistics_.live.defined()) bytes += 2 * static_cast<std::int64_t>(statistics_.live.bytes());
   return bytes;

@@ -53,6 +53,15 @@ class TrainedState {
   // that reads them next; this renews them now.
   void refresh_working_copies() const;
 
+  // Of slots with marks whose weights differ from those of dense updates for it (Sparse::lazy).
+  const std::vector<std::size_t>& lazy_slots() const { return lazy_slots_; }
+  // Rows of unknown gradients take part in the step under way, as when somebody may have changed them; lazy
+  // tables are left out.
+  void mark_all_rows();
+  // To be called by the host before each update: an update of marked rows leaves the working copies of the
+  // others as they are, which must be current.
+  void prepare_update() const;
+
   // Bytes that an applied step must move at least, each once: gradients read, masters, moments and averages
   // read and written, working copies written, statistics copied.
   std::int64_t update_bytes() const;
@@ -68,6 +77,8 @@ class TrainedState {
   };
 
   void assign_parameters(const std::vector<Optimizer*>& optimizers);
+  void choose_rows(const Optimizer& optimizer, const Optimizer::Entry& entry, UpdateRange& range);
+  void check_lazy(const Optimizer& optimizer) const;
   void allocate_moments();
   void round_initial();
   void update_groups(const Tensor& state);
@@ -77,10 +88,13 @@ class TrainedState {
   const double clip_value_;
   const StorageRounding rounding_;
   const std::optional<DType> round_statistics_;
+  const bool reduces_, skips_, per_loss_;
 
   FlatBuffers buffers_;
   std::vector<Group> groups_;
   std::vector<UpdateRange> active_;  // of all optimizers
+  bool has_marks_ = false;
+  std::vector<std::size_t> lazy_slots_;
   std::array<Tensor, 3> moments_;
   Tensor counts_;   // i64, updates of each slot
   Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent

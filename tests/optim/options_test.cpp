@@ -100,7 +100,10 @@ TEST_CASE("every rule has an optimizer of its name, which takes every option it 
       if (key.name == "groups") continue;
       // Something else than the default: 0.5 is in the range of every number.
       const bool flag = key.type.kind == options::Type::Kind::boolean;
-      given.push_back({key.name, flag ? options::Value(true) : options::Value(0.5)});
+      const bool word = !key.type.choices.empty();
+      given.push_back({key.name, flag   ? options::Value(true)
+                                 : word ? options::Value(key.type.choices.back())
+                                        : options::Value(0.5)});
     }
     std::erase_if(given, [](const auto& member) { return member.name == "dampening"; });  // not with nesterov
     const auto optimizer = optim::make_optimizer(entry.name, toy->parameters(), given);

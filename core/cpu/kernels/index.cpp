@@ -297,6 +297,30 @@ void CpuBackend::index_add(const Tensor& src, const Tensor& index, int axis, con
   });
 }
 
+void CpuBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
+  if (index.numel() == 0) return;
+  with_indices("mark_rows", index, marks.numel(), [&](const auto* indices) {
+    auto* const marked = marks.data<std::uint8_t>();
+    for (Index i = 0; i < index.numel(); ++i) {
+      if (const auto row = static_cast<Index>(indices[i]); row != skip) marked[row] = 1;
+    }
+  });
+}
+
+void CpuBackend::clear_rows(const Tensor& x, const Tensor& marks) {
+  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} beside {}", to_string(marks),
+         to_string(x));
+  const Index rows = x.size(0), columns = x.size(1);
+  auto* const marked = marks.data<std::uint8_t>();
+  auto* const values = x.data<float>();
+#pragma omp parallel for schedule(static) if (x.numel() >= kParallelElements)
+  for (Index row = 0; row < rows; ++row) {
+    if (marked[row] == 0) continue;
+    std::fill_n(values + row * columns, columns, 0.0f);
+    marked[row] = 0;
+  }
+}
+
 void CpuBackend::one_hot(const Tensor& index, const Tensor& y) {
   fill(y, 0.0);
   if (index.numel() == 0) return;

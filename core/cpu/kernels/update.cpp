@@ -44,17 +44,54 @@ Scratch& scratch() {
   return scratch;
 }
 
+// The first row from `row` on that is marked, or the number of rows.
+Index next_marked(const std::uint8_t* marks, Index row, Index rows) {
+  if (row >= rows) return rows;
+  const void* const found = std::memchr(marks + row, 1, static_cast<std::size_t>(rows - row));
+  return found ? static_cast<const std::uint8_t*>(found) - marks : rows;
+}
+
+// Calls add(i, n) for the elements of a table's marked rows, neighbouring rows at once.
+template <class Add>
+void for_marked_rows(const UpdateRange& range, Add&& add) {
+  const Index rows = range.count / range.row;
+  for (Index row = next_marked(range.marks, 0, rows); row < rows; row = next_marked(range.marks, row, rows)) {
+    const Index first = row;
+    while (row < rows && range.marks[row] != 0) ++row;
+    add(first * range.row, (row - first) * range.row);
+  }
+}
+
+// Of a table with marks: its marked rows alone, or those of the blocks of the whole table that have one, so
+// that what is summed by blocks has the bits it has over all rows.
+enum class Cut : std::uint8_t { rows, blocks };
+
 // Cuts the ranges into blocks; returns the number of elements.
-Index cut(std::span<const UpdateRange> ranges, Index limit, std::vector<Block>& blocks) {
+Index cut(std::span<const UpdateRange> ranges, Index limit, std::vector<Block>& blocks, Cut of = Cut::rows) {
   blocks.clear();
   Index total = 0;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     const UpdateRange& range = ranges[r];
     ensure(range.first >= 0 && range.count >= 0 && range.first + range.count <= limit, "update",
            "range {} to {} exceeds a buffer of {} elements", range.first, range.first + range.count, limit);
-    for (Index i = 0; i < range.count; i += kBlock)
-      blocks.push_back({static_cast<Index>(r), range.first + i, std::min(kBlock, range.count - i)});
-    total += range.count;
+    const auto add = [&](Index first, Index last) {
+      for (Index i = first; i < last; i += kBlock) {
+        blocks.push_back({static_cast<Index>(r), range.first + i, std::min(kBlock, last - i)});
+        total += blocks.back().count;
+      }
+    };
+    if (!range.marks) {
+      add(0, range.count);
+    } else if (of == Cut::rows) {
+      for_marked_rows(range, [&](Index first, Index count) { add(first, first + count); });
+    } else {
+      Index done = 0;  // whole blocks, each once
+      for_marked_rows(range, [&](Index first, Index count) {
+        const Index from = std::max(done, first / kBlock * kBlock);
+        done = std::max(done, std::min(range.count, (first + count + kBlock - 1) / kBlock * kBlock));
+        add(from, done);
+      });
+    }
   }
   return total;
 }
@@ -118,7 +155,7 @@ template <class T>
 void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, T factor, bool magnitude,
            StepState& state) {
   Scratch& s = scratch();
-  const Index total = cut(ranges, limit, s.blocks);
+  const Index total = cut(ranges, limit, s.blocks, Cut::blocks);
   s.squares.resize(s.blocks.size());
   double* const squares = s.squares.data();
   for_blocks(s.blocks, total, [&](Index b, const Block& block) {
