@@ -6,6 +6,7 @@
 #include "autograd/leaf.h"
 #include "autograd/modes.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/boxes.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"

@@ -26,6 +26,7 @@
 
 #include "core/allocator.h"
 #include "core/attention.h"
+#include "core/boxes.h"
 #include "core/images.h"
 #include "core/random.h"
 #include "core/rnn.h"
@@ -350,6 +351,10 @@ class Backend {
                                        const Tensor& dx) = 0;
   virtual void additive_attention(const AdditiveForward& args) = 0;
   virtual void additive_attention_backward(const AdditiveBackward& args) = 0;
+
+  // ---- boxes (core/boxes.h)
+  virtual void match_boxes(const BoxMatch& args) = 0;
+  virtual void mine_negatives(const NegativeMining& args) = 0;
 
   // ---- index: indices are i64 (or i32) and must lie in range; a bad one throws UserError where the device
   // can tell without waiting, and otherwise raises the device's error at the next synchronisation.

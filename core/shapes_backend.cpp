@@ -88,6 +88,8 @@ class ShapesBackend final : public Backend {
                      const Tensor&, const Tensor&) override {}
   void cross_entropy_backward(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
                               const Tensor&, const Tensor&, const Tensor&) override {}
+  void match_boxes(const BoxMatch&) override {}
+  void mine_negatives(const NegativeMining&) override {}
   void dice_sums(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&) override {}
   void dice_backward(const Tensor&, const Tensor&, const DiceOptions&, const Tensor&,
                      const Tensor&) override {}

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/ops/attention_ops.h"
+#include "autograd/ops/boxes_ops.h"
 #include "autograd/ops/conv_ops.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/index_ops.h"
@@ -21,7 +22,7 @@
 namespace tandem {
 
 using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
-                           LossOps, IndexOps, ShapeOps, RandomOps, RnnOps, AttentionOps>;
+                           LossOps, IndexOps, ShapeOps, RandomOps, RnnOps, AttentionOps, BoxOps>;
 
 // Name, cast rule and roles of every op, sorted by name. Throws InternalError when two ops share a name.
 std::vector<const OpInfo*> all_op_infos();

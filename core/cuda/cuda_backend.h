@@ -141,6 +141,9 @@ class CudaBackend final : public Backend {
                                const Tensor& dx) override;
   void additive_attention(const AdditiveForward& args) override;
   void additive_attention_backward(const AdditiveBackward& args) override;
+  // ---- boxes
+  void match_boxes(const BoxMatch& args) override;
+  void mine_negatives(const NegativeMining& args) override;
   // ---- index
   void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
   void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;

@@ -44,6 +44,7 @@ Table make_table() {
   add<ShapeOps>(table, Family::shape);
   add<RnnOps>(table, Family::rnn);
   add<AttentionOps>(table, Family::attention);
+  add<BoxOps>(table, Family::boxes);
   add<RandomOps>(table, Family::random);
   table[&ops::Cast::info].family = Family::cast;
   hand_on<ops::Cast, ops::Add, ops::Sub, ops::AddScalar>(table);
@@ -54,9 +55,9 @@ Table make_table() {
 }  // namespace
 
 std::string_view name_of(Family family) {
-  static constexpr std::array<std::string_view, 16> kNames = {
-      "elementwise", "reduce", "matmul", "conv",      "pool",   "norm", "softmax", "loss",
-      "index",       "shape",  "rnn",    "attention", "random", "cast", "update",  "other"};
+  static constexpr std::array<std::string_view, 17> kNames = {
+      "elementwise", "reduce", "matmul",    "conv",  "pool",   "norm", "softmax", "loss", "index",
+      "shape",       "rnn",    "attention", "boxes", "random", "cast", "update",  "other"};
   return kNames[static_cast<std::size_t>(family)];
 }
 

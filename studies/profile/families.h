@@ -22,6 +22,7 @@ enum class Family : std::uint8_t {
   shape,
   rnn,
   attention,
+  boxes,
   random,
   cast,
   update,

@@ -39,6 +39,7 @@ const Rows& all_rows() {
     add("random", random_rows());
     add("rnn", rnn_rows());
     add("attention", attention_rows());
+    add("boxes", boxes_rows());
     return all;
   }();
   return rows;

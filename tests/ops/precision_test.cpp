@@ -55,7 +55,9 @@ const std::map<CastRule, Names>& rule_table() {
         // f32 parameters and statistics
         "batch_norm_infer", "batch_norm_train"}},
       {CastRule::banned, {"bce_loss"}},
-      {CastRule::none, {"bias_gradient", "cast", "index_add", "one_hot", "random_normal", "random_uniform"}},
+      {CastRule::none,
+       {"bias_gradient", "cast", "index_add", "match_boxes", "mine_negatives", "one_hot", "random_normal",
+        "random_uniform"}},
   };
   return table;
 }

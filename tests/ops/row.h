@@ -85,6 +85,7 @@ Rows shape_rows();
 Rows random_rows();
 Rows rnn_rows();
 Rows attention_rows();
+Rows boxes_rows();
 
 const Rows& all_rows();
 

@@ -1,0 +1,68 @@
+#include "autograd/ops/boxes.h"
+
+#include "autograd/apply.h"
+#include "autograd/modes.h"
+#include "autograd/ops/boxes_ops.h"
+#include "core/error.h"
+
+namespace tandem {
+
+namespace ops {
+
+MatchBoxes::Out MatchBoxes::forward(Context& context, Saved&, const In& in) const {
+  const Index images = in.boxes.size(0), anchors = in.anchors.size(0);
+  const Out out{context.empty({images, anchors}, DType::i32), context.empty({images, anchors, 4}, DType::f32),
+                context.empty({images}, DType::i32)};
+  context.backend.match_boxes({.anchors = in.anchors,
+                               .boxes = in.boxes,
+                               .options = options,
+                               .label = out.label,
+                               .code = out.code,
+                               .unmatched = out.unmatched});
+  return out;
+}
+MatchBoxes::In MatchBoxes::backward(const Saved&, const Out&, const Needs&) const { return {}; }
+
+MineNegatives::Out MineNegatives::forward(Context& context, Saved&, const In& in) const {
+  const Out out{context.empty(in.loss.shape(), DType::f32), context.empty(in.loss.shape(), DType::f32)};
+  context.backend.mine_negatives({.loss = in.loss,
+                                  .label = in.label,
+                                  .options = options,
+                                  .class_weight = out.class_weight,
+                                  .box_weight = out.box_weight});
+  return out;
+}
+MineNegatives::In MineNegatives::backward(const Saved&, const Out&, const Needs&) const { return {}; }
+
+}  // namespace ops
+
+MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMatchOptions& options) {
+  constexpr const char* kName = "match_boxes";
+  require(anchors.rank() == 2 && anchors.size(1) == 4 && anchors.size(0) > 0 && anchors.dtype() == DType::f32,
+          kName, "anchors are f32 [A,4] with one at least, got {}", to_string(anchors));
+  require(boxes.rank() == 3 && boxes.size(2) == 5 && boxes.dtype() == DType::f32, kName,
+          "boxes are f32 [N,G,5], each with its label, got {}", to_string(boxes));
+  require(options.threshold > 0.0f && options.threshold <= 1.0f, kName,
+          "the threshold must lie in (0,1], is {}", options.threshold);
+  for (const float variance : options.variances)
+    require(variance > 0.0f, kName, "variances must be above 0, got {}", variance);
+  const NoGrad no_grad;
+  const ops::MatchBoxes::Out out = apply(ops::MatchBoxes{options}, {anchors, boxes});
+  return {out.label, out.code, out.unmatched};
+}
+
+MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const MiningOptions& options) {
+  constexpr const char* kName = "mine_negatives";
+  require(loss.rank() == 2 && loss.dtype() == DType::f32, kName, "losses are f32 [N,A], got {}",
+          to_string(loss));
+  require(label.shape() == loss.shape() && label.dtype() == DType::i32, kName,
+          "labels are i32 of the losses' shape, got {} beside {}", to_string(label), to_string(loss));
+  require(options.negatives_per_positive >= 0.0 && options.min_negatives >= 0, kName,
+          "negatives are not less than none, got {} for each positive and {} at least",
+          options.negatives_per_positive, options.min_negatives);
+  const NoGrad no_grad;
+  const ops::MineNegatives::Out out = apply(ops::MineNegatives{options}, {loss.detach(), label});
+  return {out.class_weight, out.box_weight};
+}
+
+}  // namespace tandem
