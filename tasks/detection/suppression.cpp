@@ -1,0 +1,100 @@
+#include "tasks/detection/suppression.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+const float kMostLogarithm = std::log(1000.0f / 16.0f);
+
+struct Candidate {
+  float score;
+  Index anchor;
+  // The surer one first.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return a.score != b.score ? a.score > b.score : a.anchor < b.anchor;
+  }
+};
+
+// The surest of a class, in order.
+std::vector<Candidate> candidates_of(std::span<const float> scores, Index classes, Index label,
+                                     const SuppressionOptions& options) {
+  std::vector<Candidate> found;
+  const auto least = static_cast<float>(options.score);
+  for (auto i = static_cast<std::size_t>(label); i < scores.size(); i += static_cast<std::size_t>(classes)) {
+    require(!std::isnan(scores[i]), "detection", "the score of class {} at anchor {} is no number", label,
+            static_cast<Index>(i) / classes);
+    if (scores[i] > least) found.push_back({scores[i], static_cast<Index>(i) / classes});
+  }
+  const std::size_t most = std::min(found.size(), static_cast<std::size_t>(options.per_class));
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
+  found.resize(most);
+  return found;
+}
+
+float within(float value) { return std::clamp(value, 0.0f, 1.0f); }
+
+}  // namespace
+
+float overlap_of(const UnitBox& a, const UnitBox& b) {
+  const float w = std::min(a.x2, b.x2) - std::max(a.x1, b.x1),
+              h = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
+  if (!(w > 0.0f && h > 0.0f)) return 0.0f;
+  const float shared = w * h;
+  return shared / ((a.x2 - a.x1) * (a.y2 - a.y1) + (b.x2 - b.x1) * (b.y2 - b.y1) - shared);
+}
+
+UnitBox decode_box(std::span<const float, 4> code, std::span<const float, 4> anchor,
+                   std::span<const float, 2> variances) {
+  const float cx = code[0] * variances[0] * anchor[2] + anchor[0];
+  const float cy = code[1] * variances[0] * anchor[3] + anchor[1];
+  const float w = anchor[2] * std::exp(std::min(code[2] * variances[1], kMostLogarithm));
+  const float h = anchor[3] * std::exp(std::min(code[3] * variances[1], kMostLogarithm));
+  return {cx - 0.5f * w, cy - 0.5f * h, cx + 0.5f * w, cy + 0.5f * h};
+}
+
+std::vector<Index> suppress(std::span<const UnitBox> candidates, double overlap) {
+  const auto most = static_cast<float>(overlap);
+  std::vector<Index> kept;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const bool covered = std::ranges::any_of(kept, [&](Index before) {
+      return overlap_of(candidates[static_cast<std::size_t>(before)], candidates[i]) > most;
+    });
+    if (!covered) kept.push_back(static_cast<Index>(i));
+  }
+  return kept;
+}
+
+std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
+                                 std::span<const float> anchors, const SuppressionOptions& options) {
+  const auto count = static_cast<Index>(anchors.size() / 4);
+  ensure(count > 0 && codes.size() == anchors.size() && options.variances.size() == 2, "detection",
+         "{} codes for {} anchors", codes.size() / 4, count);
+  const Index classes = static_cast<Index>(scores.size()) / count;
+  const std::span<const float, 2> variances(options.variances.data(), 2);
+  std::vector<FoundBox> found;
+  for (Index label = 1; label < classes; ++label) {
+    const std::vector<Candidate> candidates = candidates_of(scores, classes, label, options);
+    std::vector<UnitBox> boxes;
+    for (const Candidate& one : candidates) {
+      const auto at = static_cast<std::size_t>(4 * one.anchor);
+      const UnitBox box = decode_box(codes.subspan(at).first<4>(), anchors.subspan(at).first<4>(), variances);
+      boxes.push_back(options.clip ? UnitBox{within(box.x1), within(box.y1), within(box.x2), within(box.y2)}
+                                   : box);
+    }
+    for (const Index kept : suppress(boxes, options.overlap)) {
+      const Candidate& one = candidates[static_cast<std::size_t>(kept)];
+      found.push_back({boxes[static_cast<std::size_t>(kept)], label, one.score, one.anchor});
+    }
+  }
+  // Classes and anchors are in order already.
+  std::ranges::stable_sort(found, std::greater<>(), &FoundBox::score);
+  found.resize(std::min(found.size(), static_cast<std::size_t>(options.keep)));
+  return found;
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,97 @@
+// Detections of an image: decoding and suppression against values worked out elsewhere, the order of
+// everything.
+#include "tasks/detection/suppression.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "models/anchors.h"
+#include "tests/support/errors.h"
+
+using namespace tandem;
+using tasks::FoundBox;
+using tasks::SuppressionOptions;
+using tasks::UnitBox;
+
+namespace {
+
+constexpr std::array<float, 2> kVariances{0.1f, 0.2f};
+
+UnitBox decoded(Index anchor, std::array<float, 4> code) {
+  const Tensor boxes = models::anchor_grid("voc300").boxes();
+  return tasks::decode_box(code, std::span<const float, 4>(boxes.data<float>() + 4 * anchor, 4), kVariances);
+}
+
+void check_box(const UnitBox& box, std::array<double, 4> expected) {
+  CHECK(box.x1 == Approx(expected[0]).epsilon(1e-6));
+  CHECK(box.y1 == Approx(expected[1]).epsilon(1e-6));
+  CHECK(box.x2 == Approx(expected[2]).epsilon(1e-6));
+  CHECK(box.y2 == Approx(expected[3]).epsilon(1e-6));
+}
+
+const std::vector<float> kAnchors{0.25f, 0.25f, 0.5f, 0.5f,  0.75f, 0.75f,
+                                  0.5f,  0.5f,  0.3f, 0.25f, 0.5f,  0.5f};
+
+std::vector<FoundBox> found(const std::vector<float>& scores, const SuppressionOptions& options = {}) {
+  return tasks::find_boxes(scores, std::vector<float>(kAnchors.size(), 0.0f), kAnchors, options);
+}
+
+}  // namespace
+
+TEST_CASE("codes become boxes", "[tasks][detection]") {
+  check_box(decoded(8542, {.7f, -1.3f, 2.0f, -3.0f}), {-.258326002, -.111712475, .547259335, .184645808});
+  check_box(decoded(8728, {1.0f, -2.0f, .5f, 30.0f}), {.101724796, -27.176, 1.074275204, 27.824});
+}
+
+TEST_CASE("boxes that overlap a surer one by more than so much go", "[tasks][detection]") {
+  const std::vector<UnitBox> boxes{{0, 0, 10, 10},   {1, 0, 11, 10},   {0, 0, 10, 5},
+                                   {20, 20, 30, 30}, {20, 20, 30, 30}, {0, 0, 10, 9}};
+  CHECK(tasks::suppress(boxes, 0.45) == std::vector<Index>{0, 3});
+  CHECK(tasks::suppress(boxes, 0.5) == std::vector<Index>{0, 2, 3});
+  CHECK(tasks::suppress(boxes, 0.9) == std::vector<Index>{0, 1, 2, 3, 5});
+  CHECK(tasks::suppress({}, 0.5).empty());
+  const std::vector<UnitBox> points{{1, 1, 1, 1}, {1, 1, 1, 1}};
+  CHECK(tasks::suppress(points, 0.0) == std::vector<Index>{0, 1});
+}
+
+TEST_CASE("detections come surest first, then by class, then by anchor", "[tasks][detection]") {
+  // Anchors 0 and 2 overlap by 0.82.
+  const auto boxes = found({.1f, .6f, .3f, .2f, .5f, .3f, .1f, .6f, .3f});
+  REQUIRE(boxes.size() == 4);
+  const auto check = [&](std::size_t i, Index label, Index anchor) {
+    CHECK(boxes[i].label == label);
+    CHECK(boxes[i].anchor == anchor);
+  };
+  check(0, 1, 0);
+  check(1, 1, 1);
+  check(2, 2, 0);
+  check(3, 2, 1);
+  CHECK(boxes[0].score == 0.6f);
+  CHECK(boxes[1].box.x1 == 0.5f);
+  CHECK(boxes[1].box.y2 == 1.0f);
+}
+
+TEST_CASE("detections are above the score, few of a class and of an image, and within it",
+          "[tasks][detection]") {
+  const std::vector<float> scores{.1f, .9f, .1f, .2f, .8f, .3f, .1f, .7f, .6f};
+  CHECK(found(scores, {.score = 0.8}).size() == 1);
+  CHECK(found(scores, {.score = 0.0, .overlap = 1.0}).size() == 6);
+  CHECK(found(scores, {.per_class = 1}).size() == 2);
+  const auto kept = found(scores, {.overlap = 1.0, .keep = 3});
+  REQUIRE(kept.size() == 3);
+  CHECK(kept[2].anchor == 2);
+  const std::vector<float> wide{0, 0, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0};
+  const auto clipped = tasks::find_boxes(scores, wide, kAnchors, {});
+  CHECK(clipped[0].box.x1 == 0.0f);
+  CHECK(clipped[0].box.x2 == Approx(0.25 + 0.25 * std::exp(1.0)));
+  const auto whole = tasks::find_boxes(scores, wide, kAnchors, {.clip = false});
+  CHECK(whole[0].box.x1 == Approx(0.25 - 0.25 * std::exp(1.0)));
+}
+
+TEST_CASE("a score that is no number is refused", "[tasks][detection]") {
+  std::vector<float> scores(9, 0.3f);
+  scores[5] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_FAILS(UserError, found(scores), "class 2 at anchor 1 is no number");
+}
