@@ -96,32 +96,35 @@ Tensor Bottleneck::forward(const Tensor& x) {
 
 std::string Bottleneck::describe() const { return "Bottleneck"; }
 
-ResNet::ResNet(const ResNetLayout& layout, const ResNetOptions& options)
-    : in_channels_(options.in_channels),
-      num_classes_(options.num_classes > 0 ? options.num_classes : layout.num_classes),
-      channels_(options.width > 0 ? options.width : layout.width) {
-  require(in_channels_ > 0 && num_classes_ > 0 && channels_ > 0 && !layout.blocks.empty(), "resnet",
-          "needs channels, classes and stages, got {} input channels, {} classes, width {}, {} stages",
-          in_channels_, num_classes_, channels_, layout.blocks.size());
-  const bool large = options.stem.value_or(layout.stem) == ResNetStem::imagenet;
-  conv1_ = add_child("conv1", convolution(in_channels_, channels_, large ? 7 : 3, large ? 2 : 1));
-  bn1_ = add_child("bn1", normalisation(channels_, true));
-  if (large)
-    maxpool_ = add_child("maxpool", std::make_shared<nn::MaxPool2d>(Pool2dOptions{
-                                        .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}));
+ResNetBody::ResNetBody(const ResNetLayout& layout, const ResNetOptions& options,
+                       const std::vector<Index>& strides)
+    : in_channels_(options.in_channels), channels_(options.width > 0 ? options.width : layout.width) {
+  require(in_channels_ > 0 && channels_ > 0 && !layout.blocks.empty(), "resnet",
+          "needs channels and stages, got {} input channels, width {}, {} stages", in_channels_, channels_,
+          layout.blocks.size());
+  add_stem(options.stem.value_or(layout.stem));
   Index channels = channels_;
   for (std::size_t stage = 0; stage < layout.blocks.size(); ++stage) {
     require(layout.blocks[stage] > 0, "resnet", "stage {} has no blocks", stage + 1);
-    const BlockOptions first{stage == 0 ? 1 : 2, options.zero_init_residual, options.shortcut};
+    const Index stride = !strides.empty() ? strides.at(stage) : stage == 0 ? 1 : 2;
+    const BlockOptions first{stride, options.zero_init_residual, options.shortcut};
     stages_.push_back(add_child("layer" + std::to_string(stage + 1),
                                 new_stage(channels, layout.blocks[stage], layout.bottleneck, first)));
     channels *= 2;
   }
-  fc_ = add_child("fc", std::make_shared<nn::Linear>(channels_, num_classes_));
 }
 
-std::shared_ptr<nn::Sequential> ResNet::new_stage(Index channels, int blocks, bool bottleneck,
-                                                  const BlockOptions& first) {
+void ResNetBody::add_stem(ResNetStem stem) {
+  const bool large = stem == ResNetStem::imagenet;
+  conv1_ = add_child("conv1", convolution(in_channels_, channels_, large ? 7 : 3, large ? 2 : 1));
+  bn1_ = add_child("bn1", normalisation(channels_, true));
+  if (!large) return;
+  maxpool_ = add_child("maxpool", std::make_shared<nn::MaxPool2d>(
+                                      Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}));
+}
+
+std::shared_ptr<nn::Sequential> ResNetBody::new_stage(Index channels, int blocks, bool bottleneck,
+                                                      const BlockOptions& first) {
   auto stage = std::make_shared<nn::Sequential>();
   for (int i = 0; i < blocks; ++i) {
     BlockOptions block = first;
@@ -138,18 +141,31 @@ std::shared_ptr<nn::Sequential> ResNet::new_stage(Index channels, int blocks, bo
   return stage;
 }
 
-Tensor ResNet::forward(const Tensor& x) {
+Tensor ResNetBody::features(const Tensor& x) {
   Tensor y = conv_norm(*conv1_, *bn1_, x);
   if (maxpool_) y = (*maxpool_)(y);
   for (const auto& stage : stages_) y = (*stage)(y);
-  return (*fc_)(global_avg_pool2d(y));
+  return y;
 }
+
+std::string ResNetBody::describe() const {
+  return fmt::format("ResNetBody({} channels → {})", in_channels_, channels_);
+}
+
+ResNet::ResNet(const ResNetLayout& layout, const ResNetOptions& options)
+    : ResNetBody(layout, options),
+      num_classes_(options.num_classes > 0 ? options.num_classes : layout.num_classes) {
+  require(num_classes_ > 0, "resnet", "needs classes, got {}", num_classes_);
+  fc_ = add_child("fc", std::make_shared<nn::Linear>(out_channels(), num_classes_));
+}
+
+Tensor ResNet::forward(const Tensor& x) { return (*fc_)(global_avg_pool2d(features(x))); }
 
 std::string ResNet::describe() const {
-  return fmt::format("ResNet-{}({} channels → {} classes)", convolutions_, in_channels_, num_classes_);
+  return fmt::format("ResNet-{}({} channels → {} classes)", convolutions() + 1, in_channels(), num_classes_);
 }
 
-std::shared_ptr<ResNet> resnet(int depth, const ResNetOptions& options) {
+ResNetLayout resnet_layout(int depth) {
   ResNetLayout layout;
   switch (depth) {
     case 18:
@@ -175,7 +191,11 @@ std::shared_ptr<ResNet> resnet(int depth, const ResNetOptions& options) {
           .blocks = {blocks, blocks, blocks}, .stem = ResNetStem::cifar, .width = 16, .num_classes = 10};
     }
   }
-  return std::make_shared<ResNet>(layout, options);
+  return layout;
+}
+
+std::shared_ptr<ResNet> resnet(int depth, const ResNetOptions& options) {
+  return std::make_shared<ResNet>(resnet_layout(depth), options);
 }
 
 }  // namespace tandem::models

@@ -93,28 +93,49 @@ class Bottleneck final : public nn::Module {
   Shortcut shortcut_;
 };
 
-class ResNet final : public nn::Module {
+// Stem and stages: a network without what it ends in.
+class ResNetBody : public nn::Module {
  public:
-  // Options override the layout where they say something.
+  std::string describe() const override;
+
+ protected:
+  // Options override the layout where they say something. `strides`: of the stages' first blocks; empty: 1,
+  // 2, 2, …
+  ResNetBody(const ResNetLayout& layout, const ResNetOptions& options,
+             const std::vector<Index>& strides = {});
+  Tensor features(const Tensor& x);
+  Index in_channels() const { return in_channels_; }
+  Index out_channels() const { return channels_; }
+  int convolutions() const { return convolutions_; }
+
+ private:
+  void add_stem(ResNetStem stem);
+  std::shared_ptr<nn::Sequential> new_stage(Index channels, int blocks, bool bottleneck,
+                                            const BlockOptions& first);
+
+  Index in_channels_;
+  Index channels_;  // of the stage being built, then of the last one
+  int convolutions_ = 1;
+  std::shared_ptr<nn::Conv2d> conv1_;
+  std::shared_ptr<nn::BatchNorm> bn1_;
+  std::shared_ptr<nn::MaxPool2d> maxpool_;  // ImageNet stem only
+  std::vector<std::shared_ptr<nn::Sequential>> stages_;
+};
+
+class ResNet final : public ResNetBody {
+ public:
   explicit ResNet(const ResNetLayout& layout, const ResNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
  private:
-  std::shared_ptr<nn::Sequential> new_stage(Index channels, int blocks, bool bottleneck,
-                                            const BlockOptions& first);
-
-  Index in_channels_, num_classes_;
-  Index channels_;  // of the stage being built, then of the last one
-  int convolutions_ = 2;
-  std::shared_ptr<nn::Conv2d> conv1_;
-  std::shared_ptr<nn::BatchNorm> bn1_;
-  std::shared_ptr<nn::MaxPool2d> maxpool_;  // ImageNet stem only
-  std::vector<std::shared_ptr<nn::Sequential>> stages_;
+  Index num_classes_;
   std::shared_ptr<nn::Linear> fc_;
 };
 
-// Throws UserError for a depth of neither family.
+// That of a depth of either family. Throws UserError for another one.
+ResNetLayout resnet_layout(int depth);
+// As resnet_layout.
 std::shared_ptr<ResNet> resnet(int depth, const ResNetOptions& options = {});
 
 }  // namespace tandem::models

@@ -1,0 +1,19 @@
+// What a detector looks at an image with: maps of it at several sizes.
+#pragma once
+
+#include <vector>
+
+#include "nn/module.h"
+
+namespace tandem::models {
+
+class DetectorBody : public nn::Module {
+ public:
+  // Images [N,S,S,C] → maps [N,s,s,channels()[i]], the finest first.
+  virtual TensorList maps(const Tensor& images) = 0;
+  virtual std::vector<Index> channels() const = 0;
+
+  TensorList forward_outputs(const TensorList& xs) override { return maps(xs.at(0)); }
+};
+
+}  // namespace tandem::models

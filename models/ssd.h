@@ -1,0 +1,53 @@
+// SSD (Liu et al., "SSD: single shot multibox detector", ECCV 2016): of every anchor, in one pass, the scores
+// of the classes and where the object lies.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/anchors.h"
+#include "models/detector_body.h"
+#include "nn/layers/conv.h"
+
+namespace tandem::models {
+
+struct SsdOptions {
+  Index num_classes = 81;  // the background, which is class 0, included
+  AnchorGrid anchors;      // of `image_size`² images; a level for each map of the body
+  AnchorClip clip = AnchorClip::cxcywh;
+};
+
+// A 3×3 convolution on each map gives scores, another one codes (autograd/ops/boxes.h), of a cell's anchors
+// one after the other. Their weights start Xavier-uniform, biases at 0. Parameters are called backbone.… (the
+// body), head.classification_head.module_list.0.weight, … and head.regression_head.module_list.0.weight, …,
+// as in torchvision.
+class Ssd final : public nn::Module {
+ public:
+  struct Output {
+    Tensor scores;  // logits [N,A,num_classes]
+    Tensor codes;   // [N,A,4]
+  };
+
+  // Throws UserError for less than two classes, and where body and anchors have not as many maps.
+  Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options);
+
+  // Images [N,S,S,C] of the anchors' size. Throws UserError for others, and where a map has not its level's
+  // cells.
+  Output operator()(const Tensor& images);
+  TensorList forward_outputs(const TensorList& xs) override;  // scores and codes
+  std::string describe() const override;
+
+  const SsdOptions& options() const { return options_; }
+  const Tensor& anchors() const { return anchors_; }  // f32 [A,4] on the model's device
+
+ private:
+  class Head;
+  void check_maps(const TensorList& maps) const;
+
+  SsdOptions options_;
+  std::shared_ptr<DetectorBody> body_;
+  std::shared_ptr<Head> classes_, boxes_;
+  Tensor anchors_;
+};
+
+}  // namespace tandem::models
