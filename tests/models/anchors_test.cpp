@@ -94,10 +94,10 @@ TEST_CASE("anchors add up to the published sums", "[models][anchors]") {
   const auto check = [](const char* name, AnchorClip clip, double centres, double extents) {
     CAPTURE(name);
     const Box sums = sums_of(anchor_grid(name).boxes(clip));
-    CHECK(sums[0] == Approx(centres).epsilon(1e-9));
-    CHECK(sums[1] == Approx(centres).epsilon(1e-9));
-    CHECK(sums[2] == Approx(extents).epsilon(1e-9));
-    CHECK(sums[3] == Approx(extents).epsilon(1e-9));
+    CHECK(sums[0] == Approx(centres).epsilon(1e-7));
+    CHECK(sums[1] == Approx(centres).epsilon(1e-7));
+    CHECK(sums[2] == Approx(extents).epsilon(1e-7));
+    CHECK(sums[3] == Approx(extents).epsilon(1e-7));
   };
   check("voc300", AnchorClip::none, 4443.946667, 1510.429285);
   check("voc300", AnchorClip::wh, 4443.946667, 1510.147952);
@@ -107,7 +107,8 @@ TEST_CASE("anchors add up to the published sums", "[models][anchors]") {
   check("coco300", AnchorClip::cxcywh, 4443.146667, 1171.967669);
   check("voc512", AnchorClip::none, 12282.0, 3146.141697);
   check("coco512", AnchorClip::none, 12282.0, 2192.471071);
-  check("ssdlite320", AnchorClip::none, 1617.0, 915.401738);
+  check("ssdlite320", AnchorClip::none, 1617.0, 919.591233);
+  check("ssdlite320", AnchorClip::wh, 1617.0, 915.401738);
 }
 
 TEST_CASE("anchors that nobody has published are refused", "[models][anchors]") {
@@ -120,25 +121,37 @@ TEST_CASE("objects are learnt by the anchors that overlap them", "[models][ancho
   CHECK(anchors_of(matched, 1) == Anchors{8261, 8266, 8267, 8268, 8272, 8273, 8327, 8328, 8614, 8615, 8616});
   CHECK(anchors_of(matched, 2) == Anchors{781, 785, 933, 937});
   CHECK(matched.unmatched.to_vector<std::int32_t>() == std::vector<std::int32_t>{0});
-  const auto code = match("voc300", {{.2, .3, .7, .9}}).code.to_vector<double>();
-  const std::array<double, 4> expected{-.568181818, 1.136363636, -2.826569045, -1.914961261};
-  for (std::size_t i = 0; i < 4; ++i) CHECK(code[8728 * 4 + i] == Approx(expected[i]).epsilon(2e-6));
+}
+
+TEST_CASE("what an anchor learns of an object", "[models][anchors]") {
+  const auto check = [](Index anchor, const Box& expected) {
+    CAPTURE(anchor);
+    const Tensor one = anchor_grid("voc300").boxes().rows(anchor, 1).to(test::test_device());
+    const auto code = match_boxes(one, objects_of({{.2, .3, .7, .9}})).code.to_vector<double>();
+    for (std::size_t i = 0; i < 4; ++i) CHECK(code[i] == Approx(expected[i]).epsilon(2e-6));
+  };
+  check(8728, {-.568181818, 1.136363636, -2.826569045, -1.914961261});
+  check(8542, {6.358024691, 9.135802469, -.384805206, .526802578});
+  check(0, {43.666666667, 58.666666667, 8.047189562, 8.958797346});
 }
 
 TEST_CASE("two objects that want one anchor", "[models][anchors]") {
   const std::vector<Box> boxes{{.3, .3, .62, .62}, {.3, .3, .62, .62}, {.503, .503, .513, .515}};
+  // Many overlap the small one by 0.0244897; in f32 this is the first of the greatest, in f64 it would be
+  // 2808.
+  const Anchors small{2659};
   const Anchors others{8146, 8149, 8200, 8202, 8207, 8208, 8209};
   const MatchedBoxes last = match("coco300", boxes);
   CHECK(anchors_of(last, 2) == Anchors{8206});
   CHECK(anchors_of(last, 1) == others);
-  CHECK(anchors_of(last, 3) == Anchors{2808});
+  CHECK(anchors_of(last, 3) == small);
   const MatchedBoxes greedy = match("coco300", boxes, BoxMatching::greedy);
   Anchors swapped = others;
   swapped[4] = 8206;
   std::ranges::sort(swapped);
   CHECK(anchors_of(greedy, 2) == Anchors{8207});
   CHECK(anchors_of(greedy, 1) == swapped);
-  CHECK(anchors_of(greedy, 3) == Anchors{2808});
+  CHECK(anchors_of(greedy, 3) == small);
 }
 
 TEST_CASE("of two objects in one place the last has the anchor, and the first may have none",
@@ -149,5 +162,5 @@ TEST_CASE("of two objects in one place the last has the anchor, and the first ma
   const MatchedBoxes matched = match_boxes(anchors, boxes);
   CHECK(matched.label.to_vector<std::int32_t>() == std::vector<std::int32_t>{7, 0});
   CHECK(matched.unmatched.to_vector<std::int32_t>() == std::vector<std::int32_t>{1});
-  CHECK(matched.code.to_vector<double>() == std::vector<double>(8, 0.0));
+  for (const double value : matched.code.to_vector<double>()) CHECK(value == Approx(0.0).margin(1e-6));
 }

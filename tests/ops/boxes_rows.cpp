@@ -8,6 +8,7 @@
 #include "autograd/ops/boxes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
+#include "core/shapes_backend.h"
 #include "tests/ops/harness.h"
 #include "tests/ops/row.h"
 #include "tests/support/tensors.h"
@@ -19,11 +20,43 @@ namespace {
 constexpr Draw kShare{.low = 0.0, .high = 1.0, .dtype = DType::f32};
 constexpr Draw kLabel{.low = 0.0, .high = 3.0, .whole = true, .dtype = DType::f32};
 
-// Anchors of 0.1 to 0.5 of the image, and objects of 0.1 to 0.4, from numbers in [0,1].
-Tensor anchors_from(const Tensor& x) { return concat({slice(x, 1, 0, 2), slice(x, 1, 2, 4) * 0.4 + 0.1}, 1); }
+std::vector<float> host_values(const Tensor& x) {
+  return x.device() == kShapes ? std::vector<float>{} : x.to_vector<float>();
+}
+
+// What is made of the numbers of a row without ops, which would be of 16 bits where they are told so.
+template <class T, class Make>
+Tensor made_of(const Tensor& x, const Shape& shape, Make make) {
+  if (x.device() == kShapes) return Tensor::empty(shape, {.dtype = dtype_of<T>(), .device = kShapes});
+  std::vector<T> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = make(i);
+  return Tensor::from(values, shape, x.device());
+}
+
+// Anchors of 0.1 to 0.5 of the image, and objects of 0.1 to 0.4, from numbers in [0,1]; of what is absent
+// nothing.
+Tensor anchors_from(const Tensor& x) {
+  if (!x.defined()) return {};
+  const std::vector<float> from = host_values(x);
+  return made_of<float>(x, x.shape(),
+                        [&](std::size_t i) { return i % 4 < 2 ? from[i] : from[i] * 0.4f + 0.1f; });
+}
 Tensor boxes_from(const Tensor& x, const Tensor& label) {
-  const Tensor first = slice(x, 2, 0, 2) * 0.6;
-  return concat({first, first + (slice(x, 2, 2, 4) * 0.3 + 0.1), label}, 2);
+  if (!x.defined() || !label.defined()) return {};
+  const std::vector<float> from = host_values(x), labels = host_values(label);
+  return made_of<float>(x, x.shape().with(2, 5), [&](std::size_t i) {
+    const std::size_t object = i / 5, at = i % 5;
+    if (at == 4) return labels[object];
+    const float first = from[4 * object + at % 2] * 0.6f;
+    return at < 2 ? first : first + (from[4 * object + at] * 0.3f + 0.1f);
+  });
+}
+// Three of eight are of objects.
+Tensor labels_from(const Tensor& x) {
+  if (!x.defined()) return {};
+  const std::vector<float> from = host_values(x);
+  return made_of<std::int32_t>(
+      x, x.shape(), [&](std::size_t i) { return static_cast<std::int32_t>(std::max(from[i] - 2.0f, 0.0f)); });
 }
 
 struct Pairs {
@@ -126,7 +159,7 @@ Row mine_row(MiningOptions options, const char* variant, bool box) {
           .variant = variant,
           .run =
               [=](const TensorList& x) {
-                const MinedAnchors mined = mine_negatives(x[0], cast(relu(x[1] - 2.0), DType::i32), options);
+                const MinedAnchors mined = mine_negatives(x[0], labels_from(x[1]), options);
                 return box ? mined.box_weight : mined.class_weight;
               },
           .oracle =
@@ -157,7 +190,7 @@ Row mine_row(MiningOptions options, const char* variant, bool box) {
                 return weight;
               },
           .cases = {{{3, 40}, {3, 40}}, {{1, 7}, {1, 7}}, {{2, 1000}, {2, 1000}}},
-          // Losses of which many are equal; three of eight labels are of objects.
+          // Losses of which many are equal.
           .draws = {{.low = 0, .high = 20, .whole = true, .dtype = DType::f32},
                     {.low = -3, .high = 5, .whole = true, .dtype = DType::f32}},
           .result = Result::f32,
@@ -167,7 +200,6 @@ Row mine_row(MiningOptions options, const char* variant, bool box) {
 }  // namespace
 
 Rows boxes_rows() {
-  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape); };
   Row first = match_row(BoxMatching::argmax, false);
   first.refusals = {{"anchors are f32 [A,4]",
                      [=] {
@@ -189,15 +221,15 @@ Rows boxes_rows() {
                        match_boxes(zeros({3, 4}), zeros({1, 2, 5}), {.variances = {0.1f, 0.0f}});
                      }}};
   Row mined = mine_row({}, "three to one", false);
-  mined.refusals = {{"losses are f32 [N,A]", [=] { mine_negatives(zeros({3}), zeros({3})); }},
-                    {"labels are i32",
-                     [=] {
-                       mine_negatives(zeros({3, 2}), zeros({3, 2}));
-                     }},
-                    {"-1 for each positive", [=] {
-                       mine_negatives(zeros({3, 2}), Tensor::zeros({3, 2}, {.dtype = DType::i32}),
-                                      {.negatives_per_positive = -1.0});
-                     }}};
+  mined.refusals = {
+      {"losses are f32 [N,A]", [=] { mine_negatives(zeros({3}), zeros({3})); }},
+      {"labels are i32",
+       [=] {
+         mine_negatives(zeros({3, 2}), zeros({3, 2}));
+       }},
+      {"-1 for each positive", [=] {
+         mine_negatives(zeros({3, 2}), zeros({3, 2}, DType::i32), {.negatives_per_positive = -1.0});
+       }}};
   return {std::move(first),
           match_row(BoxMatching::argmax, true),
           match_row(BoxMatching::greedy, false),

@@ -113,6 +113,8 @@ bool is_data(const Row& row, std::size_t input, const Tensor& tensor) {
   if (!is_floating(tensor.dtype())) return false;
   // What a recurrent layer has depends on the row: its biases and c_0.
   if (row.family == "rnn" && row.draws[input].parameter) return false;
+  // What is f32 whatever else is said, such as boxes.
+  if (input < row.draws.size() && row.draws[input].dtype) return false;
   const auto kept = kept_inputs().find(row.op);
   return kept == kept_inputs().end() || !kept->second.contains(input);
 }
