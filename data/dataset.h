@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
+#include "data/boxes/box_corpus.h"
 
 namespace tandem::datasets {
 
@@ -18,6 +20,9 @@ struct Sample {
   std::int64_t label = 0;  // in [0, classes)
   // u8 [H,W] of the image's extents, the class of each pixel or kIgnored; likewise read-only.
   Tensor mask{};
+  // With boxes: those of the image, in its pixels, and the image's own number (BoxImage::id).
+  std::vector<BoxObject> objects{};
+  std::int64_t id = 0;
 };
 
 // A pixel of a mask that counts for nothing: of no known class, or outside of what there is.
@@ -37,7 +42,11 @@ struct DatasetInfo {
   Index classes = 0;
   std::vector<std::string> class_names{};  // empty where unknown
   bool masks = false;                      // samples have a mask in place of a label; classes are of pixels
-  ChannelStatistics statistics{};          // what to normalise with
+  // Samples have objects in place of a label, at most so many; class 0 is the background. Absent: none.
+  std::optional<Index> most_objects{};
+  ChannelStatistics statistics{};  // what to normalise with
+
+  bool boxes() const { return most_objects.has_value(); }
 };
 
 // In which a batch holds the samples: indices stay as they are, everything else becomes numbers.

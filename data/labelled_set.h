@@ -18,8 +18,9 @@ using SampleReport = std::function<void(const std::string&)>;
 
 struct Splits {
   DatasetPtr train, test;
-  DatasetPtr validation;  // absent unless asked for or in the files
-  Index image_size = 0;   // side that images of varying size are brought to
+  DatasetPtr validation;             // absent unless asked for or in the files
+  Index image_size = 0;              // side that images of varying size are brought to
+  std::vector<std::string> notes{};  // what its owner should know, a line each
 };
 
 // What every set is told: where it lies, and how much of it is used. What a set has no use for it ignores.

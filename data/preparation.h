@@ -12,7 +12,7 @@ namespace tandem::datasets {
 // Those that a list for training or evaluation stands for: a random_resized_crop without a size gets
 // `image_size`, and images of varying size are first brought to it (shorter side, then the centre) unless the
 // list has a resize or random_resized_crop. Images with masks are brought to it whole, by a resize of both
-// sides, unless `set_size` of the list.
+// sides, unless `set_size` of the list; images with boxes likewise, but at the end of the list.
 std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
                                       std::span<const TransformSpec> specs, bool evaluation);
 

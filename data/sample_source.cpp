@@ -1,6 +1,7 @@
 #include "data/sample_source.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -33,13 +34,22 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+// Boxes of an image in a batch: a field has no extent of 0.
+Index rows_of(const DatasetInfo& info) { return std::max<Index>(*info.most_objects, 1); }
+
 // Writes sample `i` of a batch, its image as pixels or as a record and its window.
 class SampleWriter {
  public:
-  SampleWriter(const Pipeline& pipeline, bool records, bool masks, DrawKey key, const BatchBuffer& buffer)
+  SampleWriter(const Pipeline& pipeline, bool records, const DatasetInfo& info, DrawKey key,
+               const BatchBuffer& buffer)
       : pipeline_(pipeline), key_(key), indices_(buffer.field("index").data<std::int64_t>()) {
-    if (masks) {
+    if (info.masks) {
       masks_ = buffer.field("mask").data<std::uint8_t>();
+    } else if (info.boxes()) {
+      rows_ = static_cast<std::size_t>(rows_of(info));
+      boxes_ = static_cast<BoxRow*>(buffer.field("box").raw());
+      objects_ = static_cast<ObjectRow*>(buffer.field("object").raw());
+      origins_ = buffer.field("origin").data<std::int64_t>();
     } else {
       labels_ = buffer.field("label").data<std::int64_t>();
     }
@@ -56,30 +66,57 @@ class SampleWriter {
     key.sample = index;
     indices_[i] = index;
     if (labels_) labels_[i] = sample.label;
-    std::uint8_t* mask = nullptr;
+    SampleParts to;
     if (masks_) {
       ensure(sample.mask.defined(), "loader", "sample {} of a data set with masks has none", index);
       const Shape& shape = pipeline_.output_shape();
-      mask = masks_ + i * shape[0] * shape[1];
+      to.mask = masks_ + i * shape[0] * shape[1];
     }
+    if (boxes_) to.boxes = write_objects(i, sample);
     if (images_) {
       const Index elements = pipeline_.output_shape().numel();
-      pipeline_.apply(sample, key,
-                      images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype()),
-                      mask);
+      to.image = images_ + static_cast<std::size_t>(i * elements) * size_of(pipeline_.output_dtype());
+      pipeline_.apply(sample, key, to);
     } else {
       const Tensor& image = sample.image;
-      windows_[i] = pipeline_.window(sample, key, mask);
+      windows_[i] = pipeline_.window(sample, key, to);
       std::memcpy(records_ + static_cast<std::size_t>(i) * image.bytes(), image.raw(), image.bytes());
     }
   }
 
  private:
+  // Gives where the boxes of sample `i` belong.
+  std::span<BoxRow> write_objects(Index i, const Sample& sample) const {
+    ensure(sample.objects.size() <= rows_, "loader", "image {} has {} objects, expected {} at most",
+           sample.id, sample.objects.size(), rows_);
+    const std::size_t first = static_cast<std::size_t>(i) * rows_;
+    ObjectRow* const to = objects_ + first;
+    std::fill_n(to, rows_, ObjectRow{});
+    std::ranges::transform(sample.objects, to, [](const BoxObject& object) {
+      const Corners& box = object.box;
+      return ObjectRow{box.x1,
+                       box.y1,
+                       box.x2,
+                       box.y2,
+                       static_cast<double>(object.label),
+                       static_cast<double>(object.id),
+                       object.area,
+                       object.crowd ? 1.0 : 0.0,
+                       object.difficult ? 1.0 : 0.0};
+    });
+    std::ranges::copy(std::array{sample.id, sample.image.size(0), sample.image.size(1)}, origins_ + 3 * i);
+    return {boxes_ + first, rows_};
+  }
+
   const Pipeline& pipeline_;
   DrawKey key_;
   std::int64_t* indices_;
   std::int64_t* labels_ = nullptr;
   std::uint8_t* masks_ = nullptr;
+  std::size_t rows_ = 0;
+  BoxRow* boxes_ = nullptr;
+  ObjectRow* objects_ = nullptr;
+  std::int64_t* origins_ = nullptr;
   std::byte* images_ = nullptr;
   std::uint8_t* records_ = nullptr;
   ImageWindow* windows_ = nullptr;
@@ -113,17 +150,21 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
   } else {
     layout_.add("image", pipeline_.output_shape(), pipeline_.output_dtype());
   }
-  if (has_masks()) {
+  const DatasetInfo& info = dataset_->info();
+  if (info.masks) {
     const Shape& shape = pipeline_.output_shape();
     layout_.add("mask", {shape[0], shape[1]}, DType::u8);
+  } else if (info.boxes()) {
+    const Index rows = rows_of(info);
+    layout_.add("box", {rows, static_cast<Index>(BoxRow{}.size())}, DType::f32);
+    layout_.add("object", {rows, kObjectValues}, DType::f64);
+    layout_.add("origin", {3}, DType::i64);
   } else {
     layout_.add("label", {}, DType::i64);
   }
   layout_.add("index", {}, DType::i64);
   if (pipeline_.mix().any()) layout_.add("soft_label", {pipeline_.classes()}, DType::f32);
 }
-
-bool SampleSource::has_masks() const { return dataset_->info().masks; }
 
 bool SampleSource::keeps_records() const {
   return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, options_);
@@ -164,7 +205,8 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
   const std::span<const std::uint32_t> samples =
       std::span(*order).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   buffer.begin(count);
-  const SampleWriter writer(pipeline_, keeps_records(), has_masks(), {options_.seed, key.epoch, 0}, buffer);
+  const SampleWriter writer(pipeline_, keeps_records(), dataset_->info(), {options_.seed, key.epoch, 0},
+                            buffer);
   FirstError error;
   const auto work = [&](Index i) {
     try {
@@ -184,7 +226,8 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
     for (Index i = 0; i < count; ++i) work(i);
   }
   error.rethrow();
-  if (has_masks()) {
+  if (dataset_->info().boxes()) return;
+  if (dataset_->info().masks) {
     const Tensor masks = buffer.field("mask");
     const std::uint8_t* mask = masks.data<std::uint8_t>();
     const auto ignored = std::count(mask, mask + masks.numel(), kIgnored);

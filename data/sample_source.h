@@ -1,8 +1,10 @@
 // Batches of a data set's numbered samples: shuffled, augmented and normalised.
 //
 // Fields: "image", [N,H,W,C] or [N,…] features, normalised, or i64 indices; "label" i64 [N], or where the
-// data set has masks "mask" u8 [N,H,W]; "index" i64 [N], the samples' numbers in the data set; and where the
-// pipeline mixes samples "soft_label", f32 [N,classes].
+// data set has masks "mask" u8 [N,H,W], and where it has boxes "box" f32 [N,G,5], a BoxRow each, with
+// "object" f64 [N,G,9], the same objects as the data set has them (ObjectRow), and "origin" i64 [N,3],
+// number, height and width of the image that they are of; "index" i64 [N], the samples' numbers in the data
+// set; and where the pipeline mixes samples "soft_label", f32 [N,classes].
 #pragma once
 
 #include <functional>
@@ -18,6 +20,14 @@ namespace tandem::datasets {
 
 // Batch::weight from the labels of a batch, on the host. Called from several threads at once.
 using BatchWeight = std::function<double(std::span<const std::int64_t> labels)>;
+
+// An object as a data set has it, whatever became of it on the way into the batch. Of a row that stands for
+// none the label is 0.
+struct ObjectRow {
+  double x1, y1, x2, y2;  // pixels of the image as it was
+  double label, id, area, crowd, difficult;
+};
+inline constexpr Index kObjectValues = sizeof(ObjectRow) / sizeof(double);
 
 struct SampleOptions {
   Index batch_size = 32;
@@ -51,7 +61,6 @@ class SampleSource final : public Source {
   // The samples of an epoch in their order. The last one asked for is kept.
   Order order(std::uint32_t epoch) const;
   bool keeps_records() const;
-  bool has_masks() const;
 
   DatasetPtr dataset_;
   Pipeline pipeline_;

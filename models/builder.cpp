@@ -233,11 +233,17 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const options::Given options = options_of(model, {"name", "input_shape", "layers", "output", "outputs"});
   if (info && info->in_parts && data.classes > 0)
     fail(path, fmt::format("{} gives no scores of classes: {}", name, info->help));
+  if (info && data.classes > 0 && info->finds_boxes != data.by_box)
+    fail(path,
+         data.by_box
+             ? fmt::format("{} is no detector; take \"ssd_small\", or \"ssd300_resnet50\"", name)
+             : fmt::format("{} finds boxes, it gives no scores of a sample's classes: {}", name, info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
     if (data.sample.rank() > 0 && !info->in_parts)
       built.results =
-          dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())});
+          dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())},
+                  info->finds_boxes);
     return built;
   } catch (const OptionError&) {
     throw;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/dcgan.h"
+#include "models/detector_registry.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
 #include "models/registry_keys.h"
@@ -170,6 +171,7 @@ const std::vector<ModelInfo>& registry() {
     for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
     all.push_back(unet_info());
     all.push_back(dcgan_info());
+    for (ModelInfo& info : detector_models()) all.push_back(std::move(info));
     for (ModelInfo& info : sequence_models()) all.push_back(std::move(info));
     return all;
   }();

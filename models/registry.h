@@ -28,6 +28,7 @@ struct DataInfo {
   Index target_words = 0;     // of that of what is to be written of it; 0: nothing is
   bool shared_words = false;  // both vocabularies are one
   bool by_pixel = false;      // there is a class for each pixel of a sample, instead of one for the sample
+  bool by_box = false;        // objects in boxes have classes, instead of the sample
   // What a model may take, by name; the first is what it takes unless told otherwise, and `sample` and
   // `dtype` are then not looked at. Empty: one part, which has no name.
   std::vector<FieldInfo> fields{};
@@ -36,7 +37,8 @@ struct DataInfo {
 struct ModelInfo : options::Variant {  // name: "resnet20"
   // `options` are those of its schema (record_of). Throws OptionError with the option's path.
   std::function<nn::ModulePtr(const void* options, const DataInfo& data)> make;
-  bool in_parts = false;  // no samples go through it as a whole: whoever uses it calls its children
+  bool in_parts = false;     // no samples go through it as a whole: whoever uses it calls its children
+  bool finds_boxes = false;  // gives scores and codes of anchors (models/ssd.h)
 };
 
 // In the order in which they are documented.

@@ -13,6 +13,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "nn/device.h"
+#include "nn/ports.h"
 
 namespace tandem::models {
 
@@ -196,6 +197,12 @@ class StatisticsGuard {
   std::vector<std::int64_t> counts_;
 };
 
+// Modules with ports take further inputs there, which a summary has none of.
+TensorList outputs_of(nn::Module& model, const Tensor& x) {
+  if (dynamic_cast<const nn::Ports*>(&model)) return {model(x)};
+  return model.all_outputs({x});
+}
+
 // Of a pass that has run before: descriptors are made and filters packed.
 std::vector<OpTime> time_ops(nn::Module& model, const Tensor& x) {
   constexpr int kPasses = 5;
@@ -204,7 +211,7 @@ std::vector<OpTime> time_ops(nn::Module& model, const Tensor& x) {
   const nn::ModuleObserverScope modules(timer);
   for (int i = 0; i < kPasses; ++i) {
     timer.start_pass();
-    model(x);
+    outputs_of(model, x);
   }
   return std::move(timer.times);
 }
@@ -228,7 +235,7 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
       const ObserverScope ops(counter);
       const nn::ModuleObserverScope modules(counter);
       const std::int64_t before = live_activations(device);
-      const Tensor y = model(x);
+      const TensorList ys = outputs_of(model, x);
       summary.saved_bytes = (live_activations(device) - before) / batch;
     }
     if (device != kShapes) summary.times = time_ops(model, x);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "tasks/classification/family.h"
+#include "tasks/detection/family.h"
 #include "tasks/gan/family.h"
 #include "tasks/language/family.h"
 #include "tasks/segmentation/family.h"
@@ -24,7 +25,7 @@ Added& added() {
 
 std::vector<FamilyOfTasks::Entry> all_entries() {
   std::vector<FamilyOfTasks::Entry> entries{
-      classification_family(), segmentation_family(),        gan_family(),
+      classification_family(), segmentation_family(),        detection_family(),  gan_family(),
       language_family(),       text_classification_family(), translation_family()};
   for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;

@@ -44,6 +44,7 @@ Json SampleData::description() const {
             {"stddev", info().statistics.stddev},
             {"image_size", image_size()}};
   if (info().masks) json["masks"] = true;
+  if (info().boxes()) json["most_objects"] = *info().most_objects;
   return json;
 }
 
@@ -71,6 +72,7 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
                        json.at("stddev").get<std::vector<float>>()};
     image_size = json.at("image_size");
     info.masks = json.value("masks", false);
+    if (json.contains("most_objects")) info.most_objects = json.at("most_objects").get<Index>();
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
             info.classes, datasets::kMaxClasses);

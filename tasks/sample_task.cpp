@@ -36,7 +36,9 @@ Tensor SampleTask::output(const datasets::Batch& batch, const LossContext& conte
 }
 
 std::string SampleTask::text_of_classes(std::string_view samples) const {
-  return fmt::format("{}, {} classes", splits_.text_of(*training_source({}), samples), data_->info().classes);
+  const datasets::DatasetInfo& info = data_->info();
+  return fmt::format("{}, {} classes", splits_.text_of(*training_source({}), samples),
+                     info.boxes() ? info.classes - 1 : info.classes);
 }
 
 }  // namespace tandem::tasks

@@ -153,6 +153,8 @@ class Task {
   // A line on the data and one on a batch, for `train --dry-run`.
   virtual std::string text_of(const datasets::Batch& batch) const = 0;
   virtual std::string text_of_data() const = 0;
+  // What a run says of the data besides, a line each.
+  virtual std::vector<std::string> notes_of_data() const { return {}; }
   // The modules that can be called on one input, the one that is exported first.
   virtual std::vector<Signature> signatures() = 0;
   // What a program must know that runs the exported module: keys and texts of its metadata.

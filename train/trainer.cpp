@@ -99,9 +99,10 @@ std::string Trainer::dry_run() {
 
 std::vector<std::string> Trainer::what_trains() const {
   const nn::Module& model = task_->model();
-  std::vector<std::string> lines{
-      task_->text_of_data(),
-      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true))};
+  std::vector<std::string> lines{task_->text_of_data()};
+  for (std::string& note : task_->notes_of_data()) lines.push_back(std::move(note));
+  lines.push_back(
+      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true)));
   for (const Learner& learner : *learners_)
     for (const std::string& table : learner.step->lazy_tables())
       lines.push_back(fmt::format(

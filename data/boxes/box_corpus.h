@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 #include "core/shape.h"
 
 namespace tandem::datasets {
+
+class ImageMaker;  // data/boxes/image_maker.h
 
 // Of a box, in pixels, continuous and 0-based: pixel (i, j) covers [i, i+1] × [j, j+1], so that the box of a
 // whole image is [0, 0, width, height]. In FP64: what files say stays as it is, for figures that are compared
@@ -37,7 +40,7 @@ struct BoxObject {
 struct BoxImage {
   std::string file;     // path of the image
   std::string name;     // VOC: the id that lists have; COCO: file_name
-  std::int64_t id = 0;  // COCO: the file's; VOC: the number in the order of the lists, from 1
+  std::int64_t id = 0;  // COCO: the file's; VOC: the number in the order of the lists and splits, from 1
   Index width = 0, height = 0;
   std::vector<BoxObject> objects;  // in the order of the file
   friend bool operator==(const BoxImage&, const BoxImage&) = default;
@@ -81,6 +84,7 @@ struct BoxCorpus {
   BoxClasses classes;
   std::vector<BoxImage> images;  // ids unique; COCO: ascending by id; VOC: in the order of the lists
   BoxTallies tallies;
+  std::shared_ptr<const ImageMaker> maker{};  // of the images; absent: they are read from their files
 };
 
 }  // namespace tandem::datasets

@@ -7,6 +7,7 @@
 namespace tandem::datasets {
 
 void check_images(BoxCorpus& corpus, MissingImages missing) {
+  if (corpus.maker) return;
   Tally& absent = corpus.tallies.missing;
   const Index known = absent.count;
   std::erase_if(corpus.images, [&](const BoxImage& image) {

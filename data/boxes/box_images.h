@@ -10,8 +10,8 @@ namespace tandem::datasets {
 
 enum class MissingImages : std::uint8_t { error, skip };
 
-// Looks for the file of each image. Those without one are an error, a UserError that names the first and
-// counts them, or are left out and counted.
+// Looks for the file of each image, unless they are made up. Those without one are an error, a UserError that
+// names the first and counts them, or are left out and counted.
 void check_images(BoxCorpus& corpus, MissingImages missing);
 
 // Whether the pixels that were decoded lie on their side of what the annotations say, as images do that EXIF

@@ -8,6 +8,7 @@
 #include "data/boxes/box_admission.h"
 #include "data/boxes/box_summary.h"
 #include "data/boxes/coco.h"
+#include "data/boxes/item_scenes.h"
 #include "data/boxes/label_check.h"
 #include "data/boxes/voc.h"
 #include "data/decorators.h"
@@ -17,7 +18,8 @@
 namespace tandem::datasets {
 
 const BoxSetFamily& box_sets() {
-  static const BoxSetFamily family({.what = "data set", .help = "the data set"}, {voc_entry(), coco_entry()});
+  static const BoxSetFamily family({.what = "data set", .help = "the data set"},
+                                   {item_scenes_entry(), voc_entry(), coco_entry()});
   return family;
 }
 
@@ -39,7 +41,8 @@ namespace {
 
 // The images at `places`, which ascend, with what else belongs to the corpus.
 BoxCorpus chosen(BoxCorpus& from, const std::vector<std::uint32_t>& places) {
-  BoxCorpus corpus{.where = from.where, .classes = from.classes, .images = {}, .tallies = {}};
+  BoxCorpus corpus{
+      .where = from.where, .classes = from.classes, .images = {}, .tallies = {}, .maker = from.maker};
   for (const std::uint32_t place : places) corpus.images.push_back(std::move(from.images[place]));
   return corpus;
 }
@@ -75,6 +78,7 @@ void apply_box_sizes(const SetOptions& options, BoxSplits& splits) {
 void note_shared(const BoxCorpus& train, const BoxCorpus& other, std::string_view name,
                  std::vector<std::string>& notes) {
   std::unordered_set<std::string_view> files;
+  if (train.maker) return;
   for (const BoxImage& image : train.images) files.insert(image.file);
   Tally shared;
   for (const BoxImage& image : other.images)

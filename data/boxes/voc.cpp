@@ -155,6 +155,11 @@ BoxClasses named_classes(const std::vector<std::string>& names) {
   return classes;
 }
 
+// So that a number is one image's whatever the split: `first` is the next that is free, and is moved on.
+void number_on(BoxCorpus& corpus, std::int64_t& first) {
+  for (BoxImage& image : corpus.images) image.id = first++;
+}
+
 BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
   require_path(common, "voc", "the folder with VOC2007 and VOC2012, or the one with VOCdevkit");
   const fs::path path = common.place();
@@ -166,8 +171,11 @@ BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
   const BoxClasses& classes = splits.train.classes;
   require(classes.count() > 0, root.string(), "has no object in its training images");
   splits.test = read_voc(root, own.test, own.one_based, classes, "data.test");
-  if (!own.validation.empty())
-    splits.validation = read_voc(root, own.validation, own.one_based, classes, "data.validation");
+  auto free = static_cast<std::int64_t>(splits.train.images.size()) + 1;
+  number_on(splits.test, free);
+  if (own.validation.empty()) return splits;
+  splits.validation = read_voc(root, own.validation, own.one_based, classes, "data.validation");
+  number_on(*splits.validation, free);
   return splits;
 }
 

@@ -24,10 +24,11 @@ inline constexpr int kMaxHoles = 8;
 struct ImageView {
   Rect support;  // inside the source; nothing outside it is read
   Index scaled_height = 0, scaled_width = 0;
-  Rect window;            // in scaled pixels; what lies outside the scaled image shows `fill`
-  bool mirrored = false;  // left to right
-  bool flipped = false;   // top to bottom
-  float fill = 0;         // in pixel units, all channels
+  Rect window;             // in scaled pixels; what lies outside the scaled image shows `fill`
+  bool mirrored = false;   // left to right
+  bool flipped = false;    // top to bottom
+  float fill = 0;          // in pixel units, all channels
+  bool fill_mean = false;  // the data set's mean instead
   int hole_count = 0;
   std::array<Rect, kMaxHoles> holes;  // in scaled pixels; shown as the data set's mean
 

@@ -77,8 +77,9 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
   output_ = is_image_ ? Shape{extents.height, extents.width, channels_} : input_;
   takes_windows_ = info.dtype == DType::u8 && input_.numel() > 0 && use.composable && !mix_.any();
   require(!mix_.any() || classes_ > 0, "augment", "mixing needs classes, {} has none", info.name);
-  require(!mix_.any() || !info.masks, "augment",
-          "mixing blends one class of a sample with another's, the samples of {} have masks", info.name);
+  require(!mix_.any() || (!info.masks && !info.boxes()), "augment",
+          "mixing blends one class of a sample with another's, the samples of {} have {}", info.name,
+          info.masks ? "masks" : "boxes");
   set_normalisation(statistics);
 }
 
@@ -115,6 +116,7 @@ void Pipeline::transform(const Sample& sample, const DrawKey& key, ImageWork& wo
             to_string(image.shape()));
     work.add_mask(sample.mask);
   }
+  work.add_objects(sample.objects);
   for (std::size_t i = 0; i < transforms_.size(); ++i) {
     RandomStream random({.seed = key.seed,
                          .purpose = RandomPurpose::augmentation,
@@ -128,24 +130,33 @@ void Pipeline::transform(const Sample& sample, const DrawKey& key, ImageWork& wo
           output_[0], output_[1]);
 }
 
-void Pipeline::apply(const Sample& sample, const DrawKey& key, void* out, std::uint8_t* mask) const {
+namespace {
+
+void finish(ImageWork& work, const SampleParts& to) {
+  if (to.mask) work.finish_mask(to.mask);
+  if (!to.boxes.empty()) work.finish_boxes(to.boxes);
+}
+
+}  // namespace
+
+void Pipeline::apply(const Sample& sample, const DrawKey& key, const SampleParts& to) const {
   if (output_dtype_ == DType::i64) {
     if (sample.image.shape() != input_) fail_shape(sample.image.shape(), input_, key);
-    std::memcpy(out, sample.image.raw(), sample.image.bytes());
+    std::memcpy(to.image, sample.image.raw(), sample.image.bytes());
     return;
   }
   thread_local ImageWork work;
   transform(sample, key, work);
-  if (mask) work.finish_mask(mask);
-  work.finish(affine_, static_cast<float*>(out));
+  finish(work, to);
+  work.finish(affine_, static_cast<float*>(to.image));
 }
 
-ImageWindow Pipeline::window(const Sample& sample, const DrawKey& key, std::uint8_t* mask) const {
+ImageWindow Pipeline::window(const Sample& sample, const DrawKey& key, const SampleParts& to) const {
   thread_local ImageWork work;
   if (sample.image.shape() != input_) fail_shape(sample.image.shape(), input_, key);
   transform(sample, key, work);
   ensure(work.is_window(), "data", "sample {} is no window of its record", key.sample);
-  if (mask) work.finish_mask(mask);
+  finish(work, to);
   const ImageView& view = work.view();
   return {.top = static_cast<std::int32_t>(view.window.top),
           .left = static_cast<std::int32_t>(view.window.left),

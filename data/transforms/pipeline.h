@@ -21,6 +21,13 @@ struct DrawKey {
   std::uint32_t sample = 0;
 };
 
+// Where the parts of a sample are written; a part that nobody asks for is left out.
+struct SampleParts {
+  void* image = nullptr;         // output_shape().numel() elements of output_dtype()
+  std::uint8_t* mask = nullptr;  // of the result's extents
+  std::span<BoxRow> boxes{};
+};
+
 class Pipeline {
  public:
   // Transforms in order; normalisation comes last wherever it stands, from the data set's statistics unless
@@ -36,12 +43,12 @@ class Pipeline {
   Index classes() const { return classes_; }
   const Affine& affine() const { return affine_; }
 
-  // Writes output_shape().numel() elements of output_dtype(). Thread-safe. Throws UserError when the image is
-  // not of the expected shape.
-  void apply(const Tensor& image, const DrawKey& key, void* out) const { apply({image}, key, out, nullptr); }
-  // The same of a sample that may have a mask, whose pixels go the image's way and are written to `mask`,
-  // u8 of the result's extents.
-  void apply(const Sample& sample, const DrawKey& key, void* out, std::uint8_t* mask) const;
+  // Pixels of a mask, and boxes, go the image's way. Thread-safe. Throws UserError when the image is not of
+  // the expected shape.
+  void apply(const Sample& sample, const DrawKey& key, const SampleParts& to) const;
+  void apply(const Tensor& image, const DrawKey& key, void* out) const {
+    apply({image}, key, {.image = out});
+  }
 
   // Whether all samples are 8-bit records of one size, of which the result shows a window, normalised: then a
   // device can keep the records and do the rest, by Backend::render_images.
@@ -49,9 +56,9 @@ class Pipeline {
   // Of such a record, as [H,W,C]; features count as pixels of one channel. The result as an image, likewise.
   Shape record_shape() const { return as_image(input_); }
   Shape window_shape() const { return as_image(output_); }
-  // What `apply` would show of the record; writes the mask as `apply` does. Thread-safe; errors as of
+  // What `apply` would show of the record; writes the other parts as `apply` does. Thread-safe; errors as of
   // `apply`.
-  ImageWindow window(const Sample& sample, const DrawKey& key, std::uint8_t* mask = nullptr) const;
+  ImageWindow window(const Sample& sample, const DrawKey& key, const SampleParts& to = {}) const;
 
  private:
   Shape as_image(const Shape& shape) const { return is_image_ ? shape : Shape{1, shape.numel(), 1}; }

@@ -98,11 +98,13 @@ void write_row(const T* from, Index pixels, const Affine& affine, bool mirrored,
   }
 }
 
-void fill_row(float value, Index pixels, const Affine& affine, float* to) {
+// Of what lies outside the image.
+void fill_row(const ImageView& view, Index pixels, const Affine& affine, float* to) {
   const Index channels = affine.channels();
   for (Index x = 0; x < pixels; ++x) {
     for (Index c = 0; c < channels; ++c)
-      to[x * channels + c] = normalised(value, affine.scale[c], affine.offset[c]);
+      to[x * channels + c] =
+          view.fill_mean ? affine.hole[c] : normalised(view.fill, affine.scale[c], affine.offset[c]);
   }
 }
 
@@ -131,12 +133,12 @@ void for_each_row(const ImageView& view, const Affine& affine, float* out, const
     float* to = out + y * width * channels;
     const Index row = view.flipped ? view.window.bottom() - 1 - y : view.window.top + y;
     if (row < 0 || row >= view.scaled_height || columns.count == 0) {
-      fill_row(view.fill, width, affine, to);
+      fill_row(view, width, affine, to);
       continue;
     }
-    fill_row(view.fill, left, affine, to);
+    fill_row(view, left, affine, to);
     write(row, to + left * channels);
-    fill_row(view.fill, width - left - columns.count, affine, to + (left + columns.count) * channels);
+    fill_row(view, width - left - columns.count, affine, to + (left + columns.count) * channels);
   }
 }
 

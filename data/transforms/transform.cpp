@@ -51,6 +51,7 @@ const std::vector<TransformInfo>& all_transforms() {
   static const std::vector<TransformInfo> table = [] {
     std::vector<TransformInfo> all = geometric_transforms();
     std::ranges::move(colour_transforms(), std::back_inserter(all));
+    std::ranges::move(detection_transforms(), std::back_inserter(all));
     all.push_back(
         mixing<MixupOptions>("mixup", "blend images and labels of a batch in pairs (Zhang et al. 2018)"));
     all.push_back(mixing<MixOptions::Method>(
@@ -62,10 +63,18 @@ const std::vector<TransformInfo>& all_transforms() {
 }
 
 std::vector<double> numbers_of(const options::Value& value) {
+  using Kind = options::Value::Kind;
   std::vector<double> numbers;
-  if (!value.is(options::Value::Kind::list)) numbers.push_back(value.number);
+  if (!value.is(Kind::list)) numbers.push_back(value.is(Kind::boolean) && value.boolean ? 1.0 : value.number);
   for (const options::Value& item : value.items) numbers.push_back(item.number);
   return numbers;
+}
+
+options::Value value_of(const std::vector<double>& numbers, options::Type::Kind kind) {
+  using Kind = options::Type::Kind;
+  if (numbers.size() != 1 || kind == Kind::list) return numbers;
+  if (kind == Kind::boolean && (numbers[0] == 0.0 || numbers[0] == 1.0)) return numbers[0] == 1.0;
+  return numbers[0];
 }
 
 options::Record parameters_of(const TransformInfo& transform, const TransformSpec& spec) {
@@ -73,8 +82,7 @@ options::Record parameters_of(const TransformInfo& transform, const TransformSpe
   for (const auto& [name, values] : spec.parameters) {
     require(!values.empty(), transform.name, "{} has no value", name);
     const options::Key* const key = transform.schema.find(name);
-    const bool list = values.size() > 1 || (key && key->type.kind == options::Type::Kind::list);
-    given.push_back({name, list ? options::Value(values) : options::Value(values.front())});
+    given.push_back({name, key ? value_of(values, key->type.kind) : options::Value(values)});
   }
   try {
     return options::bound(transform.name, transform.schema, given);

@@ -74,6 +74,8 @@ const TransformInfo& transform_info(const std::string& name);
 options::Record parameters_of(const TransformInfo& transform, const TransformSpec& spec);
 // The values of a parameter; of its default.
 std::vector<double> numbers_of(const options::Value& value);
+// And back, as a key of that kind has it.
+options::Value value_of(const std::vector<double>& numbers, options::Type::Kind kind);
 
 // T is made from the options that are described.
 template <class T, class Options>
@@ -86,6 +88,7 @@ TransformInfo transform(std::string name, std::string help, options::Describe<Op
 // The families of the table.
 std::vector<TransformInfo> geometric_transforms();
 std::vector<TransformInfo> colour_transforms();
+std::vector<TransformInfo> detection_transforms();
 
 // What evaluation does for a list made for training: transforms without randomness stay; a random_crop to a
 // given size becomes a centre crop, a random_resized_crop a resize of the shorter side to size/0.875 with a

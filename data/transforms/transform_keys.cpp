@@ -9,10 +9,6 @@ using options::Value;
 
 namespace {
 
-Value value_of(const std::vector<double>& numbers) {
-  return numbers.size() == 1 ? Value(numbers.front()) : Value(numbers);
-}
-
 // A default that is written out means the same as one that is not.
 void keep_in_spec(Key& key) {
   const std::vector<double> defaults = numbers_of(key.default_value);
@@ -22,10 +18,10 @@ void keep_in_spec(Key& key) {
     parameters.erase(name);
     if (numbers != defaults) parameters.emplace(name, std::move(numbers));
   };
-  key.load = [name = key.name, defaults](const void* object) {
+  key.load = [name = key.name, kind = key.type.kind, defaults](const void* object) {
     const auto& given = static_cast<const TransformSpec*>(object)->parameters;
     const auto found = given.find(name);
-    return value_of(found == given.end() ? defaults : found->second);
+    return value_of(found == given.end() ? defaults : found->second, kind);
   };
 }
 

@@ -18,7 +18,9 @@
 #include "files/output.h"
 #include "files/write.h"
 #include "models/builder.h"
+#include "tasks/drawing.h"
 #include "tasks/input_files.h"
+#include "tasks/output_pictures.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/scores.h"
 
@@ -83,50 +85,8 @@ Tensor Segmenter::operator()(const Tensor& image) const {
 
 namespace {
 
-struct Job {
-  std::string image;
-  fs::path mask, overlay;
-};
-
 fs::path overlay_beside(const fs::path& mask) {
   return mask.parent_path() / fmt::format("{}-overlay.png", mask.stem().string());
-}
-
-// Where the masks go: a PNG file is named for one, and a folder for any number.
-std::vector<Job> jobs_of(const std::vector<std::string>& images, const std::string& out) {
-  std::vector<Job> jobs;
-  const bool into_file = fs::path(out).extension() == ".png" && files::kind_of(out) != files::Kind::folder;
-  require(!into_file || images.size() == 1, "",
-          "predict: --out {} is one file, for {} images; name a folder to write their masks to", out,
-          images.size());
-  std::map<fs::path, std::string> taken;
-  for (const std::string& image : images) {
-    const fs::path mask =
-        into_file ? fs::path(out) : fs::path(out) / fs::path(image).stem().replace_extension(".png");
-    Job job{.image = image, .mask = mask, .overlay = overlay_beside(mask)};
-    for (const fs::path& path : {job.mask, job.overlay}) {
-      const auto [other, is_new] = taken.emplace(path.lexically_normal(), image);
-      require(is_new, "", "predict: {} and {} would both be written to {}", other->second, image,
-              path.string());
-    }
-    jobs.push_back(std::move(job));
-  }
-  for (const std::string& image : images) {
-    for (const auto& [path, source] : taken) {
-      std::error_code absent;
-      require(!fs::equivalent(path, image, absent) || absent, "",
-              "predict: the mask of {} would replace the image {}; choose another --out", source, image);
-    }
-  }
-  return jobs;
-}
-
-void make_folder_of(const fs::path& file) {
-  if (file.parent_path().empty()) return;
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  require(!error, "", "predict: the folder {} cannot be made: {}", file.parent_path().string(),
-          error.message());
 }
 
 std::string name_of_class(const datasets::DatasetInfo& info, std::size_t index) {
@@ -146,18 +106,18 @@ std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
   return shares;
 }
 
-void print_shares(const Job& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
+void print_shares(const PictureJob& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
   if (json) {
     nlohmann::ordered_json line{{"input", job.image},
-                                {"mask", job.mask.string()},
-                                {"overlay", job.overlay.string()},
+                                {"mask", job.out.string()},
+                                {"overlay", overlay_beside(job.out).string()},
                                 {"classes", nlohmann::ordered_json::array()}};
     for (const auto& [c, share] : shares_of(mask))
       line["classes"].push_back({{"class", c}, {"name", name_of_class(info, c)}, {"share", share}});
     output::print("{}\n", files::json_text(line));
     return;
   }
-  std::string text = job.image + " → " + job.mask.string();
+  std::string text = job.image + " → " + job.out.string();
   for (const auto& [c, share] : shares_of(mask))
     text += fmt::format("  {} {:.1f} %", name_of_class(info, c), 100.0 * share);
   output::print("{}\n", text);
@@ -173,15 +133,16 @@ void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, 
       "predict: --out is missing: the PNG file for the mask, or a folder for the masks of several images");
   const auto palette =
       class_colours().first(static_cast<std::size_t>(std::clamp<Index>(info.classes, 2, 256)));
-  for (const Job& job : jobs_of(files_of(request.inputs), request.out)) {
+  const auto beside = [](const fs::path& mask) { return std::vector{overlay_beside(mask)}; };
+  for (const PictureJob& job : picture_jobs(files_of(request.inputs), request.out, "masks", beside)) {
     require(datasets::is_image_file(job.image), "",
             "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
     const Tensor image =
         datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
     const Tensor mask = segmenter(image);
-    make_folder_of(job.mask);
-    files::write_atomically(job.mask.string(), datasets::indexed_png_of(mask, palette));
-    files::write_atomically(job.overlay.string(), datasets::png_of(overlay(image, mask)));
+    make_folder_of(job.out);
+    files::write_atomically(job.out.string(), datasets::indexed_png_of(mask, palette));
+    files::write_atomically(overlay_beside(job.out).string(), datasets::png_of(overlay(image, mask)));
     print_shares(job, mask, info, request.json);
   }
 }

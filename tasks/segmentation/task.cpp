@@ -11,6 +11,7 @@
 #include "core/shapes_backend.h"
 #include "files/json_text.h"
 #include "models/registry.h"
+#include "tasks/drawing.h"
 #include "tasks/recipe.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/segmentation/pictures.h"
@@ -20,22 +21,6 @@
 namespace tandem::tasks {
 
 namespace {
-
-// Pixels as they were before normalisation, of image i of a batch: u8 [H,W,C].
-Tensor image_of(const Tensor& images, Index i, const datasets::Affine& affine, float unit) {
-  const Tensor normalised = images.rows(i, 1).to(Device{});
-  const Index channels = affine.channels();
-  const Shape shape{images.size(1), images.size(2), channels};
-  const Tensor image = Tensor::empty(shape, {.dtype = DType::u8, .kind = MemoryKind::data});
-  const float* x = normalised.data<float>();
-  std::uint8_t* to = image.data<std::uint8_t>();
-  for (Index p = 0; p < shape.numel(); ++p) {
-    const auto c = static_cast<std::size_t>(p % channels);
-    const float pixel = (x[p] - affine.offset[c]) / affine.scale[c] * (255.0F / unit);
-    to[p] = static_cast<std::uint8_t>(std::clamp(pixel + 0.5F, 0.0F, 255.0F));
-  }
-  return image;
-}
 
 Tensor mask_of(const Tensor& masks, Index i) {
   const Tensor mask = masks.rows(i, 1).to(Device{});
@@ -56,7 +41,7 @@ class SegmentationEvaluation final : public Evaluation {
   void add(const datasets::Batch& batch) override {
     const Tensor classes = scores_.add(model_(batch["image"]), batch["mask"]);
     for (Index i = 0; i < batch.samples && !examples_.full(); ++i)
-      examples_.add(image_of(batch["image"], i, affine_, info_.dtype == DType::u8 ? 255.0F : 1.0F),
+      examples_.add(pixels_of(batch["image"], i, affine_, info_.dtype == DType::u8 ? 255.0F : 1.0F),
                     mask_of(batch["mask"], i), mask_of(classes, i));
   }
 

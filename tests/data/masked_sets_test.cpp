@@ -319,7 +319,7 @@ TEST_CASE("images of several sizes need to be told what becomes of them", "[mask
                             with_sizes(splits.train->info(), splits.image_size, augment, false));
     std::vector<float> pixels(static_cast<std::size_t>(pipeline.output_shape().numel()));
     Bytes mask(pixels.size() / 3);
-    pipeline.apply(splits.train->get(1), {}, pixels.data(), mask.data());
+    pipeline.apply(splits.train->get(1), {}, {.image = pixels.data(), .mask = mask.data()});
     CHECK(std::ranges::count(mask, 1) > 0);
     return pipeline.output_shape();
   };

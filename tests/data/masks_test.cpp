@@ -39,7 +39,7 @@ Result run(std::vector<TransformSpec> specs, const Sample& sample, const DrawKey
   const Shape& shape = pipeline.output_shape();
   std::vector<float> pixels(static_cast<std::size_t>(shape.numel()));
   Bytes mask(static_cast<std::size_t>(shape[0] * shape[1]));
-  pipeline.apply(sample, key, pixels.data(), mask.data());
+  pipeline.apply(sample, key, {.image = pixels.data(), .mask = mask.data()});
   Result result{.shape = shape, .image = {}, .mask = {mask.begin(), mask.end()}};
   for (const float pixel : pixels) result.image.push_back(static_cast<int>(pixel + 0.5F));
   return result;

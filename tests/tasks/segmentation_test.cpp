@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "data/image_file.h"
+#include "tasks/drawing.h"
 #include "tasks/segmentation/loss.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/scores.h"

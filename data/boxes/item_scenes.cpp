@@ -1,0 +1,217 @@
+#include "data/boxes/item_scenes.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "data/digits.h"
+#include "data/fashion_mnist.h"
+#include "data/transforms/render.h"
+
+namespace tandem::datasets {
+
+namespace {
+
+constexpr Index kTrainingItemScenes = 5000, kTestItemScenes = 500;
+constexpr std::int64_t kFirstTestItemScene = 100'000'001;  // no number is a training scene's, too
+constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; data/scenes.cpp has 2 and 3
+constexpr std::uint8_t kItemEdge = 20;         // what is no brighter is no part of a picture
+constexpr float kOpaque = 40;                  // a darker pixel lets the ground through
+constexpr float kLeastScale = 0.7F, kMostScale = 2;
+constexpr float kNoise = 6;
+constexpr double kMostOverlap = 0.15;
+constexpr int kPlaces = 20;
+
+// What of a grey picture is brighter than its edge; of none that is, nothing.
+Rect shown_part(const Tensor& picture) {
+  const Index height = picture.size(0), width = picture.size(1);
+  const std::uint8_t* const pixels = picture.data<std::uint8_t>();
+  Index top = height, bottom = 0, left = width, right = 0;
+  for (Index y = 0; y < height; ++y) {
+    for (Index x = 0; x < width; ++x) {
+      if (pixels[y * width + x] <= kItemEdge) continue;
+      top = std::min(top, y);
+      bottom = std::max(bottom, y + 1);
+      left = std::min(left, x);
+      right = std::max(right, x + 1);
+    }
+  }
+  return bottom > top ? Rect{top, left, bottom - top, right - left} : Rect{};
+}
+
+double overlap_of(const Rect& a, const Rect& b) {
+  const Index height = std::min(a.bottom(), b.bottom()) - std::max(a.top, b.top);
+  const Index width = std::min(a.right(), b.right()) - std::max(a.left, b.left);
+  if (height <= 0 || width <= 0) return 0;
+  const Index common = height * width;
+  return static_cast<double>(common) / static_cast<double>(a.height * a.width + b.height * b.width - common);
+}
+
+}  // namespace
+
+struct ItemScenes::Paste {
+  Sample item;
+  Rect part, to;  // of the item; of the scene
+};
+
+ItemScenes::ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::uint64_t seed,
+                       std::uint32_t split)
+    : items_(std::move(items)), options_(options), seed_(seed), split_(split) {
+  const DatasetInfo& shown = items_->info();
+  require(shown.dtype == DType::u8 && shown.sample_shape.rank() == 3 && shown.sample_shape[2] == 1, "scenes",
+          "show grey pictures of 8 bits, {} has {} {}", shown.name, name_of(shown.dtype),
+          to_string(shown.sample_shape));
+  const auto largest = static_cast<Index>(
+      std::ceil(kMostScale * static_cast<float>(std::max(shown.sample_shape[0], shown.sample_shape[1]))));
+  require(options.scene_size >= largest, "data.scene_size",
+          "is {} pixels, but pictures of {} come in sizes of up to {}", options.scene_size, shown.name,
+          largest);
+}
+
+std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
+  RandomStream random({.seed = seed_,
+                       .purpose = RandomPurpose::synthetic_data,
+                       .call = static_cast<std::uint32_t>(id),
+                       .step = split_,
+                       .micro_batch = kItemSceneStream});
+  std::vector<Paste> pastes;
+  const std::uint32_t count = 1 + random.below(static_cast<std::uint32_t>(options_.most_items));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Paste paste{
+        .item = items_->get(random.below(static_cast<std::uint32_t>(items_->size()))), .part = {}, .to = {}};
+    const float scale = random.uniform(kLeastScale, kMostScale);
+    paste.part = shown_part(paste.item.image);
+    const auto scaled = [&](Index extent) {
+      return std::max<Index>(1, std::lround(static_cast<float>(extent) * scale));
+    };
+    const Index height = scaled(paste.part.height), width = scaled(paste.part.width);
+    for (int place = 0; place < kPlaces && paste.part.height > 0; ++place) {
+      const auto at = [&](Index extent) {
+        return static_cast<Index>(random.below(static_cast<std::uint32_t>(options_.scene_size - extent + 1)));
+      };
+      const Index top = at(height), left = at(width);
+      paste.to = {top, left, height, width};
+      const bool free = std::ranges::none_of(
+          pastes, [&](const Paste& earlier) { return overlap_of(earlier.to, paste.to) > kMostOverlap; });
+      if (!free) continue;
+      pastes.push_back(std::move(paste));
+      break;
+    }
+  }
+  return pastes;
+}
+
+BoxImage ItemScenes::described(std::int64_t id, std::int64_t first_object) const {
+  BoxImage image{.file = {},
+                 .name = fmt::format("scene-{:09}", id),
+                 .id = id,
+                 .width = options_.scene_size,
+                 .height = options_.scene_size,
+                 .objects = {}};
+  for (const Paste& paste : pastes(id)) {
+    const Corners box{static_cast<double>(paste.to.left), static_cast<double>(paste.to.top),
+                      static_cast<double>(paste.to.right()), static_cast<double>(paste.to.bottom())};
+    image.objects.push_back({.box = box,
+                             .label = paste.item.label + 1,
+                             .id = first_object + static_cast<std::int64_t>(image.objects.size()),
+                             .area = box.area()});
+  }
+  return image;
+}
+
+Tensor ItemScenes::image(std::int64_t id) const {
+  const Index side = options_.scene_size;
+  const Tensor scene = Tensor::empty({side, side, 1}, {.dtype = DType::u8, .kind = MemoryKind::data});
+  RandomStream random({.seed = seed_,
+                       .purpose = RandomPurpose::synthetic_data,
+                       .call = static_cast<std::uint32_t>(id),
+                       .step = split_,
+                       .micro_batch = kItemSceneStream + 1});
+  const float level = random.uniform(0.0F, 90.0F), down = random.uniform(-20.0F, 20.0F),
+              across = random.uniform(-20.0F, 20.0F);
+  thread_local std::vector<float> pixels, item;
+  pixels.resize(static_cast<std::size_t>(side * side));
+  const auto extent = static_cast<float>(side);
+  for (Index y = 0; y < side; ++y) {
+    for (Index x = 0; x < side; ++x) {
+      const float shade =
+          down * (static_cast<float>(y) / extent - 0.5F) + across * (static_cast<float>(x) / extent - 0.5F);
+      pixels[static_cast<std::size_t>(y * side + x)] =
+          level + shade + kNoise * static_cast<float>(random.normal());
+    }
+  }
+  for (const Paste& paste : pastes(id)) {
+    const Rect& to = paste.to;
+    resize_part(paste.item.image, paste.part, to.height, to.width, item);
+    for (Index y = 0; y < to.height; ++y) {
+      for (Index x = 0; x < to.width; ++x) {
+        const float value = item[static_cast<std::size_t>(y * to.width + x)];
+        const float cover = std::min(1.0F, value / kOpaque);
+        float& ground = pixels[static_cast<std::size_t>((to.top + y) * side + to.left + x)];
+        ground += cover * (value - ground);
+      }
+    }
+  }
+  std::ranges::transform(pixels, scene.data<std::uint8_t>(), [](float value) {
+    return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
+  });
+  return scene;
+}
+
+namespace {
+
+Splits items_of(const ItemScenesOptions& own, const SetOptions& common) {
+  if (own.items == "digits") return open_digits({}, common);
+  const FashionMnist sets = read_fashion_mnist(common.place());
+  return {.train = sets.train, .test = sets.test, .validation = {}};
+}
+
+BoxCorpus scenes_of(const DatasetPtr& items, const ItemScenesOptions& own, const SetOptions& common,
+                    Index count, std::uint32_t split) {
+  require(count < kFirstTestItemScene, "data.train_size", "{} scenes, there can be {}", count,
+          kFirstTestItemScene - 1);
+  const auto scenes = std::make_shared<ItemScenes>(items, own, common.seed(), split);
+  BoxCorpus corpus{.where = "scenes", .classes = {}, .images = {}, .tallies = {}, .maker = scenes};
+  for (const std::string& name : items->info().class_names)
+    corpus.classes.add(name, corpus.classes.count() + 1);
+  std::int64_t object = 1;
+  const std::int64_t first = split == 0 ? 1 : kFirstTestItemScene;
+  for (std::int64_t id = first; id < first + count; ++id) {
+    corpus.images.push_back(scenes->described(id, object));
+    object += static_cast<std::int64_t>(corpus.images.back().objects.size());
+  }
+  return corpus;
+}
+
+BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& common) {
+  const Splits items = items_of(own, common);
+  const Index training = common.train_size > 0 ? common.train_size : kTrainingItemScenes;
+  const Index testing = common.test_size > 0 ? common.test_size : kTestItemScenes;
+  return {.train = scenes_of(items.train, own, common, training + common.validation_size, 0),
+          .test = scenes_of(items.test, own, common, testing, 1),
+          .validation = {},
+          .notes = {}};
+}
+
+}  // namespace
+
+BoxSetFamily::Entry item_scenes_entry() {
+  return BoxSetFamily::entry<ItemScenesOptions>(
+      "scenes", "grey pictures on noisy ground, composed as they are asked for",
+      options::Describe<ItemScenesOptions>()
+          .key("items", &ItemScenesOptions::items,
+               "the pictures: those of fashion_mnist (Debian's package dataset-fashion-mnist) or the digits "
+               "that "
+               "come with Tandem",
+               {.choices = {"fashion_mnist", "digits"}})
+          .key("scene_size", &ItemScenesOptions::scene_size, "side of a scene in pixels",
+               {.min = 16, .max = 8192})
+          .key("most_items", &ItemScenesOptions::most_items, "pictures in a scene, at most",
+               {.min = 1, .max = 1000}),
+      open_item_scenes);
+}
+
+}  // namespace tandem::datasets

@@ -1,0 +1,12 @@
+// Registered detectors: "ssd_small", "ssd300_resnet18" to "ssd300_resnet50", "ssd300_vgg16", "ssd512_vgg16".
+#pragma once
+
+#include <vector>
+
+#include "models/registry.h"
+
+namespace tandem::models {
+
+std::vector<ModelInfo> detector_models();
+
+}  // namespace tandem::models

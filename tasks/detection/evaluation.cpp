@@ -1,0 +1,166 @@
+#include "tasks/detection/evaluation.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/modes.h"
+#include "core/error.h"
+#include "data/sample_source.h"
+#include "tasks/detection/finder.h"
+#include "tasks/detection/pictures.h"
+#include "tasks/detection/results.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+constexpr std::size_t kHalf = 0;  // the threshold 0.5 among COCO's
+
+// The rows of a batch's field that belong to image `i`.
+template <class T>
+const T* rows_of(const Tensor& field, Index i) {
+  return static_cast<const T*>(field.raw()) + i * (field.numel() / field.size(0));
+}
+
+double voc_mean(const VocFigures& figures, VocMean mean) {
+  return mean == VocMean::area ? figures.area : figures.eleven_point;
+}
+
+}  // namespace
+
+DetectionEvaluation::DetectionEvaluation(const EvaluatedDetector& of, bool details)
+    : of_(of),
+      details_(details),
+      categories_(of.classes.ids.begin() + 1, of.classes.ids.end()),
+      examples_(of.options.eval.examples) {}
+
+std::int64_t DetectionEvaluation::category_of(Index label) const {
+  return of_.classes.ids.at(static_cast<std::size_t>(label));
+}
+
+void DetectionEvaluation::add_truth(const double* rows, std::int64_t image) {
+  const auto* const objects = reinterpret_cast<const datasets::ObjectRow*>(rows);
+  for (Index at = 0; at < *of_.info.most_objects && objects[at].label > 0; ++at) {
+    const datasets::ObjectRow& object = objects[at];
+    truth_.push_back({.id = static_cast<std::int64_t>(object.id),
+                      .image = image,
+                      .category = category_of(static_cast<Index>(object.label)),
+                      .box = {object.x1, object.y1, object.x2 - object.x1, object.y2 - object.y1},
+                      .area = object.area,
+                      .crowd = object.crowd > 0,
+                      .difficult = object.difficult > 0});
+  }
+}
+
+void DetectionEvaluation::add(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const auto output = of_.model(batch["image"]);
+  loss_ += multibox_loss(output, of_.model.anchors(), batch["box"], of_.options.loss).total.item() *
+           static_cast<double>(batch.samples);
+  const auto found = find_boxes(output, of_.model.anchors(), of_.options.postprocess.suppression());
+  const Tensor objects = batch["object"].to(Device{}), origins = batch["origin"].to(Device{});
+  for (Index i = 0; i < batch.samples; ++i) {
+    const std::int64_t* const origin = rows_of<std::int64_t>(origins, i);
+    const std::int64_t image = origin[0];
+    const auto height = static_cast<double>(origin[1]), width = static_cast<double>(origin[2]);
+    images_.push_back(image);
+    add_truth(rows_of<double>(objects, i), image);
+    for (const FoundBox& each : found[static_cast<std::size_t>(i)]) {
+      const double x = each.box.x1 * width, y = each.box.y1 * height;
+      detections_.push_back({.image = image,
+                             .category = category_of(each.label),
+                             .box = {x, y, each.box.x2 * width - x, each.box.y2 * height - y},
+                             .score = each.score});
+    }
+    if (!examples_.full()) add_example(batch, i, found[static_cast<std::size_t>(i)]);
+  }
+  figures_.reset();
+}
+
+void DetectionEvaluation::add_example(const datasets::Batch& batch, Index image,
+                                      const std::vector<FoundBox>& found) {
+  const float unit = of_.info.dtype == DType::u8 ? 255.0F : 1.0F;
+  const Tensor picture = pixels_of(batch["image"], image, of_.affine, unit);
+  const auto name_of = [&](Index label) { return of_.classes.names.at(static_cast<std::size_t>(label)); };
+  std::vector<DrawnBox> true_boxes, found_boxes;
+  const Tensor boxes = batch["box"].to(Device{});
+  const float* const rows = rows_of<float>(boxes, image);
+  for (Index at = 0; at < boxes.size(1) && rows[5 * at + 4] > 0; ++at) {
+    const float* const row = rows + 5 * at;
+    const auto label = static_cast<Index>(row[4]);
+    true_boxes.push_back({{row[0], row[1], row[2], row[3]}, label, name_of(label)});
+  }
+  for (const FoundBox& each : found) {
+    if (each.score < of_.options.eval.shown) continue;
+    found_boxes.push_back(
+        {each.box, each.label, fmt::format("{} {:.0f}%", name_of(each.label), 100.0F * each.score)});
+  }
+  examples_.add({with_boxes(picture, true_boxes), with_boxes(picture, found_boxes)});
+}
+
+GroundTruth DetectionEvaluation::truth() const {
+  return {.images = images_, .categories = categories_, .boxes = truth_};
+}
+
+const DetectionEvaluation::Figures& DetectionEvaluation::figures() const {
+  if (!figures_)
+    figures_ = Figures{.coco = evaluate_coco(truth(), detections_, {.curves = true}),
+                       .voc = evaluate_voc(truth(), detections_)};
+  return *figures_;
+}
+
+Metrics DetectionEvaluation::metrics() const {
+  Metrics metrics;
+  const Figures& all = figures();
+  for (std::size_t i = 0; i < kCocoFigures.size(); ++i) {
+    if (all.coco.figures[i] >= 0) metrics.emplace_back(kCocoFigures[i], all.coco.figures[i]);
+  }
+  if (all.voc.mean) metrics.emplace_back("mAP", voc_mean(*all.voc.mean, of_.options.eval.voc));
+  metrics.emplace_back("loss", images_.empty() ? 0.0 : loss_ / static_cast<double>(images_.size()));
+  return metrics;
+}
+
+Json DetectionEvaluation::details() const {
+  const Figures& all = figures();
+  Json ap = Json::array(), ap50 = Json::array(), voc = Json::array(), precision = Json::array();
+  for (std::size_t i = 0; i < categories_.size(); ++i) {
+    const CocoCategory& category = all.coco.categories.at(i);
+    const auto figure = [&](std::size_t which) {
+      return category.figures[which] >= 0 ? Json(category.figures[which]) : Json();
+    };
+    ap.push_back(figure(0));
+    ap50.push_back(figure(1));
+    const auto& figures = all.voc.classes.at(i).figures;
+    voc.push_back(figures ? Json(voc_mean(*figures, of_.options.eval.voc)) : Json());
+    const auto first = category.precisions.begin() + static_cast<std::ptrdiff_t>(kHalf * kCocoRecalls);
+    precision.push_back(
+        category.precisions.empty()
+            ? Json()
+            : Json(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(kCocoRecalls))));
+  }
+  Json json{{"classes", std::vector<std::string>(of_.classes.names.begin() + 1, of_.classes.names.end())},
+            {"AP", ap},
+            {"AP50", ap50},
+            {"voc", voc},
+            {"precision", precision}};
+  if (!all.coco.warnings.empty()) json["warnings"] = all.coco.warnings;
+  return json;
+}
+
+std::vector<Artifact> DetectionEvaluation::artifacts() const {
+  std::vector<Artifact> artifacts;
+  if (std::string picture = examples_.png(); !picture.empty())
+    artifacts.push_back({.file = "pictures/examples.png", .contents = std::move(picture), .kept = true});
+  if (!details_) return artifacts;
+  artifacts.push_back({.file = "detections.json", .contents = coco_results(detections_)});
+  const auto named = [&](std::int64_t image) { return of_.image_names.contains(image); };
+  if (!std::ranges::all_of(images_, named)) return artifacts;
+  for (std::size_t i = 0; i < categories_.size(); ++i)
+    artifacts.push_back({.file = "detections/" + voc_results_name(of_.classes.names[i + 1]),
+                         .contents = voc_results(detections_, categories_[i], of_.image_names)});
+  return artifacts;
+}
+
+}  // namespace tandem::tasks

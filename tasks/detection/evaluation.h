@@ -1,0 +1,66 @@
+// The figures of a detector: COCO's and VOC's over the whole set, and its loss.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/boxes/box_corpus.h"
+#include "data/dataset.h"
+#include "data/transforms/render.h"
+#include "models/ssd.h"
+#include "tasks/detection/coco.h"
+#include "tasks/detection/options.h"
+#include "tasks/detection/voc.h"
+#include "tasks/drawing.h"
+#include "tasks/task.h"
+
+namespace tandem::tasks {
+
+// What an evaluation is of. Kept by reference.
+struct EvaluatedDetector {
+  models::Ssd& model;
+  const DetectionOptions& options;
+  const datasets::DatasetInfo& info;
+  const datasets::BoxClasses& classes;
+  const datasets::Affine& affine;                          // of the pixels
+  const std::map<std::int64_t, std::string>& image_names;  // for VOC's results, where all are known
+};
+
+class DetectionEvaluation final : public Evaluation {
+ public:
+  DetectionEvaluation(const EvaluatedDetector& of, bool details);
+
+  // Boxes are compared in pixels of the images as the data set has them.
+  void add(const datasets::Batch& batch) override;
+  // COCO's figures that there are objects for, mAP, loss.
+  Metrics metrics() const override;
+  // "classes", and by class "AP", "AP50" (COCO), "voc" and "precision", the 101 of COCO's curve at an overlap
+  // of 0.5, null of classes without an object; "warnings" where there are some.
+  Json details() const override;
+  std::vector<Artifact> artifacts() const override;
+
+ private:
+  struct Figures {
+    CocoResult coco;
+    VocResult voc;
+  };
+  void add_truth(const double* rows, std::int64_t image);
+  void add_example(const datasets::Batch& batch, Index image, const std::vector<FoundBox>& found);
+  GroundTruth truth() const;
+  const Figures& figures() const;
+  std::int64_t category_of(Index label) const;
+
+  EvaluatedDetector of_;
+  bool details_;
+  std::vector<std::int64_t> images_, categories_;
+  std::vector<TrueBox> truth_;
+  std::vector<Detection> detections_;
+  double loss_ = 0.0;
+  PictureSheet examples_;
+  mutable std::optional<Figures> figures_;  // of what was added so far
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,54 @@
+#include "tasks/detection/multibox.h"
+
+#include "autograd/ops/boxes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+
+template <>
+struct tandem::options::Words<tandem::BoxMatching> {
+  static constexpr std::array values{"argmax", "greedy"};
+};
+template <>
+struct tandem::options::Words<tandem::LossShare> {
+  static constexpr std::array values{"batch", "image"};
+};
+
+namespace tandem::tasks {
+
+const options::Schema& MultiboxOptions::schema() {
+  using Options = MultiboxOptions;
+  static const options::Schema schema =
+      options::Describe<Options>()
+          .key("matching", &Options::matching,
+               "which anchor an object is sure to have: argmax, the one that overlaps it most, and of "
+               "several that "
+               "want the same one the last object has it; greedy, one of its own, pairs of the greatest "
+               "overlap first")
+          .key("threshold", &Options::threshold, "overlap from which an anchor has an object",
+               {.min = 0.0, .max = 1.0, .open_min = true})
+          .key("negatives_per_positive", &Options::negatives_per_positive,
+               "anchors without an object that count, the hardest ones, for each that has one", {.min = 0.0})
+          .key("min_negatives", &Options::min_negatives,
+               "of an image at least: images without objects teach nothing at 0", {.min = 0})
+          .key("normalize", &Options::normalize,
+               "what losses are divided by: batch, the anchors of the batch that have an object; image, "
+               "those of the "
+               "image, and then by the images. Rates of published recipes go with one of them");
+  return schema;
+}
+
+MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
+                           const MultiboxOptions& options) {
+  const MatchedBoxes matched = match_boxes(anchors, box, options.match());
+  const Tensor each = cross_entropy(output.scores, matched.label, {.reduce = Reduce::none});
+  const MinedAnchors mined = mine_negatives(each.detach(), matched.label, options.mining());
+  const Tensor classes = sum(each * mined.class_weight);
+  const Tensor distance = smooth_l1_loss(output.codes, matched.code, 1.0, Reduce::none);
+  const Shape& shape = mined.box_weight.shape();
+  const Tensor boxes = sum(distance * reshape(mined.box_weight, {shape[0], shape[1], 1}));
+  return {classes + boxes, classes, boxes, matched.unmatched};
+}
+
+}  // namespace tandem::tasks

@@ -1,0 +1,34 @@
+// The loss of SSD: cross entropy of the anchors that have an object and of the hardest of the others, and
+// smooth L1 between the codes of the former.
+#pragma once
+
+#include "core/boxes.h"
+#include "core/options/schema.h"
+#include "models/ssd.h"
+
+namespace tandem::tasks {
+
+struct MultiboxOptions {
+  BoxMatching matching = BoxMatching::argmax;
+  double threshold = 0.5;  // overlap from which an anchor has an object
+  double negatives_per_positive = 3.0;
+  Index min_negatives = 0;
+  LossShare normalize = LossShare::batch;
+  static const options::Schema& schema();
+
+  BoxMatchOptions match() const { return {.matching = matching, .threshold = static_cast<float>(threshold)}; }
+  MiningOptions mining() const { return {negatives_per_positive, min_negatives, normalize}; }
+};
+
+struct MultiboxLoss {
+  Tensor total;           // f32 scalar, of classes and of boxes
+  Tensor classes, boxes;  // its parts, f32 scalars
+  Tensor unmatched;       // i32 [N], objects that no anchor has
+};
+
+// anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are: matching and
+// mining pass no gradients on.
+MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
+                           const MultiboxOptions& options);
+
+}  // namespace tandem::tasks

@@ -1,0 +1,89 @@
+#include "tasks/detection/options.h"
+
+#include "tasks/detection/coco.h"
+
+template <>
+struct tandem::options::Words<tandem::tasks::VocMean> {
+  static constexpr std::array values{"eleven_point", "area"};
+};
+
+namespace tandem::tasks {
+
+const options::Schema& DetectionOptions::Data::schema() {
+  static const options::Schema schema =
+      options::Describe<Data>()
+          .include(&Data::set)
+          .key(
+              "image_size", &Data::image_size,
+              "side in pixels that images from files are brought to, whatever their proportions: the model's",
+              {.min = 16, .max = 8192})
+          .key("channels", &Data::channels, "of images from files: 3, or 1 for grey", {.min = 1, .max = 3})
+          .key("augment", &Data::augment,
+               "transforms of each training image, in order, before it is brought to its size; its boxes "
+               "share those "
+               "of geometry; evaluation keeps those that are not random")
+          .rule("channels", "must be 1 or 3", [](const Data& o) { return o.channels != 2; })
+          .short_key("name");
+  return schema;
+}
+
+const options::Schema& DetectionOptions::Postprocess::schema() {
+  static const options::Schema schema =
+      options::Describe<Postprocess>()
+          .key("score", &Postprocess::score, "a box counts whose class's probability is above",
+               {.min = 0, .max = 1})
+          .key("per_class", &Postprocess::per_class,
+               "boxes of a class in an image that are looked at, the surest", {.min = 1, .max = 1000000})
+          .key(
+              "nms", &Postprocess::nms,
+              "of two boxes of a class that overlap by more the less sure one goes (non-maximum suppression)",
+              {.min = 0, .max = 1})
+          .key("keep", &Postprocess::keep, "boxes of an image, at most", {.min = 1, .max = 1000000});
+  return schema;
+}
+
+SuppressionOptions DetectionOptions::Postprocess::suppression() const {
+  return {.score = score, .per_class = per_class, .overlap = nms, .keep = keep};
+}
+
+const options::Schema& DetectionOptions::Evaluation::schema() {
+  static const options::Schema schema =
+      options::Describe<Evaluation>()
+          .key("voc", &Evaluation::voc,
+               "how mAP takes the mean of precisions: eleven_point (VOC 2007) or area (from 2010 on)")
+          .key("results", &Evaluation::results,
+               "write the detections of the last evaluation as COCO's and VOC's own tools read them: "
+               "detections.json and detections/comp4_det_…txt")
+          .key("examples", &Evaluation::examples,
+               "images of which each evaluation leaves a picture with their true and their found boxes; 0: "
+               "none",
+               {.min = 0, .max = 64})
+          .key("shown", &Evaluation::shown, "score from which found boxes are drawn and printed",
+               {.min = 0, .max = 1});
+  return schema;
+}
+
+const MetricKinds& DetectionOptions::metrics() {
+  static const MetricKinds kinds = [] {
+    MetricKinds all;
+    for (const std::string_view name : kCocoFigures)
+      all.emplace_back(name, MetricKind{.share = true, .greater_is_better = true});
+    all.emplace_back("mAP", MetricKind{.share = true, .greater_is_better = true});
+    all.emplace_back("loss", MetricKind{});
+    return all;
+  }();
+  return kinds;
+}
+
+options::Schema DetectionOptions::schema() {
+  using Options = DetectionOptions;
+  return options::Describe<Options>()
+      .key("model", &Options::model, "the network", {.required = true})
+      .key("data", &Options::data, "what to train on", {.required = true})
+      .key("loss", &Options::loss, "SSD's multibox loss")
+      .key("postprocess", &Options::postprocess, "what becomes of the model's boxes")
+      .key("eval", &Options::eval, "evaluation during training")
+      .key("checkpoint", &Options::checkpoint, "what is saved, and when");
+}
+
+}  // namespace tandem::tasks

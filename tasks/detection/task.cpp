@@ -1,0 +1,165 @@
+#include "tasks/detection/task.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/shapes_backend.h"
+#include "data/boxes/box_dataset.h"
+#include "data/boxes/label_check.h"
+#include "data/sample_source.h"
+#include "models/builder.h"
+#include "tasks/detection/box_fit.h"
+#include "tasks/detection/evaluation.h"
+#include "tasks/detection/family.h"
+#include "tasks/detection/predict.h"
+#include "tasks/recipe.h"
+
+namespace tandem::tasks {
+
+namespace {
+
+using datasets::BoxDataset;
+
+// Those of the files; of data that is only described, labels stand for the ids.
+datasets::BoxClasses classes_of(const SampleData& data) {
+  if (const auto* const train = dynamic_cast<const BoxDataset*>(data.splits().train.get()))
+    return train->corpus().classes;
+  datasets::BoxClasses classes;
+  const auto& names = data.info().class_names;
+  for (Index label = 1; label < data.info().classes; ++label) {
+    const auto at = static_cast<std::size_t>(label);
+    classes.add(at < names.size() ? names[at] : std::to_string(label), label);
+  }
+  return classes;
+}
+
+// Numbers that splits give to different images belong to none of them.
+std::map<std::int64_t, std::string> names_of_images(const datasets::Splits& splits) {
+  std::map<std::int64_t, std::string> names;
+  std::vector<std::int64_t> shared;
+  for (const datasets::DatasetPtr& split : {splits.train, splits.validation, splits.test}) {
+    const auto* const boxes = dynamic_cast<const BoxDataset*>(split.get());
+    if (!boxes) continue;
+    for (const datasets::BoxImage& image : boxes->corpus().images) {
+      const auto [at, is_new] = names.emplace(image.id, image.name);
+      if (!is_new && at->second != image.name) shared.push_back(image.id);
+    }
+  }
+  for (const std::int64_t id : shared) names.erase(id);
+  return names;
+}
+
+}  // namespace
+
+DetectionTask::DetectionTask(const DetectionOptions& options, const Context& context,
+                             std::shared_ptr<const SampleData> data)
+    : SampleTask(std::move(data), options.data.augment, context),
+      options_(options),
+      classes_(classes_of(*data_)),
+      image_names_(names_of_images(data_->splits())) {
+  require(data_->info().boxes(), "data", "detection is of images with boxes, {} has none",
+          data_->info().name);
+  const RandomScope random(context.seed, 0, 0);
+  ssd_ = std::dynamic_pointer_cast<models::Ssd>(
+      models::build(options_.model, {.sample = training_.output_shape(),
+                                     .dtype = training_.output_dtype(),
+                                     .classes = data_->info().classes,
+                                     .by_box = true}));
+  if (!ssd_)
+    throw options::OptionError("model", "is no detector; take \"ssd_small\", or \"ssd300_resnet50\"");
+  if (const std::string wrong = datasets::wrong_num_classes(classes_, ssd_->options().num_classes);
+      !wrong.empty())
+    throw options::OptionError("model.num_classes", wrong);
+  model_ = ssd_;
+}
+
+Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& context) {
+  const models::Ssd::Output output = (*ssd_)(batch["image"]);
+  if (context.ready) context.ready();
+  return multibox_loss(output, ssd_->anchors(), batch["box"], options_.loss).total;
+}
+
+datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device device) const {
+  const Shape shape = training_.output_shape().inserted(0, samples);
+  const Index rows = std::max<Index>(*data_->info().most_objects, 1);
+  const Shape boxes{samples, rows, 5};
+  if (device == kShapes) {
+    const auto empty = [](const Shape& of) {
+      return Tensor::empty(of, {DType::f32, kShapes, MemoryKind::data});
+    };
+    return {{{"image", empty(shape)}, {"box", empty(boxes)}}, samples};
+  }
+  const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
+  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+  const Tensor box = Tensor::zeros(boxes, {.kind = MemoryKind::data});
+  RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
+  const auto labels = static_cast<std::uint32_t>(data_->info().classes - 1);
+  auto* const row = reinterpret_cast<datasets::BoxRow*>(box.data<float>());
+  for (Index i = 0; i < samples * rows; ++i) {
+    const float x = random.uniform(0.0F, 0.6F), y = random.uniform(0.0F, 0.6F);
+    row[i] = {x, y, x + random.uniform(0.1F, 0.4F), y + random.uniform(0.1F, 0.4F),
+              static_cast<float>(1 + random.below(labels))};
+  }
+  return datasets::Batch({{"image", image}, {"box", box}}, samples).to(device);
+}
+
+std::unique_ptr<Evaluation> DetectionTask::evaluation(bool details) {
+  return std::make_unique<DetectionEvaluation>(
+      EvaluatedDetector{*ssd_, options_, data_->info(), classes_, training_.affine(), image_names_}, details);
+}
+
+std::string DetectionTask::text_of(const datasets::Batch& batch) const {
+  const std::vector<float> rows = batch["box"].to_vector<float>();
+  Index boxes = 0;
+  for (std::size_t at = 4; at < rows.size(); at += 5) boxes += rows[at] > 0 ? 1 : 0;
+  return fmt::format("{} with {} boxes", to_string(batch["image"].shape()), boxes);
+}
+
+std::vector<std::string> DetectionTask::notes_of_data() const {
+  std::vector<std::string> notes = data_->splits().notes;
+  if (const auto* const train = dynamic_cast<const BoxDataset*>(data_->splits().train.get())) {
+    const double threshold = options_.loss.threshold;
+    const Index side = training_.output_shape()[0];
+    notes.push_back(fit_of(train->corpus(), ssd_->anchors(), side, threshold).text(threshold));
+  }
+  return notes;
+}
+
+std::vector<Signature> DetectionTask::signatures() {
+  return {{.module = ssd_.get(),
+           .sample = training_.output_shape(),
+           .dtype = training_.output_dtype(),
+           .no_graph = "its outputs are scores and codes of anchors, which need decoding"}};
+}
+
+void DetectionTask::predict(const PredictRequest& request, Device device) {
+  write_boxes(Detector(*ssd_, *data_, augment_, options_.postprocess.suppression(), device), data_->info(),
+              options_.data.set.common.image_memory(), options_.eval.shown, request);
+}
+
+namespace {
+
+class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, SampleData> {
+ public:
+  using RecipeOf::RecipeOf;
+  DataPtr open(SampleReport) const override {
+    const DetectionOptions::Data& data = options().data;
+    datasets::BoxSplits splits = datasets::open_box_set(data.set);
+    return std::make_shared<SampleData>(
+        datasets::as_datasets(std::string(data.set.set.name()), std::move(splits), data.channels,
+                              data.image_size, data.set.common.image_memory()));
+  }
+  DataPtr describe() const override { return open({}); }
+};
+
+}  // namespace
+
+FamilyOfTasks::Entry detection_family() {
+  return family_of<DetectionRecipe>("detection", "boxes of objects in images, and their classes");
+}
+
+}  // namespace tandem::tasks

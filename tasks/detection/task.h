@@ -1,0 +1,41 @@
+// The task of what finds objects in images: see family.h.
+#pragma once
+
+#include <map>
+
+#include "data/boxes/box_corpus.h"
+#include "models/ssd.h"
+#include "tasks/detection/options.h"
+#include "tasks/sample_task.h"
+
+namespace tandem::tasks {
+
+class DetectionTask final : public SampleTask {
+ public:
+  // Throws UserError when the model does not fit the data, options::OptionError when it is no detector or not
+  // for so many classes.
+  DetectionTask(const DetectionOptions& options, const Context& context,
+                std::shared_ptr<const SampleData> data);
+
+  Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+
+  std::unique_ptr<Evaluation> evaluation(bool details) override;
+  bool keeps_details() const override { return options_.eval.results; }
+
+  std::string text_of(const datasets::Batch& batch) const override;
+  std::string text_of_data() const override { return text_of_classes("images with boxes"); }
+  std::vector<std::string> notes_of_data() const override;
+  std::vector<Signature> signatures() override;
+  std::vector<std::string> predict_options() const override { return {"inputs", "--out", "--json"}; }
+  void predict(const PredictRequest& request, Device device) override;
+
+ private:
+  const DetectionOptions options_;
+  std::shared_ptr<models::Ssd> ssd_;  // model_, too
+  datasets::BoxClasses classes_;
+  std::map<std::int64_t, std::string>
+      image_names_;  // of all splits; those that are not one's alone are missing
+};
+
+}  // namespace tandem::tasks

@@ -1,0 +1,176 @@
+// Detection as its users run it: scenes and files with boxes, trained, gone on with, evaluated, predicted.
+#include <fmt/core.h>
+
+#include "data/boxes/box_registry.h"
+#include "data/boxes/coco_write.h"
+#include "data/boxes/image_maker.h"
+#include "data/boxes/voc_write.h"
+#include "data/image_file.h"
+#include "data/png_write.h"
+#include "tests/data/files.h"
+#include "tests/program/project.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+using tandem::Index;
+using tandem::Tensor;
+using tandem::datasets::read_image;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+Json config() {
+  return {{"task", "detection"},
+          {"model", {{"name", "ssd_small"}, {"width", 4}}},
+          {"data",
+           {{"name", "scenes"},
+            {"items", "digits"},
+            {"scene_size", 64},
+            {"most_items", 2},
+            {"train_size", 24},
+            {"test_size", 6},
+            {"batch_size", 4},
+            {"eval_batch_size", 4}}},
+          {"optimizer", {{"name", "sgd"}, {"lr", 0.02}}},
+          {"epochs", 2},
+          {"tensorboard", false}};
+}
+
+class Detection : public Project {
+ public:
+  explicit Detection(const Json& patch = Json::object()) : Project(config(), patch) {}
+};
+
+void write_png(const fs::path& path, const Tensor& image) {
+  const std::string bytes = tandem::datasets::png_of(image);
+  tandem::datasets::testing::write_file(path, {bytes.begin(), bytes.end()});
+}
+
+// The first test scene of `task`, as a file.
+void write_scene(const fs::path& path) {
+  const auto splits =
+      tandem::datasets::open_box_set("scenes", {.train_size = 1, .test_size = 1},
+                                     {{"items", "digits"}, {"scene_size", 64}, {"most_items", 2}});
+  write_png(path, splits.test.maker->image(splits.test.images.front().id));
+}
+
+}  // namespace
+
+TEST_CASE("every command takes a task of detection", "[program][detection]") {
+  const Detection task({{"tensorboard", true}, {"eval", {{"results", true}}}});
+  const Outcome dry = task.must({"train", "config.json", "--dry-run"});
+  CHECK_THAT(dry.out, Contains("24 training, 6 test images with boxes") && Contains("[4,64,64,1] with ") &&
+                          Contains("no anchor overlaps "));
+  task.must_train("run");
+  const auto evaluations = task.events("run", "eval");
+  REQUIRE(evaluations.size() == 2);
+  for (const char* figure : {"AP", "AP50", "AP75", "AR1", "AR10", "AR100", "mAP", "loss"}) {
+    CAPTURE(figure);
+    CHECK(evaluations.back()["metrics"].contains(figure));
+  }
+  // True and found boxes of four images, side by side.
+  const Tensor sheet = read_image(task / "run/pictures/examples-0002.png");
+  CHECK(sheet.size(0) > 4 * 64);
+  CHECK(sheet.size(1) > 2 * 64);
+  task.check_commands({});
+  CHECK_THAT(task.refused({"export", "run", "--format", "onnx"}), Contains("decoding"));
+  CHECK_THAT(read_text(task / "run/report.html"),
+             Contains("AP50") && Contains("data:image/png;base64,iVBORw0KGgo"));
+  // Results as COCO's and VOC's own tools read them.
+  const Json results = Json::parse(read_text(task / "run/detections.json"));
+  for (const Json& each : results) {
+    CHECK(each["bbox"].size() == 4);
+    CHECK(each["image_id"].get<std::int64_t>() > 100'000'000);
+    CHECK(each["category_id"].get<int>() >= 1);
+  }
+  CHECK(std::distance(fs::directory_iterator(task / "run/detections"), fs::directory_iterator()) == 10);
+}
+
+TEST_CASE("a run of detection goes on to the bit within an epoch", "[program][detection]") {
+  const Detection task(
+      {{"data",
+        {{"augment",
+          {"photometric", "expand", "ssd_crop", "horizontal_flip", {{"name", "resize"}, {"size", 64}}}}}},
+       {"checkpoint", {{"every_steps", 1}}}});
+  for (const std::string precision : {"fp32", "amp_bf16", "amp_fp16"}) {
+    INFO(precision);
+    std::vector<std::string> common{"precision=" + precision, "accumulate=2"};
+    if (precision == "amp_fp16")
+      common.push_back(R"(precision.scaler={"mode": "dynamic", "initial": 1024, "interval": 3})");
+    task.check_goes_on("-" + precision, common, 4);
+  }
+}
+
+TEST_CASE("a detector finds what it was shown", "[program][detection]") {
+  const Detection task;
+  task.must_train("run", {"epochs=80", "model.width=8", "data.overfit_batches=2", "eval.every_epochs=80",
+                          "optimizer.lr=0.05", R"(schedule={"name": "one_cycle"})"});
+  const Json last = task.events("run", "eval").back();
+  CHECK(last["metrics"]["AP50"].get<double>() > 0.9);
+  CHECK(last["metrics"]["AP"].get<double>() > 0.6);
+}
+
+TEST_CASE("predict draws boxes and prints them", "[program][detection]") {
+  const Detection task;
+  task.must_train("run", {"epochs=1"});
+  write_scene(task / "scene.png");
+  const Outcome drawn = task.must({"predict", "run", "scene.png", "--out", "boxes.png"});
+  CHECK_THAT(drawn.out, Catch::StartsWith("scene.png"));
+  CHECK(read_image(task / "boxes.png").shape() == tandem::Shape{64, 64, 3});
+  const Json line = Json::parse(task.must({"predict", "run", "scene.png", "--json"}).out);
+  CHECK(line["input"] == "scene.png");
+  CHECK(line["width"] == 64);
+  CHECK(line["boxes"].is_array());
+  CHECK_THAT(task.refused({"predict", "run"}), Contains("inputs are missing"));
+  CHECK_THAT(task.refused({"predict", "run", "scene.png", "--out", "scene.png"}),
+             Contains("would replace the image"));
+  CHECK_THAT(task.refused({"predict", "run", "config.json"}), Contains("config.json: not an image"));
+}
+
+// Photographs would be brought to the model's size; these have three channels in their files, and are read as
+// grey.
+TEST_CASE("a set in COCO's files and in VOC's is one set", "[program][detection]") {
+  const Detection task;
+  auto splits = tandem::datasets::open_box_set("scenes", {.train_size = 12, .test_size = 4},
+                                               {{"items", "digits"}, {"scene_size", 80}, {"most_items", 3}});
+  const fs::path set = task / "set";
+  for (auto* const corpus : {&splits.train, &splits.test}) {
+    for (auto& image : corpus->images) {
+      image.file = (set / "JPEGImages" / (image.name + ".png")).string();
+      write_png(image.file, corpus->maker->image(image.id));
+    }
+  }
+  write_coco(splits.train, set / "train.json", set / "JPEGImages");
+  write_coco(splits.test, set / "test.json", set / "JPEGImages");
+  write_voc(splits.train, set, "train");
+  write_voc(splits.test, set, "test");
+  const std::vector<std::string> common{"data.image_size=64", "data.channels=1", "data.batch_size=4",
+                                        "data.path=set", "eval.results=true"};
+  const auto train = [&](const std::string& run, const std::string& data) {
+    auto settings = common;
+    settings.insert(settings.begin(), "data=" + data);
+    task.must_train(run, settings);
+    return task.events(run, "eval").back()["metrics"];
+  };
+  const Json coco =
+      train("coco", R"({"name": "coco", "train": {"annotations": "train.json", "images": "JPEGImages"},
+                                      "test": {"annotations": "test.json", "images": "JPEGImages"}})");
+  const Json voc = train("voc", R"({"name": "voc", "train": ["train"], "test": ["test"]})");
+  CHECK(coco == voc);
+  CHECK(saved_tensors(task / "coco", "weights") == saved_tensors(task / "voc", "weights"));
+  const std::string first = read_text(task / "voc/detections/comp4_det_test_0.txt");
+  CHECK_THAT(first, Catch::StartsWith("scene-1000000"));
+}
+
+TEST_CASE("what no detector can be trained with is refused in one line", "[program][detection]") {
+  const Detection task;
+  CHECK_THAT(task.refused_to_train({"model=resnet8"}), Contains("is no detector"));
+  CHECK_THAT(task.refused_to_train({"model={\"name\": \"ssd_small\", \"num_classes\": 10}"}),
+             Contains("model.num_classes") && Contains("background"));
+  CHECK_THAT(task.refused_to_train({"model=ssd300_resnet18"}), Contains("300"));
+  CHECK_THAT(task.refused_to_train({"data.most_items=0"}), Contains("data.most_items"));
+  CHECK_THAT(task.refused_to_train({"loss.threshold=1.5"}), Contains("loss.threshold"));
+  CHECK_THAT(task.refused_to_train({"checkpoint.best=ap"}), Contains("AP"));
+  CHECK_THAT(task.refused_to_train({"data={\"name\": \"coco\", \"path\": \"gone\"}"}), Contains("gone"));
+}
