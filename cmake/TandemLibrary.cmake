@@ -89,7 +89,7 @@ endfunction()
 # Likewise for a target that steers, from files on: one precompiled header for all of them, which therefore have the same
 # flags. A source that needs others reads its headers itself.
 function(tandem_precompile_steering target folder)
-  if(NOT TANDEM_UNITY OR CMAKE_CXX_COMPILER_LAUNCHER OR folder STREQUAL "nn")  # nn stands below files
+  if(NOT TANDEM_UNITY OR TANDEM_FUZZ OR CMAKE_CXX_COMPILER_LAUNCHER OR folder STREQUAL "nn")  # nn stands below files
     return()
   endif()
   target_compile_options(${target} PRIVATE ${OpenMP_CXX_FLAGS})
