@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "models/foreign_names.h"
 #include "nn/module.h"
 
 namespace tandem::models {
@@ -12,6 +13,10 @@ class DetectorBody : public nn::Module {
   // Images [N,S,S,C] → maps [N,s,s,channels()[i]], the finest first.
   virtual TensorList maps(const Tensor& images) = 0;
   virtual std::vector<Index> channels() const = 0;
+
+  // How to read the file of a classifier that the body is the front of, by names below the body; empty: there
+  // is none, or `file` is not one.
+  virtual ForeignNames classifier_names(const safetensors::File&) const { return {}; }
 
   TensorList forward_outputs(const TensorList& xs) override { return maps(xs.at(0)); }
 };

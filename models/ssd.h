@@ -7,6 +7,7 @@
 
 #include "models/anchors.h"
 #include "models/detector_body.h"
+#include "models/foreign_names.h"
 #include "nn/layers/conv.h"
 
 namespace tandem::models {
@@ -21,7 +22,11 @@ struct SsdOptions {
 // one after the other. Their weights start Xavier-uniform, biases at 0. Parameters are called backbone.… (the
 // body), head.classification_head.module_list.0.weight, … and head.regression_head.module_list.0.weight, …,
 // as in torchvision.
-class Ssd final : public nn::Module {
+//
+// Beside files of its own names, which torchvision's of the same detector have, it reads those of NVIDIA's
+// DeepLearningExamples, whose heads have all cells of an anchor one after the other, and of a classifier that
+// the body was made from.
+class Ssd final : public nn::Module, public ReadsForeignFiles {
  public:
   struct Output {
     Tensor scores;  // logits [N,A,num_classes]
@@ -36,6 +41,7 @@ class Ssd final : public nn::Module {
   Output operator()(const Tensor& images);
   TensorList forward_outputs(const TensorList& xs) override;  // scores and codes
   std::string describe() const override;
+  ForeignNames foreign_names(const safetensors::File& file) const override;
 
   const SsdOptions& options() const { return options_; }
   const Tensor& anchors() const { return anchors_; }  // f32 [A,4] on the model's device

@@ -45,6 +45,8 @@ class VggDetectorBody final : public DetectorBody {
   TensorList maps(const Tensor& images) override;
   std::vector<Index> channels() const override { return channels_; }
   std::string describe() const override { return "VggDetectorBody"; }
+  // torchvision's vgg16: up to conv5, its fully connected layers are others.
+  ForeignNames classifier_names(const safetensors::File& file) const override;
 
  private:
   std::shared_ptr<nn::Sequential> before_pool3_, features_;
@@ -66,6 +68,8 @@ class ResNetDetectorBody final : public DetectorBody {
   TensorList maps(const Tensor& images) override;
   std::vector<Index> channels() const override { return channels_; }
   std::string describe() const override;
+  // torchvision's resnet18, 34 and 50.
+  ForeignNames classifier_names(const safetensors::File& file) const override;
 
  private:
   class Trunk;

@@ -59,6 +59,11 @@ ResNetDetectorBody::ResNetDetectorBody(int depth, bool norm) : depth_(depth) {
   }
 }
 
+ForeignNames ResNetDetectorBody::classifier_names(const safetensors::File& file) const {
+  if (!file.find("conv1.weight")) return {};
+  return under({{"", "feature_extractor."}});
+}
+
 TensorList ResNetDetectorBody::maps(const Tensor& images) {
   TensorList maps{(*trunk_)(images)};
   for (const auto& block : additional_blocks_) maps.push_back((*block)(maps.back()));

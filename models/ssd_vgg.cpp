@@ -98,6 +98,15 @@ VggDetectorBody::VggDetectorBody(const std::vector<ExtraLayer>& extra) : channel
   for (const auto& block : extra_) list->add(block);
 }
 
+ForeignNames VggDetectorBody::classifier_names(const safetensors::File& file) const {
+  if (!file.find("features.0.weight")) return {};
+  // What stands behind conv4_3 here stands behind its pooling.
+  return under({{"features.24.", "extra.0.1."},
+                {"features.26.", "extra.0.3."},
+                {"features.28.", "extra.0.5."},
+                {"features.", "features."}});
+}
+
 TensorList VggDetectorBody::maps(const Tensor& images) {
   // The third pooling, at place 16, rounds up.
   Tensor x = images;

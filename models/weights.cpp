@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "models/foreign_names.h"
 
 namespace tandem::models {
 
@@ -107,34 +109,67 @@ void load_into(Target& target, const Tensor& read) {
   if (target.next.defined()) assign(value, target.next);
 }
 
+// A tensor of the file that a target waits for.
+struct Source {
+  const safetensors::Entry* entry = nullptr;
+  std::vector<Index> rows;  // see ForeignTensor
+
+  // Rows in the order here. f32 or 16-bit, on the host.
+  Tensor read(const safetensors::File& file) const {
+    Tensor read = file.read(*entry);
+    if (rows.empty()) return read;
+    const Tensor ordered = Tensor::empty(read.shape(), read.options());
+    const std::size_t bytes = entry->bytes / rows.size();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::memcpy(static_cast<std::byte*>(ordered.raw()) + i * bytes,
+                  static_cast<const std::byte*>(read.raw()) + static_cast<std::size_t>(rows[i]) * bytes,
+                  bytes);
+    return ordered;
+  }
+};
+
+// By the module's names. The others of the file are `unexpected`.
+std::map<std::string, Source> sources_in(const safetensors::File& file, const nn::Module& module,
+                                         const std::set<std::string_view>& wanted,
+                                         std::vector<std::string>& unexpected) {
+  const auto* const reader = dynamic_cast<const ReadsForeignFiles*>(&module);
+  const ForeignNames foreign = reader ? reader->foreign_names(file) : ForeignNames{};
+  std::map<std::string, Source> sources;
+  for (const safetensors::Entry& entry : file.entries()) {
+    std::optional<ForeignTensor> here = foreign ? foreign(entry) : ForeignTensor{entry.name};
+    if (here && wanted.contains(here->name)) {
+      sources[here->name] = {&entry, std::move(here->rows)};
+    } else {
+      unexpected.push_back(entry.name);
+    }
+  }
+  return sources;
+}
+
 // Which entry goes where. Names of one shared parameter are one: the first that the file has is used.
 struct Plan {
-  std::vector<std::pair<std::size_t, const safetensors::Entry*>> loads;  // target, entry
+  std::vector<std::pair<std::size_t, Source>> loads;  // the target by its place
   LoadReport report;
 };
 
-Plan plan_loads(std::vector<Target>& targets, const safetensors::File& file) {
+Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, const safetensors::File& file) {
   Plan plan;
-  std::map<std::string, std::size_t> by_name;
-  for (std::size_t i = 0; i < targets.size(); ++i) by_name.emplace(targets[i].name, i);
+  std::set<std::string_view> names;
+  for (const Target& target : targets) names.insert(target.name);
   std::set<const Leaf*> served;
-  for (const safetensors::Entry& entry : file.entries()) {
-    if (!by_name.contains(entry.name)) plan.report.unexpected.push_back(entry.name);
-  }
-  std::map<std::string_view, const safetensors::Entry*> entries;
-  for (const safetensors::Entry& entry : file.entries()) entries[entry.name] = &entry;
+  const std::map<std::string, Source> sources = sources_in(file, module, names, plan.report.unexpected);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Target& target = targets[i];
-    const auto found = entries.find(target.name);
-    if (found == entries.end() || (target.parameter && served.contains(target.parameter))) continue;
-    const safetensors::Entry& entry = *found->second;
+    const auto found = sources.find(target.name);
+    if (found == sources.end() || (target.parameter && served.contains(target.parameter))) continue;
+    const safetensors::Entry& entry = *found->second.entry;
     const bool right_type =
         target.counter ? entry.dtype == "I64" || entry.dtype == "I32" : floating_in_file(entry.dtype);
     require(right_type, file.path(), "tensor \"{}\" has dtype {}, {} is needed", entry.name, entry.dtype,
             target.counter ? "an integer" : "a floating type");
     if (target.parameter) served.insert(target.parameter);
     if (same_extents(target.shape(), entry.extents)) {
-      plan.loads.emplace_back(i, &entry);
+      plan.loads.emplace_back(i, found->second);
       plan.report.loaded.push_back(target.name);
     } else {
       plan.report.mismatched.push_back({target.name, to_string(target.shape()), text_of(entry.extents)});
@@ -142,7 +177,7 @@ Plan plan_loads(std::vector<Target>& targets, const safetensors::File& file) {
   }
   std::set<const Leaf*> reported;
   for (const Target& target : targets) {
-    if (entries.contains(target.name) || target.counter) continue;
+    if (sources.contains(target.name) || target.counter) continue;
     if (target.parameter && (served.contains(target.parameter) || !reported.insert(target.parameter).second))
       continue;
     plan.report.missing.push_back(target.name);
@@ -203,13 +238,12 @@ std::string LoadReport::differences() const {
 }
 
 LoadReport compare_weights(nn::Module& module, const safetensors::File& file) {
-  std::vector<Target> targets = targets_of(module);
-  return plan_loads(targets, file).report;
+  return plan_loads(module, targets_of(module), file).report;
 }
 
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options) {
   std::vector<Target> targets = targets_of(module);
-  Plan plan = plan_loads(targets, file);
+  Plan plan = plan_loads(module, targets, file);
   const LoadReport& report = plan.report;
   if (!report.mismatched.empty() && !options.skip_mismatched)
     throw UserError(
@@ -228,7 +262,7 @@ LoadReport load_weights(nn::Module& module, const safetensors::File& file, const
   }
   // Read everything before anything is changed: a file that ends early leaves the module whole.
   TensorList tensors;
-  for (const auto& [target, entry] : plan.loads) tensors.push_back(file.read(*entry));
+  for (const auto& [target, source] : plan.loads) tensors.push_back(source.read(file));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     load_into(targets[plan.loads[i].first], tensors[i]);
     tensors[i] = {};

@@ -37,8 +37,9 @@ struct LoadReport {
   std::string differences() const;
 };
 
-// Loads by name. Any floating dtype is converted to the parameter's; num_batches_tracked may be absent (old
-// files) and a shared parameter may stand in the file under any or all of its names, the first in the
+// Loads by name; a module that reads files of other programs (models/foreign_names.h) says what its tensors
+// are called there. Any floating dtype is converted to the parameter's; num_batches_tracked may be absent
+// (old files) and a shared parameter may stand in the file under any or all of its names, the first in the
 // module's order counts. Statistics become live and next alike. Throws UserError, with nothing changed, for
 // what the options do not allow, and for a file that is not well-formed.
 LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options = {});

@@ -1,0 +1,144 @@
+// Detectors start from files that other programs wrote.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "models/resnet.h"
+#include "models/ssd.h"
+#include "models/ssd_bodies.h"
+#include "models/weights.h"
+
+using namespace tandem;
+
+namespace {
+
+struct ForeignFile {
+  std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("tandem_foreign_{}.safetensors", ::getpid()))
+          .string();
+  ~ForeignFile() { std::filesystem::remove(path); }
+};
+
+using Named = std::vector<safetensors::NamedTensor>;
+
+std::shared_ptr<models::Ssd> resnet_detector(std::uint64_t seed) {
+  const RandomScope scope(seed, 0, 0);
+  return std::make_shared<models::Ssd>(
+      std::make_shared<models::ResNetDetectorBody>(18),
+      models::SsdOptions{.num_classes = 3, .anchors = models::anchor_grid("coco300")});
+}
+
+std::vector<float> values(nn::Module& module, const std::string& name) {
+  for (const Parameter& parameter : module.parameters())
+    if (parameter.name() == name) return parameter.value().to_vector<float>();
+  FAIL("no parameter " << name);
+  return {};
+}
+
+std::string replaced(std::string name, const std::string& what, const std::string& by) {
+  const std::size_t at = name.find(what);
+  return at == std::string::npos ? name : name.replace(at, what.size(), by);
+}
+
+// From row a·K+k to row k·A+a.
+Tensor by_number(const Tensor& rows, Index anchors) {
+  const auto from = rows.to_vector<float>();
+  std::vector<float> to(from.size());
+  const auto count = static_cast<std::size_t>(rows.size(0)), a = static_cast<std::size_t>(anchors),
+             k = count / a, each = from.size() / count;
+  for (std::size_t anchor = 0; anchor < a; ++anchor)
+    for (std::size_t number = 0; number < k; ++number)
+      for (std::size_t i = 0; i < each; ++i)
+        to[(number * a + anchor) * each + i] = from[(anchor * k + number) * each + i];
+  return Tensor::from(to, rows.shape());
+}
+
+// The file that NVIDIA's program would write of these weights.
+Named as_nvidia(models::Ssd& model) {
+  static const std::vector<std::pair<std::string, std::string>> names{
+      {"backbone.feature_extractor.conv1", "feature_extractor.feature_extractor.0"},
+      {"backbone.feature_extractor.bn1", "feature_extractor.feature_extractor.1"},
+      {"backbone.feature_extractor.layer1", "feature_extractor.feature_extractor.4"},
+      {"backbone.feature_extractor.layer2", "feature_extractor.feature_extractor.5"},
+      {"backbone.feature_extractor.layer3", "feature_extractor.feature_extractor.6"},
+      {"backbone.additional_blocks", "additional_blocks"},
+      {"head.classification_head.module_list", "conf"},
+      {"head.regression_head.module_list", "loc"}};
+  Named file;
+  for (auto [name, tensor] : models::weights_of(model)) {
+    if (name.starts_with("head.")) {
+      const char level = name[name.find("module_list.") + 12];
+      tensor = by_number(tensor, level == '0' || level >= '4' ? 4 : 6);
+    }
+    for (const auto& [here, there] : names) name = replaced(name, here, there);
+    file.emplace_back(name, tensor);
+  }
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("NVIDIA's files load whole, with their heads in the order here", "[ssd]") {
+  const ForeignFile file;
+  const auto first = resnet_detector(1), second = resnet_detector(2);
+  safetensors::write(file.path, as_nvidia(*first));
+  const models::LoadReport report = models::load_weights(*second, file.path);  // strict
+  CHECK(report.loaded.size() == models::weights_of(*first).size());
+  for (const Parameter& parameter : first->parameters()) {
+    INFO(parameter.name());
+    CHECK(parameter.value().to_vector<float>() == values(*second, parameter.name()));
+  }
+  // Of other classes: refused, by the names here.
+  Named file_of_others = as_nvidia(*first);
+  for (auto& [name, tensor] : file_of_others)
+    if (name == "conf.1.bias") tensor = Tensor::zeros({7});
+  safetensors::write(file.path, file_of_others);
+  CHECK_THROWS_WITH(models::load_weights(*second, file.path),
+                    Catch::Contains("head.classification_head.module_list.1.bias is [7], here [18]"));
+}
+
+TEST_CASE("a residual detector starts from torchvision's classifier", "[ssd]") {
+  const ForeignFile file;
+  const RandomScope scope(3, 0, 0);
+  const auto classifier = models::resnet(18, {.num_classes = 1000});
+  models::save_weights(*classifier, file.path);
+  const auto detector = resnet_detector(1);
+  const auto head = values(*detector, "head.classification_head.module_list.0.weight");
+  CHECK_THROWS_WITH(models::load_weights(*detector, file.path), Catch::Contains("unexpected"));
+  const auto report = models::load_weights(*detector, file.path, {.strict = false});
+  CHECK(report.mismatched.empty());
+  for (const char* const name :
+       {"conv1.weight", "bn1.bias", "layer2.0.downsample.0.weight", "layer3.1.conv2.weight"})
+    CHECK(values(*classifier, name) == values(*detector, std::string("backbone.feature_extractor.") + name));
+  CHECK(head == values(*detector, "head.classification_head.module_list.0.weight"));
+  for (const std::string& name : report.missing)
+    CHECK((name.starts_with("head.") || name.starts_with("backbone.additional_blocks.")));
+  for (const std::string& name : report.unexpected)
+    CHECK((name.starts_with("layer4.") || name.starts_with("fc.")));
+}
+
+TEST_CASE("a detector on VGG-16 starts from torchvision's classifier", "[ssd]") {
+  const ForeignFile file;
+  Named classifier;
+  const auto convolution = [&](int place, Index out, Index in, double value) {
+    classifier.emplace_back(fmt::format("features.{}.weight", place), Tensor::full({out, in, 3, 3}, value));
+    classifier.emplace_back(fmt::format("features.{}.bias", place), Tensor::full({out}, value));
+  };
+  convolution(0, 64, 3, 0.5);
+  convolution(21, 512, 512, 21.0);
+  convolution(24, 512, 512, 24.0);
+  convolution(28, 512, 512, 28.0);
+  classifier.emplace_back("classifier.6.bias", Tensor::zeros({1000}));
+  safetensors::write(file.path, classifier);
+  models::Ssd detector(std::make_shared<models::VggDetectorBody>(models::vgg_extras_300()),
+                       {.num_classes = 3, .anchors = models::anchor_grid("voc300")});
+  const auto report = models::load_weights(detector, file.path, {.strict = false});
+  CHECK(report.loaded.size() == 8);
+  CHECK(report.unexpected == std::vector<std::string>{"classifier.6.bias"});
+  CHECK(values(detector, "backbone.features.21.bias").front() == 21.0F);
+  CHECK(values(detector, "backbone.extra.0.1.weight").back() == 24.0F);
+  CHECK(values(detector, "backbone.extra.0.5.bias").front() == 28.0F);
+}
