@@ -34,14 +34,13 @@ Json json_of(const datasets::TransformSpec& spec) {
     const auto kind = key.type.kind;
     if (kind == options::Type::Kind::integer || kind == options::Type::Kind::number) {
       if (key.name != "shorter" || values.front() > 0) step[key.name] = number(values.front());
+    } else if (kind == options::Type::Kind::boolean) {
+      step[key.name] = values.front() > 0;
     } else if (values.front() > 0) {
       step[key.name] = {number(values.front()), number(values.back())};
     }
   }
-  if (spec.name == "resize") {
-    step["filter"] = "bilinear";
-    step["antialias"] = true;
-  }
+  if (spec.name == "resize") step["filter"] = "bilinear";
   return step;
 }
 

@@ -48,12 +48,13 @@ struct BoxImage {
 
 // Classes by label. The background is label 0 and no class of the files.
 struct BoxClasses {
-  std::vector<std::string> names{"background"};
-  std::vector<std::int64_t> ids{0};  // COCO: of the categories; VOC: the labels
+  std::vector<std::string> names{"background"};  // "": a label that no class has
+  std::vector<std::int64_t> ids{0};              // COCO: of the categories; VOC: the labels
   // COCO: what the file calls a category of id 0 that is the background; it is none of the classes.
   std::optional<std::string> own_background{};
 
   Index count() const { return static_cast<Index>(names.size()) - 1; }
+  bool has(std::size_t label) const { return !names.at(label).empty(); }
   void add(std::string name, std::int64_t id);
   friend bool operator==(const BoxClasses&, const BoxClasses&) = default;
 };

@@ -43,8 +43,10 @@ std::string BoxSummary::text(const BoxClasses& classes) const {
   std::iota(order.begin(), order.end(), std::size_t{1});
   std::ranges::stable_sort(order, std::greater(), [&](std::size_t label) { return per_class[label]; });
   std::vector<std::string> each;
-  for (const std::size_t label : order)
+  for (const std::size_t label : order) {
+    if (!classes.has(label)) continue;
     each.push_back(fmt::format("{} {}", classes.names[label], per_class[label]));
+  }
   if (!each.empty()) text += ": " + listed(each, kListedClasses);
   if (crowds > 0) text += "; " + counted(crowds, "crowd");
   if (difficult > 0) text += fmt::format("; {} difficult", difficult);

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::int64_t kHighestLabel = 100000;
 constexpr Index kNone = -1;  // label of a category that another split does not have
 
 bool is_own_background(const CocoCategory& category) {
@@ -30,7 +31,7 @@ std::unordered_map<std::int64_t, Index> labels_of(const CocoFile& file, const Bo
     const auto label = static_cast<std::size_t>(found - classes.ids.begin());
     if (is_own_background(category)) {
       labels.emplace(category.id, 0);
-    } else if (found == classes.ids.end()) {
+    } else if (found == classes.ids.end() || !classes.has(label)) {
       labels.emplace(category.id, kNone);
     } else {
       require(classes.names[label] == category.name, where,
@@ -111,7 +112,18 @@ class CocoObjects {
 
 }  // namespace
 
-BoxClasses coco_classes(const CocoFile& file, const std::string& where) {
+namespace {
+
+// Labels up to `id` that no class has.
+void leave_gap(BoxClasses& classes, std::int64_t id, const std::string& where) {
+  require(id > 0 && id <= kHighestLabel, where,
+          "has a category of id {}, ids that are labels (data.labels) are 1 to {}", id, kHighestLabel);
+  while (classes.count() + 1 < id) classes.add("", classes.count() + 1);
+}
+
+}  // namespace
+
+BoxClasses coco_classes(const CocoFile& file, const std::string& where, CocoLabels labels) {
   std::vector<CocoCategory> categories = file.categories;
   std::ranges::stable_sort(categories, {}, &CocoCategory::id);
   BoxClasses classes;
@@ -120,9 +132,11 @@ BoxClasses coco_classes(const CocoFile& file, const std::string& where) {
     require(i == 0 || categories[i - 1].id != category.id, where,
             "category id {} stands twice, the second time for \"{}\"", category.id,
             shortened(printable(category.name), 80));
+    require(!category.name.empty(), where, "category {} has no name", category.id);
     if (is_own_background(category)) {
       classes.own_background = category.name;
     } else {
+      if (labels == CocoLabels::category_id) leave_gap(classes, category.id, where);
       classes.add(category.name, category.id);
     }
   }
@@ -131,8 +145,8 @@ BoxClasses coco_classes(const CocoFile& file, const std::string& where) {
 }
 
 BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const fs::path& images,
-                      const BoxClasses& classes) {
-  BoxClasses own = coco_classes(file, where);
+                      const BoxClasses& classes, CocoLabels labels) {
+  BoxClasses own = coco_classes(file, where, labels);
   BoxCorpus corpus{.where = where,
                    .classes = classes.count() > 0 ? classes : std::move(own),
                    .images = images_of(file, where, images),
@@ -144,8 +158,9 @@ BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const fs::
   return corpus;
 }
 
-BoxCorpus read_coco(const fs::path& annotations, const fs::path& images, const BoxClasses& classes) {
-  return coco_corpus(read_coco_file(annotations), annotations.string(), images, classes);
+BoxCorpus read_coco(const fs::path& annotations, const fs::path& images, const BoxClasses& classes,
+                    CocoLabels labels) {
+  return coco_corpus(read_coco_file(annotations), annotations.string(), images, classes, labels);
 }
 
 namespace {
@@ -155,7 +170,7 @@ BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
   const fs::path root = common.place();
   require(files::kind_of(root) == files::Kind::folder, root.string(), "{}", files::no_folder(root));
   const auto read = [&](const CocoPaths& paths, const BoxClasses& classes) {
-    return read_coco(root / paths.annotations, root / paths.images, classes);
+    return read_coco(root / paths.annotations, root / paths.images, classes, own.labels);
   };
   BoxSplits splits;
   splits.train = read(own.train, {});
@@ -181,7 +196,11 @@ BoxSetFamily::Entry coco_entry() {
       options::Describe<Options>()
           .key("train", &Options::train, "what is trained on")
           .key("validation", &Options::validation, "for choosing; null: see validation_size")
-          .key("test", &Options::test, "for testing"),
+          .key("test", &Options::test, "for testing")
+          .key("labels", &Options::labels,
+               "rank: categories get labels in the order of their ids, without gaps; category_id: the ids "
+               "are the "
+               "labels, as torchvision's detectors have them"),
       open_coco);
 }
 

@@ -16,15 +16,21 @@ struct CocoPaths {
   static const options::Schema& schema();
 };
 
+// What the labels are: places in the order of the categories' ids, 1 to C whatever gaps these have, or the
+// ids themselves, of which some may be of no category. COCO's 80 categories have ids up to 90; torchvision's
+// detectors have an output for each of these.
+enum class CocoLabels : std::uint8_t { rank, category_id };
+
 struct CocoOptions {
   CocoPaths train{"annotations/instances_train2017.json", "train2017"};
   std::optional<CocoPaths> validation{};
   CocoPaths test{"annotations/instances_val2017.json", "val2017"};
+  CocoLabels labels = CocoLabels::rank;
 };
 
-// Labels 1 to C by rank of the categories' ids, whatever gaps these have. A category of id 0 that is called
-// as the background is none of them; an object of it is refused, as one of label 0.
-BoxClasses coco_classes(const CocoFile& file, const std::string& where);
+// A category of id 0 that is called as the background is none of the classes; an object of it is refused, as
+// one of label 0. Throws UserError for categories with the same id, and for ids that are no labels.
+BoxClasses coco_classes(const CocoFile& file, const std::string& where, CocoLabels labels = CocoLabels::rank);
 
 // Images ascending by id, their objects in the order of the file, [x, y, x + width, y + height]. `classes`
 // of another split, or of none: the file's own. Throws UserError naming the file, ids and values: an id of
@@ -32,11 +38,16 @@ BoxClasses coco_classes(const CocoFile& file, const std::string& where);
 // another one in `classes`, a file_name that cannot be one, and boxes that are refused
 // (data/boxes/box_admission.h).
 BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const std::filesystem::path& images,
-                      const BoxClasses& classes = {});
+                      const BoxClasses& classes = {}, CocoLabels labels = CocoLabels::rank);
 
 BoxCorpus read_coco(const std::filesystem::path& annotations, const std::filesystem::path& images,
-                    const BoxClasses& classes = {});
+                    const BoxClasses& classes = {}, CocoLabels labels = CocoLabels::rank);
 
 BoxSetFamily::Entry coco_entry();
 
 }  // namespace tandem::datasets
+
+template <>
+struct tandem::options::Words<tandem::datasets::CocoLabels> {
+  static constexpr std::array values{"rank", "category_id"};
+};

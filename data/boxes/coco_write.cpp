@@ -60,9 +60,11 @@ std::string coco_instances(const BoxCorpus& corpus, const fs::path& images) {
   }
   if (corpus.classes.own_background)
     categories.add(fmt::format(R"({{"id": 0, "name": {}}})", quoted(*corpus.classes.own_background)));
-  for (std::size_t label = 1; label < corpus.classes.names.size(); ++label)
+  for (std::size_t label = 1; label < corpus.classes.names.size(); ++label) {
+    if (!corpus.classes.has(label)) continue;
     categories.add(fmt::format(R"({{"id": {}, "name": {}}})", corpus.classes.ids[label],
                                quoted(corpus.classes.names[label])));
+  }
   return fmt::format("{{\n{},\n{},\n{}\n}}\n", image_list.finish(), annotations.finish(),
                      categories.finish());
 }

@@ -17,8 +17,11 @@ std::string wrong_num_classes(const BoxClasses& classes, Index num_classes, cons
   if (num_classes == classes.count()) {
     why = "the background is counted, too";
   } else if (num_classes == highest + 1 || num_classes == highest) {
-    why = fmt::format("labels are 1 to {} without gaps, although the ids of the categories go to {}",
-                      classes.count(), highest);
+    why = fmt::format(
+        "labels are 1 to {} without gaps, although the ids of the categories go to {}; data.labels "
+        "category_id "
+        "makes labels of the ids",
+        classes.count(), highest);
   } else if (num_classes == right + 1) {
     why = "the background is counted once";
   } else {
@@ -40,6 +43,7 @@ std::vector<std::string> name_warnings(const BoxClasses& classes) {
   std::map<std::string, std::size_t> labels;
   for (std::size_t label = 1; label < classes.names.size(); ++label) {
     const std::string& name = classes.names[label];
+    if (!classes.has(label)) continue;
     if (means_background(name))
       warnings.push_back(
           fmt::format("class {} of the files is called \"{}\" and is learnt as an object; the background is "
@@ -62,7 +66,7 @@ std::vector<std::string> unused_warnings(const BoxCorpus& corpus) {
       if (!object.crowd) used.at(static_cast<std::size_t>(object.label)) = true;
   std::vector<std::string> unused;
   for (std::size_t label = 1; label < used.size(); ++label)
-    if (!used[label]) unused.push_back(corpus.classes.names[label]);
+    if (!used[label] && corpus.classes.has(label)) unused.push_back(corpus.classes.names[label]);
   if (unused.empty()) return {};
   return {fmt::format("{} of the {} classes have no box to learn from: {}", unused.size(),
                       corpus.classes.count(), listed(unused, 8))};

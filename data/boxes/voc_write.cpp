@@ -91,16 +91,19 @@ void write_voc(const BoxCorpus& corpus, const fs::path& folder, const std::strin
       by_class[label] += fmt::format("{} {:2}\n", id, presence(image, static_cast<Index>(label)));
   }
   for (std::size_t label = 1; label < by_class.size(); ++label)
-    require_file_name(corpus.classes.names[label], fmt::format("class {}", label));
+    if (corpus.classes.has(label))
+      require_file_name(corpus.classes.names[label], fmt::format("class {}", label));
   fs::create_directories(annotations);
   fs::create_directories(lists);
   for (const BoxImage& image : corpus.images)
     files::write_atomically((annotations / (voc_id(image) + ".xml")).string(),
                             voc_annotation(image, corpus.classes, one_based));
   files::write_atomically((lists / (list + ".txt")).string(), all);
-  for (std::size_t label = 1; label < by_class.size(); ++label)
+  for (std::size_t label = 1; label < by_class.size(); ++label) {
+    if (!corpus.classes.has(label)) continue;
     files::write_atomically((lists / fmt::format("{}_{}.txt", corpus.classes.names[label], list)).string(),
                             by_class[label]);
+  }
 }
 
 }  // namespace tandem::datasets

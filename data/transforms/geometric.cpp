@@ -36,6 +36,7 @@ struct FlipOptions {
 struct ResizeOptions {
   Sides size;
   Index shorter = 0;
+  bool antialias = true;
 };
 
 struct RandomResizedCropOptions {
@@ -146,7 +147,8 @@ class VerticalFlip final : public Transform {
 
 class Resize final : public Transform {
  public:
-  explicit Resize(const ResizeOptions& options) : size_(extents_of(options.size)), shorter_(options.shorter) {
+  explicit Resize(const ResizeOptions& options)
+      : size_(extents_of(options.size)), shorter_(options.shorter), antialias_(options.antialias) {
     require(size_.known() != (shorter_ > 0), "resize", "needs either size or shorter");
   }
 
@@ -156,7 +158,7 @@ class Resize final : public Transform {
   }
   void apply(ImageWork& image, RandomStream&) const override {
     const Extents out = size_.known() ? size_ : scaled({image.height(), image.width()});
-    image.resize(out.height, out.width);
+    image.resize(out.height, out.width, antialias_);
   }
 
  private:
@@ -169,6 +171,7 @@ class Resize final : public Transform {
 
   Extents size_;
   Index shorter_;
+  bool antialias_;
 };
 
 class RandomResizedCrop final : public Transform {
@@ -259,7 +262,9 @@ std::vector<TransformInfo> geometric_transforms() {
       .rule("ratio", "must be a range [low, high]",
             [](const RandomResizedCropOptions& o) { return is_range(o.ratio); });
   auto resize = with_size<ResizeOptions>("of the result, side or [height, width]");
-  resize.key("shorter", &ResizeOptions::shorter, "length of the shorter side; the proportion stays", kPixels);
+  resize.key("shorter", &ResizeOptions::shorter, "length of the shorter side; the proportion stays", kPixels)
+      .key("antialias", &ResizeOptions::antialias,
+           "a reduction takes the mean of all pixels, not of the two nearest in each direction");
   options::Describe<PadOptions> pad;
   return {
       transform<RandomCrop>("random_crop", "pad, then cut out a rectangle at a random place",
@@ -268,8 +273,7 @@ std::vector<TransformInfo> geometric_transforms() {
                                    "cut out a random part of random aspect and resize it", part, true),
       transform<HorizontalFlip>("horizontal_flip", "mirror left to right, at random", describe_flip(), true),
       transform<VerticalFlip>("vertical_flip", "turn upside down, at random", describe_flip(), true),
-      transform<Resize>("resize", "bilinear with antialiasing, to a size or to a length of the shorter side",
-                        resize, false),
+      transform<Resize>("resize", "bilinear, to a size or to a length of the shorter side", resize, false),
       transform<CenterCrop>("center_crop", "cut out the middle; smaller images are padded with black",
                             with_size<CenterCropOptions>("of the crop, side or [height, width]"), false),
       transform<Pad>("pad", "add pixels on each side", add_padding(pad), false),

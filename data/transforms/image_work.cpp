@@ -76,17 +76,21 @@ void ImageWork::flip() {
   for (auto& [box, label] : boxes_) box = {box.x1, extent - box.y2, box.x2, extent - box.y1};
 }
 
-void ImageWork::resize(Index height, Index width) {
+void ImageWork::resize(Index height, Index width, bool antialias) {
   if (height == view_.window.height && width == view_.window.width) return;
   const double down = static_cast<double>(height) / static_cast<double>(this->height());
   const double across = static_cast<double>(width) / static_cast<double>(this->width());
   for (auto& [box, label] : boxes_) box = {box.x1 * across, box.y1 * down, box.x2 * across, box.y2 * down};
-  if (!view_.resampled() && view_.fill_mean && view_.hole_count == 0 && resize_inside(height, width)) return;
+  if (!view_.resampled() && view_.fill_mean && view_.hole_count == 0 && resize_inside(height, width)) {
+    view_.antialias = antialias;
+    return;
+  }
   if (view_.resampled() || view_.exceeds_source() || view_.hole_count > 0) materialise();
   const Rect shown = view_.window;
   view_.support = {view_.support.top + shown.top, view_.support.left + shown.left, shown.height, shown.width};
   view_.scaled_height = height;
   view_.scaled_width = width;
+  view_.antialias = antialias;
   view_.window = {0, 0, height, width};
 }
 

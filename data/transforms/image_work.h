@@ -44,7 +44,7 @@ class ImageWork {
   void crop_on_mean(const Rect& rect);
   void mirror();  // left to right
   void flip();    // top to bottom
-  void resize(Index height, Index width);
+  void resize(Index height, Index width, bool antialias = true);
   // Shows the data set's mean in `rect`; parts outside the image are ignored.
   void cut_hole(const Rect& rect);
 

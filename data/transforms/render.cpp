@@ -157,10 +157,10 @@ void copy_view(const T* pixels, const PixelSource& source, const ImageView& view
 
 // Triangle-filter weights of `outputs` consecutive output positions from `first` on, of an axis resampled
 // from `in` to `out` positions: taps per output `weights[o·taps …]`, which start at position first_tap[o].
-Index filter_weights(Index in, Index out, Span outputs, std::vector<float>& weights,
+Index filter_weights(Index in, Index out, bool antialias, Span outputs, std::vector<float>& weights,
                      std::vector<Index>& first_tap) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
-  const double radius = std::max(scale, 1.0);
+  const double radius = antialias ? std::max(scale, 1.0) : 1.0;
   const Index taps = std::min<Index>(in, 2 * static_cast<Index>(std::ceil(radius)) + 1);
   weights.assign(static_cast<std::size_t>(outputs.count * taps), 0.0F);
   first_tap.resize(static_cast<std::size_t>(outputs.count));
@@ -204,10 +204,10 @@ void resample_view(const T* pixels, const PixelSource& source, const ImageView& 
   const Index channels = source.channels;
   const Span columns = inside(view.window.left, view.window.width, view.scaled_width);
   const Span rows = inside(view.window.top, view.window.height, view.scaled_height);
-  const Index column_taps = filter_weights(view.support.width, view.scaled_width, columns,
+  const Index column_taps = filter_weights(view.support.width, view.scaled_width, view.antialias, columns,
                                            scratch.column_weights, scratch.column_first);
-  const Index row_taps =
-      filter_weights(view.support.height, view.scaled_height, rows, scratch.row_weights, scratch.row_first);
+  const Index row_taps = filter_weights(view.support.height, view.scaled_height, view.antialias, rows,
+                                        scratch.row_weights, scratch.row_first);
   // Only the source columns that some output column needs.
   const Index left = columns.count ? scratch.column_first.front() : 0;
   const Index right = columns.count ? scratch.column_first.back() + column_taps : 0;

@@ -2,7 +2,8 @@
 //
 // Resampling is bilinear with antialiasing: a triangle filter whose support grows with the reduction, centres
 // aligned at half pixels, weights normalised at the borders, rows then columns, in f32 without intermediate
-// rounding (the scheme of Pillow's BILINEAR and of PyTorch's interpolate with antialias).
+// rounding (the scheme of Pillow's BILINEAR and of PyTorch's interpolate with antialias). A view without
+// antialiasing has a support of two pixels whatever the reduction (OpenCV's INTER_LINEAR).
 #pragma once
 
 #include <cstdint>

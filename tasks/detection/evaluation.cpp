@@ -157,9 +157,11 @@ std::vector<Artifact> DetectionEvaluation::artifacts() const {
   artifacts.push_back({.file = "detections.json", .contents = coco_results(detections_)});
   const auto named = [&](std::int64_t image) { return of_.image_names.contains(image); };
   if (!std::ranges::all_of(images_, named)) return artifacts;
-  for (std::size_t i = 0; i < categories_.size(); ++i)
+  for (std::size_t i = 0; i < categories_.size(); ++i) {
+    if (!of_.classes.has(i + 1)) continue;
     artifacts.push_back({.file = "detections/" + voc_results_name(of_.classes.names[i + 1]),
                          .contents = voc_results(detections_, categories_[i], of_.image_names)});
+  }
   return artifacts;
 }
 

@@ -41,7 +41,8 @@ namespace {
 
 std::string name_of_class(const datasets::DatasetInfo& info, Index label) {
   const auto at = static_cast<std::size_t>(label);
-  return at < info.class_names.size() ? info.class_names[at] : std::to_string(label);
+  return at < info.class_names.size() && !info.class_names[at].empty() ? info.class_names[at]
+                                                                       : std::to_string(label);
 }
 
 struct PixelCorners {

@@ -212,16 +212,18 @@ TEST_CASE("pending geometry is composed without touching pixels", "[transforms]"
   CHECK(work.view().window == Rect{-1, 6, 8, 8});
 }
 
-TEST_CASE("resizing agrees with PyTorch's antialiased interpolation", "[transforms]") {
-  // torch.nn.functional.interpolate(x, size, mode="bilinear", antialias=True) of x[i,j] = (7 i + 3 j) mod 11,
+TEST_CASE("resizing agrees with PyTorch's interpolation", "[transforms]") {
+  // torch.nn.functional.interpolate(x, size, mode="bilinear", antialias=…) of x[i,j] = (7 i + 3 j) mod 11,
   // 6×5.
   std::vector<float> pixels;
   for (int i = 0; i < 6; ++i) {
     for (int j = 0; j < 5; ++j) pixels.push_back(static_cast<float>((7 * i + 3 * j) % 11));
   }
   const Tensor image = Tensor::from(pixels, {6, 5, 1});
-  const auto check = [&](double height, double width, const std::vector<float>& expected) {
-    const std::vector<float> got = run({{"resize", {{"size", {height, width}}}}}, image);
+  const auto check = [&](double height, double width, const std::vector<float>& expected,
+                         double antialias = 1) {
+    const std::vector<float> got =
+        run({{"resize", {{"size", {height, width}}, {"antialias", {antialias}}}}}, image);
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-4));
   };
@@ -233,6 +235,22 @@ TEST_CASE("resizing agrees with PyTorch's antialiased interpolation", "[transfor
          3.35714F, 5.5F,     6.66071F, 4.28571F, 0.5F,     7.5F,     6.85714F, 5.26786F, 2.5F,     4.64286F,
          5.01786F, 4.375F,   4.5F,     6.21429F, 6.39286F, 3.625F,   2.82143F, 3.78571F, 5.5F,     2.0F,
          3.71429F, 5.85714F, 8.0F,     2.28571F, 1.28571F, 3.0F});
+  check(3, 2, {5.75F, 6.375F, 4.625F, 3.875F, 6.25F, 2.75F}, 0);
+  check(2, 4, {7.375F, 7.0F, 3.875F, 7.625F, 6.375F, 6.0F, 2.875F, 6.625F}, 0);
+}
+
+TEST_CASE("a resize without antialiasing keeps its own filter among others", "[transforms]") {
+  // Down to two columns twice: the first reduction sees two pixels in each direction, the second one all.
+  const Tensor image = Tensor::from(std::vector<std::uint8_t>{0, 0, 0, 255, 0, 0, 0, 0}, {1, 8, 1});
+  ImageWork work;
+  work.start(image, 255, std::vector<float>{0});
+  work.resize(1, 4, false);
+  work.resize(1, 2);
+  CHECK(finished(work).values[0] == Approx(255 * 0.5 * 3 / 7).epsilon(1e-5));  // of 0, 127.5, 0 and 0
+  work.start(image, 255, std::vector<float>{0});
+  work.resize(1, 3, false);
+  CHECK(finished(work).values[0] == 0.0F);
+  CHECK(finished(work).values[1] == Approx(127.5F));
 }
 
 TEST_CASE("normalisation is per channel, of pixels in 0 to 1", "[transforms]") {

@@ -3,6 +3,9 @@
 
 #include <limits>
 
+#include "data/boxes/box_summary.h"
+#include "data/boxes/coco_write.h"
+#include "data/boxes/label_check.h"
 #include "tests/data/boxes/support.h"
 #include "tests/golden/boxes.h"
 
@@ -29,6 +32,40 @@ BoxCorpus corpus_of(const CocoFile& file, const datasets::BoxClasses& classes = 
 }
 
 }  // namespace
+
+TEST_CASE("labels are ranks of the categories' ids, or the ids", "[boxes]") {
+  const CocoFile file = small();
+  CHECK(corpus_of(file).classes.names == std::vector<std::string>{"background", "cat", "dog"});
+  const BoxCorpus by_id = coco_corpus(file, "f.json", "images", {}, datasets::CocoLabels::category_id);
+  const datasets::BoxClasses& classes = by_id.classes;
+  CHECK(classes.count() == 44);
+  for (std::size_t label = 1; label <= 44; ++label) {
+    CHECK(classes.ids[label] == static_cast<std::int64_t>(label));
+    CHECK(classes.has(label) == (label == 7 || label == 44));
+  }
+  CHECK(classes.names[44] == "dog");
+  CHECK(by_id.images[0].objects[0].label == 7);
+  CHECK(by_id.images[1].objects[0].label == 44);
+  // Labels of no class are no news, and no category of a file that is written.
+  CHECK(datasets::label_warnings(by_id).empty());
+  CHECK(datasets::summary_of(by_id).text(classes).ends_with("2 boxes: cat 1, dog 1"));
+  CHECK(datasets::coco_instances(by_id, "images").find("\"id\": 8") == std::string::npos);
+  // A category that only a test split has is refused where an object has it, also where its id is a gap.
+  CocoFile other = small();
+  other.categories.push_back({.id = 8, .name = "cow"});
+  CHECK(coco_corpus(other, "g.json", "images", classes).images.size() == 2);
+  other.annotations[0].category = 8;
+  CHECK_THROWS_WITH(coco_corpus(other, "g.json", "images", classes),
+                    Catch::Contains("its category 8 is none of the training split's"));
+  CocoFile far = small();
+  far.categories[0].id = 123456789;
+  CHECK_THROWS_WITH(
+      coco_corpus(far, "f.json", "images", {}, datasets::CocoLabels::category_id),
+      Catch::Contains("category of id 123456789, ids that are labels (data.labels) are 1 to 100000"));
+  CocoFile nameless = small();
+  nameless.categories[1].name.clear();
+  CHECK_THROWS_WITH(corpus_of(nameless), Catch::Contains("category 7 has no name"));
+}
 
 TEST_CASE("instances are what pycocotools reads, in its order", "[boxes]") {
   const TempFolder folder;
