@@ -153,6 +153,8 @@ class Program {
                     "network with them")
         ->required();
     sub->add_option("--out", export_.out, "the file to write; by default RUN/exports/WEIGHTS.FORMAT");
+    sub->add_flag("--suppress", export_.suppress,
+                  "of detectors, with onnx: the network ends with non-maximum suppression");
   }
 
   void add_inspect() {

@@ -45,6 +45,7 @@ struct PredictArguments : RunArguments {
 struct ExportArguments : RunArguments {
   std::string format;  // safetensors, npz or onnx
   std::string out;     // empty: RUN/exports/WEIGHTS.FORMAT
+  bool suppress = false;
 };
 
 struct BenchArguments : ConfigArguments {

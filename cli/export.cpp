@@ -39,14 +39,18 @@ int export_weights(const ExportArguments& arguments) {
   require(format != exporting::Format::onnx || called.no_graph.empty(), "",
           "export: {} is not written as onnx: {}; safetensors and npz have its weights", arguments.run,
           called.no_graph);
+  require(!arguments.suppress || (format == exporting::Format::onnx && called.suppression), "",
+          "export: --suppress is for detectors, with --format onnx");
   const exporting::ExportRequest request{
       .format = format,
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
       .sample = called.sample,
       .dtype = called.dtype,
       .input = called.input,
-      .output = called.output,
-      .metadata = task->export_metadata()};
+      .outputs = called.outputs,
+      .metadata = task->export_metadata(),
+      .graph = called.graph,
+      .suppression = arguments.suppress ? called.suppression : std::nullopt};
   exporting::write_export(*called.module, request);
   std::error_code error;
   const auto bytes = fs::file_size(request.path, error);

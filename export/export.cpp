@@ -64,7 +64,9 @@ void write_export(nn::Module& model, const ExportRequest& request) {
                                                                .metadata = request.metadata,
                                                                .dtype = request.dtype,
                                                                .input = request.input,
-                                                               .output = request.output}));
+                                                               .outputs = request.outputs,
+                                                               .graph = request.graph,
+                                                               .suppression = request.suppression}));
   }
 }
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
+#include "nn/exported.h"
 #include "nn/module.h"
 
 namespace tandem::exporting {
@@ -26,10 +28,14 @@ Format format_from_name(const std::string& name);
 struct ExportRequest {
   Format format = Format::safetensors;
   std::string path;
-  Shape sample;                                   // what the model takes, without the batch
-  DType dtype = DType::f32;                       // and its type
-  std::string input{}, output{};                  // names in an ONNX file, see OnnxOptions
-  std::map<std::string, std::string> metadata{};  // of an ONNX file
+  Shape sample;              // what the model takes, without the batch
+  DType dtype = DType::f32;  // and its type
+  // Of an ONNX file, see OnnxOptions.
+  std::string input{};
+  std::vector<std::string> outputs{};
+  std::map<std::string, std::string> metadata{};
+  nn::Forward graph{};
+  std::optional<nn::Suppression> suppression{};
 };
 
 // Replaces the file as a whole. The model lies on the CPU. Throws UserError as onnx_model does, Error when

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kIrVersion = 8, kOpset = 17;
 
-// Parameters and statistics by where they lie; each enters the graph when it is first asked for.
+// Parameters, statistics and constants by where they lie; each enters the graph when it is first asked for.
 class Weights {
  public:
   Weights(nn::Module& model, Graph& graph) : graph_(graph) {
@@ -24,9 +24,11 @@ class Weights {
       entries_[parameter.value().raw()] = {parameter.name(), parameter.value(), parameter.layout()};
     for (const nn::Statistic& statistic : model.statistics())
       entries_[statistic.live.raw()] = {statistic.name, statistic.live, ParameterLayout::plain};
+    for (const nn::Constant& constant : model.constants())
+      entries_[constant.value.raw()] = {constant.name, constant.value, ParameterLayout::plain};
   }
 
-  // Without a name when `tensor` is neither.
+  // Without a name when `tensor` is none of them.
   Value find(const Tensor& tensor) {
     const auto found = entries_.find(tensor.raw());
     if (found == entries_.end() || found->second.value.shape() != tensor.shape()) return {};
@@ -63,13 +65,15 @@ class Exporter {
       add_input(trace.inputs[i], ports ? ports->inputs()[i].name : "", ports != nullptr);
     for (const Call& call : trace.calls) add(call);
     graph_.set_layer("");
-    const std::vector<std::string> outputs =
-        ports ? ports->outputs() : std::vector{options_.output.empty() ? "logits" : options_.output};
+    const std::vector<std::string> outputs = ports                      ? ports->outputs()
+                                             : options_.outputs.empty() ? std::vector<std::string>{"logits"}
+                                                                        : options_.outputs;
     ensure(outputs.size() == trace.outputs.size(), "onnx", "the model gives {} tensors, its ports are {}",
            trace.outputs.size(), outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i)
       graph_.add_output(
           value_of(trace.outputs[i], {.layer = "", .description = "the model", .info = nullptr}), outputs[i]);
+    if (options_.suppression) add_selection(*options_.suppression);
     graph_.drop_unused_weights();
   }
 
@@ -90,6 +94,22 @@ class Exporter {
     remember(tensor, input);
   }
 
+  // Class 0 is no object: ONNX's numbers of classes are one less than those here.
+  void add_selection(const nn::Suppression& suppression) {
+    const auto list = [&](Index value) { return graph_.constant(std::vector<Index>{value}); };
+    const std::string all = list(std::numeric_limits<std::int64_t>::max());
+    const std::string objects = graph_.add("Slice", {"scores", list(1), all, list(2)});
+    const std::string selected =
+        graph_.add("NonMaxSuppression",
+                   {"boxes", graph_.add("Transpose", {objects}, {{"perm", std::vector<Index>{0, 2, 1}}}),
+                    list(suppression.per_class), graph_.constant(suppression.overlap),
+                    graph_.constant(suppression.score)});
+    graph_.add_output({.name = graph_.add("Add", {selected, graph_.constant(std::vector<Index>{0, 1, 0})}),
+                       .shape = {0, 3},
+                       .order = same_order(2)},
+                      "selected", DType::i64, "M");
+  }
+
   void remember(const Tensor& tensor, const Value& value) {
     if (!tensor.requires_grad()) {
       untaped_.emplace_back(tensor, value);
@@ -107,10 +127,11 @@ class Exporter {
     for (const auto& [known, value] : untaped_)
       if (tensor.is_same(known) && tensor.shape() == known.shape()) return value;
     const Value weight = weights_.find(tensor);
-    require(weight.defined(), "onnx",
-            "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter or statistic of the "
-            "model, nor the result of an op; make it a parameter, and use ops to change tensors",
-            call.layer, call.description, to_string(tensor));
+    require(
+        weight.defined(), "onnx",
+        "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter, statistic or constant of "
+        "the model, nor the result of an op; make it a parameter, and use ops to change tensors",
+        call.layer, call.description, to_string(tensor));
     return weight;
   }
 
@@ -183,7 +204,7 @@ std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions
   }
   const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
   const Trace trace =
-      ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype);
+      ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype, options.graph);
   Graph graph(trace.steps);
   Exporter(model, graph, options).add(trace, ports);
   *proto.mutable_graph() = graph.message();

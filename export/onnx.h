@@ -12,9 +12,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "nn/exported.h"
 #include "nn/module.h"
 
 namespace tandem::exporting {
@@ -23,8 +25,13 @@ struct OnnxOptions {
   std::string producer_version{};
   std::map<std::string, std::string> metadata{};  // metadata_props
   DType dtype = DType::f32;                       // of the samples: f32, or i64 indices
-  // Names; empty: of the input by what it is (see below), of the output "logits".
-  std::string input{}, output{};
+  // Names; empty: of the input by what it is (see below), of the one output "logits".
+  std::string input{};
+  std::vector<std::string> outputs{};
+  nn::Forward graph{};  // what is written, of the model's parameters; empty: the model's own call
+  // Adds a last output "selected", i64 [M,3]: image, class and anchor of each box that stays, by ONNX's
+  // NonMaxSuppression.
+  std::optional<nn::Suppression> suppression{};
 };
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or

@@ -46,14 +46,14 @@ onnx::TensorProto::DataType type_of(DType dtype) {
 }
 
 void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value, DType dtype,
-              Index steps) {
+              Index steps, const std::string& rows = "N") {
   info.set_name(name);
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
   tensor.set_elem_type(type_of(dtype));
   for (const int axis : value.order) {
     auto& extent = *tensor.mutable_shape()->add_dim();
     if (value.shape[axis] == 0) {
-      extent.set_dim_param("N");
+      extent.set_dim_param(rows);
     } else if (steps > 0 && value.shape[axis] == steps) {
       extent.set_dim_param("T");
     } else {
@@ -201,7 +201,7 @@ void Graph::add_input(const Value& value, DType dtype) {
   set_type(*message_->add_input(), value.name, value, dtype, steps_);
 }
 
-void Graph::add_output(const Value& value, const std::string& name) {
+void Graph::add_output(const Value& value, const std::string& name, DType dtype, const std::string& rows) {
   const Value result = as_here(value);
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
   // What is an output already keeps that name.
@@ -210,7 +210,7 @@ void Graph::add_output(const Value& value, const std::string& name) {
   for (const auto& node : message_->node())
     made |= std::ranges::find(node.output(), result.name) != node.output().end();
   const bool taken = std::ranges::any_of(message_->output(), is_output);
-  set_type(*message_->add_output(), name, result, DType::f32, steps_);
+  set_type(*message_->add_output(), name, result, dtype, steps_, rows);
   if (!made || taken) {  // a model that gives its input, a weight, or one tensor twice
     auto& node = *message_->add_node();
     node.add_input(result.name);

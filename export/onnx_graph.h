@@ -85,8 +85,9 @@ class Graph {
   std::string as_type(const std::string& name, OnnxType type);
 
   void add_input(const Value& value, DType dtype);  // f32 or i64
-  // Makes `value` an output of the graph under `name`.
-  void add_output(const Value& value, const std::string& name);
+  // Makes `value` an output of the graph under `name`. An extent of 0 is called `rows`.
+  void add_output(const Value& value, const std::string& name, DType dtype = DType::f32,
+                  const std::string& rows = "N");
 
   const onnx::GraphProto& message() const { return *message_; }
 

@@ -88,9 +88,10 @@ Trace traced_run(nn::Module& model, Trace trace, Run run) {
 
 }  // namespace
 
-Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype) {
-  return traced_run(model, {.inputs = {traced(sample.inserted(0, 0), dtype)}, .calls = {}, .outputs = {}},
-                    [&](const TensorList& inputs) { return TensorList{model(inputs[0])}; });
+Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype, const nn::Forward& run) {
+  return traced_run(
+      model, {.inputs = {traced(sample.inserted(0, 0), dtype)}, .calls = {}, .outputs = {}},
+      [&](const TensorList& inputs) { return run ? run(inputs[0]) : TensorList{model(inputs[0])}; });
 }
 
 Trace trace_evaluation(nn::Module& model, const nn::Ports& ports) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/exported.h"
 #include "nn/module.h"
 #include "nn/ports.h"
 
@@ -32,7 +33,9 @@ struct Trace {
 // On one input [0, sample…]. Every parameter counts as trainable for the time of the trace, so that ops on
 // frozen ones are on the tape too. Throws UserError when the model cannot take samples of that shape and
 // type.
-Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32);
+// `run` is what is traced of it; empty: its call.
+Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32,
+                       const nn::Forward& run = {});
 // On what its ports take.
 Trace trace_evaluation(nn::Module& model, const nn::Ports& ports);
 

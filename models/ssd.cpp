@@ -1,11 +1,25 @@
 #include "models/ssd.h"
 
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+#include "core/boxes.h"
 #include "core/error.h"
 #include "nn/init.h"
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
+
+namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+// Of what an anchor's side is multiplied by (torchvision); find_boxes in tasks/detection has the same one.
+const double kMostLogarithm = std::log(1000.0 / 16.0);
+
+}  // namespace
 
 // What every anchor gets so many numbers from: a convolution a map.
 class Ssd::Head final : public nn::Module {
@@ -25,8 +39,7 @@ class Ssd::Head final : public nn::Module {
     TensorList levels;
     for (std::size_t level = 0; level < convolutions_.size(); ++level) {
       const Tensor y = (*convolutions_[level])(maps.at(level));
-      levels.push_back(
-          reshape(y, {y.size(0), y.numel() / (std::max<Index>(y.size(0), 1) * values_), values_}));
+      levels.push_back(reshape(y, {y.size(0), y.size(1) * y.size(2) * y.size(3) / values_, values_}));
     }
     return concat(levels, 1);
   }
@@ -38,6 +51,14 @@ class Ssd::Head final : public nn::Module {
 };
 
 namespace {
+
+// Two columns of [A,4], from `first` on.
+Tensor columns(const Tensor& anchors, std::size_t first) {
+  const std::vector<float> all = anchors.to_vector<float>();
+  std::vector<float> two;
+  for (std::size_t at = first; at < all.size(); at += 4) two.insert(two.end(), {all[at], all[at + 1]});
+  return Tensor::from(two, {anchors.size(0), 2});
+}
 
 // A name above both heads.
 class Heads final : public nn::Module {
@@ -62,7 +83,10 @@ Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
   boxes_ = std::make_shared<Head>(channels, options_.anchors, 4);
   heads->add("classification_head", classes_);
   heads->add("regression_head", boxes_);
-  anchors_ = add_constant("anchors", options_.anchors.boxes(options_.clip));
+  const Tensor anchors = options_.anchors.boxes(options_.clip);
+  anchors_ = add_constant("anchors", anchors);
+  centres_ = add_constant("anchor_centres", columns(anchors, 0));
+  sizes_ = add_constant("anchor_sizes", columns(anchors, 2));
 }
 
 void Ssd::check_maps(const TensorList& maps) const {
@@ -84,6 +108,15 @@ TensorList Ssd::forward_outputs(const TensorList& xs) {
   const TensorList maps = body_->all_outputs(xs);
   check_maps(maps);
   return {(*classes_)(maps), (*boxes_)(maps)};
+}
+
+TensorList Ssd::decoded(const Tensor& images) {
+  const Output output = (*this)(images);
+  const auto variances = BoxMatchOptions{}.variances;
+  const Tensor centres = centres_ + slice(output.codes, 2, 0, 2) * variances[0] * sizes_;
+  const Tensor logarithms = clamp(slice(output.codes, 2, 2, 4) * variances[1], -kUnbounded, kMostLogarithm);
+  const Tensor halves = exp(logarithms) * sizes_ * 0.5;
+  return {clamp(concat({centres - halves, centres + halves}, 2), 0.0, 1.0), softmax(output.scores, 2)};
 }
 
 std::string Ssd::describe() const {

@@ -40,6 +40,9 @@ class Ssd final : public nn::Module, public ReadsForeignFiles {
   // cells.
   Output operator()(const Tensor& images);
   TensorList forward_outputs(const TensorList& xs) override;  // scores and codes
+  // The same as corners in shares of the image, within it, f32 [N,A,4], and probabilities, [N,A,num_classes]:
+  // all that comes before suppression, by ops.
+  TensorList decoded(const Tensor& images);
   std::string describe() const override;
   ForeignNames foreign_names(const safetensors::File& file) const override;
 
@@ -53,7 +56,7 @@ class Ssd final : public nn::Module, public ReadsForeignFiles {
   SsdOptions options_;
   std::shared_ptr<DetectorBody> body_;
   std::shared_ptr<Head> classes_, boxes_;
-  Tensor anchors_;
+  Tensor anchors_, centres_, sizes_;  // [A,4], and its halves
 };
 
 }  // namespace tandem::models

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
@@ -116,7 +118,7 @@ TensorList VggDetectorBody::maps(const Tensor& images) {
   }
   const Tensor length = sqrt(sum(square(x), {3}, true));
   TensorList maps{
-      mul(x, div(scale_weight_, maximum(length, Tensor::full({1}, kLeastLength, length.options()))))};
+      mul(x, div(scale_weight_, clamp(length, kLeastLength, std::numeric_limits<double>::infinity())))};
   for (const auto& block : extra_) {
     x = (*block)(x);
     maps.push_back(x);

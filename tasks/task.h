@@ -17,6 +17,7 @@
 #include "amp/autocast.h"
 #include "core/tensor.h"
 #include "data/source.h"
+#include "nn/exported.h"
 #include "nn/module.h"
 #include "tasks/carry.h"
 #include "tasks/metrics.h"
@@ -67,8 +68,14 @@ struct Signature {
   nn::Module* module = nullptr;
   Shape sample;  // of its input, without the batch
   DType dtype = DType::f32;
-  std::string path{};             // of the module below the root; of the root itself, none
-  std::string input{}, output{};  // their names in exports; empty: those of a classifier
+  std::string path{};  // of the module below the root; of the root itself, none
+  // Their names in exports; empty: those of a classifier.
+  std::string input{};
+  std::vector<std::string> outputs{};
+  // What is exported as a graph; empty: the module's own call.
+  nn::Forward graph{};
+  // What a graph can do with its outputs, where asked for.
+  std::optional<nn::Suppression> suppression{};
   // Why it is no graph that another program could run, such as an ONNX file; empty: it is one.
   std::string no_graph{};
 };

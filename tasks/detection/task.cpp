@@ -11,6 +11,7 @@
 #include "data/boxes/box_dataset.h"
 #include "data/boxes/label_check.h"
 #include "data/sample_source.h"
+#include "files/json_text.h"
 #include "models/builder.h"
 #include "tasks/detection/box_fit.h"
 #include "tasks/detection/evaluation.h"
@@ -133,7 +134,23 @@ std::vector<Signature> DetectionTask::signatures() {
   return {{.module = ssd_.get(),
            .sample = training_.output_shape(),
            .dtype = training_.output_dtype(),
-           .no_graph = "its outputs are scores and codes of anchors, which need decoding"}};
+           .input = "images",
+           .outputs = {"boxes", "scores"},
+           .graph = [this](const Tensor& images) { return ssd_->decoded(images); },
+           .suppression = nn::Suppression{.per_class = options_.postprocess.per_class,
+                                          .overlap = options_.postprocess.nms,
+                                          .score = options_.postprocess.score}}};
+}
+
+std::map<std::string, std::string> DetectionTask::export_metadata() const {
+  auto metadata = SampleTask::export_metadata();
+  const auto& [score, per_class, nms, keep] = options_.postprocess;
+  metadata["tandem.output"] = files::json_text(Json{{"box", {"x1", "y1", "x2", "y2"}},
+                                                    {"score", score},
+                                                    {"per_class", per_class},
+                                                    {"nms", nms},
+                                                    {"keep", keep}});
+  return metadata;
 }
 
 void DetectionTask::predict(const PredictRequest& request, Device device) {

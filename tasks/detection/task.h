@@ -27,6 +27,8 @@ class DetectionTask final : public SampleTask {
   std::string text_of_data() const override { return text_of_classes("images with boxes"); }
   std::vector<std::string> notes_of_data() const override;
   std::vector<Signature> signatures() override;
+  // "tandem.output": what becomes of the boxes, see `postprocess`.
+  std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override { return {"inputs", "--out", "--json"}; }
   void predict(const PredictRequest& request, Device device) override;
 

@@ -170,7 +170,7 @@ std::vector<Signature> Gan::signatures() {
            .sample = {1, 1, sizes.noise},
            .path = "generator",
            .input = "noise",
-           .output = "images"},
+           .outputs = {"images"}},
           {.module = &model_->discriminator(),
            .sample = {sizes.image_size, sizes.image_size, sizes.channels},
            .path = "discriminator"}};

@@ -158,7 +158,7 @@ std::vector<Signature> Language::signatures() {
            .sample = {context_.loading.batch_size},
            .dtype = DType::i64,
            .input = "words",
-           .output = "logits"}};
+           .outputs = {"logits"}}};
 }
 
 std::map<std::string, std::string> Language::export_metadata() const {

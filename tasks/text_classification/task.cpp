@@ -145,7 +145,7 @@ std::vector<Signature> TextClassification::signatures() {
            .sample = {context_.loading.batch_size},
            .dtype = DType::i64,
            .input = "words",
-           .output = "logits"}};
+           .outputs = {"logits"}}};
 }
 
 std::map<std::string, std::string> TextClassification::export_metadata() const {

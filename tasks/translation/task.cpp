@@ -166,7 +166,7 @@ std::vector<Signature> Translation::signatures() {
            .sample = {context_.loading.batch_size},
            .dtype = DType::i64,
            .input = "words",
-           .output = "logits",
+           .outputs = {"logits"},
            .no_graph = "a translation is a search that calls the decoder piece by piece"}};
 }
 
