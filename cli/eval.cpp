@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
@@ -7,12 +8,36 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/safetensors.h"
+#include "files/write.h"
+#include "report/class_figures.h"
+#include "report/table.h"
 #include "runs/checkpoints.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
+
+namespace {
+
+void write_artifacts(const tasks::Evaluation& evaluation, const std::filesystem::path& folder) {
+  for (const tasks::Artifact& artifact : evaluation.artifacts()) {
+    const std::filesystem::path path = folder / artifact.file;
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    require(!error, "", "{}: cannot be made: {}", path.parent_path().string(), error.message());
+    files::write_atomically(path.string(), artifact.contents);
+  }
+}
+
+void print_classes(const tasks::ByClass& by_class) {
+  const auto rows = report::class_rows(by_class);
+  report::Table table(rows.front());
+  for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);
+  table.print();
+}
+
+}  // namespace
 
 int eval(const EvalArguments& arguments) {
   const auto run = runs::RunDirectory::open(arguments.run);
@@ -36,12 +61,16 @@ int eval(const EvalArguments& arguments) {
       arguments.in_precision ? train::precision_of(loaded.config) : amp::Precision::fp32();
   const amp::Plan plan(precision, task->model());
   const amp::Autocast autocast(plan);
-  const auto evaluation = train::evaluate(*task, loader, arguments.confusion);
+  const bool details = arguments.confusion || !arguments.out.empty();
+  const auto evaluation = train::evaluate(*task, loader, details);
   tasks::warn_of_skipped(skipped);
   if (which == "best" && arguments.split == "test" && !validates)
     output::remark(
         "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
         "data.validation_size sets samples aside to choose by\n");
+  if (!arguments.out.empty()) write_artifacts(*evaluation, arguments.out);
+  const auto by_class = arguments.by_class ? evaluation->by_class() : std::nullopt;
+  require(!arguments.by_class || by_class, "", "eval: --by-class: the task has no figures of each class");
   const tasks::Metrics metrics = evaluation->metrics();
   if (arguments.json) {
     nlohmann::ordered_json object{{"run", arguments.run},
@@ -56,8 +85,9 @@ int eval(const EvalArguments& arguments) {
   }
   output::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
                 train::metrics_text(metrics));
+  if (by_class) print_classes(*by_class);
   for (const tasks::Artifact& artifact : evaluation->artifacts())
-    if (!artifact.kept) output::print("{}", artifact.contents);  // pictures are for a run's own evaluations
+    if (arguments.confusion && !artifact.kept) output::print("{}", artifact.contents);
   return 0;
 }
 

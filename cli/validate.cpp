@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "config/load.h"
+#include "config/task.h"
 #include "core/device_library.h"
 #include "files/output.h"
 #include "train/footprint.h"
@@ -32,6 +33,8 @@ int validate(const ConfigArguments& arguments) {
   if (computes_on_cpu(loaded.config)) train::require_memory(loaded, footprint);
   output::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
                 footprint.trainable, train::to_string(footprint));
+  for (const std::string& note : config::make_task(loaded, data)->notes_of_data())
+    output::print("{}\n", note);
   return 0;
 }
 

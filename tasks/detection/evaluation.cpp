@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
@@ -122,30 +123,41 @@ Metrics DetectionEvaluation::metrics() const {
   return metrics;
 }
 
-Json DetectionEvaluation::details() const {
+std::optional<ByClass> DetectionEvaluation::by_class() const {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const Figures& all = figures();
-  Json ap = Json::array(), ap50 = Json::array(), voc = Json::array(), precision = Json::array();
+  std::vector<double> ap, ap50, voc;
+  ByClass result{.classes = {},
+                 .figures = {},
+                 .curves = {.title = "Precision over recall at an overlap of 0.5",
+                            .x = "recall",
+                            .y = "precision",
+                            .values = {}}};
   for (std::size_t i = 0; i < categories_.size(); ++i) {
+    if (!of_.classes.has(i + 1)) continue;
     const CocoCategory& category = all.coco.categories.at(i);
     const auto figure = [&](std::size_t which) {
-      return category.figures[which] >= 0 ? Json(category.figures[which]) : Json();
+      return category.figures[which] >= 0 ? category.figures[which] : kNone;
     };
+    result.classes.push_back(of_.classes.names[i + 1]);
     ap.push_back(figure(0));
     ap50.push_back(figure(1));
     const auto& figures = all.voc.classes.at(i).figures;
-    voc.push_back(figures ? Json(voc_mean(*figures, of_.options.eval.voc)) : Json());
+    voc.push_back(figures ? voc_mean(*figures, of_.options.eval.voc) : kNone);
     const auto first = category.precisions.begin() + static_cast<std::ptrdiff_t>(kHalf * kCocoRecalls);
-    precision.push_back(
-        category.precisions.empty()
-            ? Json()
-            : Json(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(kCocoRecalls))));
+    auto& curve = result.curves.values.emplace_back();
+    if (!category.precisions.empty()) curve.assign(first, first + static_cast<std::ptrdiff_t>(kCocoRecalls));
   }
-  Json json{{"classes", std::vector<std::string>(of_.classes.names.begin() + 1, of_.classes.names.end())},
-            {"AP", ap},
-            {"AP50", ap50},
-            {"voc", voc},
-            {"precision", precision}};
-  if (!all.coco.warnings.empty()) json["warnings"] = all.coco.warnings;
+  result.figures = {{"AP", ap}, {"AP50", ap50}, {"voc", voc}};
+  return result;
+}
+
+Json DetectionEvaluation::details() const {
+  const Json by_class = to_json(*this->by_class());
+  Json json{{"classes", by_class["classes"]}};
+  json.update(by_class["figures"]);
+  json["precision"] = by_class["curves"]["values"];
+  if (const auto& warnings = figures().coco.warnings; !warnings.empty()) json["warnings"] = warnings;
   return json;
 }
 

@@ -37,8 +37,10 @@ class DetectionEvaluation final : public Evaluation {
   void add(const datasets::Batch& batch) override;
   // COCO's figures that there are objects for, mAP, loss.
   Metrics metrics() const override;
-  // "classes", and by class "AP", "AP50" (COCO), "voc" and "precision", the 101 of COCO's curve at an overlap
-  // of 0.5, null of classes without an object; "warnings" where there are some.
+  // AP and AP50 (COCO's), VOC's figure, and COCO's curve of 101 points at an overlap of 0.5.
+  std::optional<ByClass> by_class() const override;
+  // The same as members "classes", "AP", "AP50", "voc" and "precision", null of classes without an object;
+  // "warnings" where there are some.
   Json details() const override;
   std::vector<Artifact> artifacts() const override;
 

@@ -59,9 +59,10 @@ std::string coco_results(std::span<const Detection> detections) {
 }
 
 std::string voc_results_name(std::string_view class_name) {
-  require(!class_name.empty() && class_name.find('/') == std::string_view::npos, "voc results",
-          "a class called '{}' gives no file name; a name has letters and no '/'", class_name);
-  return fmt::format("comp4_det_test_{}.txt", class_name);
+  ensure(!class_name.empty(), "voc results", "a class without a name");
+  std::string name(class_name);
+  std::ranges::replace(name, '/', '_');
+  return fmt::format("comp4_det_test_{}.txt", name);
 }
 
 std::string voc_results(std::span<const Detection> detections, std::int64_t category,

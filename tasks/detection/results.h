@@ -16,7 +16,7 @@ namespace tandem::tasks {
 // and falling score; equal ones as given. Throws UserError for a box or a score that is not finite.
 std::string coco_results(std::span<const Detection> detections);
 
-// "comp4_det_test_cat.txt" of "cat". Throws UserError for a name that is empty or holds a slash.
+// "comp4_det_test_cat.txt" of "cat"; a slash, which no file name has, becomes "_".
 std::string voc_results_name(std::string_view class_name);
 
 // The lines "image score xmin ymin xmax ymax" of the detections of one class, in the order of coco_results;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/backend.h"
@@ -47,13 +48,23 @@ class SegmentationEvaluation final : public Evaluation {
 
   Metrics metrics() const override { return scores_.metrics(); }
 
-  Json details() const override {
-    Json iou = Json::array(), dice = Json::array();
+  std::optional<ByClass> by_class() const override {
+    constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> iou, dice;
     for (const Overlap& overlap : overlaps_of(scores_.confusion())) {
-      iou.push_back(overlap.iou ? Json(*overlap.iou) : Json());
-      dice.push_back(overlap.dice ? Json(*overlap.dice) : Json());
+      iou.push_back(overlap.iou.value_or(kAbsent));
+      dice.push_back(overlap.dice.value_or(kAbsent));
     }
-    Json details{{"classes", info_.class_names}, {"iou", iou}, {"dice", dice}};
+    ByClass result{.classes = info_.class_names, .figures = {{"iou", iou}, {"dice", dice}}};
+    for (std::size_t i = result.classes.size(); i < iou.size(); ++i)
+      result.classes.push_back(std::to_string(i));
+    return result;
+  }
+
+  Json details() const override {
+    const Json by_class = to_json(*this->by_class());
+    Json details{{"classes", info_.class_names}};
+    details.update(by_class["figures"]);
     if (const auto sweep = scores_.iou_by_threshold(); !sweep.empty()) details["iou_by_threshold"] = sweep;
     if (details_) details["confusion"] = scores_.confusion().json();
     return details;

@@ -8,6 +8,7 @@ made with the versions in the metadata of the file it writes.
 """
 import hashlib
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -42,6 +43,21 @@ def compare(name, found, tandem):
                f"{found[key].shape}, largest difference {difference:.2g}, deviation {tandem[key].std():.2g}")
 
 
+def check_document(path, images, expected):
+    """The code of docs/export.md gives the best of the selected boxes."""
+    names = {}
+    text = (HERE / "../../docs/export.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def best(" in block]
+    exec("import json\n" + code, names)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = names["best"](session, images, {"tandem.output": '{"keep": 5}'})
+    good = len(found) == len(images)
+    for i, boxes in enumerate(found):
+        scores = sorted((expected["scores"][i, a, c] for n, c, a in expected["selected"] if n == i), reverse=True)[:5]
+        good = good and [box[1] for box in boxes] == scores
+    report(path.stem, "docs/export.md", good, f"{[len(boxes) for boxes in found]} boxes")
+
+
 def main(directory, write):
     for name in ("ssd_vgg", "ssd_resnet"):
         tandem = load_file(directory / f"{name}.safetensors")
@@ -56,6 +72,7 @@ def main(directory, write):
     alone = run(directory / "detector_suppressed.onnx", tandem["images"][:1])["selected"]
     same = np.array_equal(alone, whole["selected"][whole["selected"][:, 0] == 0])
     report("detector_suppressed", "an image alone", same, f"{len(alone)} boxes")
+    check_document(directory / "detector_suppressed.onnx", tandem["images"], whole)
     if write and not failed:
         metadata = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
         for name in ("detector", "detector_suppressed"):

@@ -73,10 +73,16 @@ TEST_CASE("every command takes a task of detection", "[program][detection]") {
   const Tensor sheet = read_image(task / "run/pictures/examples-0002.png");
   CHECK(sheet.size(0) > 4 * 64);
   CHECK(sheet.size(1) > 2 * 64);
-  task.check_commands({});
-  CHECK_THAT(task.refused({"export", "run", "--format", "onnx"}), Contains("decoding"));
+  task.check_commands({{"export", "run", "--format", "onnx", "--suppress"}});
+  CHECK_THAT(task.refused({"export", "run", "--format", "npz", "--suppress"}), Contains("--format onnx"));
   CHECK_THAT(read_text(task / "run/report.html"),
-             Contains("AP50") && Contains("data:image/png;base64,iVBORw0KGgo"));
+             Contains("AP50") && Contains("data:image/png;base64,iVBORw0KGgo") &&
+                 Contains("Precision over recall") && Contains("<th>voc</th>"));
+  CHECK_THAT(task.must({"validate", "config.json"}).out, Contains("no anchor overlaps "));
+  const Outcome by_class = task.must({"eval", "run", "--by-class", "--out", "evaluated"});
+  CHECK_THAT(by_class.out, Contains("class") && Contains("AP50") && Contains(" %"));
+  CHECK(read_text(task / "evaluated/detections.json") == read_text(task / "run/detections.json"));
+  CHECK(fs::exists(task / "evaluated/detections/comp4_det_test_7.txt"));
   // Results as COCO's and VOC's own tools read them.
   const Json results = Json::parse(read_text(task / "run/detections.json"));
   for (const Json& each : results) {

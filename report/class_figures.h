@@ -1,0 +1,23 @@
+// What the newest evaluation of a run said of each class, for its page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/panels.h"
+#include "runs/run_record.h"
+#include "tasks/by_class.h"
+
+namespace tandem::report {
+
+// Of the run's directory; nothing where it has none, or where the file is damaged.
+std::optional<tasks::ByClass> by_class_of(const runs::RunRecord& run);
+
+// The mean of the curves, and those of the classes: of many the ones whose first figure is best and worst.
+// Without curves: no picture and no note.
+Panel curves_panel(const tasks::ByClass& by_class);
+
+// A row for each class under a header; figures as percentages, "–" where there is none.
+std::vector<std::vector<std::string>> class_rows(const tasks::ByClass& by_class);
+
+}  // namespace tandem::report

@@ -1,0 +1,32 @@
+// What an evaluation says of each class.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::tasks {
+
+// The file of a run that holds those of its newest evaluation.
+inline constexpr const char* kByClassFile = "by_class.json";
+
+struct ByClass {
+  // A curve for each class, of values at equal steps of x from 0 to 1; no values: the class has none.
+  struct Curves {
+    std::string title, x, y;  // "Precision and recall", …
+    std::vector<std::vector<double>> values;
+  };
+
+  std::vector<std::string> classes;
+  // By name, shares; NaN: the class has none.
+  std::vector<std::pair<std::string, std::vector<double>>> figures;
+  Curves curves{};  // without a title: there are none
+};
+
+nlohmann::ordered_json to_json(const ByClass& by_class);
+// Nothing where `json` is not what to_json writes: files are anybody's.
+std::optional<ByClass> by_class_from(const nlohmann::ordered_json& json);
+
+}  // namespace tandem::tasks
