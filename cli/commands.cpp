@@ -119,7 +119,7 @@ class Program {
     sub->add_flag("--in-precision", eval_.in_precision,
                   "compute in the run's own precision; by default in FP32 from the FP32 masters");
     sub->add_flag("--confusion", eval_.confusion, "print the confusion matrix as well");
-    sub->add_flag("--by-class", eval_.by_class, "print the figures of each class as well");
+    sub->add_flag("--by-class", eval_.breakdown, "print the figures of each class as well");
     sub->add_option(
         "--out", eval_.out,
         "folder for the files of the evaluation, such as detections as COCO's and VOC's tools read them");

@@ -35,7 +35,7 @@ struct RunArguments {
 struct EvalArguments : RunArguments {
   std::string split = "test";
   bool confusion = false, json = false;
-  bool by_class = false;
+  bool breakdown = false;
   std::string out;            // folder for what the evaluation leaves; empty: none
   bool in_precision = false;  // under the run's own precision, not FP32 masters
 };

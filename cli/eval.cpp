@@ -9,7 +9,7 @@
 #include "files/output.h"
 #include "files/safetensors.h"
 #include "files/write.h"
-#include "report/class_figures.h"
+#include "report/breakdown.h"
 #include "report/table.h"
 #include "runs/checkpoints.h"
 #include "tasks/skipped_samples.h"
@@ -30,8 +30,8 @@ void write_artifacts(const tasks::Evaluation& evaluation, const std::filesystem:
   }
 }
 
-void print_classes(const tasks::ByClass& by_class) {
-  const auto rows = report::class_rows(by_class);
+void print_breakdown(const tasks::Breakdown& breakdown) {
+  const auto rows = report::breakdown_rows(breakdown);
   report::Table table(rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);
   table.print();
@@ -69,8 +69,8 @@ int eval(const EvalArguments& arguments) {
         "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
         "data.validation_size sets samples aside to choose by\n");
   if (!arguments.out.empty()) write_artifacts(*evaluation, arguments.out);
-  const auto by_class = arguments.by_class ? evaluation->by_class() : std::nullopt;
-  require(!arguments.by_class || by_class, "", "eval: --by-class: the task has no figures of each class");
+  const auto breakdown = arguments.breakdown ? evaluation->breakdown() : std::nullopt;
+  require(!arguments.breakdown || breakdown, "", "eval: --by-class: the task has no figures of each class");
   const tasks::Metrics metrics = evaluation->metrics();
   if (arguments.json) {
     nlohmann::ordered_json object{{"run", arguments.run},
@@ -85,7 +85,7 @@ int eval(const EvalArguments& arguments) {
   }
   output::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
                 train::metrics_text(metrics));
-  if (by_class) print_classes(*by_class);
+  if (breakdown) print_breakdown(*breakdown);
   for (const tasks::Artifact& artifact : evaluation->artifacts())
     if (arguments.confusion && !artifact.kept) output::print("{}", artifact.contents);
   return 0;

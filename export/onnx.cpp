@@ -99,11 +99,10 @@ class Exporter {
     const auto list = [&](Index value) { return graph_.constant(std::vector<Index>{value}); };
     const std::string all = list(std::numeric_limits<std::int64_t>::max());
     const std::string objects = graph_.add("Slice", {"scores", list(1), all, list(2)});
-    const std::string selected =
-        graph_.add("NonMaxSuppression",
-                   {"boxes", graph_.add("Transpose", {objects}, {{"perm", std::vector<Index>{0, 2, 1}}}),
-                    list(suppression.per_class), graph_.constant(suppression.overlap),
-                    graph_.constant(suppression.score)});
+    const std::string selected = graph_.add(
+        "NonMaxSuppression",
+        {"boxes", graph_.add("Transpose", {objects}, {{"perm", std::vector<Index>{0, 2, 1}}}),
+         list(suppression.most), graph_.constant(suppression.overlap), graph_.constant(suppression.score)});
     graph_.add_output({.name = graph_.add("Add", {selected, graph_.constant(std::vector<Index>{0, 1, 0})}),
                        .shape = {0, 3},
                        .order = same_order(2)},

@@ -12,7 +12,7 @@ using Forward = std::function<TensorList(const Tensor&)>;
 
 // Non-maximum suppression of the outputs "boxes" [N,A,4] and "scores" [N,A,K], whose class 0 is none.
 struct Suppression {
-  Index per_class = 0;   // boxes of a class in an image that may stay
+  Index most = 0;        // boxes of a class in an image that may stay
   double overlap = 0.0;  // of two that overlap by more the less sure one goes
   double score = 0.0;    // must be above it
 };

@@ -11,7 +11,7 @@
 #include "files/base64.h"
 #include "files/input.h"
 #include "files/json_text.h"
-#include "report/class_figures.h"
+#include "report/breakdown.h"
 #include "report/facts.h"
 #include "report/style.h"
 
@@ -139,13 +139,13 @@ std::string pictures_html(const runs::RunRecord& run) {
   return html.empty() ? "" : "<div class=\"charts pictures\">\n" + html + "</div>\n";
 }
 
-std::string by_class_html(const runs::RunRecord& run) {
-  const auto by_class = by_class_of(run);
-  if (!by_class) return "";
+std::string breakdown_html(const runs::RunRecord& run) {
+  const auto breakdown = breakdown_of(run);
+  if (!breakdown) return "";
   std::string html = "<h2>Classes</h2>\n";
-  if (const Panel panel = curves_panel(*by_class); !panel.svg.empty())
+  if (const Panel panel = curves_panel(*breakdown); !panel.svg.empty())
     html += "<div class=\"charts\">\n" + figure(panel, true) + "</div>\n";
-  return html + table_html(class_rows(*by_class), false);
+  return html + table_html(breakdown_rows(*breakdown), false);
 }
 
 std::string one_run(const runs::RunRecord& run, const Exponents& exponents) {
@@ -153,7 +153,7 @@ std::string one_run(const runs::RunRecord& run, const Exponents& exponents) {
   std::string html = fmt::format("<header><h1>{} {}</h1><p class=\"lead\">{}</p></header>\n",
                                  escaped(run.name), badge(run), escaped(headline(run)));
   html += tiles_html(run) + notes_html(run.notes) + charts_html(runs, labels_of(runs), exponents) +
-          pictures_html(run) + by_class_html(run);
+          pictures_html(run) + breakdown_html(run);
   html += "<h2>The run</h2><div class=\"facts\">" + facts_html("Configuration", config_facts(run)) +
           facts_html("Environment", environment_facts(run)) + "</div>\n";
   if (run.config.is_object())

@@ -19,7 +19,7 @@
 #include "data/source.h"
 #include "nn/exported.h"
 #include "nn/module.h"
-#include "tasks/by_class.h"
+#include "tasks/breakdown.h"
 #include "tasks/carry.h"
 #include "tasks/metrics.h"
 
@@ -63,7 +63,7 @@ class Evaluation {
   virtual Json details() const;
   virtual std::vector<Artifact> artifacts() const { return {}; }
   // Nothing where classes have no figures of their own.
-  virtual std::optional<ByClass> by_class() const { return std::nullopt; }
+  virtual std::optional<Breakdown> breakdown() const { return std::nullopt; }
 };
 
 // What a module takes and is called, for summaries and exports.

@@ -380,9 +380,9 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
   session.metrics.write(
       runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
   for (const tasks::Artifact& artifact : evaluation->artifacts()) write_artifact(session, artifact);
-  if (const auto by_class = evaluation->by_class())
-    write_artifact(session, {.file = tasks::kByClassFile,
-                             .contents = files::json_text(tasks::to_json(*by_class)) + "\n"});
+  if (const auto breakdown = evaluation->breakdown())
+    write_artifact(session, {.file = tasks::kBreakdownFile,
+                             .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
   session.say(
       fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs,
                   training_losses(session), split, metrics_text(session.result.metrics),

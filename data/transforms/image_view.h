@@ -24,7 +24,7 @@ inline constexpr int kMaxHoles = 8;
 struct ImageView {
   Rect support;  // inside the source; nothing outside it is read
   Index scaled_height = 0, scaled_width = 0;
-  bool antialias = true;  // see render.h
+  bool antialias = true;   // see render.h
   Rect window;             // in scaled pixels; what lies outside the scaled image shows `fill`
   bool mirrored = false;   // left to right
   bool flipped = false;    // top to bottom

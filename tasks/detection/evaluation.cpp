@@ -123,23 +123,23 @@ Metrics DetectionEvaluation::metrics() const {
   return metrics;
 }
 
-std::optional<ByClass> DetectionEvaluation::by_class() const {
+std::optional<Breakdown> DetectionEvaluation::breakdown() const {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const Figures& all = figures();
   std::vector<double> ap, ap50, voc;
-  ByClass result{.classes = {},
-                 .figures = {},
-                 .curves = {.title = "Precision over recall at an overlap of 0.5",
-                            .x = "recall",
-                            .y = "precision",
-                            .values = {}}};
+  Breakdown result{.names = {},
+                   .figures = {},
+                   .curves = {.title = "Precision over recall at an overlap of 0.5",
+                              .x = "recall",
+                              .y = "precision",
+                              .values = {}}};
   for (std::size_t i = 0; i < categories_.size(); ++i) {
     if (!of_.classes.has(i + 1)) continue;
     const CocoCategory& category = all.coco.categories.at(i);
     const auto figure = [&](std::size_t which) {
       return category.figures[which] >= 0 ? category.figures[which] : kNone;
     };
-    result.classes.push_back(of_.classes.names[i + 1]);
+    result.names.push_back(of_.classes.names[i + 1]);
     ap.push_back(figure(0));
     ap50.push_back(figure(1));
     const auto& figures = all.voc.classes.at(i).figures;
@@ -153,10 +153,10 @@ std::optional<ByClass> DetectionEvaluation::by_class() const {
 }
 
 Json DetectionEvaluation::details() const {
-  const Json by_class = to_json(*this->by_class());
-  Json json{{"classes", by_class["classes"]}};
-  json.update(by_class["figures"]);
-  json["precision"] = by_class["curves"]["values"];
+  const Json breakdown = to_json(*this->breakdown());
+  Json json{{"classes", breakdown["classes"]}};
+  json.update(breakdown["figures"]);
+  json["precision"] = breakdown["curves"]["values"];
   if (const auto& warnings = figures().coco.warnings; !warnings.empty()) json["warnings"] = warnings;
   return json;
 }

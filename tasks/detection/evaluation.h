@@ -38,7 +38,7 @@ class DetectionEvaluation final : public Evaluation {
   // COCO's figures that there are objects for, mAP, loss.
   Metrics metrics() const override;
   // AP and AP50 (COCO's), VOC's figure, and COCO's curve of 101 points at an overlap of 0.5.
-  std::optional<ByClass> by_class() const override;
+  std::optional<Breakdown> breakdown() const override;
   // The same as members "classes", "AP", "AP50", "voc" and "precision", null of classes without an object;
   // "warnings" where there are some.
   Json details() const override;

@@ -137,7 +137,7 @@ std::vector<Signature> DetectionTask::signatures() {
            .input = "images",
            .outputs = {"boxes", "scores"},
            .graph = [this](const Tensor& images) { return ssd_->decoded(images); },
-           .suppression = nn::Suppression{.per_class = options_.postprocess.per_class,
+           .suppression = nn::Suppression{.most = options_.postprocess.per_class,
                                           .overlap = options_.postprocess.nms,
                                           .score = options_.postprocess.score}}};
 }

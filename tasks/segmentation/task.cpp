@@ -48,23 +48,22 @@ class SegmentationEvaluation final : public Evaluation {
 
   Metrics metrics() const override { return scores_.metrics(); }
 
-  std::optional<ByClass> by_class() const override {
+  std::optional<Breakdown> breakdown() const override {
     constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
     std::vector<double> iou, dice;
     for (const Overlap& overlap : overlaps_of(scores_.confusion())) {
       iou.push_back(overlap.iou.value_or(kAbsent));
       dice.push_back(overlap.dice.value_or(kAbsent));
     }
-    ByClass result{.classes = info_.class_names, .figures = {{"iou", iou}, {"dice", dice}}};
-    for (std::size_t i = result.classes.size(); i < iou.size(); ++i)
-      result.classes.push_back(std::to_string(i));
+    Breakdown result{.names = info_.class_names, .figures = {{"iou", iou}, {"dice", dice}}};
+    for (std::size_t i = result.names.size(); i < iou.size(); ++i) result.names.push_back(std::to_string(i));
     return result;
   }
 
   Json details() const override {
-    const Json by_class = to_json(*this->by_class());
+    const Json breakdown = to_json(*this->breakdown());
     Json details{{"classes", info_.class_names}};
-    details.update(by_class["figures"]);
+    details.update(breakdown["figures"]);
     if (const auto sweep = scores_.iou_by_threshold(); !sweep.empty()) details["iou_by_threshold"] = sweep;
     if (details_) details["confusion"] = scores_.confusion().json();
     return details;

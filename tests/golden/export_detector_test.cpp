@@ -21,7 +21,7 @@ using namespace tandem;
 namespace {
 
 constexpr Index kImages = 3, kDetectorSide = 48;
-constexpr nn::Suppression kSuppression{.per_class = 1000, .overlap = 0.45, .score = 0.3};
+constexpr nn::Suppression kSuppression{.most = 1000, .overlap = 0.45, .score = 0.3};
 
 models::AnchorGrid grid_of_maps() {
   return {.image_size = kDetectorSide,
@@ -64,7 +64,7 @@ using Selected = std::vector<std::array<std::int64_t, 3>>;
 Selected selected_here(models::Ssd& ssd) {
   const auto found = tasks::find_boxes(ssd(images_of_detector()), ssd.anchors(),
                                        {.score = kSuppression.score,
-                                        .per_class = kSuppression.per_class,
+                                        .per_class = kSuppression.most,
                                         .overlap = kSuppression.overlap,
                                         .keep = 1000000});
   Selected all;

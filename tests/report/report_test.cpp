@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "report/class_figures.h"
+#include "report/breakdown.h"
 #include "report/curves.h"
 #include "report/facts.h"
 #include "report/html.h"
@@ -160,30 +160,30 @@ TEST_CASE("what is no run is refused with the reason", "[report]") {
 }
 
 TEST_CASE("figures of classes are drawn and listed, and a damaged file of them is left out", "[report]") {
-  using tasks::ByClass;
+  using tasks::Breakdown;
   const TemporaryDirectory directory;
   directory.write("metrics.jsonl", start() + step(1, "2.5") + eval(1, 0.25) + end(1));
-  ByClass by_class{.classes = {},
-                   .figures = {{"AP", {}}},
-                   .curves = {.title = "Curves", .x = "recall", .y = "p", .values = {}}};
+  Breakdown breakdown{.names = {},
+                      .figures = {{"AP", {}}},
+                      .curves = {.title = "Curves", .x = "recall", .y = "p", .values = {}}};
   for (int i = 0; i < 9; ++i) {
-    by_class.classes.push_back(fmt::format("class {}", i));
-    by_class.figures[0].second.push_back(i == 8 ? kNaN : 0.1 * i);
-    by_class.curves.values.emplace_back(i == 8 ? 0 : 5, 0.1 * i);
+    breakdown.names.push_back(fmt::format("class {}", i));
+    breakdown.figures[0].second.push_back(i == 8 ? kNaN : 0.1 * i);
+    breakdown.curves.values.emplace_back(i == 8 ? 0 : 5, 0.1 * i);
   }
-  const auto write = [&](const std::string& text) { directory.write(tasks::kByClassFile, text); };
-  const std::string path = directory.path().string(), json = tasks::to_json(by_class).dump();
+  const auto write = [&](const std::string& text) { directory.write(tasks::kBreakdownFile, text); };
+  const std::string path = directory.path().string(), json = tasks::to_json(breakdown).dump();
   write(json);
   const std::string drawn = page({runs::read_run(path)});
   CHECK_THAT(drawn, Contains("Curves") && Contains("<td>class 3</td><td>30.00 %</td>") &&
                         Contains("<td>class 8</td><td>–</td>") && Contains("The mean of 8 classes"));
   // Of those with curves the three best and the three worst, and their mean.
-  const Panel panel = curves_panel(*by_class_of(runs::read_run(path)));
+  const Panel panel = curves_panel(*breakdown_of(runs::read_run(path)));
   std::vector<std::string> names;
   for (const Swatch& swatch : panel.legend) names.push_back(swatch.name);
   CHECK(names ==
         std::vector<std::string>{"mean", "class 7", "class 6", "class 5", "class 2", "class 1", "class 0"});
-  const auto again = tasks::by_class_from(nlohmann::ordered_json::parse(json));
+  const auto again = tasks::breakdown_from(nlohmann::ordered_json::parse(json));
   REQUIRE(again);
   CHECK(tasks::to_json(*again).dump() == json);
   for (const std::string& damaged : std::vector<std::string>{
@@ -192,7 +192,7 @@ TEST_CASE("figures of classes are drawn and listed, and a damaged file of them i
            R"({"classes": ["a"], "figures": {}, "curves": {"values": [3]}})"}) {
     INFO(damaged);
     write(damaged);
-    CHECK_FALSE(by_class_of(runs::read_run(path)));
+    CHECK_FALSE(breakdown_of(runs::read_run(path)));
     CHECK(page({runs::read_run(path)}).find("<h2>Classes</h2>") == std::string::npos);
   }
 }

@@ -1,4 +1,4 @@
-#include "tasks/by_class.h"
+#include "tasks/breakdown.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,33 +27,33 @@ std::optional<std::vector<double>> numbers_from(const Json& json) {
   return values;
 }
 
-bool read_classes(const Json& json, ByClass& to) {
+bool read_names(const Json& json, Breakdown& to) {
   const auto names = json.find("classes");
   if (names == json.end() || !names->is_array() || names->empty()) return false;
   for (const Json& name : *names) {
     if (!name.is_string()) return false;
-    to.classes.push_back(name.get<std::string>());
+    to.names.push_back(name.get<std::string>());
   }
   return true;
 }
 
-bool read_figures(const Json& json, ByClass& to) {
+bool read_figures(const Json& json, Breakdown& to) {
   const auto figures = json.find("figures");
   if (figures == json.end() || !figures->is_object()) return false;
   for (const auto& [name, list] : figures->items()) {
     auto values = numbers_from(list);
-    if (!values || values->size() != to.classes.size()) return false;
+    if (!values || values->size() != to.names.size()) return false;
     to.figures.emplace_back(name, std::move(*values));
   }
   return true;
 }
 
-bool read_curves(const Json& json, ByClass& to) {
+bool read_curves(const Json& json, Breakdown& to) {
   const auto curves = json.find("curves");
   if (curves == json.end()) return true;
   const auto values = curves->find("values");
   if (!curves->is_object() || values == curves->end() || !values->is_array() ||
-      values->size() != to.classes.size())
+      values->size() != to.names.size())
     return false;
   to.curves = {.title = files::text_in(*curves, "title"),
                .x = files::text_in(*curves, "x"),
@@ -69,26 +69,26 @@ bool read_curves(const Json& json, ByClass& to) {
 
 }  // namespace
 
-Json to_json(const ByClass& by_class) {
+Json to_json(const Breakdown& breakdown) {
   Json figures = Json::object();
-  for (const auto& [name, values] : by_class.figures) figures[name] = numbers(values);
-  Json json{{"classes", by_class.classes}, {"figures", figures}};
-  if (by_class.curves.title.empty()) return json;
+  for (const auto& [name, values] : breakdown.figures) figures[name] = numbers(values);
+  Json json{{"classes", breakdown.names}, {"figures", figures}};
+  if (breakdown.curves.title.empty()) return json;
   Json values = Json::array();
-  for (const auto& curve : by_class.curves.values) values.push_back(numbers(curve));
-  json["curves"] = {{"title", by_class.curves.title},
-                    {"x", by_class.curves.x},
-                    {"y", by_class.curves.y},
+  for (const auto& curve : breakdown.curves.values) values.push_back(numbers(curve));
+  json["curves"] = {{"title", breakdown.curves.title},
+                    {"x", breakdown.curves.x},
+                    {"y", breakdown.curves.y},
                     {"values", values}};
   return json;
 }
 
-std::optional<ByClass> by_class_from(const Json& json) {
-  ByClass by_class;
-  if (!json.is_object() || !read_classes(json, by_class) || !read_figures(json, by_class) ||
-      !read_curves(json, by_class))
+std::optional<Breakdown> breakdown_from(const Json& json) {
+  Breakdown breakdown;
+  if (!json.is_object() || !read_names(json, breakdown) || !read_figures(json, breakdown) ||
+      !read_curves(json, breakdown))
     return std::nullopt;
-  return by_class;
+  return breakdown;
 }
 
 }  // namespace tandem::tasks

@@ -6,18 +6,18 @@
 
 #include "report/panels.h"
 #include "runs/run_record.h"
-#include "tasks/by_class.h"
+#include "tasks/breakdown.h"
 
 namespace tandem::report {
 
 // Of the run's directory; nothing where it has none, or where the file is damaged.
-std::optional<tasks::ByClass> by_class_of(const runs::RunRecord& run);
+std::optional<tasks::Breakdown> breakdown_of(const runs::RunRecord& run);
 
 // The mean of the curves, and those of the classes: of many the ones whose first figure is best and worst.
 // Without curves: no picture and no note.
-Panel curves_panel(const tasks::ByClass& by_class);
+Panel curves_panel(const tasks::Breakdown& breakdown);
 
 // A row for each class under a header; figures as percentages, "–" where there is none.
-std::vector<std::vector<std::string>> class_rows(const tasks::ByClass& by_class);
+std::vector<std::vector<std::string>> breakdown_rows(const tasks::Breakdown& breakdown);
 
 }  // namespace tandem::report
