@@ -1,33 +1,19 @@
 // Colour scenes with a mask each: cut-outs with transparency on parts of photographs, composed as they are
-// asked for. Debian's packages tuxpaint-stamps-default and mate-backgrounds have both.
+// asked for (data/cutout_material.h).
 #pragma once
 
 #include <array>
-#include <optional>
-#include <string>
-#include <vector>
 
+#include "data/cutout_material.h"
 #include "data/labelled_set.h"
 
 namespace tandem::datasets {
 
-inline constexpr const char* kCutoutFolder = "/usr/share/tuxpaint/stamps";
-inline constexpr const char* kPhotographFolder = "/usr/share/backgrounds/mate/nature";
-
 struct CutoutOptions {
-  std::optional<std::string> photographs{};  // folder; absent: kPhotographFolder
-  // Folders of cut-outs below the set's path, which are the classes after "background".
-  std::vector<std::string> categories{"animals", "food", "plants", "town", "vehicles"};
+  CutoutSources from;
   Index image_size = 96;
   Index most = 3;                          // cut-outs in a scene; how many there are is drawn from 0 on
   std::array<double, 2> scale{0.35, 0.8};  // range of a cut-out's longer side, as a share of the scene's
-  double test_fraction = 0.2;              // of the photographs, and of the cut-outs of every category
-};
-
-// What scenes are composed of.
-struct CutoutMaterial {
-  std::vector<Tensor> photographs{};           // u8 [H,W,3]
-  std::vector<std::vector<Tensor>> cutouts{};  // by category: u8 [H,W,4], colours multiplied by the opacity
 };
 
 // Scene i is a pure function of (seed, split, i). Image u8 [S,S,3]; the mask has a cut-out's category plus 1

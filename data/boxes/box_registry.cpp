@@ -10,6 +10,7 @@
 #include "data/boxes/coco.h"
 #include "data/boxes/item_scenes.h"
 #include "data/boxes/label_check.h"
+#include "data/boxes/stamp_scenes.h"
 #include "data/boxes/voc.h"
 #include "data/decorators.h"
 #include "data/limits.h"
@@ -19,7 +20,7 @@ namespace tandem::datasets {
 
 const BoxSetFamily& box_sets() {
   static const BoxSetFamily family({.what = "data set", .help = "the data set"},
-                                   {item_scenes_entry(), voc_entry(), coco_entry()});
+                                   {item_scenes_entry(), stamp_scenes_entry(), voc_entry(), coco_entry()});
   return family;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "data/boxes/placing.h"
 #include "data/digits.h"
 #include "data/fashion_mnist.h"
 #include "data/transforms/render.h"
@@ -22,8 +23,6 @@ constexpr std::uint8_t kItemEdge = 20;         // what is no brighter is no part
 constexpr float kOpaque = 40;                  // a darker pixel lets the ground through
 constexpr float kLeastScale = 0.7F, kMostScale = 2;
 constexpr float kNoise = 6;
-constexpr double kMostOverlap = 0.15;
-constexpr int kPlaces = 20;
 
 // What of a grey picture is brighter than its edge; of none that is, nothing.
 Rect shown_part(const Tensor& picture) {
@@ -40,14 +39,6 @@ Rect shown_part(const Tensor& picture) {
     }
   }
   return bottom > top ? Rect{top, left, bottom - top, right - left} : Rect{};
-}
-
-double overlap_of(const Rect& a, const Rect& b) {
-  const Index height = std::min(a.bottom(), b.bottom()) - std::max(a.top, b.top);
-  const Index width = std::min(a.right(), b.right()) - std::max(a.left, b.left);
-  if (height <= 0 || width <= 0) return 0;
-  const Index common = height * width;
-  return static_cast<double>(common) / static_cast<double>(a.height * a.width + b.height * b.width - common);
 }
 
 }  // namespace
@@ -78,6 +69,7 @@ std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
                        .step = split_,
                        .micro_batch = kItemSceneStream});
   std::vector<Paste> pastes;
+  std::vector<Rect> taken;
   const std::uint32_t count = 1 + random.below(static_cast<std::uint32_t>(options_.most_items));
   for (std::uint32_t i = 0; i < count; ++i) {
     Paste paste{
@@ -87,19 +79,10 @@ std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
     const auto scaled = [&](Index extent) {
       return std::max<Index>(1, std::lround(static_cast<float>(extent) * scale));
     };
-    const Index height = scaled(paste.part.height), width = scaled(paste.part.width);
-    for (int place = 0; place < kPlaces && paste.part.height > 0; ++place) {
-      const auto at = [&](Index extent) {
-        return static_cast<Index>(random.below(static_cast<std::uint32_t>(options_.scene_size - extent + 1)));
-      };
-      const Index top = at(height), left = at(width);
-      paste.to = {top, left, height, width};
-      const bool free = std::ranges::none_of(
-          pastes, [&](const Paste& earlier) { return overlap_of(earlier.to, paste.to) > kMostOverlap; });
-      if (!free) continue;
-      pastes.push_back(std::move(paste));
-      break;
-    }
+    paste.to = {0, 0, scaled(paste.part.height), scaled(paste.part.width)};
+    if (paste.part.height == 0 || !find_place(paste.to, options_.scene_size, taken, random)) continue;
+    taken.push_back(paste.to);
+    pastes.push_back(std::move(paste));
   }
   return pastes;
 }

@@ -346,7 +346,7 @@ TEST_CASE("cut-outs are pasted on photographs, their mask where they hide what i
   Bytes blue;
   for (int i = 0; i < 2400; ++i) blue.insert(blue.end(), {0, 0, 200});
   CutoutOptions options;
-  options.categories = {"dark", "bright"};
+  options.from.categories = {"dark", "bright"};
   options.most = 1;
   options.image_size = 32;
   const CutoutScenes scenes(

@@ -1,0 +1,49 @@
+// Colour scenes with boxes: cut-outs with transparency on parts of photographs, composed as they are asked
+// for (data/cutout_material.h).
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "data/boxes/box_registry.h"
+#include "data/boxes/image_maker.h"
+#include "data/cutout_material.h"
+
+namespace tandem::datasets {
+
+struct StampScenesOptions {
+  CutoutSources from{.categories = {"animals", "clothes", "food", "household", "plants", "seasonal", "space",
+                                    "sports", "town", "vehicles"}};
+  Index scene_size = 300;                 // side of a scene
+  Index most_items = 5;                   // cut-outs in a scene; how many there are is drawn from 1 on
+  std::array<double, 2> scale{0.1, 0.6};  // range of a cut-out's longer side, as a share of the scene's
+};
+
+// Scene `id` is a pure function of (seed, split, id): a square part of a photograph, then cut-outs of drawn
+// categories, later ones over earlier ones, each where find_place finds room for it (else it is left out).
+// A box is the rectangle that a cut-out fills; a label its category's place plus 1.
+class StampScenes final : public ImageMaker {
+ public:
+  // `material` has a photograph, and a cut-out of every category.
+  StampScenes(CutoutMaterial material, const StampScenesOptions& options, std::uint64_t seed,
+              std::uint32_t split);
+
+  Index channels() const override { return 3; }
+  Tensor image(std::int64_t id) const override;
+  // The objects of it, without their pixels; numbered from `first_object` on.
+  BoxImage described(std::int64_t id, std::int64_t first_object) const;
+
+ private:
+  struct Stamp;
+  std::vector<Stamp> stamps(std::int64_t id) const;
+
+  CutoutMaterial material_;
+  StampScenesOptions options_;
+  std::uint64_t seed_;
+  std::uint32_t split_;
+};
+
+// Scenes for testing have photographs and cut-outs of their own.
+BoxSetFamily::Entry stamp_scenes_entry();
+
+}  // namespace tandem::datasets
