@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -30,9 +30,8 @@ using cpu::onednn::Pass;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kPasses{"forward", "input_gradient", "filter_gradient"};
-constexpr std::array kAlgorithms{ConvAlgorithm::library, ConvAlgorithm::product, ConvAlgorithm::direct,
-                                 ConvAlgorithm::winograd, ConvAlgorithm::generic};
-constexpr std::size_t kSpread = std::size_t{64} << 20;  // bytes of images that calls take in turn
+constexpr std::array kAlgorithms{ConvAlgorithm::library,  ConvAlgorithm::product,   ConvAlgorithm::direct,
+                                 ConvAlgorithm::winograd, ConvAlgorithm::depthwise, ConvAlgorithm::generic};
 constexpr std::size_t kMostSets = 32;
 
 const char* name_of(Pass pass) { return kPasses[static_cast<std::size_t>(pass)]; }
@@ -41,7 +40,8 @@ struct Options {
   std::vector<std::string> shapes, networks, passes, dtypes{"f32", "bf16", "f16"};
   int threads = 0, rounds = 5;
   double milliseconds = 20.0, tolerance = 5.0;
-  bool generic = false, accumulate = false, json = false;
+  bool generic = false, accumulate = false, json = false, processor = false;
+  int spread = 64;
 };
 
 struct Case {
@@ -83,14 +83,15 @@ struct Result {
 // The tensors of a case, as often as it takes to leave the caches.
 class Operands {
  public:
-  Operands(const Case& what, bool accumulate) : what_(what), accumulate_(accumulate) {
+  // Images that calls take in turn have `spread` bytes together.
+  Operands(const Case& what, bool accumulate, std::size_t spread) : what_(what), accumulate_(accumulate) {
     const Convolution& p = what.problem;
     const Shape image{p.batch, p.height, p.width, p.channels},
         result{p.batch, p.out_height, p.out_width, p.out_channels},
         filter{p.out_channels, p.kernel_height, p.kernel_width, p.channels / p.options.groups};
     filter_ = noise(filter, what.dtypes().out == what.dtype ? what.dtype : DType::f32, 1);
     const auto bytes = static_cast<std::size_t>(image.numel() + result.numel()) * size_of(what.dtype);
-    sets_.resize(std::clamp<std::size_t>(kSpread / bytes, 1, kMostSets));
+    sets_.resize(std::clamp<std::size_t>(spread / bytes, 1, kMostSets));
     for (Set& set : sets_) set = {noise(image, what.dtype, 2), noise(result, what.dtype, 3)};
   }
 
@@ -126,10 +127,17 @@ class Operands {
   std::size_t next_ = 0;
 };
 
-double seconds_of(Operands& operands, std::int64_t calls) {
-  const auto start = std::chrono::steady_clock::now();
+// Of the wall, or of the process on all cores.
+double now(bool processor) {
+  timespec time{};
+  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double seconds_of(Operands& operands, std::int64_t calls, bool processor) {
+  const double start = now(processor);
   for (std::int64_t i = 0; i < calls; ++i) operands.call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return now(processor) - start;
 }
 
 Result measure(const Case& what, const Options& options) {
@@ -137,7 +145,7 @@ Result measure(const Case& what, const Options& options) {
   const auto dtypes = what.dtypes();
   Result result{
       what, {}, choose_convolution(what.pass, what.problem, dtypes, options.accumulate, machine).algorithm};
-  Operands operands(what, options.accumulate);
+  Operands operands(what, options.accumulate, static_cast<std::size_t>(options.spread) << 20);
   for (const ConvAlgorithm algorithm : kAlgorithms) {
     if (algorithm == ConvAlgorithm::generic && !options.generic && result.chosen != algorithm) continue;
     if (!convolution_by(algorithm, what.pass, what.problem, dtypes, options.accumulate, machine)) continue;
@@ -148,14 +156,15 @@ Result measure(const Case& what, const Options& options) {
       operands.call();
       measured.implementation = trace.take().at(0);
     }
-    const double once = std::max(1e-9, seconds_of(operands, 1));
+    const double once = std::max(1e-9, seconds_of(operands, 1, options.processor));
     measured.calls = std::max<std::int64_t>(1, static_cast<std::int64_t>(1e-3 * options.milliseconds / once));
     result.measured.push_back(measured);
   }
   for (int round = 0; round < options.rounds; ++round) {
     for (Measured& measured : result.measured) {
       const cpu::ForcedConvolution forced(measured.algorithm);
-      const double seconds = seconds_of(operands, measured.calls) / static_cast<double>(measured.calls);
+      const double seconds =
+          seconds_of(operands, measured.calls, options.processor) / static_cast<double>(measured.calls);
       measured.seconds = std::min(measured.seconds, seconds);
     }
   }
@@ -214,8 +223,8 @@ class Report {
         "GFLOP/s of the definition, {}, {} threads, {}; × is the time of the chosen over the fastest's\n",
         cpu::name_of(cpu::level()), cpu::threads(), cpu::cpu_model());
     fmt::print("{:<22}{:<16}{:<5}", "shape", "pass", "dtype");
-    for (const ConvAlgorithm algorithm : shown()) fmt::print("{:>9}", cpu::name_of(algorithm));
-    fmt::print("  {:<9}{:<9}{:>5}\n", "fastest", "chosen", "×");
+    for (const ConvAlgorithm algorithm : shown()) fmt::print("{:>10}", cpu::name_of(algorithm));
+    fmt::print("  {:<10}{:<10}{:>5}\n", "fastest", "chosen", "×");
   }
 
   void add(Result result) {
@@ -264,9 +273,9 @@ class Report {
     for (const ConvAlgorithm algorithm : shown()) {
       const auto found = std::ranges::find(result.measured, algorithm, &Measured::algorithm);
       const double rate = found != result.measured.end() ? 1e-9 * what.flop() / found->seconds : 0.0;
-      text += rate > 0.0 ? fmt::format("{:>9.{}f}", rate, rate < 10.0 ? 1 : 0) : std::string(9, ' ');
+      text += rate > 0.0 ? fmt::format("{:>10.{}f}", rate, rate < 10.0 ? 1 : 0) : std::string(10, ' ');
     }
-    return text + fmt::format("  {:<9}{:<9}{:>5.2f}", cpu::name_of(result.fastest().algorithm),
+    return text + fmt::format("  {:<10}{:<10}{:>5.2f}", cpu::name_of(result.fastest().algorithm),
                               cpu::name_of(result.chosen), result.slowdown());
   }
 
@@ -355,6 +364,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--accumulate", options.accumulate, "gradients are added to what is there");
   app.add_flag("--generic", options.generic, "im2col and a product, too");
+  app.add_option("--spread", options.spread, "MB of images that calls take in turn: 1 finds them in a cache")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_flag("--processor", options.processor,
+               "processor time of all threads, which other processes disturb less than the wall's");
   app.add_flag("--json", options.json, "with the names of oneDNN's implementations");
   try {
     app.parse(argc, argv);

@@ -13,14 +13,16 @@
 namespace tandem::cpu {
 
 enum class ConvAlgorithm : std::uint8_t {
-  generic,   // im2col and a product: f64, and what oneDNN's descriptors cannot say
-  library,   // oneDNN
-  product,   // one matrix product over the pixels: 1×1 kernels
-  direct,    // own kernels over panels of 16 channels
-  winograd,  // own kernels of F(2×2, 3×3)
+  generic,    // im2col and a product: f64, and what oneDNN's descriptors cannot say
+  library,    // oneDNN
+  product,    // one matrix product over the pixels: 1×1 kernels
+  direct,     // own kernels over panels of 16 channels
+  winograd,   // own kernels of F(2×2, 3×3)
+  depthwise,  // own kernels for one filter a channel
 };
 
 std::string_view name_of(ConvAlgorithm algorithm);
+bool is_own(ConvAlgorithm algorithm);  // direct, winograd or depthwise
 
 // Of both operands, in the order in which the pass takes them, and of what it writes. A bias counts as `a`'s
 // where it is f64.
@@ -55,6 +57,7 @@ std::optional<ConvChoice> convolution_by(ConvAlgorithm algorithm, onednn::Pass p
 
 // A 1×1 kernel without padding or groups: a matrix product over the pixels that the stride hits.
 bool is_pointwise(const onednn::Convolution& problem);
-bool is_dense(const onednn::Convolution& problem);  // stride 1
+bool is_dense(const onednn::Convolution& problem);      // stride 1
+bool is_depthwise(const onednn::Convolution& problem);  // each of several channels has one filter
 
 }  // namespace tandem::cpu

@@ -55,7 +55,7 @@ void check(const std::vector<Case>& cases, DType dtype, const ConvMachine& machi
 
 constexpr auto library = ConvAlgorithm::library, product = ConvAlgorithm::product,
                direct = ConvAlgorithm::direct, winograd = ConvAlgorithm::winograd,
-               generic = ConvAlgorithm::generic;
+               generic = ConvAlgorithm::generic, depthwise = ConvAlgorithm::depthwise;
 
 }  // namespace
 
@@ -124,6 +124,33 @@ TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multipl
       CHECK((found == library || found == product));
     }
   }
+}
+
+TEST_CASE("the rule of depthwise convolutions", "[conv_choice]") {
+  const auto of_channels = [](Index channels, Index side, Index kernel, Index stride = 1) {
+    Convolution p = shape(8, channels, channels, side, kernel, stride);
+    p.options.groups = channels;
+    return p;
+  };
+  const std::vector<Case> wide = {
+      {of_channels(16, 112, 3), library, library, library},
+      {of_channels(72, 56, 3), library, library, depthwise},
+      {of_channels(240, 28, 3, 2), depthwise, library, depthwise},
+      {of_channels(72, 56, 5, 2), depthwise, library, depthwise},
+      {of_channels(672, 20, 5), depthwise, depthwise, depthwise},
+  };
+  for (const ConvMachine& machine : {kAvx2, kAvx512, kBf16, kAmx}) {
+    check(wide, DType::f32, machine);
+    for (Case narrow : wide) {
+      narrow.forward = narrow.input_gradient = narrow.filter_gradient = depthwise;
+      check({narrow}, DType::f16, machine);
+      check({narrow}, DType::bf16, machine);
+    }
+  }
+  check({{of_channels(672, 20, 5), library, library, library}}, DType::f32, kOldest);
+  Convolution doubled = of_channels(16, 14, 5);
+  doubled.out_channels = 32;
+  check({{doubled, library, library, library}}, DType::f16, kAvx2);
 }
 
 TEST_CASE("Winograd's filter gradients have sums that are small and added to often", "[conv_choice]") {

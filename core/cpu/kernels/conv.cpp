@@ -96,8 +96,7 @@ const Plan& plan_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, b
     made->problem.dtype = choice.operands;
     made->problem.result = choice.result;
     if (choice.algorithm == ConvAlgorithm::library) plan_library(pass, *made);
-    if (choice.algorithm == ConvAlgorithm::direct || choice.algorithm == ConvAlgorithm::winograd)
-      made->own = own_convolution(choice.algorithm, pass, made->problem);
+    if (is_own(choice.algorithm)) made->own = own_convolution(choice.algorithm, pass, made->problem);
     return made;
   });
 }
@@ -159,6 +158,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bia
       break;
     case ConvAlgorithm::direct:
     case ConvAlgorithm::winograd:
+    case ConvAlgorithm::depthwise:
       plan.own->run(source, weights, offset, out, false);
       break;
     case ConvAlgorithm::library:
@@ -179,7 +179,7 @@ Tensor CpuBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const
   if (y.bytes() < kLargeOutput) return {};
   const Plan& plan =
       plan_of(Pass::forward, problem_of(x, filter, y, options), {x.dtype(), filter.dtype(), y.dtype()});
-  if (!plan.own || plan.problem.result != y.dtype()) return {};
+  if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype()) return {};
   ChannelMoments moments(y.size(3), threads());
   traced(plan).own->run(as(x, plan.problem.dtype), as(filter, plan.problem.dtype), {}, y, false, &moments);
   return moments.sums();
@@ -224,6 +224,7 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
       break;
     case ConvAlgorithm::direct:
     case ConvAlgorithm::winograd:
+    case ConvAlgorithm::depthwise:
       plan.own->run(source, gradient, {}, out, add);
       break;
     case ConvAlgorithm::library:

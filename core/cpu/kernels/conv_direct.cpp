@@ -244,6 +244,7 @@ Convolution with_rows_for_images(Pass pass, Convolution p) {
 
 std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, Pass pass, const Convolution& p) {
   if (algorithm == ConvAlgorithm::winograd) return detail::winograd_convolution(pass, p);
+  if (algorithm == ConvAlgorithm::depthwise) return detail::depthwise_convolution(pass, p);
   if (pass == Pass::filter_gradient) return detail::direct_filter_gradient(p);
   const Convolution rows = p.dtype == DType::f32 ? p : with_rows_for_images(pass, p);
 #if defined(TANDEM_SIMD_BF16_PAIRS)

@@ -28,8 +28,8 @@ class DirectConvolution {
                    ChannelMoments* moments = nullptr) const = 0;
 };
 
-// For a choice of `direct` or `winograd`: a problem whose dtype is f32, f16 or bf16 and whose result is of
-// that dtype, f32 for filter_gradient.
+// For a choice of `direct`, `winograd` or `depthwise`: a problem whose dtype is f32, f16 or bf16 and whose
+// result is of that dtype, f32 for filter_gradient.
 std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, onednn::Pass pass,
                                                    const onednn::Convolution& problem);
 
@@ -46,6 +46,9 @@ std::unique_ptr<DirectConvolution> make_for_storage(DType dtype, const Arguments
 std::unique_ptr<DirectConvolution> direct_filter_gradient(const onednn::Convolution& problem);
 std::unique_ptr<DirectConvolution> winograd_convolution(onednn::Pass pass,
                                                         const onednn::Convolution& problem);
+std::unique_ptr<DirectConvolution> depthwise_convolution(onednn::Pass pass,
+                                                         const onednn::Convolution& problem);
+std::unique_ptr<DirectConvolution> depthwise_filter_gradient(const onednn::Convolution& problem);
 }  // namespace detail
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

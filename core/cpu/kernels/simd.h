@@ -340,18 +340,31 @@ inline void fence() {}
 #endif
 
 #if !defined(TANDEM_SIMD_AVX512)
+namespace detail {
+// Half a vector, which is the rest of most channels, takes two moves instead of a call.
+template <class S>
+void copy_first(S* to, const S* from, int n) {
+  constexpr int kHalf = kLanes / 2;
+  if (n == kHalf) {
+    std::memcpy(to, from, kHalf * sizeof(S));
+  } else {
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(S));
+  }
+}
+}  // namespace detail
+
 // The first n < 16 elements, zeros behind them.
 template <class S>
 Vec load_first(const S* p, int n) {
   S buffer[kLanes] = {};
-  std::memcpy(buffer, p, static_cast<std::size_t>(n) * sizeof(S));
+  detail::copy_first(buffer, p, n);
   return load(buffer);
 }
 template <class S>
 void store_first(S* p, Vec a, int n) {
   S buffer[kLanes];
   store(buffer, a);
-  std::memcpy(p, buffer, static_cast<std::size_t>(n) * sizeof(S));
+  detail::copy_first(p, buffer, n);
 }
 #endif
 

@@ -1,0 +1,184 @@
+// Forward and input gradient: a tile of some outputs of sixteen channels stays in registers while the taps
+// add to it.
+#include "core/cpu/kernels/conv_depthwise.h"
+
+#include <omp.h>
+
+#include <array>
+#include <utility>
+
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/conv_tiles.h"
+#include "core/cpu/packed_weights.h"
+
+namespace tandem::cpu::TANDEM_LEVEL {
+
+using onednn::Convolution;
+using onednn::Pass;
+
+#ifdef TANDEM_OWN_CONVOLUTIONS
+
+namespace {
+
+// Outputs of a tile: they, a weight and a source fill the registers.
+constexpr int kMostOutputs = kManyRegisters ? 14 : 6;
+
+// The weights of a panel with more stay in the first cache only while one panel is computed.
+constexpr Index kFewTaps = 9;
+
+// What the tiles of one panel of channels have in common.
+template <class S>
+struct DepthwisePanel {
+  std::span<const LineTap> taps;
+  const float* sources;
+  const float* weights;
+  Vec bias;
+  bool accumulate;
+  int channels;  // of the 16 that exist
+  Index step;    // between outputs
+};
+
+// P outputs: output p reads its taps at panel.sources + p·16.
+template <class S, int P>
+void depthwise_tile(const DepthwisePanel<S>& panel, Index first, S* out) {
+  Vec sum[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) sum[p] = panel.bias;
+  const float* sources = panel.sources + first * kLanes;
+  for (const LineTap tap : panel.taps) {
+    const Vec w = load(panel.weights + tap.weight);
+    const float* x = sources + tap.source;
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) sum[p] = fma(load(x + p * kLanes), w, sum[p]);
+  }
+  out += first * panel.step;
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p, out += panel.step) {
+    if (panel.channels == kLanes) [[likely]] {
+      store(out, panel.accumulate ? load(out) + sum[p] : sum[p]);
+    } else {
+      const Vec value = panel.accumulate ? load_first(out, panel.channels) + sum[p] : sum[p];
+      store_first(out, value, panel.channels);
+    }
+  }
+}
+
+// tiles<S>[P - 1] computes P outputs.
+template <class S>
+using DepthwiseTile = void (*)(const DepthwisePanel<S>&, Index, S*);
+template <class S, int... P>
+constexpr std::array<DepthwiseTile<S>, sizeof...(P)> depthwise_tiles(std::integer_sequence<int, P...>) {
+  return {depthwise_tile<S, P + 1>...};
+}
+
+template <class S>
+class Depthwise final : public DirectConvolution {
+ public:
+  Depthwise(Pass pass, const Convolution& p)
+      : lines_(pass, p),
+        channels_(p.channels),
+        batch_(p.batch),
+        taps_(p.kernel_height * p.kernel_width),
+        together_(taps_ <= kFewTaps ? 4 : 1),
+        layout_(layout_id(PlanKey(3, channels_, taps_))) {}
+
+  void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
+           ChannelMoments*) const override {
+    const PackedWeights weights(filter, layout_,
+                                static_cast<std::size_t>(lines_.panels() * filter_()) * sizeof(float),
+                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
+    const Work work{weights.floats(), bias.defined() ? bias.data<float>() : nullptr, accumulate};
+    const int team = threads();
+    const Tensor memory = Tensor::empty({team, lines_.ring()}, {.kind = MemoryKind::workspace});
+    const Index rows = lines_.rows().outputs;
+    const Index image = lines_.rows().sources * lines_.columns().sources * channels_;
+    const Index line = lines_.columns().outputs * channels_;
+#pragma omp parallel num_threads(team)
+    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
+      LineRing<S> ring(lines_, channels_, memory.data<float>() + part * lines_.ring());
+      std::vector<std::vector<LineTap>> taps(lines_.classes().size());
+      for_each_unit(lines_, batch_, channels_, part, team, [&](const DepthwiseUnit& unit) {
+        ring.begin(in.data<S>() + unit.image * image, unit.channels);
+        for (Index row = unit.rows.first; row < unit.rows.last; ++row) {
+          const float* sources = ring.reach(row);
+          for (std::size_t c = 0; c < taps.size(); ++c) lines_.find_taps(row, lines_.classes()[c], taps[c]);
+          compute(work, unit.panels, taps, sources, out.data<S>() + (unit.image * rows + row) * line);
+        }
+      });
+    }
+  }
+
+ private:
+  // What all rows share.
+  struct Work {
+    const float* weights;
+    const float* bias;  // or null
+    bool accumulate;
+  };
+
+  Index filter_() const { return taps_ * kLanes; }
+
+  // [channels][taps] to [panel][tap][16], with zeros behind the last channel.
+  void pack(const S* filter, float* to) const {
+    std::fill_n(to, lines_.panels() * filter_(), 0.0f);
+    for (Index c = 0; c < channels_; ++c) {
+      for (Index tap = 0; tap < taps_; ++tap)
+        to[c / kLanes * filter_() + tap * kLanes + c % kLanes] = convert<float>(filter[c * taps_ + tap]);
+    }
+  }
+
+  // A row, in tiles of about one size. Some panels and all classes do a tile before the next one, so that
+  // what they write lies together.
+  void compute(const Work& work, Range panels, const std::vector<std::vector<LineTap>>& taps,
+               const float* sources, S* out) const {
+    static constexpr auto kTiles = depthwise_tiles<S>(std::make_integer_sequence<int, kMostOutputs>());
+    const Index tiles = (lines_.classes().front().count + kMostOutputs - 1) / kMostOutputs;
+    for (Index first = panels.first; first < panels.last; first += together_) {
+      const Index last = std::min(first + together_, panels.last);
+      for (Index i = 0; i < tiles; ++i) {
+        for (Index panel = first; panel < last; ++panel) {
+          DepthwisePanel<S> shared = panel_of(work, panel, sources + (panel - panels.first) * lines_.panel());
+          for (std::size_t k = 0; k < taps.size(); ++k) {
+            const ColumnClass& c = lines_.classes()[k];
+            const Range outputs = part_of(c.count, i, tiles);
+            if (outputs.count() == 0) continue;
+            shared.taps = taps[k];
+            kTiles[static_cast<std::size_t>(outputs.count() - 1)](shared, outputs.first,
+                                                                  out + c.first * channels_ + panel * kLanes);
+          }
+        }
+      }
+    }
+  }
+
+  DepthwisePanel<S> panel_of(const Work& work, Index panel, const float* sources) const {
+    const Index channel = panel * kLanes;
+    const int channels = static_cast<int>(std::min<Index>(kLanes, channels_ - channel));
+    const Vec bias = !work.bias           ? zero()
+                     : channels == kLanes ? load(work.bias + channel)
+                                          : load_first(work.bias + channel, channels);
+    return {{},
+            sources,
+            work.weights + panel * filter_(),
+            bias,
+            work.accumulate,
+            channels,
+            lines_.classes().front().step * channels_};
+  }
+
+  ConvLines lines_;
+  Index channels_, batch_, taps_;
+  Index together_;  // panels that do a tile before the next one
+  std::uint32_t layout_;
+};
+
+}  // namespace
+
+std::unique_ptr<DirectConvolution> detail::depthwise_convolution(Pass pass, const Convolution& p) {
+  if (pass == Pass::filter_gradient) return depthwise_filter_gradient(p);
+  return make_for_storage<Depthwise>(p.dtype, pass, p);
+}
+
+#endif
+
+}  // namespace tandem::cpu::TANDEM_LEVEL
