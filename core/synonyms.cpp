@@ -78,6 +78,7 @@ constexpr const char* kSynonyms[] = {
     "basicblock resblock residualblock",
     "silu swish",
     "hardswish hswish",
+    "hardsigmoid hsigmoid",
     "leakyrelu lrelu",
     "sigmoid logistic",
     "tanh approximate approx",

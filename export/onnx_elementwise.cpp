@@ -51,6 +51,10 @@ std::string leaky_relu(Formula& f, const ops::LeakyRelu& op) {
 std::string elu(Formula& f, const ops::Elu& op) { return f("Elu", {f.x()}, {{"alpha", op.scalars[0]}}); }
 std::string silu(Formula& f, const ops::Silu&) { return f("Mul", {f.x(), f("Sigmoid", {f.x()})}); }
 std::string hardswish(Formula& f, const ops::Hardswish&) { return f("HardSwish", {f.x()}); }
+std::string hardsigmoid(Formula& f, const ops::Hardsigmoid&) {
+  return f("HardSigmoid", {f.x()}, {{"alpha", 1.0 / 6.0}});
+}
+std::string relu6(Formula& f, const ops::Relu6&) { return f("Clip", {f.x(), f.scalar(0.0), f.scalar(6.0)}); }
 
 // x/2·(1 + erf(x/√2)); opset 17 has no Gelu.
 std::string gelu(Formula& f, const ops::Gelu&) {
@@ -157,6 +161,8 @@ void add_elementwise_translations(TranslationTable& table) {
   add_translation(table, translate<ops::Silu, silu>);
   add_translation(table, translate<ops::Softplus, softplus>);
   add_translation(table, translate<ops::Hardswish, hardswish>);
+  add_translation(table, translate<ops::Hardsigmoid, hardsigmoid>);
+  add_translation(table, translate<ops::Relu6, relu6>);
   add_translation(table, translate<ops::Clamp, clamp>);
   add_translation(table, translate<ops::AddScalar, add_scalar>);
   add_translation(table, translate<ops::MulScalar, mul_scalar>);

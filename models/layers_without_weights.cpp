@@ -216,6 +216,7 @@ std::vector<LayerType> shape_layers() {
 std::vector<LayerType> activation_layers() {
   return {
       plain<nn::Relu>("relu", "max(0, x)"),
+      plain<nn::Relu6>("relu6", "min(max(0, x), 6)"),
       layer("leaky_relu", "x, or negative_slope·x below 0",
             Describe<LeakyKeys>().key("negative_slope", &LeakyKeys::negative_slope, "slope below 0", kSlopes),
             [](const LeakyKeys& o, Inputs) -> ModulePtr {
@@ -237,6 +238,7 @@ std::vector<LayerType> activation_layers() {
               return std::make_shared<nn::Softplus>(o.beta, o.threshold);
             }),
       plain<nn::Hardswish>("hardswish", "x·clamp(x + 3, 0, 6)/6"),
+      plain<nn::Hardsigmoid>("hardsigmoid", "clamp(x + 3, 0, 6)/6"),
       plain<nn::Sigmoid>("sigmoid", "1/(1 + exp(-x))"),
       plain<nn::Tanh>("tanh", "hyperbolic tangent"),
       layer("prelu", "leaky_relu with a learned slope",

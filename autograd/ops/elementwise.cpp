@@ -492,6 +492,7 @@ Tensor tanh(const Tensor& x) { return ops::unary<ops::Tanh>(x); }
 Tensor sigmoid(const Tensor& x) { return ops::unary<ops::Sigmoid>(x); }
 Tensor erf(const Tensor& x) { return ops::unary<ops::Erf>(x); }
 Tensor relu(const Tensor& x) { return ops::unary<ops::Relu>(x); }
+Tensor relu6(const Tensor& x) { return ops::unary<ops::Relu6>(x); }
 Tensor leaky_relu(const Tensor& x, double negative_slope) {
   return ops::unary<ops::LeakyRelu>(x, {negative_slope});
 }
@@ -505,6 +506,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   return ops::unary<ops::Softplus>(x, {beta, threshold});
 }
 Tensor hardswish(const Tensor& x) { return ops::unary<ops::Hardswish>(x); }
+Tensor hardsigmoid(const Tensor& x) { return ops::unary<ops::Hardsigmoid>(x); }
 Tensor prelu(const Tensor& x, const Tensor& slope) { return ops::binary<ops::Prelu>(x, slope); }
 Tensor clamp(const Tensor& x, double low, double high) {
   require(low <= high, "clamp", "the lower bound {} exceeds the upper bound {}", low, high);

@@ -59,7 +59,8 @@ Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
-Tensor relu(const Tensor& x);  // gradient 0 at 0
+Tensor relu(const Tensor& x);   // gradient 0 at 0
+Tensor relu6(const Tensor& x);  // min(max(x, 0), 6); gradient 0 at 0 and 6
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1.0);
 enum class GeluForm : std::uint8_t { erf, tanh };
@@ -68,6 +69,7 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, double beta = 1.0,
                 double threshold = 20.0);  // linear where beta·x > threshold
 Tensor hardswish(const Tensor& x);
+Tensor hardsigmoid(const Tensor& x);  // clamp(x + 3, 0, 6)/6; gradient 0 at -3 and 3
 // slope [C] for the last axis of x, or one element.
 Tensor prelu(const Tensor& x, const Tensor& slope);
 Tensor clamp(const Tensor& x, double low, double high);  // gradient passes at the bounds

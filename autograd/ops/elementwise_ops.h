@@ -109,6 +109,7 @@ TANDEM_UNARY(Tanh, "tanh", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Sigmoid, "sigmoid", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Erf, "erf", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Relu, "relu", neutral) };
+TANDEM_UNARY(Relu6, "relu6", neutral) };
 TANDEM_UNARY(LeakyRelu, "leaky_relu", neutral) };
 TANDEM_UNARY(Elu, "elu", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Gelu, "gelu", neutral) TANDEM_TAPED; };
@@ -116,6 +117,7 @@ TANDEM_UNARY(GeluTanh, "gelu_tanh", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Silu, "silu", neutral) TANDEM_TAPED; };
 TANDEM_UNARY(Softplus, "softplus", fp32) TANDEM_TAPED; };
 TANDEM_UNARY(Hardswish, "hardswish", neutral) TANDEM_TAPED; };
+TANDEM_UNARY(Hardsigmoid, "hardsigmoid", neutral) };
 TANDEM_UNARY(Clamp, "clamp", neutral) };
 TANDEM_UNARY(AddScalar, "add_scalar", neutral) TANDEM_LINEAR; };
 TANDEM_UNARY(MulScalar, "mul_scalar", neutral) TANDEM_LINEAR; };
@@ -252,10 +254,11 @@ struct GreaterEqual : Comparison<GreaterEqual, formulas::GreaterEqual> {
 using ElementwiseOps =
     TypeList<ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Sqrt, ops::Rsqrt, ops::Reciprocal, ops::Exp,
              ops::Expm1, ops::Log, ops::Log1p, ops::Sin, ops::Cos, ops::Tanh, ops::Sigmoid, ops::Erf,
-             ops::Relu, ops::LeakyRelu, ops::Elu, ops::Gelu, ops::GeluTanh, ops::Silu, ops::Softplus,
-             ops::Hardswish, ops::Clamp, ops::AddScalar, ops::MulScalar, ops::DivScalar, ops::ScalarSub,
-             ops::ScalarDiv, ops::PowScalar, ops::Cast, ops::Add, ops::Sub, ops::Mul, ops::Div, ops::Pow,
-             ops::Maximum, ops::Minimum, ops::Prelu, ops::LerpScalar, ops::Lerp, ops::Where, ops::Equal,
-             ops::NotEqual, ops::Less, ops::LessEqual, ops::Greater, ops::GreaterEqual>;
+             ops::Relu, ops::Relu6, ops::LeakyRelu, ops::Elu, ops::Gelu, ops::GeluTanh, ops::Silu,
+             ops::Softplus, ops::Hardswish, ops::Hardsigmoid, ops::Clamp, ops::AddScalar, ops::MulScalar,
+             ops::DivScalar, ops::ScalarSub, ops::ScalarDiv, ops::PowScalar, ops::Cast, ops::Add, ops::Sub,
+             ops::Mul, ops::Div, ops::Pow, ops::Maximum, ops::Minimum, ops::Prelu, ops::LerpScalar, ops::Lerp,
+             ops::Where, ops::Equal, ops::NotEqual, ops::Less, ops::LessEqual, ops::Greater,
+             ops::GreaterEqual>;
 
 }  // namespace tandem

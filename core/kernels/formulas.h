@@ -152,6 +152,10 @@ struct Relu : Traits<1, true, Saves::output> {
   TANDEM_EVAL1 { return x < T(0) ? T(0) : x; }  // NaN stays
   TANDEM_GRADIENT { return s > T(0) ? dy : T(0); }
 };
+struct Relu6 : Traits<1, true, Saves::output> {
+  TANDEM_EVAL1 { return x < T(0) ? T(0) : x > T(6) ? T(6) : x; }
+  TANDEM_GRADIENT { return s > T(0) && s < T(6) ? dy : T(0); }
+};
 // c[0]: the negative slope.
 struct LeakyRelu : Traits<1, false, Saves::input> {
   TANDEM_EVAL1 { return x > T(0) ? x : x * c[0]; }
@@ -196,6 +200,14 @@ struct Hardswish : Traits<1, false, Saves::input> {
     return x * (gate < T(0) ? T(0) : gate > T(6) ? T(6) : gate) / T(6);
   }
   TANDEM_GRADIENT { return s < T(-3) ? T(0) : s > T(3) ? dy : dy * (s / T(3) + T(0.5)); }
+};
+// The input is saved: near the ends an output of 16 bits rounds to them.
+struct Hardsigmoid : Traits<1, false, Saves::input> {
+  TANDEM_EVAL1 {
+    const T gate = x + T(3);
+    return (gate < T(0) ? T(0) : gate > T(6) ? T(6) : gate) / T(6);
+  }
+  TANDEM_GRADIENT { return s > T(-3) && s < T(3) ? dy / T(6) : T(0); }
 };
 // c[0], c[1]: the bounds.
 struct Clamp : Traits<1, true, Saves::input> {
@@ -390,10 +402,10 @@ struct FormulaList {
 };
 
 using Forward = FormulaList<Identity, Neg, Sign, Abs, Square, Sqrt, Rsqrt, Reciprocal, Exp, Expm1, Log, Log1p,
-                            Sin, Cos, Tanh, Sigmoid, Erf, Relu, LeakyRelu, Elu, Gelu, GeluTanh, Silu,
-                            Softplus, Hardswish, Clamp, AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv,
-                            PowScalar, Add, Sub, Mul, Div, Pow, Maximum, Minimum, Equal, NotEqual, Less,
-                            LessEqual, Greater, GreaterEqual, Prelu, Where, Lerp, LerpScalar>;
+                            Sin, Cos, Tanh, Sigmoid, Erf, Relu, Relu6, LeakyRelu, Elu, Gelu, GeluTanh, Silu,
+                            Softplus, Hardswish, Hardsigmoid, Clamp, AddScalar, MulScalar, DivScalar,
+                            ScalarSub, ScalarDiv, PowScalar, Add, Sub, Mul, Div, Pow, Maximum, Minimum, Equal,
+                            NotEqual, Less, LessEqual, Greater, GreaterEqual, Prelu, Where, Lerp, LerpScalar>;
 
 using Gradients =
     FormulaList<Quotient, DivGradient, PowGradientBase, PowGradientExponent, MaximumShare, MinimumShare,
@@ -405,13 +417,14 @@ using UnaryGradients =
     FormulaList<GradientOf<Abs>, GradientOf<Square>, GradientOf<Sqrt>, GradientOf<Rsqrt>,
                 GradientOf<Reciprocal>, GradientOf<Exp>, GradientOf<Expm1>, GradientOf<Log>,
                 GradientOf<Log1p>, GradientOf<Sin>, GradientOf<Cos>, GradientOf<Tanh>, GradientOf<Sigmoid>,
-                GradientOf<Erf>, GradientOf<Relu>, GradientOf<LeakyRelu>, GradientOf<Elu>, GradientOf<Gelu>,
-                GradientOf<GeluTanh>, GradientOf<Silu>, GradientOf<Softplus>, GradientOf<Hardswish>,
-                GradientOf<Clamp>, GradientOf<ScalarDiv>, GradientOf<PowScalar>>;
+                GradientOf<Erf>, GradientOf<Relu>, GradientOf<Relu6>, GradientOf<LeakyRelu>, GradientOf<Elu>,
+                GradientOf<Gelu>, GradientOf<GeluTanh>, GradientOf<Silu>, GradientOf<Softplus>,
+                GradientOf<Hardswish>, GradientOf<Hardsigmoid>, GradientOf<Clamp>, GradientOf<ScalarDiv>,
+                GradientOf<PowScalar>>;
 
 // The derivatives that are piecewise constant, hence constants to a second differentiation.
-using StepDerivatives =
-    FormulaList<DerivativeOf<Abs>, DerivativeOf<Relu>, DerivativeOf<LeakyRelu>, DerivativeOf<Clamp>>;
+using StepDerivatives = FormulaList<DerivativeOf<Abs>, DerivativeOf<Relu>, DerivativeOf<Relu6>,
+                                    DerivativeOf<LeakyRelu>, DerivativeOf<Hardsigmoid>, DerivativeOf<Clamp>>;
 
 namespace detail {
 

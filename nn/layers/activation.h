@@ -65,6 +65,18 @@ class Hardswish final : public Module {
   std::string describe() const override { return "Hardswish"; }
 };
 
+class Hardsigmoid final : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return hardsigmoid(x); }
+  std::string describe() const override { return "Hardsigmoid"; }
+};
+
+class Relu6 final : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return relu6(x); }
+  std::string describe() const override { return "Relu6"; }
+};
+
 class Sigmoid final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }

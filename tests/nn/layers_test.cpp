@@ -177,6 +177,8 @@ TEST_CASE("activation layers are the ops of their names") {
   check_same(Silu()(x), silu(x));
   check_same(Softplus(2.0, 3.0)(x), softplus(x, 2.0, 3.0));
   check_same(Hardswish()(x), hardswish(x));
+  check_same(Hardsigmoid()(x), hardsigmoid(x));
+  check_same(Relu6()(x), relu6(x));
   check_same(Sigmoid()(x), sigmoid(x));
   check_same(Tanh()(x), tanh(x));
   check_same(Prelu()(x), leaky_relu(x, 0.25));

@@ -141,6 +141,13 @@ Rows unary_rows() {
       unary("hardswish", RUN(hardswish(x[0])),
             [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; },
             {.low = -5, .high = 5, .kinks = {-3, 3}}, {0.0, 3, -3, 2.9, -2.9, 10, -10, 1e30, kInf, kNaN}),
+      unary("hardsigmoid", RUN(hardsigmoid(x[0])),
+            [](double x) { return std::isnan(x) ? x : std::min(std::max(x + 3, 0.0), 6.0) / 6; },
+            {.low = -5, .high = 5, .kinks = {-3, 3}}, {0.0, 3, -3, 2.9, -2.9, 10, -10, 1e30, kInf, kNaN}),
+      with(unary("relu6", RUN(relu6(x[0])),
+                 [](double x) { return std::isnan(x) ? x : std::min(std::max(x, 0.0), 6.0); },
+                 {.low = -3, .high = 9, .kinks = {0, 6}}, {0.0, 6, -1, 5.9, 7, 1e30, kInf, kNaN}),
+           kIntegers),
       with(unary("clamp", RUN(clamp(x[0], -1, 1)),
                  [](double x) { return std::isnan(x) ? x : std::min(std::max(x, -1.0), 1.0); },
                  {.low = -3, .high = 3, .kinks = {-1, 1}}),
@@ -342,6 +349,10 @@ TEST_CASE("documented gradients at kinks and ties", "[ops][elementwise]") {
   };
   CHECK(gradient_at(0, RUN(abs(x[0]))) == 0.0);
   CHECK(gradient_at(0, RUN(relu(x[0]))) == 0.0);
+  CHECK(gradient_at(0, RUN(relu6(x[0]))) == 0.0);
+  CHECK(gradient_at(6, RUN(relu6(x[0]))) == 0.0);
+  CHECK(gradient_at(3, RUN(hardsigmoid(x[0]))) == 0.0);
+  CHECK(gradient_at(-3, RUN(hardsigmoid(x[0]))) == 0.0);
   CHECK(gradient_at(1, RUN(clamp(x[0], -1, 1))) == 1.0);
   CHECK(gradient_at(-1, RUN(clamp(x[0], -1, 1))) == 1.0);
   CHECK(gradient_at(1.5, RUN(clamp(x[0], -1, 1))) == 0.0);

@@ -42,9 +42,9 @@ const std::map<CastRule, Names>& rule_table() {
        {"add", "concat", "div", "equal", "greater", "greater_equal", "lerp", "lerp_scalar", "less",
         "less_equal", "maximum", "minimum", "mul", "not_equal", "scatter_add", "stack", "sub", "where"}},
       {CastRule::neutral,
-       {"abs", "add_scalar", "clamp", "cos", "div_scalar", "elu", "erf", "gelu", "gelu_tanh", "hardswish",
-        "leaky_relu", "mul_scalar", "neg", "relu", "scalar_div", "scalar_sub", "sigmoid", "sign", "silu",
-        "sin", "sqrt", "tanh",
+       {"abs", "add_scalar", "clamp", "cos", "div_scalar", "elu", "erf", "gelu", "gelu_tanh", "hardsigmoid",
+        "hardswish", "leaky_relu", "mul_scalar", "neg", "relu", "relu6", "scalar_div", "scalar_sub",
+        "sigmoid", "sign", "silu", "sin", "sqrt", "tanh",
         // pooling and resizing
         "adaptive_avg_pool2d", "adaptive_avg_pool2d_gradient", "avg_pool2d", "avg_pool2d_gradient",
         "global_avg_pool2d", "global_avg_pool2d_gradient", "max_pool2d", "max_pool2d_gradient",
