@@ -27,12 +27,12 @@ struct Layer {
 };
 
 struct Network {
-  std::string_view name;  // as bench/worker.cpp has it
+  std::string_view name;  // as bench/worker.cpp or models/registry.h has it
   std::vector<Layer> layers;
 };
 
-// With the batches and images of bench/worker.cpp. A transposed convolution is the one whose adjoint it is:
-// its forward pass is that one's input gradient.
+// With the batches and images of bench/worker.cpp where it has the network. A transposed convolution is the
+// one whose adjoint it is: its forward pass is that one's input gradient.
 std::span<const Network> networks();
 
 }  // namespace tandem::bench

@@ -3,6 +3,7 @@
 #include "models/registry_keys.h"
 #include "models/ssd.h"
 #include "models/ssd_bodies.h"
+#include "models/ssd_lite.h"
 
 template <>
 struct tandem::options::Words<tandem::models::AnchorClip> {
@@ -22,6 +23,11 @@ struct SsdKeys {
 
 struct PublishedSsdKeys : SsdKeys {
   std::optional<std::string> anchors;
+};
+
+// Anchors as torchvision cuts them, whose weights there are.
+struct LiteSsdKeys : PublishedSsdKeys {
+  LiteSsdKeys() { clip = AnchorClip::wh; }
 };
 
 struct SmallSsdKeys : SsdKeys {
@@ -60,20 +66,22 @@ SsdOptions options_of(const SsdKeys& keys, const DataInfo& data, AnchorGrid anch
   return options;
 }
 
+template <class Keys = PublishedSsdKeys>
 ModelInfo published(std::string name, std::string help, std::string anchors,
                     std::function<std::shared_ptr<DetectorBody>()> body) {
-  Describe<PublishedSsdKeys> keys;
+  Describe<Keys> keys;
   options::Rule rule{.choices = anchor_grids()};
   rule.fallback = anchors;
-  add_ssd(keys).key("anchors", &PublishedSsdKeys::anchors, "sizes and shapes of the anchors", rule);
-  return model(
-      std::move(name), std::move(help), keys,
-      [anchors, body = std::move(body)](const PublishedSsdKeys& o, const DataInfo& data) -> nn::ModulePtr {
-        AnchorGrid grid = anchor_grid(o.anchors.value_or(anchors));
-        side_of(data, grid.image_size);
-        channels_of(std::nullopt, data, 3);
-        return std::make_shared<Ssd>(body(), options_of(o, data, std::move(grid)));
-      });
+  add_ssd(keys).key("anchors", of<Keys>(&PublishedSsdKeys::anchors), "sizes and shapes of the anchors", rule);
+  return model(std::move(name), std::move(help), keys,
+               [anchors, body = std::move(body)](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
+                 AnchorGrid grid = anchor_grid(o.anchors.value_or(anchors));
+                 side_of(data, grid.image_size);
+                 channels_of(std::nullopt, data, 3);
+                 SsdOptions options = options_of(o, data, std::move(grid));
+                 options.lite = std::is_same_v<Keys, LiteSsdKeys>;
+                 return std::make_shared<Ssd>(body(), options);
+               });
 }
 
 AnchorGrid small_grid(const SmallSsdKeys& keys, Index side) {
@@ -125,6 +133,9 @@ std::vector<ModelInfo> detector_models() {
                              [] { return std::make_shared<VggDetectorBody>(vgg_extras_300()); }));
   models.push_back(published("ssd512_vgg16", "SSD of 512x512 images on VGG-16", "voc512",
                              [] { return std::make_shared<VggDetectorBody>(vgg_extras_512()); }));
+  models.push_back(published<LiteSsdKeys>(
+      "ssdlite320_mobilenet_v3", "SSDLite of 320x320 images on MobileNetV3-Large, as torchvision's",
+      "ssdlite320", [] { return std::make_shared<MobileNetDetectorBody>(); }));
   for (ModelInfo& each : models) each.finds_boxes = true;
   return models;
 }

@@ -1,4 +1,5 @@
-// Registered detectors: "ssd_small", "ssd300_resnet18" to "ssd300_resnet50", "ssd300_vgg16", "ssd512_vgg16".
+// Registered detectors: "ssd_small", "ssd300_resnet18" to "ssd300_resnet50", "ssd300_vgg16", "ssd512_vgg16",
+// "ssdlite320_mobilenet_v3".
 #pragma once
 
 #include <vector>

@@ -8,7 +8,9 @@
 #include "autograd/ops/softmax.h"
 #include "core/boxes.h"
 #include "core/error.h"
+#include "models/ssd_lite.h"
 #include "nn/init.h"
+#include "nn/layers/conv.h"
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
@@ -21,24 +23,23 @@ const double kMostLogarithm = std::log(1000.0 / 16.0);
 
 }  // namespace
 
-// What every anchor gets so many numbers from: a convolution a map.
+// What every anchor gets so many numbers from: a predictor a map.
 class Ssd::Head final : public nn::Module {
  public:
-  Head(const std::vector<Index>& channels, const AnchorGrid& anchors, Index values) : values_(values) {
+  Head(const std::vector<Index>& channels, const SsdOptions& options, Index values) : values_(values) {
     const auto list = add_child("module_list", std::make_shared<nn::Sequential>());
     for (std::size_t level = 0; level < channels.size(); ++level) {
-      convolutions_.push_back(std::make_shared<nn::Conv2d>(
-          channels[level], anchors.levels[level].per_cell() * values, 3,
-          nn::ConvOptions{.padding = {1, 1}, .init = nn::WeightInit::xavier_uniform}));
-      nn::init::zeros(convolutions_.back()->bias().value());
-      list->add(convolutions_.back());
+      const Index out = options.anchors.levels[level].per_cell() * values;
+      predictors_.push_back(options.lite ? lite_predictor(channels[level], out)
+                                         : predictor(channels[level], out));
+      list->add(predictors_.back());
     }
   }
 
   Tensor forward_all(const TensorList& maps) override {
     TensorList levels;
-    for (std::size_t level = 0; level < convolutions_.size(); ++level) {
-      const Tensor y = (*convolutions_[level])(maps.at(level));
+    for (std::size_t level = 0; level < predictors_.size(); ++level) {
+      const Tensor y = (*predictors_[level])(maps.at(level));
       levels.push_back(reshape(y, {y.size(0), y.size(1) * y.size(2) * y.size(3) / values_, values_}));
     }
     return concat(levels, 1);
@@ -46,8 +47,15 @@ class Ssd::Head final : public nn::Module {
   std::string describe() const override { return fmt::format("DetectionHead({} values an anchor)", values_); }
 
  private:
+  static nn::ModulePtr predictor(Index in, Index out) {
+    auto convolution = std::make_shared<nn::Conv2d>(
+        in, out, 3, nn::ConvOptions{.padding = {1, 1}, .init = nn::WeightInit::xavier_uniform});
+    nn::init::zeros(convolution->bias().value());
+    return convolution;
+  }
+
   Index values_;
-  std::vector<std::shared_ptr<nn::Conv2d>> convolutions_;
+  std::vector<nn::ModulePtr> predictors_;
 };
 
 namespace {
@@ -79,8 +87,8 @@ Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
           options_.anchors.levels.size());
   const auto heads = std::make_shared<Heads>();
   add_child("head", heads);
-  classes_ = std::make_shared<Head>(channels, options_.anchors, options_.num_classes);
-  boxes_ = std::make_shared<Head>(channels, options_.anchors, 4);
+  classes_ = std::make_shared<Head>(channels, options_, options_.num_classes);
+  boxes_ = std::make_shared<Head>(channels, options_, 4);
   heads->add("classification_head", classes_);
   heads->add("regression_head", boxes_);
   const Tensor anchors = options_.anchors.boxes(options_.clip);

@@ -8,7 +8,6 @@
 #include "models/anchors.h"
 #include "models/detector_body.h"
 #include "models/foreign_names.h"
-#include "nn/layers/conv.h"
 
 namespace tandem::models {
 
@@ -16,12 +15,13 @@ struct SsdOptions {
   Index num_classes = 81;  // the background, which is class 0, included
   AnchorGrid anchors;      // of `image_size`² images; a level for each map of the body
   AnchorClip clip = AnchorClip::cxcywh;
+  bool lite = false;  // heads of SSDLite (models/ssd_lite.h)
 };
 
 // A 3×3 convolution on each map gives scores, another one codes (autograd/ops/boxes.h), of a cell's anchors
-// one after the other. Their weights start Xavier-uniform, biases at 0. Parameters are called backbone.… (the
-// body), head.classification_head.module_list.0.weight, … and head.regression_head.module_list.0.weight, …,
-// as in torchvision.
+// one after the other. Their weights start Xavier-uniform, biases at 0; `lite` has other ones. Parameters are
+// called backbone.… (the body), head.classification_head.module_list.0.weight, … and
+// head.regression_head.module_list.0.weight, …, as in torchvision.
 //
 // Beside files of its own names, which torchvision's of the same detector have, it reads those of NVIDIA's
 // DeepLearningExamples, whose heads have all cells of an anchor one after the other, and of a classifier that

@@ -12,6 +12,7 @@
 #include "bench/conv_shapes.h"
 #include "core/shapes_backend.h"
 #include "models/dcgan.h"
+#include "models/registry.h"
 #include "models/resnet.h"
 #include "models/unet.h"
 #include "nn/device.h"
@@ -73,6 +74,14 @@ Counts counted(const Work& work) {
   return passes.counts();
 }
 
+// One filter a channel.
+Counts depthwise(const Counts& all) {
+  Counts some;
+  for (const auto& [key, count] : all)
+    if (std::get<2>(key).ends_with(",1]")) some[key] = count;
+  return some;
+}
+
 Counts of_a_step(nn::Module& model, const Shape& images) {
   return counted([&] { backward(sum(model(on_shapes(images)))); });
 }
@@ -87,6 +96,13 @@ TEST_CASE("the convolutions of bench_convolutions are those of its networks") {
         listed("resnet50"));
   UNet unet({.in_channels = 1, .num_classes = 11, .width = 16, .levels = 3});
   CHECK(of_a_step(unet, {16, 64, 64, 1}) == listed("unet"));
+
+  const auto ssdlite = create("ssdlite320_mobilenet_v3", {}, {.classes = 91});
+  const Counts step = counted([&] {
+    const TensorList outputs = ssdlite->all_outputs({on_shapes({8, 320, 320, 3})});
+    backward(sum(outputs[0]) + sum(outputs[1]));
+  });
+  CHECK(depthwise(step) == listed("ssdlite320"));
 
   Dcgan pair({.image_size = 32, .channels = 1, .noise = 100, .width = 32});
   const auto made = [&] { return pair.generator()(on_shapes({64, 1, 1, 100})); };

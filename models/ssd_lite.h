@@ -1,0 +1,32 @@
+// SSDLite (Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", section 6.2): SSD
+// whose 3×3 convolutions are depthwise ones with 1×1 convolutions behind them. Names, and what weights start
+// as, are torchvision's: normal of deviation 0.03, biases at 0.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/detector_body.h"
+#include "nn/layers/sequential.h"
+
+namespace tandem::models {
+
+// `out` numbers of every cell: depthwise 3×3, batch norm, ReLU6; then 1×1 with bias.
+std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out);
+
+// MobileNetV3-Large with the reduced tail. Its first map is what the last block that strides expands to, 1/16
+// of the image, the second the network's end, 1/32; then four extras, each half as large: 1×1 to half the
+// channels, depthwise 3×3 of stride 2, 1×1, with batch norm and ReLU6 each.
+class MobileNetDetectorBody final : public DetectorBody {
+ public:
+  MobileNetDetectorBody();
+  TensorList maps(const Tensor& images) override;
+  std::vector<Index> channels() const override { return channels_; }
+  std::string describe() const override { return "MobileNetDetectorBody"; }
+
+ private:
+  std::vector<std::shared_ptr<nn::Sequential>> parts_;  // after each comes a map
+  std::vector<Index> channels_;
+};
+
+}  // namespace tandem::models
