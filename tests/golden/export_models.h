@@ -111,7 +111,9 @@ inline const char* const kUnevenLayers = R"({"layers": [
 inline const char* const kIndexLayers = R"({"layers": [
   {"type": "embedding", "name": "table", "count": 11, "dim": 6, "padding_index": 0},
   {"type": "conv1d", "out_channels": 8, "kernel": 3, "padding": "same"},
-  {"type": "relu"},
+  {"type": "relu6"},
+  {"type": "conv1d", "out_channels": 8, "kernel": 3, "padding": "same"},
+  {"type": "hardsigmoid"},
   {"type": "flatten"},
   {"type": "linear", "out_features": 10}]})";
 
