@@ -1,5 +1,7 @@
 #include "models/mobilenet_v3.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "autograd/ops/elementwise.h"
