@@ -234,6 +234,17 @@ def language(autocast, optimized, words=10000, steps=35, streams=20, units=650):
 OTHERS = {"dcgan": dcgan, "language": language, "translation": translation}
 
 
+def made(name, autocast, optimized):
+    """The step of a workload, and how many items it sees."""
+    if name in SUPERVISED:
+        return supervised(*SUPERVISED[name], autocast, optimized)
+    if name in OTHERS:
+        return OTHERS[name](autocast, optimized)
+    from pytorch_detection import detection  # needs torchvision
+
+    return detection(name, autocast, optimized)
+
+
 def reset_peak():
     with open("/proc/self/clear_refs", "w") as f:
         f.write("5")
@@ -274,7 +285,7 @@ def main():
     baseline = resident("VmRSS")
     reset_peak()
     autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
-    step, items = (OTHERS[name](autocast, optimized) if name in OTHERS else supervised(*SUPERVISED[name], autocast, optimized))
+    step, items = made(name, autocast, optimized)
     print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items}), flush=True)
     for line in sys.stdin:
         command = line.split()

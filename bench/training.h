@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "amp/autocast.h"
@@ -36,6 +37,15 @@ struct Supervised {
 
 // With SGD.
 TrainingPtr supervised(const Supervised& workload, const amp::Precision& precision);
+struct Detection {
+  nlohmann::json model;  // an SSD, as models::build takes it
+  Shape images;
+  Index classes;  // the background included
+  Index objects;  // in each image
+};
+
+// The task "detection" (docs/detection.md) with SGD.
+TrainingPtr detection(const Detection& workload, const amp::Precision& precision);
 // DCGAN of width 32, batch 64, with Adam.
 TrainingPtr gan(const amp::Precision& precision);
 // 2 × 650 LSTM, 10,000 words, 35 steps of 20 streams, with SGD and clipping.

@@ -53,6 +53,14 @@ Make on_images(const Supervised& workload) {
   return [workload](const amp::Precision& precision) { return supervised(workload, precision); };
 }
 
+Make on_objects(const Detection& workload) {
+  return [workload](const amp::Precision& precision) { return detection(workload, precision); };
+}
+
+// Anchors are clipped as torchvision's are.
+const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
+    kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}};
+
 const std::map<std::string, Make> kWorkloads{
     {"resnet20", on_images({[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10})},
     {"resnet50", on_images({[](Index c, Index k) { return resnet_of(50, c, k); }, {16, 224, 224, 3}, 1000})},
@@ -63,6 +71,8 @@ const std::map<std::string, Make> kWorkloads{
                         {16, 64, 64, 1},
                         11,
                         true})},
+    {"ssd_small", on_objects({kSmallSsd, {32, 128, 128, 1}, 11, 4})},
+    {"ssd300_resnet34", on_objects({kSsd300, {8, 300, 300, 3}, 81, 7})},
     {"dcgan", gan},
     {"language", language},
     {"translation", translation},

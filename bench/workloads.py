@@ -16,6 +16,11 @@ WORKLOADS = {
     "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
     "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
     "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
+    "ssd_small": Workload(
+        "SSD of width 16 (ssd_small), 128×128×1, 11 classes, 4 objects an image, batch 32", "ssd_small", 1, 3,
+        note="Here and in SSD300 PyTorch's step is torchvision's: its SSD, with heads, anchors, matching and loss, on a body with "
+             "Tandem's layers and as many parameters. Both sides have the same objects."),
+    "ssd300_resnet34": Workload("SSD300-ResNet-34, 300×300×3, 81 classes, 7 objects an image, batch 8", "ssd300_resnet34", 1, 2),
     "dcgan": Workload(
         "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10,
         note="A step is an iteration of both networks (docs/gan.md), each with Adam, PyTorch's fused. PyTorch makes its images "
