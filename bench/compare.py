@@ -23,6 +23,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import results
@@ -129,7 +130,7 @@ class Cores:
 
 
 def measure(workload, precision, opponent, options, cores):
-    description, network, steps, warmup, loops, _ = WORKLOADS[workload]
+    description, network, steps, warmup, loops = WORKLOADS[workload][:5]
     threads = len(cores)
     worker = str(options.worker)
     own_level = {"TANDEM_ISA": options.isa} if options.isa else {}
@@ -159,12 +160,20 @@ def measure(workload, precision, opponent, options, cores):
             "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
             "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
         }
-        if loops == 0:
+        if loops == 0 and not WORKLOADS[workload].part:
             result.update(roofline(tandem, own, options, cores, tandem.hello["items"] / result["tandem_rate"]))
     finally:
         for each in own:
             each.close()
     return result
+
+
+def measure_with_files(contest, options, cores):
+    with tempfile.TemporaryDirectory() as folder:
+        if script := WORKLOADS[contest[0]].files:
+            subprocess.run([options.peer_python, f"bench/{script}", folder], check=True, cwd=ROOT)
+            os.environ["TANDEM_BENCH_FILES"] = folder
+        return measure(*contest, options, cores)
 
 
 def roofline(tandem, own, options, cores, seconds):
@@ -203,8 +212,11 @@ def take_turns(tandem, other, own, steps, options, cores, title):
     return ratios, rates, dropped
 
 
-def shows(workload, precision, clock):
-    """Beside busy loops one precision says it all, and CPU seconds say nothing about waiting."""
+def shows(workload, precision, opponent, clock):
+    """Beside busy loops one precision says it all, and CPU seconds say nothing about waiting. Parts have one precision and one
+    opponent."""
+    if WORKLOADS[workload].part:
+        return precision == "fp32" and opponent == "pytorch"
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
 
 
@@ -251,15 +263,15 @@ def main():
     if len(cores) < options.threads:
         sys.exit(f"bench: {options.threads} threads asked for, {len(cores)} cores available")
     contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
-                for o in OPPONENTS[p] if wanted(o, options) and shows(w, p, options.clock)]
+                for o in OPPONENTS[p] if wanted(o, options) and shows(w, p, o, options.clock)]
     if not contests:
         parser.error("nothing to compare: fp32 is compared with PyTorch, amp_bf16 with both, amp_fp16 with fp32; "
-                     "beside busy loops only fp32 is, by the wall clock")
+                     "beside busy loops only fp32 is, by the wall clock, and parts only in fp32 with PyTorch")
     if any(opponent == "ipex" for _, _, opponent in contests) and not options.ipex_python:
         parser.error("--ipex-python: Intel's extension is asked for")
     if options.isa == "v2" and any(opponent == "ipex" for _, _, opponent in contests):
         parser.error("--isa v2: Intel's extension for PyTorch needs AVX2")
-    measured = [measure(*contest, options, cores) for contest in contests]
+    measured = [measure_with_files(contest, options, cores) for contest in contests]
     results.record(measured, options.output)
     print(f"written to {options.output}")
     for result in measured:

@@ -240,9 +240,13 @@ def made(name, autocast, optimized):
         return supervised(*SUPERVISED[name], autocast, optimized)
     if name in OTHERS:
         return OTHERS[name](autocast, optimized)
-    from pytorch_detection import detection  # needs torchvision
+    from pytorch_detection import DETECTORS, detection  # needs torchvision
 
-    return detection(name, autocast, optimized)
+    if name in DETECTORS:
+        return detection(name, autocast, optimized)
+    from pytorch_parts import PARTS  # and pycocotools
+
+    return PARTS[name]()
 
 
 def reset_peak():

@@ -131,11 +131,12 @@ def line(row):
 
 
 def phases_table(rows):
-    """Where the step goes by the wall clock, newest figures; foreign processes stretch them, so none of beside those."""
+    """Where the step goes by the wall clock, newest figures; foreign processes stretch them, so none of beside those, and parts
+    have none."""
     newest = {}
     for row in sorted(rows, key=lambda row: row["date"]):
-        loops = WORKLOADS[row["workload"]].loops if row["workload"] in WORKLOADS else 0
-        if row["clock"] == "wall" and not loops:
+        known = WORKLOADS.get(row["workload"])
+        if row["clock"] == "wall" and not (known and (known.loops or known.part)):
             newest[row["description"], row["precision"]] = row["phases_ms"]
     listed = list(dict.fromkeys((row["description"], row["precision"]) for row in rows))
     lines = [f"| {key[0]} | {NAMES[key[1]]} | " + " | ".join(

@@ -1,4 +1,5 @@
-// One training step of a named workload, driven over standard input by compare.py.
+// One training step of a named workload, or one of a part (bench/parts.h), driven over standard input by
+// compare.py.
 //
 // Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps on one synthetic batch
 // and answers with the seconds they took and the losses of the last (two networks have one each); `memory`
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/parts.h"
 #include "bench/training.h"
 #include "core/cpu/cpu_features.h"
 #include "models/resnet.h"
@@ -57,6 +59,10 @@ Make on_objects(const Detection& workload) {
   return [workload](const amp::Precision& precision) { return detection(workload, precision); };
 }
 
+Make part(TrainingPtr (*make)()) {
+  return [make](const amp::Precision&) { return make(); };
+}
+
 // Anchors are clipped as torchvision's are.
 const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
     kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}};
@@ -76,6 +82,11 @@ const std::map<std::string, Make> kWorkloads{
     {"dcgan", gan},
     {"language", language},
     {"translation", translation},
+    {"ssd_matching", part(ssd_matching)},
+    {"ssd_loss", part(ssd_loss)},
+    {"ssd_nms", part(ssd_nms)},
+    {"coco_metric", part(coco_metric)},
+    {"ssd_loader", part(ssd_loader)},
 };
 
 Json by_type(const std::vector<std::pair<DType, double>>& rates) {

@@ -10,6 +10,8 @@ class Workload(typing.NamedTuple):
     warmup: int  # steps
     loops: int = 0  # foreign processes that are busy on the same cores
     note: str = ""  # what its step is, where it is not as the other ones' are
+    part: bool = False  # its step is no training but a part of a task (bench/parts.h), in FP32 and without phases
+    files: str = ""  # a script for the peer's interpreter that writes what both sides read
 
 
 WORKLOADS = {
@@ -36,6 +38,20 @@ WORKLOADS = {
         note="GNMT's network (docs/translation.md): normalised additive attention, one table for both sides and the output, dropout "
              "0.3, smoothed labels, Adam (PyTorch's fused), gradients clipped to a norm of 1. PyTorch's encoder packs its "
              "sequences, as NVIDIA's does; Tandem's keeps the padded layout. An item is a pair."),
+    "ssd_matching": Workload(
+        "SSD300's matching and coding, 8 images × 7 objects, 8732 anchors", "ssd_matching", 10, 3, part=True,
+        note="Here and in SSD300's loss and boxes the other side is torchvision's SSD, on the same numbers."),
+    "ssd_loss": Workload("SSD300's mining and loss, forward and backward, 8 × 8732 × 81 scores", "ssd_loss", 4, 3, part=True),
+    "ssd_nms": Workload("SSD300's boxes from an image's scores, 1000 candidates, 81 classes", "ssd_nms", 10, 3, part=True,
+                        note="Softmax, decoding and non-maximum suppression."),
+    "coco_metric": Workload(
+        "COCO's figures, 500 images × 100 detections, 80 categories", "coco_metric", 1, 1, part=True,
+        note="Against pycocotools 2.0.11: evaluate, accumulate and summarize; files are read before. An item is an image."),
+    "ssd_loader": Workload(
+        "SSD's loader, 32 JPEGs of 500×375", "ssd_loader", 2, 1, part=True, files="made_up_photos.py",
+        note="Decode, crop by overlap, flip, photometric distortion, resize to 300×300, normalise; against torchvision's "
+             "transforms.v2 on PIL's images, which are faster than on tensors of its decode_jpeg. Both by one thread, as a worker "
+             "process of PyTorch's DataLoader has it."),
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}

@@ -1,6 +1,5 @@
 #include "tasks/detection/multibox.h"
 
-#include "autograd/ops/boxes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
@@ -41,7 +40,11 @@ const options::Schema& MultiboxOptions::schema() {
 
 MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
                            const MultiboxOptions& options) {
-  const MatchedBoxes matched = match_boxes(anchors, box, options.match());
+  return multibox_loss(output, match_boxes(anchors, box, options.match()), options);
+}
+
+MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes& matched,
+                           const MultiboxOptions& options) {
   const Tensor each = cross_entropy(output.scores, matched.label, {.reduce = Reduce::none});
   const MinedAnchors mined = mine_negatives(each.detach(), matched.label, options.mining());
   const Tensor classes = sum(each * mined.class_weight);

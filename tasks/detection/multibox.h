@@ -2,7 +2,7 @@
 // smooth L1 between the codes of the former.
 #pragma once
 
-#include "core/boxes.h"
+#include "autograd/ops/boxes.h"
 #include "core/options/schema.h"
 #include "models/ssd.h"
 
@@ -29,6 +29,9 @@ struct MultiboxLoss {
 // anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are: matching and
 // mining pass no gradients on.
 MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
+                           const MultiboxOptions& options);
+// Of anchors that are matched.
+MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options);
 
 }  // namespace tandem::tasks
