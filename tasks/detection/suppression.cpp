@@ -11,31 +11,6 @@ namespace {
 
 const float kMostLogarithm = std::log(1000.0f / 16.0f);
 
-struct Candidate {
-  float score;
-  Index anchor;
-  // The surer one first.
-  friend bool operator<(const Candidate& a, const Candidate& b) {
-    return a.score != b.score ? a.score > b.score : a.anchor < b.anchor;
-  }
-};
-
-// The surest of a class, in order.
-std::vector<Candidate> candidates_of(std::span<const float> scores, Index classes, Index label,
-                                     const SuppressionOptions& options) {
-  std::vector<Candidate> found;
-  const auto least = static_cast<float>(options.score);
-  for (auto i = static_cast<std::size_t>(label); i < scores.size(); i += static_cast<std::size_t>(classes)) {
-    require(!std::isnan(scores[i]), "detection", "the score of class {} at anchor {} is no number", label,
-            static_cast<Index>(i) / classes);
-    if (scores[i] > least) found.push_back({scores[i], static_cast<Index>(i) / classes});
-  }
-  const std::size_t most = std::min(found.size(), static_cast<std::size_t>(options.per_class));
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
-  found.resize(most);
-  return found;
-}
-
 float within(float value) { return std::clamp(value, 0.0f, 1.0f); }
 
 }  // namespace
@@ -71,14 +46,19 @@ std::vector<Index> suppress(std::span<const UnitBox> candidates, double overlap)
 
 std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options) {
-  const auto count = static_cast<Index>(anchors.size() / 4);
-  ensure(count > 0 && codes.size() == anchors.size() && options.variances.size() == 2, "detection",
-         "{} codes for {} anchors", codes.size() / 4, count);
-  const Index classes = static_cast<Index>(scores.size()) / count;
+  ensure(!anchors.empty(), "detection", "there is no anchor");
+  const auto classes = static_cast<Index>(scores.size() / (anchors.size() / 4));
+  return find_boxes(candidates_of(scores, classes, options.candidates()), codes, anchors, options);
+}
+
+std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const float> codes,
+                                 std::span<const float> anchors, const SuppressionOptions& options) {
+  ensure(codes.size() == anchors.size() && options.variances.size() == 2, "detection",
+         "{} codes for {} anchors", codes.size() / 4, anchors.size() / 4);
   const std::span<const float, 2> variances(options.variances.data(), 2);
   std::vector<FoundBox> found;
-  for (Index label = 1; label < classes; ++label) {
-    const std::vector<Candidate> candidates = candidates_of(scores, classes, label, options);
+  for (std::size_t label = 1; label < by_class.size(); ++label) {
+    const std::vector<Candidate>& candidates = by_class[label];
     std::vector<UnitBox> boxes;
     for (const Candidate& one : candidates) {
       const auto at = static_cast<std::size_t>(4 * one.anchor);
@@ -88,7 +68,8 @@ std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const 
     }
     for (const Index kept : suppress(boxes, options.overlap)) {
       const Candidate& one = candidates[static_cast<std::size_t>(kept)];
-      found.push_back({boxes[static_cast<std::size_t>(kept)], label, one.score, one.anchor});
+      found.push_back(
+          {boxes[static_cast<std::size_t>(kept)], static_cast<Index>(label), one.score, one.anchor});
     }
   }
   // Classes and anchors are in order already.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/shape.h"
+#include "tasks/detection/candidates.h"
 
 namespace tandem::tasks {
 
@@ -29,6 +30,8 @@ struct SuppressionOptions {
   Index keep = 200;       // detections of an image
   bool clip = true;       // boxes to the image, before anything is compared
   std::vector<float> variances{0.1f, 0.2f};
+
+  CandidateOptions candidates() const { return {.score = score, .per_class = per_class}; }
 };
 
 struct FoundBox {
@@ -45,6 +48,8 @@ std::vector<Index> suppress(std::span<const UnitBox> candidates, double overlap)
 // Of one image: scores [A,K] of which class 0 is the background, codes [A,4], anchors [A,4]. Throws UserError
 // for a score that is no number, naming anchor and class.
 std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
+                                 std::span<const float> anchors, const SuppressionOptions& options);
+std::vector<FoundBox> find_boxes(const Candidates& candidates, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options);
 
 }  // namespace tandem::tasks
