@@ -14,8 +14,8 @@ void require_classes(const char* op, const Tensor& target, std::optional<Index> 
   const auto check = [&](const auto* values) {
     for (Index row = 0; row < target.numel(); ++row) {
       const auto value = static_cast<Index>(values[row]);
-      require((value >= 0 && value < classes) || value == ignore_index, op,
-              "target {} in row {} lies outside [0,{})", value, row, classes);
+      if ((value >= 0 && value < classes) || value == ignore_index) continue;
+      throw UserError(op, fmt::format("target {} in row {} lies outside [0,{})", value, row, classes));
     }
   };
   if (target.dtype() == DType::i32) return check(target.data<std::int32_t>());

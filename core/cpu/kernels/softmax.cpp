@@ -30,8 +30,7 @@ void softmax_rows(const Tensor& x, const Tensor& y, Index rows, Index width, boo
       write(row, [&](C* to) {
         if (!log) return softmax_of(from, width, to);
         const C top = largest_of(from, width);
-        const C sum = sum_of<C>(width, [&](Index i) { return math::exp(from[i] - top); });
-        const C shift = math::log(sum);
+        const C shift = math::log(exponential_sum_of(from, width, top));
         for (Index i = 0; i < width; ++i) to[i] = (from[i] - top) - shift;
       });
     }

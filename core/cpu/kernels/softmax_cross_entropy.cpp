@@ -95,7 +95,7 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
       }
       const C* from = read(row);
       const C top = largest_of(from, l.classes);
-      const C log_sum = math::log(sum_of<C>(l.classes, [&](Index c) { return math::exp(from[c] - top); }));
+      const C log_sum = math::log(exponential_sum_of(from, l.classes, top));
       C rest = 0;
       if (l.smoothing > C(0)) {
         rest = l.weights.each.empty()
@@ -184,6 +184,10 @@ void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C
       if (target == l.options.ignore_index || l.is_bad(target)) {
         const C value = target == l.options.ignore_index ? C(0) : std::numeric_limits<C>::quiet_NaN();
         write(row, [&](C* to) { std::fill_n(to, l.classes, value); });
+        continue;
+      }
+      if (dloss[row] == C(0)) {  // most rows of a detector, which learns from a few hard ones
+        write(row, [&](C* to) { std::fill_n(to, l.classes, C(0)); });
         continue;
       }
       const C* from = read(row);

@@ -2,6 +2,7 @@
 // folded in halves: one order for a given length, whatever the address and the thread.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -24,16 +25,22 @@ void visit_compute(Visitor&& visit, const Tensors&... tensors) {
   visit(float{});
 }
 
+// Of kWidth lanes what `both` makes of halves, of their halves, and so on. Widths that are known are vectors.
+template <int kWidth = kSumLanes, class C, class Both>
+C folded(C* lane, const Both& both) {
+  if constexpr (kWidth == 1) {
+    return lane[0];
+  } else {
+    for (int i = 0; i < kWidth / 2; ++i) lane[i] = both(lane[i], lane[i + kWidth / 2]);
+    return folded<kWidth / 2>(lane, both);
+  }
+}
+
 template <class C>
 struct LaneSums {
   C lane[kSumLanes] = {};
 
-  C total() {
-    for (int width = kSumLanes / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-    }
-    return lane[0];
-  }
+  C total() { return folded(lane, std::plus<C>()); }
 };
 
 // Σ term(i) for i in [0, count).
@@ -48,25 +55,48 @@ C sum_of(Index count, const Term& term) {
   return sums.total();
 }
 
+// Calls add(lanes) for each kSumLanes elements of x; what is left in the end is filled up with -inf. Element
+// by element it would take longer than all of the others of a short row.
+template <class C, class Add>
+void for_each_run(const C* x, Index count, const Add& add) {
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) add(x + i);
+  if (i == count) return;
+  C rest[kSumLanes];
+  std::fill_n(rest, kSumLanes, -std::numeric_limits<C>::infinity());
+  std::copy(x + i, x + count, rest);
+  add(static_cast<const C*>(rest));
+}
+
 // The largest element that is not NaN; -inf where there is none.
 template <class C>
 C largest_of(const C* x, Index count) {
   C lane[kSumLanes];
   std::fill_n(lane, kSumLanes, -std::numeric_limits<C>::infinity());
-  Index i = 0;
-  for (; i + kSumLanes <= count; i += kSumLanes) {
-    for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  }
-  for (int l = 0; i + l < count; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  return *std::max_element(lane, lane + kSumLanes);
+  const auto greater = [](C a, C b) { return b > a ? b : a; };
+  for_each_run(x, count, [&](const C* run) {
+    for (int l = 0; l < kSumLanes; ++l) lane[l] = greater(lane[l], run[l]);
+  });
+  return folded(lane, greater);
+}
+
+// Σ exp(x - top), in the order of sum_of: exp(-inf) is 0.
+template <class C>
+C exponential_sum_of(const C* x, Index count, C top) {
+  C lane[kSumLanes];
+  std::fill_n(lane, kSumLanes, C(-0.0));  // of 0 compilers make a string operation, longer than a run
+  for_each_run(x, count, [&](const C* run) {
+    for (int l = 0; l < kSumLanes; ++l) lane[l] += math::exp(run[l] - top);
+  });
+  return folded(lane, std::plus<C>());
 }
 
 // y = softmax of x, `count` elements; y may be x.
 template <class C>
 void softmax_of(const C* x, Index count, C* y) {
   const C top = largest_of(x, count);
-  const C sum = sum_of<C>(count, [&](Index i) { return y[i] = math::exp(x[i] - top); });
-  const C factor = C(1) / sum;
+  for (Index i = 0; i < count; ++i) y[i] = math::exp(x[i] - top);
+  const C factor = C(1) / sum_of<C>(count, [&](Index i) { return y[i]; });
   for (Index i = 0; i < count; ++i) y[i] *= factor;
 }
 
