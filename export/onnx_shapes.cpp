@@ -93,6 +93,21 @@ Value slice(const TranslationContext& context, const ops::Slice& op) {
                         x.order);
 }
 
+// Pieces of no extent are none.
+std::vector<Value> split(const TranslationContext& context, const ops::Split& op) {
+  const Value& x = context.inputs[0];
+  std::vector<Index> extents = op.extents;
+  std::erase(extents, Index{0});
+  const std::vector<std::string> pieces =
+      context.graph.add("Split", {x.name, context.graph.constant(extents)}, static_cast<int>(extents.size()),
+                        {{"axis", x.axis_there(op.axis)}});
+  std::vector<Value> outputs;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < op.extents.size(); ++i)
+    outputs.push_back(op.extents[i] == 0 ? Value{} : context.result(pieces[next++], x.order, i));
+  return outputs;
+}
+
 Value pad(const TranslationContext& context, const ops::Pad& op) {
   const Value& x = context.inputs[0];
   const ops::Window& window = op.window;
@@ -187,6 +202,7 @@ void add_shape_translations(TranslationTable& table) {
   add_translation(table, concat);
   add_translation(table, stack);
   add_translation(table, slice);
+  add_translation(table, split);
   add_translation(table, pad);
   add_translation(table, resize2d);
   add_translation(table, softmax);

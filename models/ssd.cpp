@@ -8,10 +8,8 @@
 #include "autograd/ops/softmax.h"
 #include "core/boxes.h"
 #include "core/error.h"
+#include "models/ssd_heads.h"
 #include "models/ssd_lite.h"
-#include "nn/init.h"
-#include "nn/layers/conv.h"
-#include "nn/layers/sequential.h"
 
 namespace tandem::models {
 
@@ -21,45 +19,6 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 // Of what an anchor's side is multiplied by (torchvision); find_boxes in tasks/detection has the same one.
 const double kMostLogarithm = std::log(1000.0 / 16.0);
 
-}  // namespace
-
-// What every anchor gets so many numbers from: a predictor a map.
-class Ssd::Head final : public nn::Module {
- public:
-  Head(const std::vector<Index>& channels, const SsdOptions& options, Index values) : values_(values) {
-    const auto list = add_child("module_list", std::make_shared<nn::Sequential>());
-    for (std::size_t level = 0; level < channels.size(); ++level) {
-      const Index out = options.anchors.levels[level].per_cell() * values;
-      predictors_.push_back(options.lite ? lite_predictor(channels[level], out)
-                                         : predictor(channels[level], out));
-      list->add(predictors_.back());
-    }
-  }
-
-  Tensor forward_all(const TensorList& maps) override {
-    TensorList levels;
-    for (std::size_t level = 0; level < predictors_.size(); ++level) {
-      const Tensor y = (*predictors_[level])(maps.at(level));
-      levels.push_back(reshape(y, {y.size(0), y.size(1) * y.size(2) * y.size(3) / values_, values_}));
-    }
-    return concat(levels, 1);
-  }
-  std::string describe() const override { return fmt::format("DetectionHead({} values an anchor)", values_); }
-
- private:
-  static nn::ModulePtr predictor(Index in, Index out) {
-    auto convolution = std::make_shared<nn::Conv2d>(
-        in, out, 3, nn::ConvOptions{.padding = {1, 1}, .init = nn::WeightInit::xavier_uniform});
-    nn::init::zeros(convolution->bias().value());
-    return convolution;
-  }
-
-  Index values_;
-  std::vector<nn::ModulePtr> predictors_;
-};
-
-namespace {
-
 // Two columns of [A,4], from `first` on.
 Tensor columns(const Tensor& anchors, std::size_t first) {
   const std::vector<float> all = anchors.to_vector<float>();
@@ -68,12 +27,10 @@ Tensor columns(const Tensor& anchors, std::size_t first) {
   return Tensor::from(two, {anchors.size(0), 2});
 }
 
-// A name above both heads.
-class Heads final : public nn::Module {
- public:
-  std::string describe() const override { return "Heads"; }
-  void add(const std::string& name, nn::ModulePtr head) { add_child(name, std::move(head)); }
-};
+nn::ModulePtr heads_of(const std::vector<Index>& channels, const SsdOptions& options) {
+  if (options.lite) return std::make_shared<LiteHeads>(channels, options.anchors, options.num_classes);
+  return std::make_shared<SsdHeads>(channels, options.anchors, options.num_classes);
+}
 
 }  // namespace
 
@@ -85,12 +42,7 @@ Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
   require(channels.size() == options_.anchors.levels.size(), "ssd",
           "the body has {} maps, the anchors have {} levels", channels.size(),
           options_.anchors.levels.size());
-  const auto heads = std::make_shared<Heads>();
-  add_child("head", heads);
-  classes_ = std::make_shared<Head>(channels, options_, options_.num_classes);
-  boxes_ = std::make_shared<Head>(channels, options_, 4);
-  heads->add("classification_head", classes_);
-  heads->add("regression_head", boxes_);
+  heads_ = add_child("head", heads_of(channels, options_));
   const Tensor anchors = options_.anchors.boxes(options_.clip);
   anchors_ = add_constant("anchors", anchors);
   centres_ = add_constant("anchor_centres", columns(anchors, 0));
@@ -115,7 +67,7 @@ Ssd::Output Ssd::operator()(const Tensor& images) {
 TensorList Ssd::forward_outputs(const TensorList& xs) {
   const TensorList maps = body_->all_outputs(xs);
   check_maps(maps);
-  return {(*classes_)(maps), (*boxes_)(maps)};
+  return heads_->all_outputs(maps);
 }
 
 TensorList Ssd::decoded(const Tensor& images) {

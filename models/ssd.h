@@ -19,9 +19,9 @@ struct SsdOptions {
 };
 
 // A 3×3 convolution on each map gives scores, another one codes (autograd/ops/boxes.h), of a cell's anchors
-// one after the other. Their weights start Xavier-uniform, biases at 0; `lite` has other ones. Parameters are
-// called backbone.… (the body), head.classification_head.module_list.0.weight, … and
-// head.regression_head.module_list.0.weight, …, as in torchvision.
+// one after the other; both are computed as one. Their weights start Xavier-uniform, biases at 0; `lite` has
+// other ones. Parameters are called backbone.… (the body), head.classification_head.module_list.0.weight, …
+// and head.regression_head.module_list.0.weight, …, as in torchvision.
 //
 // Beside files of its own names, which torchvision's of the same detector have, it reads those of NVIDIA's
 // DeepLearningExamples, whose heads have all cells of an anchor one after the other, and of a classifier that
@@ -50,12 +50,11 @@ class Ssd final : public nn::Module, public ReadsForeignFiles {
   const Tensor& anchors() const { return anchors_; }  // f32 [A,4] on the model's device
 
  private:
-  class Head;
   void check_maps(const TensorList& maps) const;
 
   SsdOptions options_;
   std::shared_ptr<DetectorBody> body_;
-  std::shared_ptr<Head> classes_, boxes_;
+  nn::ModulePtr heads_;
   Tensor anchors_, centres_, sizes_;  // [A,4], and its halves
 };
 

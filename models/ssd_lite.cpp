@@ -1,5 +1,6 @@
 #include "models/ssd_lite.h"
 
+#include "autograd/ops/shape.h"
 #include "models/mobilenet_v3.h"
 #include "nn/init.h"
 #include "nn/layers/conv.h"
@@ -49,8 +50,7 @@ std::vector<std::shared_ptr<nn::Sequential>> mobilenet_parts() {
   return {before, after};
 }
 
-}  // namespace
-
+// Of one map.
 std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out) {
   auto layers = std::make_shared<nn::Sequential>();
   layers->add(
@@ -59,6 +59,40 @@ std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out) {
   start_normal(*layers);
   return layers;
 }
+
+}  // namespace
+
+// What every anchor gets so many numbers from.
+class LiteHeads::Head final : public nn::Module {
+ public:
+  Head(const std::vector<Index>& channels, const AnchorGrid& anchors, Index values) : values_(values) {
+    const auto list = add_child("module_list", std::make_shared<nn::Sequential>());
+    for (std::size_t level = 0; level < channels.size(); ++level) {
+      predictors_.push_back(lite_predictor(channels[level], anchors.levels[level].per_cell() * values));
+      list->add(predictors_.back());
+    }
+  }
+
+  Tensor forward_all(const TensorList& maps) override {
+    TensorList levels;
+    for (std::size_t level = 0; level < predictors_.size(); ++level) {
+      const Tensor y = (*predictors_[level])(maps.at(level));
+      levels.push_back(reshape(y, {y.size(0), y.size(1) * y.size(2) * (y.size(3) / values_), values_}));
+    }
+    return concat(levels, 1);
+  }
+  std::string describe() const override { return fmt::format("DetectionHead({} values an anchor)", values_); }
+
+ private:
+  Index values_;
+  std::vector<std::shared_ptr<nn::Sequential>> predictors_;
+};
+
+LiteHeads::LiteHeads(const std::vector<Index>& channels, const AnchorGrid& anchors, Index classes)
+    : classes_(add_child("classification_head", std::make_shared<Head>(channels, anchors, classes))),
+      boxes_(add_child("regression_head", std::make_shared<Head>(channels, anchors, 4))) {}
+
+TensorList LiteHeads::forward_outputs(const TensorList& maps) { return {(*classes_)(maps), (*boxes_)(maps)}; }
 
 MobileNetDetectorBody::MobileNetDetectorBody() : parts_(mobilenet_parts()) {
   const auto blocks = mobilenet_v3_large(true);

@@ -6,13 +6,26 @@
 #include <memory>
 #include <vector>
 
+#include "models/anchors.h"
 #include "models/detector_body.h"
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
 
-// `out` numbers of every cell: depthwise 3×3, batch norm, ReLU6; then 1×1 with bias.
-std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out);
+// Heads of two convolutions a map: depthwise 3×3, batch norm, ReLU6; then 1×1 with bias.
+class LiteHeads final : public nn::Module {
+ public:
+  // `channels` of the maps, one for each level of the anchors.
+  LiteHeads(const std::vector<Index>& channels, const AnchorGrid& anchors, Index classes);
+
+  // Maps [N,H,W,C] → logits [N,A,classes] and codes [N,A,4], of a cell's anchors one after the other.
+  TensorList forward_outputs(const TensorList& maps) override;
+  std::string describe() const override { return "LiteHeads"; }
+
+ private:
+  class Head;
+  std::shared_ptr<Head> classes_, boxes_;
+};
 
 // MobileNetV3-Large with the reduced tail. Its first map is what the last block that strides expands to, 1/16
 // of the image, the second the network's end, 1/32; then four extras, each half as large: 1×1 to half the

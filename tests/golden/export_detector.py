@@ -59,7 +59,7 @@ def check_document(path, images, expected):
 
 
 def main(directory, write):
-    for name in ("ssd_vgg", "ssd_resnet"):
+    for name in ("ssd_vgg", "ssd_resnet", "ssd_lite"):
         tandem = load_file(directory / f"{name}.safetensors")
         compare(name, run(directory / f"{name}.onnx", tandem["images"]), tandem)
     tandem = load_file(directory / "detector.safetensors")

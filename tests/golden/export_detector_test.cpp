@@ -11,6 +11,7 @@
 #include "files/digest.h"
 #include "files/write.h"
 #include "models/ssd_bodies.h"
+#include "models/ssd_lite.h"
 #include "tasks/detection/finder.h"
 #include "tests/golden/export_models.h"
 #include "tests/support/paths.h"
@@ -113,26 +114,38 @@ TEST_CASE("onnxruntime decodes and suppresses as Tandem does", "[export]") {
   CHECK(selected_here(*ssd) == expected);
 }
 
+namespace {
+
+struct Detector {
+  std::string name;
+  std::shared_ptr<models::DetectorBody> body;
+  const char* anchors;
+  Index side;
+  bool lite;
+};
+
+}  // namespace
+
 TEST_CASE("every body of a detector has a graph", "[export]") {
-  for (const char* const anchors : {"voc300", "coco300"}) {
-    const bool vgg = std::string_view(anchors) == "voc300";
-    const std::shared_ptr<models::DetectorBody> body =
-        vgg ? std::shared_ptr<models::DetectorBody>(
-                  std::make_shared<models::VggDetectorBody>(models::vgg_extras_300()))
-            : std::make_shared<models::ResNetDetectorBody>(18);
-    models::Ssd ssd(body, {.num_classes = 3, .anchors = models::anchor_grid(anchors)});
+  const std::vector<Detector> detectors{
+      {"ssd_vgg", std::make_shared<models::VggDetectorBody>(models::vgg_extras_300()), "voc300", 300, false},
+      {"ssd_resnet", std::make_shared<models::ResNetDetectorBody>(18), "coco300", 300, false},
+      {"ssd_lite", std::make_shared<models::MobileNetDetectorBody>(), "ssdlite320", 320, true}};
+  for (const auto& [name, body, anchors, side, lite] : detectors) {
+    INFO(name);
+    models::Ssd ssd(body, {.num_classes = 3, .anchors = models::anchor_grid(anchors), .lite = lite});
     ssd.eval();
     const std::string file = exporting::onnx_model(
-        ssd, {300, 300, 3},
+        ssd, {side, side, 3},
         {.outputs = {"boxes", "scores"}, .graph = [&](const Tensor& images) { return ssd.decoded(images); }});
     CHECK(static_cast<Index>(file.size()) > 4 * ssd.parameter_count());
     if (const char* const kept = std::getenv("TANDEM_EXPORT_DIR")) {
       const NoGrad no_grad;
-      const Tensor images = signed_unit("images of a detector", {1, 300, 300, 3});
+      const Tensor images = signed_unit("images of a detector", {1, side, side, 3});
       const TensorList decoded = ssd.decoded(images);
-      const std::string name = std::filesystem::path(kept) / (vgg ? "ssd_vgg" : "ssd_resnet");
-      files::write_atomically(name + ".onnx", file);
-      safetensors::write(name + ".safetensors",
+      const std::string path = std::filesystem::path(kept) / name;
+      files::write_atomically(path + ".onnx", file);
+      safetensors::write(path + ".safetensors",
                          {{"images", models::to_file_layout(images, ParameterLayout::filter)},
                           {"boxes", decoded[0]},
                           {"scores", decoded[1]}});
