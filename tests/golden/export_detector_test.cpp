@@ -134,6 +134,8 @@ TEST_CASE("every body of a detector has a graph", "[export]") {
   for (const auto& [name, body, anchors, side, lite] : detectors) {
     INFO(name);
     models::Ssd ssd(body, {.num_classes = 3, .anchors = models::anchor_grid(anchors), .lite = lite});
+    set_initial(ssd);
+    set_statistics(ssd);
     ssd.eval();
     const std::string file = exporting::onnx_model(
         ssd, {side, side, 3},
