@@ -8,6 +8,8 @@ import pathlib
 
 import torch
 from PIL import Image
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 from torchvision import tv_tensors
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import box_iou
@@ -97,9 +99,6 @@ def made_up_boxes(place):
 
 
 def coco_metric(images=500, categories=80, objects=7, detections=100, near=21):
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
     truth = made_up_boxes(points(images * objects))
     place = points(images * detections)
     boxes, index = made_up_boxes(place), torch.arange(images * detections)

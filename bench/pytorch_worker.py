@@ -234,19 +234,19 @@ def language(autocast, optimized, words=10000, steps=35, streams=20, units=650):
 OTHERS = {"dcgan": dcgan, "language": language, "translation": translation}
 
 
-def made(name, autocast, optimized):
-    """The step of a workload, and how many items it sees."""
+def maker_of(name):
+    """What makes the step of a workload, and says how many items it sees; what that needs is imported."""
     if name in SUPERVISED:
-        return supervised(*SUPERVISED[name], autocast, optimized)
+        return functools.partial(supervised, *SUPERVISED[name])
     if name in OTHERS:
-        return OTHERS[name](autocast, optimized)
+        return OTHERS[name]
     from pytorch_detection import DETECTORS, detection  # needs torchvision
 
     if name in DETECTORS:
-        return detection(name, autocast, optimized)
+        return functools.partial(detection, name)
     from pytorch_parts import PARTS  # and pycocotools
 
-    return PARTS[name]()
+    return lambda autocast, optimized: PARTS[name]()
 
 
 def reset_peak():
@@ -286,10 +286,11 @@ def main():
     torch.manual_seed(1)
     amp = precision == "amp_bf16"
     optimized, extension = with_extension(amp) if extended else (lambda model, optimizer: (model, optimizer), "")
+    make = maker_of(name)
     baseline = resident("VmRSS")
     reset_peak()
     autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
-    step, items = made(name, autocast, optimized)
+    step, items = make(autocast, optimized)
     print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items}), flush=True)
     for line in sys.stdin:
         command = line.split()
