@@ -34,13 +34,15 @@ Json json_of(const datasets::TransformSpec& spec) {
     const auto kind = key.type.kind;
     if (kind == options::Type::Kind::integer || kind == options::Type::Kind::number) {
       if (key.name != "shorter" || values.front() > 0) step[key.name] = number(values.front());
-    } else if (kind == options::Type::Kind::boolean) {
-      step[key.name] = values.front() > 0;
-    } else if (values.front() > 0) {
+    } else if (kind != options::Type::Kind::boolean && values.front() > 0) {
       step[key.name] = {number(values.front()), number(values.back())};
     }
   }
-  if (spec.name == "resize") step["filter"] = "bilinear";
+  if (spec.name == "resize") {
+    const auto antialias = spec.parameters.find("antialias");
+    step["filter"] = "bilinear";
+    step["antialias"] = antialias == spec.parameters.end() || antialias->second.front() > 0;
+  }
   return step;
 }
 

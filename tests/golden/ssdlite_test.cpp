@@ -50,8 +50,8 @@ void set_statistics(nn::Module& model) {
 }
 
 Tensor true_boxes() {
-  return test::floats({.1f, .15f, .45f, .6f, 1, .5f, .4f, .95f, .9f, 2,  //
-                       .3f, .25f, .7f,  .8f, 3, 0,   0,   0,    0,   0},
+  return Tensor::from(std::vector<float>{.1f, .15f, .45f, .6f, 1, .5f, .4f, .95f, .9f, 2,  //
+                                         .3f, .25f, .7f,  .8f, 3, 0,   0,   0,    0,   0},
                       {kBatch, 2, 5});
 }
 
