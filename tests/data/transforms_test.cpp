@@ -242,12 +242,13 @@ TEST_CASE("resizing agrees with PyTorch's interpolation", "[transforms]") {
 TEST_CASE("a resize without antialiasing keeps its own filter among others", "[transforms]") {
   // Down to two columns twice: the first reduction sees two pixels in each direction, the second one all.
   const Tensor image = Tensor::from(std::vector<std::uint8_t>{0, 0, 0, 255, 0, 0, 0, 0}, {1, 8, 1});
+  const std::vector<float> mean = {0};
   ImageWork work;
-  work.start(image, 255, std::vector<float>{0});
+  work.start(image, 255, mean);
   work.resize(1, 4, false);
   work.resize(1, 2);
   CHECK(finished(work).values[0] == Approx(255 * 0.5 * 3 / 7).epsilon(1e-5));  // of 0, 127.5, 0 and 0
-  work.start(image, 255, std::vector<float>{0});
+  work.start(image, 255, mean);
   work.resize(1, 3, false);
   CHECK(finished(work).values[0] == 0.0F);
   CHECK(finished(work).values[1] == Approx(127.5F));
