@@ -21,8 +21,9 @@ struct LabelledBox {
 
 class ImageWork {
  public:
-  // Starts over with `image` (u8 or f32, [H,W,C]). `unit` is the value of full brightness, `mean` the mean per
-  // channel, both in pixel units. The caller keeps image and mean alive; buffers of the previous image are reused.
+  // Starts over with `image` (u8 or f32, [H,W,C]). `unit` is the value of full brightness, `mean` the mean
+  // per channel, both in pixel units. The caller keeps image and mean alive; buffers of the previous image
+  // are reused.
   void start(const Tensor& image, float unit, std::span<const float> mean);
   // The image's objects, whose boxes then go where it goes; likewise. A crop drops those whose centre it does
   // not show, and cuts the others to what it shows.
