@@ -181,18 +181,30 @@ inline Vec widen(__m128i low, __m128i high, BFloat16) {
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 16))};
 }
 inline Vec widen(__m128i low, __m128i high, Half) { return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)}; }
-inline __m128i narrow(__m256 v, BFloat16) {
-  const __m256i bits = _mm256_castps_si256(v);
+// Rounded to nearest even, but for NaN.
+inline __m256i rounded(__m256i bits) {
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
-  const __m256i quiet = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  const __m256i chosen = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
-  return _mm_packus_epi32(_mm256_castsi256_si128(chosen), _mm256_extracti128_si256(chosen, 1));
+  return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
-inline __m128i narrow(__m256 v, Half) {
-  return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+// `otherwise`, and a quiet NaN with v's sign where v is NaN.
+inline __m256i quieted(__m256 v, __m256i otherwise) {
+  const __m256i sign = _mm256_castps_si256(_mm256_and_ps(v, _mm256_set1_ps(-0.0f)));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(otherwise, _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000)), nan);
+}
+inline __m256i narrow(Vec a, BFloat16) {
+  __m256i low = rounded(_mm256_castps_si256(a.low)), high = rounded(_mm256_castps_si256(a.high));
+  if (_mm256_movemask_ps(_mm256_cmp_ps(a.low, a.high, _CMP_UNORD_Q)) != 0) [[unlikely]] {
+    low = quieted(a.low, low);
+    high = quieted(a.high, high);
+  }
+  // Packing works within halves of 128 bits: the middle quarters change places.
+  const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+  return _mm256_permute4x64_epi64(packed, 0xd8);
+}
+inline __m256i narrow(Vec a, Half) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return _mm256_set_m128i(_mm256_cvtps_ph(a.high, kNearest), _mm256_cvtps_ph(a.low, kNearest));
 }
 }  // namespace detail
 
@@ -241,15 +253,11 @@ Vec load(const S* p) {
 }
 template <class S>
 void store(S* p, Vec a) {
-  auto* q = reinterpret_cast<__m128i*>(p);
-  _mm_storeu_si128(q, detail::narrow(a.low, S{}));
-  _mm_storeu_si128(q + 1, detail::narrow(a.high, S{}));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), detail::narrow(a, S{}));
 }
 template <class S>
 void stream(S* p, Vec a) {
-  auto* q = reinterpret_cast<__m128i*>(p);
-  _mm_stream_si128(q, detail::narrow(a.low, S{}));
-  _mm_stream_si128(q + 1, detail::narrow(a.high, S{}));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), detail::narrow(a, S{}));
 }
 
 inline float sum(Vec a) {
