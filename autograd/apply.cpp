@@ -31,16 +31,54 @@ DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs) {
   return policy ? policy->prepare(info, inputs, common) : common;
 }
 
-void check_version(const OpInfo& info, const Tensor& saved, std::uint64_t version) {
-  require(saved.version() == version, info.name,
-          "{} saved for backward was written in place since (version {} then, {} now); run backward before "
-          "the update",
-          to_string(saved), version, saved.version());
+void RecordedNode::keep(std::span<const Tensor> in, std::span<const Tensor> out,
+                        std::span<const Tensor> saved) {
+  inputs.reserve(in.size());
+  for (const Tensor& input : in) {
+    inputs.push_back(input.defined() && is_floating(input.dtype()) ? input.edge() : GradientEdge{});
+  }
+  outputs.reserve(out.size());
+  for (const Tensor& output : out) {
+    outputs.push_back(output.defined() ? OutputMeta{output.shape(), output.dtype(), output.device()}
+                                       : OutputMeta{});
+  }
+  kept_.reserve(saved.size());
+  for (const Tensor& tensor : saved) {
+    Kept kept;
+    if (tensor.defined()) {
+      kept.version = tensor.version();
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        if (!tensor.requires_grad() && tensor.is_same(out[i])) kept.output = static_cast<int>(i);
+      }
+    }
+    kept_.push_back(kept);
+  }
 }
 
-void fail_released(const OpInfo& info) {
-  throw UserError(info.name,
-                  "backward ran through this graph already and freed it; pass retain_graph to run it twice");
+void RecordedNode::check_saved(std::span<const Tensor> saved) const {
+  require(!released_, info().name,
+          "backward ran through this graph already and freed it; pass retain_graph to run it twice");
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (!saved[i].defined()) continue;
+    require(saved[i].version() == kept_[i].version, info().name,
+            "{} saved for backward was written in place since (version {} then, {} now); run backward before "
+            "the update",
+            to_string(saved[i]), kept_[i].version, saved[i].version());
+  }
+}
+
+void RecordedNode::give_edges(std::span<Tensor> saved) {
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (kept_[i].output >= 0)
+      saved[i].set_edge({Ref<RefCounted>(this), static_cast<std::uint32_t>(kept_[i].output)});
+  }
+}
+
+void put_on_tape(const Ref<Node>& node, std::span<Tensor> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].defined() && is_floating(outputs[i].dtype()))
+      outputs[i].set_edge({node, static_cast<std::uint32_t>(i)});
+  }
 }
 
 void fail_fused(const OpInfo& info) {

@@ -19,9 +19,28 @@ DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs);
 Device device_of(const OpInfo& info, std::span<const Tensor> inputs);
 bool any_requires_grad(std::span<const Tensor> inputs);
 
-// Throws UserError when a saved tensor was written in place after it was saved.
-void check_version(const OpInfo& info, const Tensor& saved, std::uint64_t version);
-[[noreturn]] void fail_released(const OpInfo& info);
+// The part of a node that is the same for every op.
+class RecordedNode : public Node {
+ protected:
+  // Takes the edges of the inputs, what the outputs look like, and the version of every saved tensor.
+  void keep(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> saved);
+  // Throws UserError when what was saved was released, or was written in place after it was saved.
+  void check_saved(std::span<const Tensor> saved) const;
+  // A saved output is kept without its edge, which would be a cycle; differentiating backward needs it.
+  void give_edges(std::span<Tensor> saved);
+  void mark_released() { released_ = true; }
+
+ private:
+  struct Kept {
+    std::uint64_t version = 0;
+    int output = -1;  // this saved tensor is the op's own output of that index
+  };
+  std::vector<Kept> kept_;
+  bool released_ = false;
+};
+
+// Makes `node` the producer of the outputs that can have a gradient.
+void put_on_tape(const Ref<Node>& node, std::span<Tensor> outputs);
 [[noreturn]] void fail_fused(const OpInfo& info);
 
 template <class Op>
@@ -36,42 +55,20 @@ concept Source = std::is_empty_v<typename Op::In> && requires(const Op& op) {
 };
 
 template <class Op>
-class OpNode final : public Node {
+class OpNode final : public RecordedNode {
  public:
   OpNode(const Op& op, typename Op::Saved&& saved, std::span<const Tensor> in, std::span<const Tensor> out)
       : op_(op), saved_(std::move(saved)) {
-    inputs.reserve(in.size());
-    for (const Tensor& input : in) {
-      inputs.push_back(input.defined() && is_floating(input.dtype()) ? input.edge() : GradientEdge{});
-    }
-    outputs.reserve(out.size());
-    for (const Tensor& output : out) {
-      outputs.push_back(output.defined() ? OutputMeta{output.shape(), output.dtype(), output.device()}
-                                         : OutputMeta{});
-    }
-    for (const Tensor& tensor : tensors_of(saved_)) {
-      Kept kept;
-      if (tensor.defined()) {
-        kept.version = tensor.version();
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          if (!tensor.requires_grad() && tensor.is_same(out[i])) kept.output = static_cast<int>(i);
-        }
-      }
-      kept_.push_back(kept);
-    }
+    keep(in, out, tensors_of(saved_));
   }
 
   const OpInfo& info() const override { return Op::info; }
   const Op& op() const { return op_; }
 
   void backward(std::span<Tensor> dy, std::span<Tensor> dx, const Needs& needs) override {
-    if (released_) fail_released(Op::info);
+    check_saved(tensors_of(saved_));
     if constexpr (Fused<Op>) {
       if (needs.create_graph()) fail_fused(Op::info);
-    }
-    const auto saved = tensors_of(saved_);
-    for (std::size_t i = 0; i < saved.size(); ++i) {
-      if (saved[i].defined()) check_version(Op::info, saved[i], kept_[i].version);
     }
     typename Op::Out gradients;
     if constexpr (requires { gradients.list; }) gradients.list.resize(dy.size());
@@ -87,30 +84,18 @@ class OpNode final : public Node {
 
   void release_saved() override {
     saved_ = {};
-    released_ = true;
+    mark_released();
   }
 
  private:
-  struct Kept {
-    std::uint64_t version = 0;
-    int output = -1;  // this saved tensor is the op's own output of that index
-  };
-
-  // A saved output is kept without its edge, which would be a cycle; differentiating backward needs it.
   typename Op::Saved with_edges() {
     typename Op::Saved copy = saved_;
-    const auto tensors = tensors_of(copy);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (kept_[i].output >= 0)
-        tensors[i].set_edge({Ref<RefCounted>(this), static_cast<std::uint32_t>(kept_[i].output)});
-    }
+    give_edges(tensors_of(copy));
     return copy;
   }
 
   Op op_;
   typename Op::Saved saved_;
-  std::vector<Kept> kept_;
-  bool released_ = false;
 };
 
 }  // namespace detail
@@ -146,11 +131,7 @@ typename Op::Out apply(const Op& op, typename Op::In in, const Destination* sink
   const std::span<Tensor> outputs = tensors_of(out);
   if constexpr (!detail::Source<Op>) {
     if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
-      Ref<Node> node(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs));
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        if (outputs[i].defined() && is_floating(outputs[i].dtype()))
-          outputs[i].set_edge({node, static_cast<std::uint32_t>(i)});
-      }
+      detail::put_on_tape(Ref<Node>(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs)), outputs);
     }
   }
   if (observed) notify([&](OpObserver& o) { o.after_forward(Op::info, inputs, outputs); });
