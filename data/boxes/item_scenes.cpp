@@ -1,12 +1,9 @@
 #include "data/boxes/item_scenes.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
-#include "core/random.h"
 #include "data/boxes/placing.h"
 #include "data/digits.h"
 #include "data/fashion_mnist.h"
@@ -16,8 +13,6 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr Index kTrainingItemScenes = 5000, kTestItemScenes = 500;
-constexpr std::int64_t kFirstTestItemScene = 100'000'001;  // no number is a training scene's, too
 constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; data/scenes.cpp has 2 and 3
 constexpr std::uint8_t kItemEdge = 20;         // what is no brighter is no part of a picture
 constexpr float kOpaque = 40;                  // a darker pixel lets the ground through
@@ -50,7 +45,9 @@ struct ItemScenes::Paste {
 
 ItemScenes::ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::uint64_t seed,
                        std::uint32_t split)
-    : items_(std::move(items)), options_(options), seed_(seed), split_(split) {
+    : ComposedScenes(options.scene_size, seed, split, kItemSceneStream),
+      items_(std::move(items)),
+      options_(options) {
   const DatasetInfo& shown = items_->info();
   require(shown.dtype == DType::u8 && shown.sample_shape.rank() == 3 && shown.sample_shape[2] == 1, "scenes",
           "show grey pictures of 8 bits, {} has {} {}", shown.name, name_of(shown.dtype),
@@ -63,11 +60,7 @@ ItemScenes::ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::
 }
 
 std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
-  RandomStream random({.seed = seed_,
-                       .purpose = RandomPurpose::synthetic_data,
-                       .call = static_cast<std::uint32_t>(id),
-                       .step = split_,
-                       .micro_batch = kItemSceneStream});
+  RandomStream random = drawing_things(id);
   std::vector<Paste> pastes;
   std::vector<Rect> taken;
   const std::uint32_t count = 1 + random.below(static_cast<std::uint32_t>(options_.most_items));
@@ -80,39 +73,23 @@ std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
       return std::max<Index>(1, std::lround(static_cast<float>(extent) * scale));
     };
     paste.to = {0, 0, scaled(paste.part.height), scaled(paste.part.width)};
-    if (paste.part.height == 0 || !find_place(paste.to, options_.scene_size, taken, random)) continue;
+    if (paste.part.height == 0 || !find_place(paste.to, side(), taken, random)) continue;
     taken.push_back(paste.to);
     pastes.push_back(std::move(paste));
   }
   return pastes;
 }
 
-BoxImage ItemScenes::described(std::int64_t id, std::int64_t first_object) const {
-  BoxImage image{.file = {},
-                 .name = fmt::format("scene-{:09}", id),
-                 .id = id,
-                 .width = options_.scene_size,
-                 .height = options_.scene_size,
-                 .objects = {}};
-  for (const Paste& paste : pastes(id)) {
-    const Corners box{static_cast<double>(paste.to.left), static_cast<double>(paste.to.top),
-                      static_cast<double>(paste.to.right()), static_cast<double>(paste.to.bottom())};
-    image.objects.push_back({.box = box,
-                             .label = paste.item.label + 1,
-                             .id = first_object + static_cast<std::int64_t>(image.objects.size()),
-                             .area = box.area()});
-  }
-  return image;
+std::vector<ComposedScenes::Thing> ItemScenes::things(std::int64_t id) const {
+  std::vector<Thing> things;
+  for (const Paste& paste : pastes(id)) things.push_back({.to = paste.to, .label = paste.item.label + 1});
+  return things;
 }
 
 Tensor ItemScenes::image(std::int64_t id) const {
-  const Index side = options_.scene_size;
+  const Index side = this->side();
   const Tensor scene = Tensor::empty({side, side, 1}, {.dtype = DType::u8, .kind = MemoryKind::data});
-  RandomStream random({.seed = seed_,
-                       .purpose = RandomPurpose::synthetic_data,
-                       .call = static_cast<std::uint32_t>(id),
-                       .step = split_,
-                       .micro_batch = kItemSceneStream + 1});
+  RandomStream random = drawing_ground(id);
   const float level = random.uniform(0.0F, 90.0F), down = random.uniform(-20.0F, 20.0F),
               across = random.uniform(-20.0F, 20.0F);
   thread_local std::vector<float> pixels, item;
@@ -152,31 +129,11 @@ Splits items_of(const ItemScenesOptions& own, const SetOptions& common) {
   return {.train = sets.train, .test = sets.test, .validation = {}};
 }
 
-BoxCorpus scenes_of(const DatasetPtr& items, const ItemScenesOptions& own, const SetOptions& common,
-                    Index count, std::uint32_t split) {
-  require(count < kFirstTestItemScene, "data.train_size", "{} scenes, there can be {}", count,
-          kFirstTestItemScene - 1);
-  const auto scenes = std::make_shared<ItemScenes>(items, own, common.seed(), split);
-  BoxCorpus corpus{.where = "scenes", .classes = {}, .images = {}, .tallies = {}, .maker = scenes};
-  for (const std::string& name : items->info().class_names)
-    corpus.classes.add(name, corpus.classes.count() + 1);
-  std::int64_t object = 1;
-  const std::int64_t first = split == 0 ? 1 : kFirstTestItemScene;
-  for (std::int64_t id = first; id < first + count; ++id) {
-    corpus.images.push_back(scenes->described(id, object));
-    object += static_cast<std::int64_t>(corpus.images.back().objects.size());
-  }
-  return corpus;
-}
-
 BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& common) {
   const Splits items = items_of(own, common);
-  const Index training = common.train_size > 0 ? common.train_size : kTrainingItemScenes;
-  const Index testing = common.test_size > 0 ? common.test_size : kTestItemScenes;
-  return {.train = scenes_of(items.train, own, common, training + common.validation_size, 0),
-          .test = scenes_of(items.test, own, common, testing, 1),
-          .validation = {},
-          .notes = {}};
+  return splits_of_scenes("scenes", items.train->info().class_names,
+                          std::make_shared<ItemScenes>(items.train, own, common.seed(), 0),
+                          std::make_shared<ItemScenes>(items.test, own, common.seed(), 1), common);
 }
 
 }  // namespace

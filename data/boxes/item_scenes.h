@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "data/boxes/box_registry.h"
-#include "data/boxes/image_maker.h"
+#include "data/boxes/composed_scenes.h"
 
 namespace tandem::datasets {
 
@@ -15,29 +14,26 @@ struct ItemScenesOptions {
   Index most_items = 6;                 // pictures in a scene; how many there are is drawn from 1 on
 };
 
-// Scene `id` is a pure function of (seed, split, id): ground of a level of 0 to 90 that rises or falls by up
+// Ground of a level of 0 to 90 that rises or falls by up
 // to 20 along each axis, noise of a deviation of 6, then pictures, cut to what is brighter than 20 and scaled
 // by 0.7 to 2, later ones over earlier ones, each where its box overlaps none of the earlier ones by more
 // than 0.15 (after 20 places in vain it is left out). A box is the pasted rectangle, a label the picture's
 // class plus 1.
-class ItemScenes final : public ImageMaker {
+class ItemScenes final : public ComposedScenes {
  public:
   // Throws UserError when the pictures are not grey, or when the scenes are smaller than one may be.
   ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::uint64_t seed, std::uint32_t split);
 
   Index channels() const override { return 1; }
   Tensor image(std::int64_t id) const override;
-  // The objects of it, without their pixels; numbered from `first_object` on.
-  BoxImage described(std::int64_t id, std::int64_t first_object) const;
 
  private:
   struct Paste;
   std::vector<Paste> pastes(std::int64_t id) const;
+  std::vector<Thing> things(std::int64_t id) const override;
 
   DatasetPtr items_;
   ItemScenesOptions options_;
-  std::uint64_t seed_;
-  std::uint32_t split_;
 };
 
 // Scenes for training show the items' training samples, those for testing the others.

@@ -5,8 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "data/boxes/box_registry.h"
-#include "data/boxes/image_maker.h"
+#include "data/boxes/composed_scenes.h"
 #include "data/cutout_material.h"
 
 namespace tandem::datasets {
@@ -19,10 +18,10 @@ struct StampScenesOptions {
   std::array<double, 2> scale{0.1, 0.6};  // range of a cut-out's longer side, as a share of the scene's
 };
 
-// Scene `id` is a pure function of (seed, split, id): a square part of a photograph, then cut-outs of drawn
+// A square part of a photograph, then cut-outs of drawn
 // categories, later ones over earlier ones, each where find_place finds room for it (else it is left out).
 // A box is the rectangle that a cut-out fills; a label its category's place plus 1.
-class StampScenes final : public ImageMaker {
+class StampScenes final : public ComposedScenes {
  public:
   // `material` has a photograph, and a cut-out of every category.
   StampScenes(CutoutMaterial material, const StampScenesOptions& options, std::uint64_t seed,
@@ -30,17 +29,14 @@ class StampScenes final : public ImageMaker {
 
   Index channels() const override { return 3; }
   Tensor image(std::int64_t id) const override;
-  // The objects of it, without their pixels; numbered from `first_object` on.
-  BoxImage described(std::int64_t id, std::int64_t first_object) const;
 
  private:
   struct Stamp;
   std::vector<Stamp> stamps(std::int64_t id) const;
+  std::vector<Thing> things(std::int64_t id) const override;
 
   CutoutMaterial material_;
   StampScenesOptions options_;
-  std::uint64_t seed_;
-  std::uint32_t split_;
 };
 
 // Scenes for testing have photographs and cut-outs of their own.
