@@ -142,9 +142,9 @@ TEST_CASE("what an anchor learns of an object", "[models][anchors]") {
 TEST_CASE("two objects that want one anchor", "[models][anchors]") {
   const std::vector<Box> boxes{{.3, .3, .62, .62}, {.3, .3, .62, .62}, {.503, .503, .513, .515}};
   // Every anchor of 0.07² that holds the small one overlaps it by 0.00012/0.0049 = 0.0244898, so rounding
-  // decides. In f32 from anchors in f32, here as in torchvision's box_iou, 2659, 2663, 2806 and 2958 come to
-  // 0.024489697 and 2808 to 0.024489684. Anchors' corners that are computed in f64 and then rounded make it
-  // 0.024489725 of 2808 and put that first, and f64 throughout does, too.
+  // decides (tests/golden/ssd_vectors.py). In f32 from anchors in f32, here as in torchvision's box_iou,
+  // 2659, 2663, 2806 and 2958 come to 0.024489697 and 2808 to 0.024489684. Corners that are computed in f64
+  // and then rounded give 2808 0.024489725 and put it first, and so does f64 throughout.
   const Anchors small{2659};
   const Anchors others{8146, 8149, 8200, 8202, 8207, 8208, 8209};
   const MatchedBoxes last = match("coco300", boxes);

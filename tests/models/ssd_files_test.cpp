@@ -103,8 +103,9 @@ TEST_CASE("NVIDIA's files load whole, with their heads in the order here", "[ssd
                     Catch::Contains("head.classification_head.module_list.1.bias is [7], here [18]"));
 }
 
-// There anchors are ordered by level, number within a cell, row, column. A file whose biases are its own
-// numbers of level and anchor says for each box here which one of a cell it is there.
+// There boxes are ordered by level, number within a cell, row, column (tests/golden/ssd_vectors.py). A file
+// whose biases are its own numbers of level and anchor says for each box here which one of a cell it is
+// there.
 TEST_CASE("boxes in the order of NVIDIA's files", "[ssd]") {
   const models::AnchorGrid grid = models::anchor_grid("coco300");
   const ForeignFile file;

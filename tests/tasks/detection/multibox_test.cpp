@@ -141,7 +141,7 @@ TEST_CASE("gradients of the multibox loss are those of differences", "[detection
   check(codes, false);
 }
 
-// Values that PyTorch 2.11 gave in FP64: cross entropy and smooth L1, reduced by none, and a stable sort.
+// Values that PyTorch gave in FP64: tests/golden/ssd_vectors.py.
 TEST_CASE("the multibox loss of given matches is the published one", "[detection]") {
   constexpr Index kAnchors = 6, kLogits = 3;
   const auto made = [](Index each, auto value) {
