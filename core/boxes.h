@@ -35,7 +35,7 @@ struct BoxMatchOptions {
 
 struct BoxMatch {
   Tensor anchors;  // f32 [A,4], extents above 0
-  Tensor boxes;    // f32 [N,G,5], each with its label from 1 on; up to 0: none is there
+  Tensor boxes;    // f32 [N,G,5], of an area above 0, each with its label from 1 on; up to 0: none is there
   BoxMatchOptions options;
   // Written.
   Tensor label;  // i32 [N,A], 0: background

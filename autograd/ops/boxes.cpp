@@ -36,16 +36,35 @@ MineNegatives::In MineNegatives::backward(const Saved&, const Out&, const Needs&
 
 }  // namespace ops
 
+namespace {
+
+constexpr const char* kMatchBoxes = "match_boxes";
+
+// The logarithm of an extent up to 0 would make the loss infinite or no number. On an asynchronous device
+// only a kernel can see the values.
+void ensure_extents(const Tensor& boxes) {
+  if (boxes.device().type != DeviceType::cpu) return;
+  const Index objects = boxes.size(1);
+  for (Index i = 0; i < boxes.size(0) * objects; ++i) {
+    const float* const box = boxes.data<float>() + 5 * i;
+    ensure(!(box[4] > 0.0f) || (box[2] > box[0] && box[3] > box[1]), kMatchBoxes,
+           "object {} of image {} is [{}, {}, {}, {}], which has no area", i % objects, i / objects, box[0],
+           box[1], box[2], box[3]);
+  }
+}
+
+}  // namespace
+
 MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMatchOptions& options) {
-  constexpr const char* kName = "match_boxes";
   require(anchors.rank() == 2 && anchors.size(1) == 4 && anchors.size(0) > 0 && anchors.dtype() == DType::f32,
-          kName, "anchors are f32 [A,4] with one at least, got {}", to_string(anchors));
-  require(boxes.rank() == 3 && boxes.size(2) == 5 && boxes.dtype() == DType::f32, kName,
+          kMatchBoxes, "anchors are f32 [A,4] with one at least, got {}", to_string(anchors));
+  require(boxes.rank() == 3 && boxes.size(2) == 5 && boxes.dtype() == DType::f32, kMatchBoxes,
           "boxes are f32 [N,G,5], each with its label, got {}", to_string(boxes));
-  require(options.threshold > 0.0f && options.threshold <= 1.0f, kName,
+  require(options.threshold > 0.0f && options.threshold <= 1.0f, kMatchBoxes,
           "the threshold must lie in (0,1], is {}", options.threshold);
   for (const float variance : options.variances)
-    require(variance > 0.0f, kName, "variances must be above 0, got {}", variance);
+    require(variance > 0.0f, kMatchBoxes, "variances must be above 0, got {}", variance);
+  ensure_extents(boxes);
   const NoGrad no_grad;
   const ops::MatchBoxes::Out out = apply(ops::MatchBoxes{options}, {anchors, boxes});
   return {out.label, out.code, out.unmatched};

@@ -15,7 +15,8 @@ struct MatchedBoxes {
 
 // anchors f32 [A,4] as (cx, cy, w, h), boxes f32 [N,G,5] as (x1, y1, x2, y2, label), in shares of the image;
 // labels from 1 on, up to 0 where there is no object. Throws UserError for other shapes and dtypes, for no
-// anchor, for a threshold outside (0,1] and variances that are not above 0.
+// anchor, for a threshold outside (0,1] and variances that are not above 0; InternalError, on the CPU, for an
+// object without an area, which has no code: readers and transforms leave those out.
 MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMatchOptions& options = {});
 
 struct MinedAnchors {

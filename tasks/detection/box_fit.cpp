@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "autograd/ops/boxes.h"
 #include "tasks/detection/suppression.h"
 
 namespace tandem::tasks {
@@ -16,53 +17,76 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-bool overlapped(const UnitBox& box, const std::vector<UnitBox>& anchors, double threshold) {
+bool overlapped(const UnitBox& box, const std::vector<UnitBox>& anchors, float threshold) {
   return std::ranges::any_of(anchors,
                              [&](const UnitBox& anchor) { return overlap_of(anchor, box) >= threshold; });
+}
+
+UnitBox box_of(const datasets::BoxObject& object, const datasets::BoxImage& image) {
+  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+  const datasets::Corners& box = object.box;
+  return {static_cast<float>(box.x1 / width), static_cast<float>(box.y1 / height),
+          static_cast<float>(box.x2 / width), static_cast<float>(box.y2 / height)};
+}
+
+// The boxes of an image as match_boxes takes them, a class each; slivers without an area in f32 are none.
+Tensor rows_of(std::span<const UnitBox> boxes) {
+  std::vector<float> rows;
+  for (const UnitBox& box : boxes) {
+    const bool there = box.x2 > box.x1 && box.y2 > box.y1;
+    rows.insert(rows.end(), {box.x1, box.y1, box.x2, box.y2, there ? 1.0f : 0.0f});
+  }
+  return Tensor::from(rows, {1, static_cast<Index>(boxes.size()), 5});
 }
 
 }  // namespace
 
 std::string BoxFit::text(double threshold) const {
-  return fmt::format(
+  std::string text = fmt::format(
       "boxes of {:.0f} to {:.0f} pixels (from a tenth to nine tenths), {:.0f} in the middle; no anchor "
-      "overlaps "
-      "{:.1f} % of them by {}",
-      tenth, nine_tenths, middle, 100 * unmatched, threshold);
+      "overlaps {:.1f} % of them by {}",
+      tenth, nine_tenths, middle, 100 * uncovered, threshold);
+  if (unmatched > 0) text += fmt::format("; no anchor learns {} of {}", unmatched, boxes);
+  return text;
 }
 
-BoxFit fit_of(const datasets::BoxCorpus& corpus, const Tensor& anchors, Index side, double threshold,
-              Index most_images) {
-  const std::vector<float> grid = anchors.to_vector<float>();
+BoxFit fit_of(const datasets::BoxCorpus& corpus, const Tensor& anchors, Index side,
+              const BoxMatchOptions& options, Index most_images) {
+  const Tensor on_host = anchors.to(Device{});
+  const std::vector<float> grid = on_host.to_vector<float>();
   std::vector<UnitBox> corners;
   for (std::size_t at = 0; at < grid.size(); at += 4)
     corners.push_back({grid[at] - grid[at + 2] / 2, grid[at + 1] - grid[at + 3] / 2,
                        grid[at] + grid[at + 2] / 2, grid[at + 1] + grid[at + 3] / 2});
   std::vector<UnitBox> boxes;
   std::vector<double> sizes;
+  Index unmatched = 0;
   const auto images = static_cast<Index>(corpus.images.size());
   const Index step = std::max<Index>(1, (images + most_images - 1) / most_images);
   for (Index i = 0; i < images; i += step) {
     const datasets::BoxImage& image = corpus.images[static_cast<std::size_t>(i)];
-    const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+    const std::size_t first = boxes.size();
     for (const datasets::BoxObject& object : image.objects) {
-      const datasets::Corners& box = object.box;
-      boxes.push_back({static_cast<float>(box.x1 / width), static_cast<float>(box.y1 / height),
-                       static_cast<float>(box.x2 / width), static_cast<float>(box.y2 / height)});
-      sizes.push_back(static_cast<double>(side) * std::sqrt(box.area() / (width * height)));
+      boxes.push_back(box_of(object, image));
+      const auto pixels = static_cast<double>(image.width) * static_cast<double>(image.height);
+      sizes.push_back(static_cast<double>(side) * std::sqrt(object.box.area() / pixels));
     }
+    if (boxes.size() == first) continue;
+    const Tensor rows = rows_of(std::span(boxes).subspan(first));
+    unmatched += *match_boxes(on_host, rows, options).unmatched.data<std::int32_t>();
   }
   if (boxes.empty()) return {};
-  Index unmatched = 0;
-#pragma omp parallel for schedule(static) reduction(+ : unmatched)
+  Index uncovered = 0;
+#pragma omp parallel for schedule(static) reduction(+ : uncovered)
   for (std::size_t i = 0; i < boxes.size(); ++i)
-    unmatched += overlapped(boxes[i], corners, threshold) ? 0 : 1;
+    uncovered += overlapped(boxes[i], corners, options.threshold) ? 0 : 1;
   std::ranges::sort(sizes);
   return {.boxes = static_cast<Index>(boxes.size()),
           .tenth = quantile(sizes, 0.1),
           .middle = quantile(sizes, 0.5),
           .nine_tenths = quantile(sizes, 0.9),
-          .unmatched = static_cast<double>(unmatched) / static_cast<double>(boxes.size())};
+          .uncovered = static_cast<double>(uncovered) / static_cast<double>(boxes.size()),
+          .unmatched = unmatched};
 }
 
 }  // namespace tandem::tasks

@@ -1,5 +1,6 @@
 #include "tasks/detection/multibox.h"
 
+#include "autograd/observers.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
@@ -45,6 +46,7 @@ MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anch
 
 MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options) {
+  const PrecisionScope as_it_is(nullptr);  // no level and no list rounds what is widened here
   const Tensor each = cross_entropy(output.scores, matched.label, {.reduce = Reduce::none});
   const MinedAnchors mined = mine_negatives(each.detach(), matched.label, options.mining());
   const Tensor classes = sum(each * mined.class_weight);

@@ -26,8 +26,8 @@ struct MultiboxLoss {
   Tensor unmatched;       // i32 [N], objects that no anchor has
 };
 
-// anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are: matching and
-// mining pass no gradients on.
+// anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are and whatever
+// precision is active: outputs of 16 bits are widened. Matching and mining pass no gradients on.
 MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
                            const MultiboxOptions& options);
 // Of anchors that are matched.

@@ -123,9 +123,9 @@ std::string DetectionTask::text_of(const datasets::Batch& batch) const {
 std::vector<std::string> DetectionTask::notes_of_data() const {
   std::vector<std::string> notes = data_->splits().notes;
   if (const auto* const train = dynamic_cast<const BoxDataset*>(data_->splits().train.get())) {
-    const double threshold = options_.loss.threshold;
     const Index side = training_.output_shape()[0];
-    notes.push_back(fit_of(train->corpus(), ssd_->anchors(), side, threshold).text(threshold));
+    const BoxFit fit = fit_of(train->corpus(), ssd_->anchors(), side, options_.loss.match());
+    notes.push_back(fit.text(options_.loss.threshold));
   }
   return notes;
 }

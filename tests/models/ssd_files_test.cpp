@@ -1,9 +1,12 @@
 // Detectors start from files that other programs wrote.
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "autograd/modes.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "models/resnet.h"
@@ -98,6 +101,61 @@ TEST_CASE("NVIDIA's files load whole, with their heads in the order here", "[ssd
   safetensors::write(file.path, file_of_others);
   CHECK_THROWS_WITH(models::load_weights(*second, file.path),
                     Catch::Contains("head.classification_head.module_list.1.bias is [7], here [18]"));
+}
+
+// There boxes are ordered by level, number within a cell, row, column (tests/golden/ssd_vectors.py). A file
+// whose biases are its own numbers of level and anchor says for each box here which one of a cell it is
+// there.
+TEST_CASE("boxes in the order of NVIDIA's files", "[ssd]") {
+  const models::AnchorGrid grid = models::anchor_grid("coco300");
+  const ForeignFile file;
+  const auto detector = resnet_detector(1);
+  Named numbered = as_nvidia(*detector);
+  for (auto& [name, tensor] : numbered) {
+    if (!name.starts_with("loc.")) continue;
+    const auto level = static_cast<std::size_t>(name[4] - '0');
+    std::vector<float> values(static_cast<std::size_t>(tensor.numel()), 0.0F);
+    const auto anchors = static_cast<std::size_t>(grid.levels[level].per_cell());
+    if (name.ends_with("bias"))  // of channel k·A+a: a, level, k
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(100 * (i % anchors) + 10 * level + i / anchors);
+    tensor = Tensor::from(values, tensor.shape());
+  }
+  safetensors::write(file.path, numbered);
+  models::load_weights(*detector, file.path);
+  detector->eval();
+  const NoGrad no_grad;
+  const auto codes = (*detector)(Tensor::zeros({1, 300, 300, 3})).codes.to_vector<float>();
+  std::vector<Index> theirs;
+  Index first = 0;
+  for (std::size_t level = 0; level < grid.levels.size(); ++level) {
+    const Index cells = grid.levels[level].cells * grid.levels[level].cells,
+                per_cell = grid.levels[level].per_cell();
+    for (Index i = 0; i < cells * per_cell; ++i) {
+      const float* const code = codes.data() + 4 * (first + i);
+      const Index anchor = static_cast<Index>(code[0]) / 100;
+      for (std::size_t k = 0; k < 4; ++k)
+        if (code[k] != static_cast<float>(100 * static_cast<std::size_t>(anchor) + 10 * level + k)) FAIL(i);
+      theirs.push_back(first + anchor * cells + i / per_cell);
+    }
+    first += cells * per_cell;
+  }
+  CHECK(theirs[1] == 1444);
+  CHECK(theirs[5] == 1445);
+  CHECK(theirs[781] == 1639);
+  CHECK(theirs[8267] == 8096);
+  CHECK(theirs[8731] == 8731);
+  const auto boxes = grid.boxes().to_vector<double>();
+  const std::array across{.0133333, .04, .0666667, .0933333, .12};
+  for (std::size_t i = 0; i < across.size(); ++i) {
+    const auto here = std::ranges::find(theirs, static_cast<Index>(i)) - theirs.begin();
+    const double* const box = boxes.data() + 4 * here;
+    CAPTURE(i, here);
+    CHECK(box[0] == Approx(across[i]).epsilon(1e-5));
+    CHECK(box[1] == Approx(.0133333).epsilon(1e-5));
+    CHECK(box[2] == Approx(.07));
+    CHECK(box[3] == Approx(.07));
+  }
 }
 
 TEST_CASE("a residual detector starts from torchvision's classifier", "[ssd]") {

@@ -1,5 +1,6 @@
 // Rows of matching and mining: the oracles are loops over all pairs, and a sort.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "core/shapes_backend.h"
 #include "tests/ops/harness.h"
 #include "tests/ops/row.h"
+#include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 
 namespace tandem::test {
@@ -239,6 +241,26 @@ Rows boxes_rows() {
           mine_row({.negatives_per_positive = 0.5, .min_negatives = 3, .share = LossShare::image}, "by image",
                    false),
           mine_row({.negatives_per_positive = 100.0}, "all", false)};
+}
+
+// On a GPU only a kernel could see them.
+TEST_CASE("an object without an area has no code", "[ops][boxes]") {
+  const Tensor anchors = Tensor::from(std::vector<float>{.5f, .5f, .2f, .2f}, {1, 4});
+  const auto match = [&](std::array<float, 4> box, float label) {
+    return match_boxes(anchors, Tensor::from(std::vector<float>{.1f, .1f, .4f, .4f, 1.f, box[0], box[1],
+                                                                box[2], box[3], label},
+                                             {2, 1, 5}));
+  };
+  CHECK_FAILS(InternalError, match({.6f, .3f, .2f, .7f}, 2.f),
+              "object 0 of image 1 is [0.6, 0.3, 0.2, 0.7], which has no area");
+  CHECK_FAILS(InternalError, match({.2f, .7f, .6f, .3f}, 2.f), "no area");
+  CHECK_FAILS(InternalError, match({.2f, .3f, .2f, .7f}, 2.f), "no area");
+  CHECK_FAILS(InternalError, match({.2f, .3f, .6f, .3f}, 2.f), "no area");
+  CHECK_FAILS(InternalError, match({.2f, .3f, std::numeric_limits<float>::quiet_NaN(), .7f}, 2.f), "no area");
+  // What is no object may be anything.
+  CHECK_NOTHROW(match({0, 0, 0, 0}, 0.f));
+  CHECK_NOTHROW(match({.6f, .3f, .2f, .7f}, -1.f));
+  CHECK_NOTHROW(match({.2f, .3f, .6f, .7f}, 2.f));
 }
 
 TEST_CASE("losses that are no number are mined first", "[ops][boxes]") {

@@ -108,6 +108,42 @@ TEST_CASE("a run of detection goes on to the bit within an epoch", "[program][de
   }
 }
 
+// Killed wherever it happens to be, with steps that overflow and boxes that are drawn anew in every epoch.
+TEST_CASE("a run of detection that is killed again and again ends as if it had not been",
+          "[program][detection]") {
+  const Detection task(
+      {{"data", {{"augment", {"photometric", "expand", "ssd_crop", {{"name", "resize"}, {"size", 64}}}}}},
+       {"checkpoint", {{"every_steps", 1}}},
+       {"epochs", 8}});
+  const std::vector<std::string> common{
+      "precision=amp_fp16",
+      R"(precision.scaler={"mode": "dynamic", "initial": 1073741824, "ceiling": 1073741824, "interval": 7})"};
+  task.must_train("whole", common);
+  CHECK(task.events("whole", "step").back()["skipped"].get<int>() > 0);
+  CHECK(task.train_killed("killed", common, 1500, 6000) > 1);
+  CHECK(task.same_end("whole", "killed"));
+  CHECK(task.events("killed", "step").size() == task.events("whole", "step").size());
+}
+
+// Their loss is FP32 all the same (tests/tasks/detection/precision_test.cpp).
+TEST_CASE("detectors train at every level, and with lists that name the ops of their loss",
+          "[program][detection]") {
+  const Detection task(Json{{"epochs", 1}});
+  const char* const lists = R"("lists":{"allow":["cross_entropy","smooth_l1_loss","sum","mul","reshape"]})";
+  for (const std::string dtype : {"fp16", "bf16"}) {
+    for (const std::string level : {"O1", "O2", "O3"}) {
+      for (const std::string& more : {std::string(), "," + std::string(lists)}) {
+        const std::string precision =
+            fmt::format(R"(precision={{"level":"{}","dtype":"{}"{}}})", level, dtype, more);
+        INFO(precision);
+        const std::string run = fmt::format("{}-{}-{}", level, dtype, more.size());
+        task.must_train(run, {precision});
+        CHECK(task.events(run, "eval").back()["metrics"]["loss"].get<double>() > 0.0);
+      }
+    }
+  }
+}
+
 TEST_CASE("a detector finds what it was shown", "[program][detection]") {
   const Detection task;
   task.must_train("run", {"epochs=80", "model.width=8", "data.overfit_batches=2", "eval.every_epochs=80",

@@ -2,6 +2,7 @@
 #include "tasks/detection/multibox.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
 #include "autograd/ops/boxes.h"
+#include "autograd/ops/loss.h"
 #include "core/error.h"
 #include "models/anchors.h"
 #include "tasks/detection/finder.h"
@@ -137,6 +139,64 @@ TEST_CASE("gradients of the multibox loss are those of differences", "[detection
   };
   check(scores, true);
   check(codes, false);
+}
+
+// Values that PyTorch gave in FP64: tests/golden/ssd_vectors.py.
+TEST_CASE("the multibox loss of given matches is the published one", "[detection]") {
+  constexpr Index kAnchors = 6, kLogits = 3;
+  const auto made = [](Index each, auto value) {
+    std::vector<float> values;
+    for (Index n = 0; n < kImages; ++n)
+      for (Index a = 0; a < kAnchors; ++a)
+        for (Index i = 0; i < each; ++i) values.push_back(value(n, a, i));
+    return test::floats(values, {kImages, kAnchors, each});
+  };
+  const auto part = [](Index of, Index modulus, float unit) {
+    return static_cast<float>(of % modulus) / unit;
+  };
+  const Tensor label =
+      Tensor::from(std::vector<std::int32_t>{0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 2, 0, 0},
+                   {kImages, kAnchors}, test::test_device());
+  const MatchedBoxes matched{
+      .label = label,
+      .code = made(4, [&](Index n, Index a, Index k) { return part(2 * n + a + k, 5, 2) - 1; }),
+      .unmatched = Tensor::from(std::vector<std::int32_t>(kImages, 0), {kImages}, test::test_device())};
+  const models::Ssd::Output output{
+      leaf(made(kLogits, [&](Index n, Index a, Index c) { return part(7 * n + 3 * a + 5 * c, 11, 5) - 1; })),
+      leaf(made(4, [&](Index n, Index a, Index k) { return part(n + 2 * a + 3 * k, 7, 4) - 0.75f; }))};
+
+  // The second image has no object and teaches nothing, the third has less than three others for each.
+  const Tensor each = cross_entropy(output.scores.detach(), label, {.reduce = Reduce::none});
+  const auto weight = mine_negatives(each, label).class_weight.to_vector<float>();
+  const auto labels = label.to_vector<std::int32_t>();
+  std::vector<std::vector<Index>> mined(kImages);
+  for (std::size_t at = 0; at < weight.size(); ++at)
+    if (weight[at] != 0 && labels[at] == 0) mined[at / kAnchors].push_back(static_cast<Index>(at % kAnchors));
+  CHECK(mined == std::vector<std::vector<Index>>{{0, 4, 5}, {}, {1, 4, 5}});
+
+  constexpr std::size_t kAnchor = 1;  // of the first image
+  const auto check_gradients = [&](double share) {
+    const auto scores = gradient_of(output.scores).to_vector<double>(),
+               codes = gradient_of(output.codes).to_vector<double>();
+    constexpr std::array of_scores{.055102338, .149783684, -.204886021};
+    constexpr std::array of_codes{.0625, .125, -.25, -.1875};
+    for (std::size_t c = 0; c < of_scores.size(); ++c)
+      CHECK(scores[kAnchor * kLogits + c] == Approx(share * of_scores[c]).epsilon(1e-6));
+    for (std::size_t k = 0; k < of_codes.size(); ++k)
+      CHECK(codes[kAnchor * 4 + k] == Approx(share * of_codes[k]).epsilon(1e-6));
+  };
+  const auto of_batch = tasks::multibox_loss(output, matched, {.normalize = LossShare::batch});
+  CHECK(of_batch.classes.item() == Approx(3.58384017).epsilon(3e-7));
+  CHECK(of_batch.boxes.item() == Approx(1.6015625).epsilon(3e-7));
+  CHECK(of_batch.total.item() == Approx(5.18540267).epsilon(3e-7));
+  backward(of_batch.total);
+  check_gradients(1);
+  clear_gradient_of(output.scores);
+  clear_gradient_of(output.codes);
+  const auto by_image = tasks::multibox_loss(output, matched, {.normalize = LossShare::image});
+  CHECK(by_image.total.item() == Approx(4.10060392).epsilon(3e-7));
+  backward(by_image.total);
+  check_gradients(4.0 / 3.0);  // of one anchor and three images; of the batch's four anchors before
 }
 
 TEST_CASE("every image of a batch has its own boxes", "[detection]") {

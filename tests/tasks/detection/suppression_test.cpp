@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/kernels/boxes.h"
 #include "models/anchors.h"
+#include "tasks/detection/overlap.h"
 #include "tests/support/errors.h"
 
 using namespace tandem;
@@ -43,6 +45,27 @@ std::vector<FoundBox> found(const std::vector<float>& scores, const SuppressionO
 TEST_CASE("codes become boxes", "[tasks][detection]") {
   check_box(decoded(8542, {.7f, -1.3f, 2.0f, -3.0f}), {-.258326002, -.111712475, .547259335, .184645808});
   check_box(decoded(8728, {1.0f, -2.0f, .5f, 30.0f}), {.101724796, -27.176, 1.074275204, 27.824});
+}
+
+// Suppression, matching and figures each have the formula in a type of their own.
+TEST_CASE("overlaps of boxes are the published ones", "[tasks][detection]") {
+  const auto check = [](const UnitBox& a, const UnitBox& b, double expected) {
+    CHECK(static_cast<double>(tasks::overlap_of(a, b)) == Approx(expected).epsilon(1e-6).margin(1e-12));
+    const auto corners = [](const UnitBox& box) { return boxes::Corners{box.x1, box.y1, box.x2, box.y2}; };
+    const boxes::Corners p = corners(a), q = corners(b);
+    const float matching = boxes::overlap(p, boxes::area_of(p), q, boxes::area_of(q));
+    CHECK(static_cast<double>(matching) == Approx(expected).epsilon(1e-6).margin(1e-12));
+    const auto pixels = [](const UnitBox& box) {
+      const double x = box.x1, y = box.y1;
+      return tasks::PixelBox{x, y, box.x2 - x, box.y2 - y};
+    };
+    CHECK(tasks::intersection_over_union(pixels(a), pixels(b)) ==
+          Approx(expected).epsilon(1e-6).margin(1e-12));
+  };
+  constexpr UnitBox kBox{.1f, .1f, .5f, .5f};
+  check(kBox, {.3f, .2f, .7f, .6f}, .23076923);
+  check(kBox, {.2f, .2f, .3f, .3f}, .0625);
+  check(kBox, {.5f, .5f, .9f, .9f}, 0);
 }
 
 TEST_CASE("boxes that overlap a surer one by more than so much go", "[tasks][detection]") {
