@@ -188,7 +188,8 @@ def markdown(rows):
         "take at least: op by op its FLOPs at the rate of the products of its operands or its bytes at the highest bandwidth of copy "
         "and ReLU, the longer (`studies/profile`); the share of it is that time over the step's own, by the limits measured beside the row. "
         "FLOPs are those of the definition: Winograd's convolutions do with fewer, and caches hold what need not be moved, so a "
-        "share may be above 100 %, as a 3×3 convolution may be faster than a product.",
+        "share may be above 100 %, as a 3×3 convolution may be faster than a product. A dash stands at parts of a task, and where other "
+        "processes used the cores whenever limits were measured, by the wall clock in rows of CPU seconds, too.",
     ]
     for note in notes(rows):
         lines += ["", note]
