@@ -130,7 +130,7 @@ class Cores:
 
 
 def measure(workload, precision, opponent, options, cores):
-    description, network, steps, warmup, loops = WORKLOADS[workload][:5]
+    description, network, steps, warmup, _, loops = WORKLOADS[workload][:6]
     threads = len(cores)
     worker = str(options.worker)
     own_level = {"TANDEM_ISA": options.isa} if options.isa else {}

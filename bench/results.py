@@ -19,6 +19,7 @@ MACHINE = ("cpu", "threads")  # … and one of limits these
 DTYPES = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
 UNITS = {"wall": "items/s", "cpu": "items per CPU second"}
 LIMITED = "both limited to "  # a level below the machine's own, asked for
+PHASES = {"wall": "ms", "cpu": "CPU ms of all threads (those of a step, divided as its phases divided the time on the wall)"}
 CLOCKS = {"wall": "wall clock", "cpu": "CPU seconds of all threads (`--clock cpu`)"}
 
 
@@ -130,20 +131,31 @@ def line(row):
             f"{memory[0] / 1e6:.0f} / {memory[1] / 1e6:.0f} ({memory[0] / memory[1]:.2f}) | {row['date']} |")
 
 
+def phases_of(row):
+    """Milliseconds of the phases by the row's clock. CPU seconds are known of whole steps, and divided as the wall clock was,
+    which is right as far as foreign processes stretch all phases alike."""
+    phases = row["phases_ms"]
+    if row["clock"] == "wall":
+        return phases
+    step = 1e3 * WORKLOADS[row["workload"]].items / row["tandem_rate"]
+    return {phase: step * ms / sum(phases.values()) for phase, ms in phases.items()}
+
+
 def phases_table(rows):
-    """Where the step goes by the wall clock, newest figures; foreign processes stretch them, so none of beside those, and parts
+    """Where the step goes by the clock of these rows, newest figures; none of beside busy loops, which stretch it, and parts
     have none."""
     newest = {}
     for row in sorted(rows, key=lambda row: row["date"]):
         known = WORKLOADS.get(row["workload"])
-        if row["clock"] == "wall" and not (known and (known.loops or known.part)):
-            newest[row["description"], row["precision"]] = row["phases_ms"]
+        if row["clock"] == "wall" and not known or known and not (known.loops or known.part):
+            newest[row["description"], row["precision"]] = phases_of(row)
     listed = list(dict.fromkeys((row["description"], row["precision"]) for row in rows))
     lines = [f"| {key[0]} | {NAMES[key[1]]} | " + " | ".join(
         f"{newest[key][phase]:.2f}" for phase in ("forward", "loss", "backward", "update")) + " |"
         for key in listed if key in newest]
-    return lines and ["", "Where Tandem's step goes, ms:", "", "| workload | precision | forward | loss | backward | update |",
-                      "| --- | --- | ---: | ---: | ---: | ---: |", *lines]
+    return lines and ["", f"Where Tandem's step goes, {PHASES[rows[0]['clock']]}:", "",
+                      "| workload | precision | forward | loss | backward | update |", "| --- | --- | ---: | ---: | ---: | ---: |",
+                      *lines]
 
 
 def table(rows):
@@ -176,7 +188,8 @@ def markdown(rows):
         "take at least: op by op its FLOPs at the rate of the products of its operands or its bytes at the highest bandwidth of copy "
         "and ReLU, the longer (`studies/profile`); the share of it is that time over the step's own, by the limits measured beside the row. "
         "FLOPs are those of the definition: Winograd's convolutions do with fewer, and caches hold what need not be moved, so a "
-        "share may be above 100 %, as a 3×3 convolution may be faster than a product.",
+        "share may be above 100 %, as a 3×3 convolution may be faster than a product. A dash stands at parts of a task, and where other "
+        "processes used the cores whenever limits were measured, by the wall clock in rows of CPU seconds, too.",
     ]
     for note in notes(rows):
         lines += ["", note]

@@ -8,6 +8,7 @@ class Workload(typing.NamedTuple):
     network: str  # as the workers know it
     steps: int  # a block
     warmup: int  # steps
+    items: int = 0  # of a step, as the workers count them; not of a part
     loops: int = 0  # foreign processes that are busy on the same cores
     note: str = ""  # what its step is, where it is not as the other ones' are
     part: bool = False  # its step is no training but a part of a task (bench/parts.h), in FP32 and without phases
@@ -15,26 +16,26 @@ class Workload(typing.NamedTuple):
 
 
 WORKLOADS = {
-    "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10),
-    "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3),
-    "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6),
+    "resnet20": Workload("ResNet-20, 28×28×1, batch 128", "resnet20", 8, 10, 128),
+    "resnet50": Workload("ResNet-50, 224×224×3, batch 16", "resnet50", 1, 3, 16),
+    "unet": Workload("U-Net of width 16 and 3 levels, 64×64×1, 11 classes, batch 16", "unet", 4, 6, 16),
     "ssd_small": Workload(
-        "SSD of width 16 (ssd_small), 128×128×1, 11 classes, 4 objects an image, batch 32", "ssd_small", 1, 3,
+        "SSD of width 16 (ssd_small), 128×128×1, 11 classes, 4 objects an image, batch 32", "ssd_small", 1, 3, 32,
         note="Here and in SSD300 PyTorch's step is torchvision's: its SSD, with heads, anchors, matching and loss, on a body with "
              "Tandem's layers and as many parameters. Both sides have the same objects."),
-    "ssd300_resnet34": Workload("SSD300-ResNet-34, 300×300×3, 81 classes, 7 objects an image, batch 8", "ssd300_resnet34", 1, 2),
+    "ssd300_resnet34": Workload("SSD300-ResNet-34, 300×300×3, 81 classes, 7 objects an image, batch 8", "ssd300_resnet34", 1, 2, 8),
     "dcgan": Workload(
-        "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10,
+        "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10, 64,
         note="A step is an iteration of both networks (docs/gan.md), each with Adam, PyTorch's fused. PyTorch makes its images "
              "once, as its example does, and keeps what the generator's backward needs through the discriminator's phase; "
              "Tandem runs the generator in each phase. On both sides the discriminator's two losses have one backward, and its "
              "parameters no gradients in the generator's phase. An item is a real image."),
     "language": Workload(
-        "LSTM language model 2×650, 10,000 words, 35 steps of 20 streams", "language", 2, 4,
+        "LSTM language model 2×650, 10,000 words, 35 steps of 20 streams", "language", 2, 4, 35 * 20,
         note="The table of the embedding is the output's weights; dropout 0.3; SGD without momentum, gradients clipped to a norm "
              "of 0.25, as in PyTorch's word_language_model; streams go on with their state. An item is a word."),
     "translation": Workload(
-        "Encoder–decoder 2+2×256 with attention, 8000 pieces, 64 pairs of 17 to 24 pieces", "translation", 2, 4,
+        "Encoder–decoder 2+2×256 with attention, 8000 pieces, 64 pairs of 17 to 24 pieces", "translation", 2, 4, 64,
         note="GNMT's network (docs/translation.md): normalised additive attention, one table for both sides and the output, dropout "
              "0.3, smoothed labels, Adam (PyTorch's fused), gradients clipped to a norm of 1. PyTorch's encoder packs its "
              "sequences, as NVIDIA's does; Tandem's keeps the padded layout. An item is a pair."),
@@ -52,7 +53,7 @@ WORKLOADS = {
         note="Decode, crop by overlap, flip, photometric distortion, resize to 300×300, normalise; against torchvision's "
              "transforms.v2 on PIL's images, which are faster than on tensors of its decode_jpeg. Both by one thread, as a worker "
              "process of PyTorch's DataLoader has it."),
-    "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, loops=2),
+    "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, 128, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
 # What Tandem in a precision is compared with: the same precision of PyTorch, that with Intel's extension, PyTorch in FP32

@@ -5,7 +5,8 @@ set(CPACK_PACKAGE_NAME tandem)
 set(CPACK_PACKAGE_VENDOR "Tandem")
 set(CPACK_PACKAGE_CONTACT "The developers of Tandem")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "deep learning in C++20 with mixed precision built in")
-set(CPACK_PACKAGE_DESCRIPTION "Trains neural networks from a JSON file or from C++: classification, segmentation, GANs.\n\
+set(CPACK_PACKAGE_DESCRIPTION "Trains neural networks from a JSON file or from C++: classification of images and\n\
+texts, segmentation, object detection, generative adversarial networks, language models and translation.\n\
 Mixed precision in FP16 and BF16 with FP32 masters; runs that survive being killed; kernels for every x86-64 CPU from SSE4.2\n\
 to AMX, chosen at start.")
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})

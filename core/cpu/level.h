@@ -3,8 +3,9 @@
 // Everything outside core/cpu/kernels is compiled for x86-64-v2. What lies there is compiled once more for
 // each further level of the build, into a library of its own (libtandem_cpu_v3.so, …) that is opened when the
 // first tensor is computed on, so that no instruction of a level, static initialisers included, is met by a
-// CPU that lacks it. The level holds for oneDNN as well. Sums and roundings of one level are the same on
-// every machine; those of two levels differ.
+// CPU that lacks it. The level holds for oneDNN as well. Sums and roundings of Tandem's kernels of one level
+// are the same on every machine; products of oneDNN and Eigen are blocked by the sizes of caches, too. Those
+// of two levels differ.
 #pragma once
 
 #include <cstdint>

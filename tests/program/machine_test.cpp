@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
+#include "core/device_library.h"
 #include "tests/program/support.h"
 
 using namespace tandem;
 using namespace tandem::testing;
 using Catch::Contains;
+using Catch::EndsWith;
 
 namespace {
 
@@ -40,6 +44,24 @@ class Unset {
   const char* name_;
   std::optional<std::string> given_;
 };
+
+// The build's kernels as a build without one level would hold them. The core looks for levels beside itself,
+// with links followed: it is copied.
+void place_libraries(const std::filesystem::path& folder, const std::string& left_out) {
+  namespace fs = std::filesystem;
+  for (const auto& library : fs::directory_iterator(folder_of_core_library())) {
+    const std::string name = library.path().filename();
+    if (name.starts_with("libtandem_core.so"))
+      fs::copy(library.path(), folder / name, fs::copy_options::copy_symlinks);
+    else if (name.starts_with("libtandem_cpu_") && name != "libtandem_cpu_" + left_out + ".so")
+      fs::create_symlink(library.path(), folder / name);
+  }
+}
+
+// What `tandem env --json` says of the CPU.
+nlohmann::json cpu_found(const TemporaryDirectory& directory) {
+  return nlohmann::json::parse(must(tandem_in(directory, {"env", "--json"})).out)["cpu"];
+}
 
 // What libgomp says it took: "  GOMP_SPINCOUNT = '2000'".
 long spins_of(const Outcome& outcome) {
@@ -125,7 +147,7 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
   CHECK(line_count(unknown.err) == 1);
 
   const Unset own("TANDEM_ISA");
-  const auto best = nlohmann::json::parse(tandem_in(directory, {"env", "--json"}).out)["cpu"];
+  const auto best = cpu_found(directory);
   CHECK(best["level_reason"] == "the best of this CPU");
   if (best["level"] == "v2") return;
   CHECK_THAT(trained.err, Contains("computes with the kernels of v2: TANDEM_ISA=v2; this CPU has "));
@@ -141,6 +163,69 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
   INFO(resumed.err);
   CHECK(resumed.exit_code == 0);
   CHECK_THAT(resumed.err, Contains(changed));
+}
+
+TEST_CASE("a build without the CPU's level computes with the next lower one and says so", "[program]") {
+  const TemporaryDirectory directory;
+  const Unset own("TANDEM_ISA");
+  const nlohmann::json whole = cpu_found(directory);
+  const std::string best = whole["level"], kernels = best == "amx" ? "v4_bf16" : best;
+  if (kernels == "v2") {
+    WARN("skipped: the kernels of v2 are part of every build, and this process has no others");
+    return;
+  }
+  std::string next;  // they are listed lowest first
+  for (const std::string level : whole["levels_built"]) {
+    if (level == kernels) break;
+    next = level;
+  }
+  const std::filesystem::path libraries = directory.path() / "libraries";
+  std::filesystem::create_directory(libraries);
+  place_libraries(libraries, kernels);
+  const auto without = [&](std::vector<std::string> arguments,
+                           std::map<std::string, std::string> variables = {}) {
+    variables["LD_LIBRARY_PATH"] = libraries.string();
+    return launch({.arguments = std::move(arguments),
+                   .directory = directory.path().string(),
+                   .environment = std::move(variables)});
+  };
+  const std::string reason = next + ": this CPU has " + best + ", for which this build holds no kernels";
+
+  CHECK_THAT(must(without({"env"})).out, Contains("\nlevel         " + reason));
+  const Outcome trained = must(
+      without({"train", "digits_mlp", "epochs=1", "data.train_size=64", "data.test_size=32", "run_dir=run"}));
+  CHECK_THAT(trained.err, Contains("computes with the kernels of " + reason));
+  const auto recorded = nlohmann::json::parse(read_text(directory.path() / "run/environment.json"))["cpu"];
+  CHECK(recorded["level"] == next);
+  CHECK(recorded["levels_built"].size() == whole["levels_built"].size() - 1);
+  CHECK_THAT(refused(without({"env"}, {{"TANDEM_ISA", kernels}})),
+             Contains("TANDEM_ISA] this build holds no kernels for " + kernels + "; there are v2"));
+}
+
+TEST_CASE("a level above the CPU is refused with those that there are", "[program]") {
+  const TemporaryDirectory directory;
+  const Unset given("TANDEM_ISA");
+  const cpu::Level own = cpu::highest_level(cpu::cpu_features()).value();
+  if (own == cpu::Level::amx) {
+    WARN("skipped: this CPU has every level");
+    return;
+  }
+  const nlohmann::json built = cpu_found(directory)["levels_built"];
+  std::string usable;
+  for (const std::string level : built)
+    if (cpu::level_named(level).value() <= own) usable += (usable.empty() ? "" : ", ") + level;
+  for (const char* above : {"v3", "v4", "v4_bf16", "amx"}) {
+    if (cpu::level_named(above).value() <= own) continue;
+    for (const auto& arguments : {std::vector<std::string>{"env"}, {"train", "digits_mlp", "run_dir=run"}}) {
+      const Outcome outcome = launch({.arguments = arguments,
+                                      .directory = directory.path().string(),
+                                      .environment = {{"TANDEM_ISA", above}}});
+      const std::string error = refused(outcome);
+      CHECK_THAT(error, Contains("TANDEM_ISA] " + std::string(above) + " is above this CPU, which lacks "));
+      CHECK_THAT(error, EndsWith("; there are " + usable + "\n"));
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.path() / "run"));
 }
 
 TEST_CASE("threads that wait spin briefly, or as the user says", "[program]") {
