@@ -19,12 +19,12 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 // Of what an anchor's side is multiplied by (torchvision); find_boxes in tasks/detection has the same one.
 const double kMostLogarithm = std::log(1000.0 / 16.0);
 
-// Two columns of [A,4], from `first` on.
-Tensor columns(const Tensor& anchors, std::size_t first) {
-  const std::vector<float> all = anchors.to_vector<float>();
+// Two columns of the anchors [A,4], from `first` on.
+Tensor columns(const SsdOptions& options, std::size_t first) {
+  const std::vector<float> all = options.anchors.boxes(options.clip).to_vector<float>();
   std::vector<float> two;
   for (std::size_t at = first; at < all.size(); at += 4) two.insert(two.end(), {all[at], all[at + 1]});
-  return Tensor::from(two, {anchors.size(0), 2});
+  return Tensor::from(two, {options.anchors.count(), 2});
 }
 
 nn::ModulePtr heads_of(const std::vector<Index>& channels, const SsdOptions& options) {
@@ -35,7 +35,11 @@ nn::ModulePtr heads_of(const std::vector<Index>& channels, const SsdOptions& opt
 }  // namespace
 
 Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
-    : options_(options), body_(add_child("backbone", std::move(body))) {
+    : options_(options),
+      body_(add_child("backbone", std::move(body))),
+      anchors_(add_constant("anchors", options_.anchors.boxes(options_.clip))),
+      centres_(add_constant("anchor_centres", columns(options_, 0))),
+      sizes_(add_constant("anchor_sizes", columns(options_, 2))) {
   require(options_.num_classes >= 2, "ssd", "num_classes counts the background, so it is 2 at least, got {}",
           options_.num_classes);
   const std::vector<Index> channels = body_->channels();
@@ -43,10 +47,6 @@ Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
           "the body has {} maps, the anchors have {} levels", channels.size(),
           options_.anchors.levels.size());
   heads_ = add_child("head", heads_of(channels, options_));
-  const Tensor anchors = options_.anchors.boxes(options_.clip);
-  anchors_ = add_constant("anchors", anchors);
-  centres_ = add_constant("anchor_centres", columns(anchors, 0));
-  sizes_ = add_constant("anchor_sizes", columns(anchors, 2));
 }
 
 void Ssd::check_maps(const TensorList& maps) const {

@@ -55,7 +55,7 @@ class Ssd final : public nn::Module, public ReadsForeignFiles {
   SsdOptions options_;
   std::shared_ptr<DetectorBody> body_;
   nn::ModulePtr heads_;
-  Tensor anchors_, centres_, sizes_;  // [A,4], and its halves
+  const Tensor &anchors_, &centres_, &sizes_;  // [A,4], and its halves; they follow to()
 };
 
 }  // namespace tandem::models

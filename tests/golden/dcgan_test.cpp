@@ -63,14 +63,6 @@ std::vector<double> values_of(const Tensor& value, ParameterLayout layout) {
   return models::to_file_layout(value.to(Device{}), layout).to_vector<double>();
 }
 
-// The entries that the file has.
-std::vector<double> chosen(const std::string& name, const std::vector<double>& all) {
-  if (all.size() <= 64) return all;
-  std::vector<double> some;
-  for (const std::uint32_t word : hashed("entries of " + name, 64)) some.push_back(all[word % all.size()]);
-  return some;
-}
-
 struct Run {
   std::vector<double> losses;  // [kSteps,3]: of the real, of the made, of the generator
   std::map<std::string, std::vector<double>> updates, statistics;
@@ -107,7 +99,7 @@ class Trainer {
     for (const Parameter& p : task_->model().parameters()) {
       std::vector<double> moved = values_of(p.value(), p.layout());
       for (std::size_t i = 0; i < moved.size(); ++i) moved[i] -= start[p.name()][i];
-      run.updates[p.name()] = chosen(p.name(), moved);
+      run.updates[p.name()] = sampled(moved, p.name());
     }
     for (const nn::Statistic& s : task_->model().statistics())
       run.statistics[s.name] = s.live.to_vector<double>();

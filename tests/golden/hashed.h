@@ -35,6 +35,16 @@ inline Tensor signed_unit(const std::string& stream, const Shape& shape) {
   return Tensor::from(values, shape);
 }
 
+// All of few values, else those that chosen() in resnet.py takes.
+inline std::vector<double> sampled(const std::vector<double>& values, const std::string& name,
+                                   std::size_t samples = 64) {
+  if (values.size() <= samples) return values;
+  std::vector<double> some;
+  for (const std::uint32_t word : hashed("entries of " + name, static_cast<Index>(samples)))
+    some.push_back(values[word % values.size()]);
+  return some;
+}
+
 inline void set_initial(nn::Module& model) {
   for (const Parameter& parameter : model.parameters()) {
     const Shape shape = models::file_shape(parameter.value().shape(), parameter.layout());

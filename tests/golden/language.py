@@ -9,7 +9,6 @@ torch.autocast on the CPU in BF16 and FP16 (with a fixed loss scale) are stored 
 own runs are from FP64 goes into the metadata. nn.LSTM has no 16-bit kernel on a CPU without BF16 products, so under autocast
 the cells are composed: products by autocast, gates and cell state in FP32.
 """
-import contextlib
 import pathlib
 
 import numpy as np
@@ -17,13 +16,12 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from resnet import chosen, hashed, initialised
-from runs import store_runs
+from resnet import gradients_of, hashed, initialised
+from runs import autocast, backward, is_low, store_runs
 
 HERE = pathlib.Path(__file__).parent
 STEPS, LR, CLIP = 50, 8.0, 0.25
 WORDS, UNITS, T, N = 40, 16, 7, 4
-LOSS_SCALE = 1024.0  # of f16
 
 
 class LanguageModel(nn.Module):
@@ -64,30 +62,23 @@ def pieces():
 
 
 def train(dtype):
-    lowered = dtype in (torch.bfloat16, torch.float16)
+    lowered = is_low(dtype)
     wide = torch.float32 if lowered else dtype
     model = initialised(LanguageModel, wide)
     optimizer = torch.optim.SGD(model.parameters(), LR)
-    scale = LOSS_SCALE if dtype == torch.float16 else 1.0
     state = tuple(torch.zeros(2, N, UNITS, dtype=wide) for _ in range(2))
     values, losses = {}, []
     for step, (words, targets) in enumerate(zip(*pieces())):
-        with torch.autocast("cpu", dtype) if lowered else contextlib.nullcontext():
+        with autocast(dtype):
             logits, state = model(words, state)
         state = tuple(each.detach() for each in state)
         loss = F.cross_entropy((logits.float() if lowered else logits).view(-1, WORDS), targets.view(-1))
-        optimizer.zero_grad()
-        (loss * scale).backward()
-        for parameter in model.parameters():
-            parameter.grad /= scale
+        backward(loss, model, dtype)
         losses.append(loss.item())
         if step == 0:
             values["logits"] = logits.detach().double()
             values["h"], values["c"] = (each.double() for each in state)
-            for name, parameter in model.named_parameters():
-                gradient = parameter.grad.detach().double().flatten()
-                values["gradient_norm/" + name] = gradient.norm()
-                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+            values.update(gradients_of(model))
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
     values["last c"] = state[1].double()

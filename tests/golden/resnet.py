@@ -116,11 +116,25 @@ class ResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def chosen(name, count):
-    """Which entries of a gradient are stored: all of a small one, else a hashed choice."""
-    if count <= SAMPLES:
+def chosen(name, count, samples=SAMPLES):
+    """Which entries of a tensor are stored: all of a small one, else a hashed choice."""
+    if count <= samples:
         return torch.arange(count)
-    return torch.from_numpy((hashed("entries of " + name, SAMPLES) % np.uint32(count)).astype(np.int64))
+    return torch.from_numpy((hashed("entries of " + name, samples) % np.uint32(count)).astype(np.int64))
+
+
+def sampled(name, tensor, samples=SAMPLES):
+    flat = tensor.detach().double().flatten()
+    return flat[chosen(name, flat.numel(), samples)].clone()
+
+
+def gradients_of(model):
+    """"gradient_norm/NAME" and the stored entries "gradient/NAME" of every parameter."""
+    values = {}
+    for name, parameter in model.named_parameters():
+        values["gradient_norm/" + name] = parameter.grad.detach().double().norm()
+        values["gradient/" + name] = sampled(name, parameter.grad)
+    return values
 
 
 def images_of(stream, batch, image):
@@ -138,10 +152,11 @@ def initialised(make, dtype):
     return model
 
 
-def farthest_stream(make, batch, image):
+def farthest(make, images):
+    """The stream whose images(stream) keep the activations of make() farthest from kinks, and how far."""
     def distance(stream):
         Kink.nearest = math.inf
-        initialised(make, torch.float64)(images_of(stream, batch, image)[0].double())
+        initialised(make, torch.float64)(images(stream).double())
         return Kink.nearest
     distances = [distance(stream) for stream in range(STREAMS)]
     return distances.index(max(distances)), max(distances)
@@ -160,10 +175,7 @@ def train(make, stream, batch, image, dtype):
         losses.append(loss.item())
         if step == 0:
             values["logits"] = logits.detach().double()
-            for name, parameter in model.named_parameters():
-                gradient = parameter.grad.detach().double().flatten()
-                values["gradient_norm/" + name] = gradient.norm()
-                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+            values.update(gradients_of(model))
             for name, buffer in model.named_buffers():
                 if buffer.dtype.is_floating_point:
                     values["statistic/" + name] = buffer.detach().double().clone()
@@ -184,7 +196,7 @@ def main():
         "bottleneck": (lambda: ResNet(3, 8, [2, 1, 1, 1], True, True), 4, (64, 64, 3)),
     }
     for name, (make, batch, image) in cases.items():
-        stream, distance = farthest_stream(make, batch, image)
+        stream, distance = farthest(make, lambda stream: images_of(stream, batch, image)[0])
         exact = train(make, stream, batch, image, torch.float64)
         single = train(make, stream, batch, image, torch.float32)
         gradients = [k for k in exact if k.startswith("gradient/")]

@@ -17,7 +17,7 @@ from torchvision.models.detection import ssd300_vgg16
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import box_iou
 
-from resnet import chosen, deviation, hashed, initial, signed_unit
+from resnet import deviation, gradients_of, initial, sampled, signed_unit
 
 HERE = pathlib.Path(__file__).parent
 CLASSES, SIDE, STREAMS, SAMPLES = 91, 300, 4, 512
@@ -68,9 +68,9 @@ def margin(head, matched):
     return least
 
 
-def sampled(name, tensor):
-    flat = tensor.detach().double().flatten()
-    return flat[torch.from_numpy((hashed("entries of " + name, SAMPLES) % len(flat)).astype("int64"))].clone()
+def found_values(found, side):
+    return {"found/boxes": found["boxes"].double() / side, "found/scores": found["scores"].double(),
+            "found/labels": found["labels"]}
 
 
 def values_of(stream, dtype):
@@ -81,17 +81,12 @@ def values_of(stream, dtype):
     (losses["bbox_regression"] + losses["classification"]).backward()
     values = {"loss": torch.stack([losses["classification"], losses["bbox_regression"]]).detach().double()}
     for name in ("cls_logits", "bbox_regression"):
-        values[name] = sampled(name, head[name])
-    for name, parameter in model.named_parameters():
-        gradient = parameter.grad.double().flatten()
-        values["gradient_norm/" + name] = gradient.norm()
-        values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+        values[name] = sampled(name, head[name], SAMPLES)
+    values.update(gradients_of(model))
     # Of the first image.
     with torch.no_grad():
         found = model.postprocess_detections({k: v[:1] for k, v in head.items()}, anchors[:1], [(SIDE, SIDE)])[0]
-    values["found/boxes"] = found["boxes"].double() / SIDE
-    values["found/scores"] = found["scores"].double()
-    values["found/labels"] = found["labels"]
+    values.update(found_values(found, SIDE))
     return values
 
 

@@ -2,10 +2,11 @@
 
     python ssdlite.py         # needs torch 2.11, torchvision 0.26 and safetensors; writes the file beside itself
 
-Weights, running statistics, images and boxes come from the hash of resnet.py, which tests/golden/ssdlite_test.cpp computes
-too. Stored are, in evaluation, logits and codes, both parts of torchvision's loss and its gradients; and the running
-statistics after a step of training. Everything is computed in FP64; how far PyTorch's own FP32 is from it goes into the
-metadata. The names of the whole state dict, with 91 classes, are in the metadata as well.
+Weights, running statistics, images and boxes come from the hash of resnet.py, which tests/golden/ssdlite_test.cpp
+computes too. Stored are, in evaluation, logits and codes, both parts of torchvision's loss and its gradients, and
+what is found; and the running statistics after a step of training. Everything is computed in FP64; how far PyTorch's
+own FP32 is from it goes into the metadata. The names of the whole state dict, with 91 classes, are in the metadata as
+well.
 """
 import pathlib
 
@@ -15,7 +16,8 @@ import torchvision
 from safetensors.torch import save_file
 from torchvision.models.detection.image_list import ImageList
 
-from resnet import chosen, deviation, initial, signed_unit
+from resnet import deviation, gradients_of, initial, sampled, signed_unit
+from ssd import SAMPLES, found_values
 
 HERE = pathlib.Path(__file__).parent
 BATCH, SIDE, CLASSES = 2, 320, 4
@@ -45,10 +47,9 @@ def images():
     return torch.from_numpy(x).permute(0, 3, 1, 2)
 
 
-def loss_of(model, outputs, maps, x):
+def loss_of(model, outputs, anchors, x):
     targets = [{"boxes": SIDE * torch.tensor(boxes, dtype=x.dtype)[:, :4],
                 "labels": torch.tensor(boxes)[:, 4].long()} for boxes in BOXES]
-    anchors = model.anchor_generator(ImageList(x, [(SIDE, SIDE)] * BATCH), maps)
     matches = [model.proposal_matcher(torchvision.ops.box_iou(target["boxes"], own))
                for target, own in zip(targets, anchors)]
     return model.compute_loss(targets, outputs, anchors, matches)
@@ -59,21 +60,23 @@ def values_of(dtype):
     x = images().to(dtype)
     maps = list(model.backbone(x).values())
     outputs = model.head(maps)
-    losses = loss_of(model, outputs, maps, x)
+    anchors = model.anchor_generator(ImageList(x, [(SIDE, SIDE)] * BATCH), maps)
+    losses = loss_of(model, outputs, anchors, x)
     sum(losses.values()).backward()
-    values["scores"] = outputs["cls_logits"].detach().float()
-    values["codes"] = outputs["bbox_regression"].detach().float()
+    values["scores"] = sampled("scores", outputs["cls_logits"], SAMPLES)
+    values["codes"] = sampled("codes", outputs["bbox_regression"], SAMPLES)
     for name, loss in losses.items():
         values["loss/" + name] = loss.detach().double()
-    for name, parameter in model.named_parameters():
-        gradient = parameter.grad.detach().double().flatten()
-        values["gradient_norm/" + name] = gradient.norm()
-        values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+    values.update(gradients_of(model))
     with torch.no_grad():
+        # Of the first image.
+        found = model.postprocess_detections({name: each[:1] for name, each in outputs.items()}, anchors[:1],
+                                             [(SIDE, SIDE)])[0]
+        values.update(found_values(found, SIDE))
         model.train().backbone(x)
     for name, buffer in model.named_buffers():
         if buffer.dtype.is_floating_point and name.startswith("backbone"):
-            values["statistic/" + name] = buffer.double()[chosen(name, buffer.numel())].clone()
+            values["statistic/" + name] = sampled(name, buffer)
     return values
 
 
@@ -94,7 +97,8 @@ def main():
         print(name, value[:200])
     print({k: exact[k].item() for k in exact if k.startswith("loss")}, exact["scores"].std(), exact["codes"].std(),
           len(exact))
-    save_file(exact, HERE / "ssdlite.safetensors", metadata=metadata)
+    stored = {k: v.float() if v.is_floating_point() else v for k, v in exact.items()}  # a smaller file
+    save_file(stored, HERE / "ssdlite.safetensors", metadata=metadata)
 
 
 if __name__ == "__main__":

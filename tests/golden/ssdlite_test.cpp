@@ -1,5 +1,5 @@
-// SSDLite320 on MobileNetV3-Large against torchvision in FP64: scores and codes, both parts of the loss,
-// every gradient, and the running statistics after a step; torchvision's state dict loads whole.
+// SSDLite320 on MobileNetV3-Large against torchvision in FP64: scores and codes, what is found, both parts of
+// the loss, every gradient, and the running statistics after a step; torchvision's state dict loads whole.
 // tests/golden/ssdlite.py makes the values; weights, statistics, images and boxes come from the same hash
 // here.
 #include <algorithm>
@@ -11,7 +11,9 @@
 #include "models/registry.h"
 #include "models/ssd.h"
 #include "models/ssd_lite.h"
+#include "tasks/detection/finder.h"
 #include "tasks/detection/multibox.h"
+#include "tests/golden/found.h"
 #include "tests/golden/gradients.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
@@ -22,6 +24,7 @@ using namespace tandem;
 namespace {
 
 constexpr Index kBatch = 2, kSide = 320, kClasses = 4;
+constexpr std::size_t kSampled = 512;  // of scores and codes
 
 // PyTorch's own FP32 is this far from its FP64 (the metadata of the file): scores and codes 5e-6, the loss
 // 8e-7, statistics 7e-5, gradients 3e-2 where an activation lies at a kink of ReLU6 or hardswish, which sixty
@@ -55,16 +58,11 @@ Tensor true_boxes() {
                       {kBatch, 2, 5});
 }
 
-std::vector<double> sampled(const Tensor& tensor, const std::string& name) {
-  const auto values = tensor.to_vector<double>();
-  if (values.size() <= 64) return values;
-  std::vector<double> some;
-  for (std::uint32_t word : hashed("entries of " + name, 64)) some.push_back(values[word % values.size()]);
-  return some;
-}
-
-double error_of(const std::vector<double>& found, const safetensors::File& golden, const std::string& name) {
-  return test::normalised_error(found, golden.read(name).to_vector<double>());
+// Of `golden`'s entries of `key`, those of the tensor `name`.
+double error_of(const Tensor& found, const std::string& name, const safetensors::File& golden,
+                const std::string& key, std::size_t samples = 64) {
+  return test::normalised_error(sampled(found.to_vector<double>(), name, samples),
+                                golden.read(key).to_vector<double>());
 }
 
 safetensors::File golden_file() {
@@ -97,8 +95,11 @@ TEST_CASE("SSDLite agrees with torchvision", "[ssdlite]") {
   const Tensor images = signed_unit("images", {kBatch, kSide, kSide, 3});
 
   const models::Ssd::Output output = (*model)(images);
-  CHECK(error_of(output.scores.to_vector<double>(), golden, "scores") < kOutputs);
-  CHECK(error_of(output.codes.to_vector<double>(), golden, "codes") < kOutputs);
+  CHECK(error_of(output.scores, "scores", golden, "scores", kSampled) < kOutputs);
+  CHECK(error_of(output.codes, "codes", golden, "codes", kSampled) < kOutputs);
+  check_found(tasks::find_boxes(output, model->anchors(),
+                                {.score = 0.001, .per_class = 300, .overlap = 0.55, .keep = 300})[0],
+              golden);
 
   const tasks::MultiboxLoss loss = tasks::multibox_loss(output, model->anchors(), true_boxes(), {});
   CHECK(loss.classes.item() == Approx(golden.read("loss/classification").item()).epsilon(kLoss));
@@ -109,7 +110,7 @@ TEST_CASE("SSDLite agrees with torchvision", "[ssdlite]") {
   for (const Parameter& parameter : model->parameters()) {
     check_gradient(parameter, golden, kGradient);
     const Tensor gradient = models::to_file_layout(parameter.gradient(), parameter.layout());
-    errors.push_back(error_of(sampled(gradient, parameter.name()), golden, "gradient/" + parameter.name()));
+    errors.push_back(error_of(gradient, parameter.name(), golden, "gradient/" + parameter.name()));
   }
   std::ranges::nth_element(errors, errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2));
   CHECK(errors[errors.size() / 2] < kMedianGradient);
@@ -121,11 +122,10 @@ TEST_CASE("SSDLite agrees with torchvision", "[ssdlite]") {
   for (const nn::Statistic& statistic : model->statistics()) {
     if (!statistic.name.starts_with("backbone")) continue;
     INFO(statistic.name);
-    CHECK(error_of(sampled(statistic.next, statistic.name), golden, "statistic/" + statistic.name) <
-          kStatistic);
+    CHECK(error_of(statistic.next, statistic.name, golden, "statistic/" + statistic.name) < kStatistic);
     ++statistics;
   }
-  CHECK(golden.entries().size() == 4 + 2 * errors.size() + static_cast<std::size_t>(statistics));
+  CHECK(golden.entries().size() == 7 + 2 * errors.size() + static_cast<std::size_t>(statistics));
 }
 
 TEST_CASE("torchvision's SSDLite loads whole", "[ssdlite]") {

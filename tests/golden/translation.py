@@ -7,7 +7,6 @@ and clipping. Stored are, in FP64, the scores and every gradient of the first st
 in FP32 and under torch.autocast on the CPU in BF16 and FP16 (with a fixed loss scale). nn.LSTM has no 16-bit kernel on a CPU
 without BF16 products, so under autocast the cells are composed: products by autocast, gates and cell state in FP32.
 """
-import contextlib
 import pathlib
 
 import numpy as np
@@ -16,12 +15,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from encoder_decoder import NO_TARGET, SMOOTHING, Network
-from resnet import chosen, hashed, initialised
-from runs import store_runs
+from resnet import gradients_of, hashed, initialised
+from runs import autocast, backward, is_low, store_runs
 
 HERE = pathlib.Path(__file__).parent
 STEPS, LR, CLIP = 50, 0.7, 1.0
-LOSS_SCALE = 1024.0  # of f16
 CASE = dict(attention="bahdanau_normalised", words=[12, 14], embedding=12, units=16, layers=[3, 3])
 LONGEST, N, BATCHES = 6, 8, 5  # which come again and again
 
@@ -75,28 +73,21 @@ def batch(number):
 
 
 def train(dtype):
-    lowered = dtype in (torch.bfloat16, torch.float16)
+    lowered = is_low(dtype)
     model = initialised(lambda: Network(CASE), torch.float32 if lowered else dtype)
     optimizer = torch.optim.SGD(model.parameters(), LR)
-    scale = LOSS_SCALE if dtype == torch.float16 else 1.0
     values, losses = {}, []
     for step in range(STEPS):
         source, lengths, read, target = batch(step % BATCHES)
-        with torch.autocast("cpu", dtype) if lowered else contextlib.nullcontext():
+        with autocast(dtype):
             logits = logits_of(model, source, lengths, read)
         loss = F.cross_entropy((logits.float() if lowered else logits).flatten(0, 1), target.flatten(),
                                ignore_index=NO_TARGET, label_smoothing=SMOOTHING)
-        optimizer.zero_grad()
-        (loss * scale).backward()
-        for parameter in model.parameters():
-            parameter.grad /= scale
+        backward(loss, model, dtype)
         losses.append(loss.item())
         if step == 0:
             values["logits"] = logits.detach().double()
-            for name, parameter in model.named_parameters():
-                gradient = parameter.grad.detach().double().flatten()
-                values["gradient_norm/" + name] = gradient.norm()
-                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+            values.update(gradients_of(model))
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
     return values, torch.tensor(losses, dtype=torch.float64)

@@ -9,7 +9,6 @@ CPU in BF16 and FP16 (with a fixed loss scale) are stored beside those of FP64, 
 FP64 goes into the metadata. As in resnet.py, the stream of images is taken whose activations stay farthest from the kinks
 of relu and of max pooling in the first step.
 """
-import contextlib
 import pathlib
 
 import numpy as np
@@ -18,14 +17,13 @@ import torch.nn as nn
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-from resnet import Kink, chosen, deviation, hashed, initialised, signed_unit
+from resnet import Kink, deviation, farthest, gradients_of, hashed, initialised, signed_unit
+from runs import autocast, backward, is_low
 
 HERE = pathlib.Path(__file__).parent
 STEPS, LR, MOMENTUM = 10, 0.01, 0.9
-STREAMS = 40
 BATCH, EXTENT, CLASSES, WIDTH, LEVELS = 2, 32, 11, 16, 3
 EPSILON, IGNORE = 1e-6, 255
-LOSS_SCALE = 1024.0  # of f16
 
 
 class DoubleConv(nn.Module):
@@ -121,37 +119,21 @@ def data(stream):
     return x, torch.from_numpy(patches.repeat(4, 1).repeat(4, 2))
 
 
-def farthest_stream():
-    def distance(stream):
-        Kink.nearest = float("inf")
-        initialised(UNet, torch.float64)(data(stream)[0].double())
-        return Kink.nearest
-    distances = [distance(stream) for stream in range(STREAMS)]
-    return distances.index(max(distances)), max(distances)
-
-
 def train(stream, dtype):
-    lowered = dtype in (torch.bfloat16, torch.float16)
+    lowered = is_low(dtype)
     model = initialised(UNet, torch.float32 if lowered else dtype)
     optimizer = torch.optim.SGD(model.parameters(), LR, momentum=MOMENTUM)
-    scale = LOSS_SCALE if dtype == torch.float16 else 1.0
     x, masks = data(stream)
     values, losses = {}, []
     for step in range(STEPS):
-        with torch.autocast("cpu", dtype) if lowered else contextlib.nullcontext():
+        with autocast(dtype):
             logits = model(x if lowered else x.to(dtype))
         loss = loss_of(logits.float() if lowered else logits, masks)
-        optimizer.zero_grad()
-        (loss * scale).backward()
-        for parameter in model.parameters():
-            parameter.grad /= scale
+        backward(loss, model, dtype)
         losses.append(loss.item())
         if step == 0:
             values["logits"] = logits.detach().double().permute(0, 2, 3, 1).contiguous()
-            for name, parameter in model.named_parameters():
-                gradient = parameter.grad.detach().double().flatten()
-                values["gradient_norm/" + name] = gradient.norm()
-                values["gradient/" + name] = gradient[chosen(name, gradient.numel())].clone()
+            values.update(gradients_of(model))
             for name, buffer in model.named_buffers():
                 if buffer.dtype.is_floating_point:
                     values["statistic/" + name] = buffer.detach().double().clone()
@@ -161,7 +143,7 @@ def train(stream, dtype):
 
 def main():
     torch.set_num_threads(2)
-    stream, distance = farthest_stream()
+    stream, distance = farthest(UNet, lambda stream: data(stream)[0])
     exact, losses = train(stream, torch.float64)
     metadata = {"torch": torch.__version__, "stream": str(stream), "distance from kinks": f"{distance:.1e}"}
     stored = {**exact, "losses f64": losses}

@@ -1,4 +1,5 @@
-// SSD's heads: one convolution a map for both, which gives what one for each would give.
+// SSD's heads: one convolution a map for both, which gives what one for each would give. Anchors go where the
+// detector goes.
 #include "models/ssd.h"
 
 #include <catch2/catch.hpp>
@@ -9,6 +10,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "core/backend.h"
+#include "core/shapes_backend.h"
 #include "tests/support/tensors.h"
 
 using namespace tandem;
@@ -92,4 +94,14 @@ TEST_CASE("both heads of a map are one convolution", "[models][detection]") {
     REQUIRE(together.size() == 8);
     for (std::size_t i = 0; i < apart.size(); ++i) check_close(together[i], apart[i]);
   }
+}
+
+TEST_CASE("anchors move with their detector", "[models][detection]") {
+  const TensorList maps{Tensor::empty({1, 6, 6, 8}, {.device = kShapes})};
+  models::Ssd ssd(std::make_shared<Handed>(maps), {.num_classes = 3, .anchors = grid_of({6})});
+  CHECK(ssd.anchors().device() == Device{});
+  ssd.to(kShapes);
+  CHECK(ssd.anchors().device() == kShapes);
+  const TensorList decoded = ssd.decoded(Tensor::empty({1, 64, 64, 3}, {.device = kShapes}));
+  CHECK(decoded[0].shape() == Shape{1, 144, 4});
 }

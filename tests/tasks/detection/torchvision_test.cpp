@@ -8,6 +8,7 @@
 #include "models/ssd_bodies.h"
 #include "tasks/detection/finder.h"
 #include "tasks/detection/multibox.h"
+#include "tests/golden/found.h"
 #include "tests/golden/gradients.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
@@ -35,32 +36,8 @@ Tensor true_boxes() {
 
 void check_sampled(const Tensor& output, const std::string& name, const safetensors::File& golden) {
   INFO(name);
-  const auto all = output.to_vector<double>();
-  std::vector<double> sampled;
-  for (const std::uint32_t word : hashed("entries of " + name, kSampled))
-    sampled.push_back(all[word % all.size()]);
-  CHECK(test::normalised_error(sampled, golden.read(name).to_vector<double>()) < kOutputs);
-}
-
-// Where scores are nearly equal, rounding decides who comes first, and which of two that overlap goes.
-void check_found(const std::vector<tasks::FoundBox>& found, const safetensors::File& golden) {
-  const auto boxes = golden.read("found/boxes").to_vector<double>(),
-             scores = golden.read("found/scores").to_vector<double>();
-  const auto labels = golden.read("found/labels").to_vector<std::int64_t>();
-  REQUIRE(found.size() == scores.size());
-  std::size_t same = 0;
-  for (const tasks::FoundBox& each : found) {
-    const double corners[] = {each.box.x1, each.box.y1, each.box.x2, each.box.y2};
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const bool near = std::equal(corners, corners + 4, boxes.begin() + static_cast<std::ptrdiff_t>(4 * i),
-                                   [](double a, double b) { return std::abs(a - b) < 1e-4; });
-      if (near && each.label == labels[i] && std::abs(static_cast<double>(each.score) - scores[i]) < 1e-4) {
-        ++same;
-        break;
-      }
-    }
-  }
-  CHECK(same + 2 >= scores.size());
+  const auto some = sampled(output.to_vector<double>(), name, kSampled);
+  CHECK(test::normalised_error(some, golden.read(name).to_vector<double>()) < kOutputs);
 }
 
 }  // namespace
