@@ -33,7 +33,7 @@ void run_plain(Bytes input, const std::string& tokenizer) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   for (std::size_t i = 0; i < text.size(); ++i)
     if (text[i] != '\r' || (i + 1 < text.size() && text[i + 1] != '\n')) read += text[i];
-  if (!read.ends_with('\n')) read += '\n';
+  if (!text.ends_with('\n')) read += '\n';
   expect(written == read, "the characters are others");
 }
 
