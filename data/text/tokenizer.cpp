@@ -55,6 +55,7 @@ class Spaces final : public Tokenizer {
 class Characters final : public Tokenizer {
  public:
   std::string name() const override { return "characters"; }
+  bool of_characters() const override { return true; }
   std::string decode(std::span<const std::string> pieces) const override {
     std::string text;
     for (const std::string& piece : pieces) text += piece;

@@ -17,6 +17,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual std::string name() const = 0;
+  // Whether every piece is one character.
+  virtual bool of_characters() const { return false; }
   // Each byte of `text` that is no UTF-8 counts as U+FFFD. Who reads a file knows the place, and refuses it
   // before (require_utf8).
   std::vector<std::string> encode(std::string_view text) const;

@@ -4,6 +4,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "tasks/language/chunk.h"
+#include "tasks/language/options.h"
 #include "tasks/language/word_loss.h"
 #include "tasks/sequence/state.h"
 
@@ -23,9 +24,12 @@ void LanguageEvaluation::add(const datasets::Batch& batch) {
 
 Metrics LanguageEvaluation::metrics() const {
   const double targets = static_cast<double>(std::max<std::int64_t>(perplexity_.targets(), 1));
-  return {{"perplexity", perplexity_.value()},
-          {"loss", perplexity_.mean()},
-          {"accuracy", static_cast<double>(right_) / targets}};
+  Metrics metrics{{"perplexity", perplexity_.value()},
+                  {"loss", perplexity_.mean()},
+                  {"accuracy", static_cast<double>(right_) / targets}};
+  if (of_characters_)
+    metrics.emplace_back(kBitsPerCharacter, perplexity_.bits_per_character(perplexity_.targets()));
+  return metrics;
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,5 @@
-// The figures of a language model: perplexity, the mean loss in nats, the share of words that it ranks first.
+// The figures of a language model: perplexity, the mean loss in nats, the share of words that it ranks first;
+// of a model of characters, bits per character besides.
 #pragma once
 
 #include "models/language_model.h"
@@ -8,16 +9,19 @@
 namespace tandem::tasks {
 
 // Batches are the consecutive pieces of streams; their state is carried from one to the next. Every target
-// counts once, the ends of lines and unknown words included.
+// counts once, the ends of lines and unknown words included. Where the words are characters the end of a line
+// is one of them.
 class LanguageEvaluation final : public Evaluation {
  public:
-  explicit LanguageEvaluation(models::LanguageModel& model) : model_(model) {}
+  LanguageEvaluation(models::LanguageModel& model, bool of_characters)
+      : model_(model), of_characters_(of_characters) {}
 
   void add(const datasets::Batch& batch) override;
   Metrics metrics() const override;
 
  private:
   models::LanguageModel& model_;
+  const bool of_characters_;
   Carry carry_;
   Perplexity perplexity_;
   std::int64_t right_ = 0;

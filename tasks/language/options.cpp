@@ -33,8 +33,10 @@ const options::Schema& LanguageOptions::Loss::schema() {
 }
 
 const MetricKinds& LanguageOptions::metrics() {
-  static const MetricKinds kinds{
-      {"perplexity", {}}, {"loss", {}}, {"accuracy", {.share = true, .greater_is_better = true}}};
+  static const MetricKinds kinds{{"perplexity", {}},
+                                 {"loss", {}},
+                                 {"accuracy", {.share = true, .greater_is_better = true}},
+                                 {kBitsPerCharacter, {}}};
   return kinds;
 }
 

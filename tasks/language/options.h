@@ -8,6 +8,9 @@
 
 namespace tandem::tasks {
 
+// The figure that only models of characters have.
+inline constexpr const char* kBitsPerCharacter = "bits_per_character";
+
 struct LanguageOptions {
   struct Data {
     datasets::TextOptions text;

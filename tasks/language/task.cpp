@@ -45,6 +45,10 @@ Language::Language(const LanguageOptions& options, const Context& context,
   if (options_.loss.label_smoothing > 0.0 && (model_->adaptive() || model_->sampled()))
     throw options::OptionError("loss.label_smoothing",
                                "spreads over all words, which only the full softmax sees");
+  if (options_.checkpoint.best == kBitsPerCharacter && !data_->tokenizer().of_characters())
+    throw options::OptionError("checkpoint.best",
+                               fmt::format("is a figure of models of characters, the tokenizer is \"{}\"",
+                                           data_->tokenizer().name()));
 }
 
 std::optional<datasets::CandidateOptions> Language::candidates() const {
@@ -132,7 +136,7 @@ datasets::Batch Language::made_up(Index streams, std::uint64_t seed, Device devi
 }
 
 std::unique_ptr<Evaluation> Language::evaluation(bool) {
-  return std::make_unique<LanguageEvaluation>(*model_);
+  return std::make_unique<LanguageEvaluation>(*model_, data_->tokenizer().of_characters());
 }
 
 std::string Language::text_of(const datasets::Batch& batch) const {

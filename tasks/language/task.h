@@ -19,7 +19,7 @@ namespace tandem::tasks {
 // begins without a past.
 class Language final : public Task {
  public:
-  // Throws options::OptionError when the model is no language model.
+  // Throws options::OptionError when the model is no language model, or cannot have what is asked for.
   Language(const LanguageOptions& options, const Context& context, std::shared_ptr<const LanguageData> data);
 
   nn::Module& model() override { return *model_; }

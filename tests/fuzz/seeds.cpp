@@ -140,7 +140,25 @@ void configurations(const fs::path& folder) {
     write_file(folder / "overrides" / fmt::format("{}", number++), behind('\0', bytes_of(lines)));
 }
 
+// The first byte is the form, and the tokenizer (tests/fuzz/texts.cpp).
 void texts(const fs::path& folder) {
+  const fs::path to = folder / "texts";
+  std::uint8_t first = 0;
+  for (const char* tokenizer : {"words", "spaces", "characters"}) {
+    write_file(
+        to / fmt::format("plain-{}", tokenizer),
+        behind(first, bytes_of("Cats chase mice. It's 3.2 times as far.\r\nDogs\n\nfl\xC3\xBCgge <unk>")));
+    write_file(
+        to / fmt::format("labelled-{}", tokenizer),
+        behind(first + 1, bytes_of("music\tthe old choir\r\ncooking\tsalt. and more words than five\n")));
+    first += 3;
+  }
+  write_file(to / "packages",
+             behind(2, bytes_of("Package: a\nSource: b\nSection: games\nDescription-en: c\n d\n"
+                                " .\n e\n\nPackage: f\nSource: b\nDescription-en: g\n h\n")));
+}
+
+void pairs_and_pieces(const fs::path& folder) {
   const fs::path to = folder / "pairs";
   write_file(to / "page", behind(0, bytes_of("<h1 id=\"h\">A &amp; &#228;</h1><p id=\"p\">x<br/>y</p>")));
   std::string words = "MNCL\n";
@@ -151,7 +169,7 @@ void texts(const fs::path& folder) {
   for (int i = 0; i < 30; ++i) lines.push_back(fmt::format("stalt {} prei fling{}", i % 7, i % 5));
   const std::vector<std::string_view> views(lines.begin(), lines.end());
   for (const char* kind : {"unigram", "bpe"}) {
-    const auto codec = datasets::codecs().make(kind, {{"size", 28}}, {views, "seeds"});
+    const auto codec = datasets::codecs().make(kind, {{"size", 22}}, {views, "seeds"});
     const auto model = files::from_base64(codec->description().at("model").get<std::string>(), "seeds");
     write_file(folder / "pieces" / kind, bytes_of(model));
   }
@@ -172,5 +190,6 @@ int main(int count, char** arguments) {
   states(folder);
   configurations(folder);
   texts(folder);
+  pairs_and_pieces(folder);
   return 0;
 }

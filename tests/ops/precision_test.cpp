@@ -242,6 +242,27 @@ class OwnTypes final : public OpObserver {
   DType widest_ = DType::boolean;
 };
 
+// Which inputs several runs of the op of a row were given.
+class SharedInputs final : public OpObserver {
+ public:
+  explicit SharedInputs(const Row& row) : row_(row) {}
+
+  void before_forward(const OpInfo& info, std::span<const Tensor> inputs) override {
+    if (std::string(info.name) != row_.op) return;
+    for (const Tensor& input : inputs) {
+      if (input.defined()) ++runs_with_[input.raw()];
+    }
+  }
+  bool has(const Tensor& input) const {
+    const auto found = runs_with_.find(input.raw());
+    return found != runs_with_.end() && found->second > 1;
+  }
+
+ private:
+  const Row& row_;
+  std::map<const void*, int> runs_with_;
+};
+
 // Whether the row runs its op alone. Where it does not, the rules of the other ops decide too, and it is
 // compared as a whole only where they leave types alone.
 bool runs_alone(const Row& row) {
@@ -271,6 +292,7 @@ void check_setting(const Row& row, const Setting& setting, const InputTypes& typ
   }
 
   const bool alone = runs_alone(row);
+  SharedInputs shared(row);
   Tensor y;
   {
     const amp::Autocast autocast(precision);
@@ -283,6 +305,7 @@ void check_setting(const Row& row, const Setting& setting, const InputTypes& typ
       CHECK(types_seen.seen > 0);
       return;
     }
+    const ObserverScope observed(shared);
     y = row.run(leaves);
   }
   const DType computed = expected_type(rule, precision, widest);
@@ -303,7 +326,9 @@ void check_setting(const Row& row, const Setting& setting, const InputTypes& typ
     // is a rounding more.
     const bool rounded_twice = rule_in_table(row.op) == CastRule::fp32 && is_16bit(computed) &&
                                is_16bit(inputs[i].dtype()) && inputs[i].dtype() != computed;
-    if (rounded_twice && got[next].defined()) {
+    // Each run of the op casts for itself what several read: its gradients are added up in the type it had.
+    const bool added_wide = shared.has(leaves[i]) && inputs[i].dtype() != computed;
+    if ((rounded_twice || added_wide) && got[next].defined()) {
       CHECK(normalised_error(got[next].to_vector<double>(), wanted[next].to_vector<double>()) <=
             tolerance_of(DType::bf16).relative);
     } else {

@@ -1,4 +1,5 @@
-// Rows of autograd/ops/rnn.h: every cell, direction, state, bias, projection and length against loops in f64.
+// Rows of autograd/ops/rnn.h: every cell, direction, state, bias, projection and length against loops in f64,
+// and stacks of them with dropout between layers.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <optional>
@@ -6,6 +7,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/rnn.h"
 #include "autograd/ops/shape.h"
+#include "core/random.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 
@@ -67,20 +69,27 @@ T at_or_absent(const List& list, int position) {
   return position < 0 ? T{} : list[static_cast<std::size_t>(position)];
 }
 
+// y, h_n and, of lstm, c_n one after the other.
+Tensor flat(const RnnResult& result) {
+  TensorList parts{reshape(result.y, {-1}), reshape(result.state.h, {-1})};
+  if (result.state.c.defined()) parts.push_back(reshape(result.state.c, {-1}));
+  for (Tensor& part : parts) part = cast(part, result.y.dtype());
+  return concat(parts, 0);
+}
+
+Tensor lengths_of(std::vector<std::int64_t> lengths) {
+  return Tensor::from(lengths, Shape{static_cast<Index>(lengths.size())});
+}
+
 Run run_of(const Form& form) {
   return [form](const TensorList& in) {
     const Positions at(form);
     const auto optional = [&](int position) { return at_or_absent(in, position); };
     RnnOptions options{.cell = form.cell, .reverse = form.reverse, .recompute = form.recompute};
-    if (!form.lengths.empty())
-      options.lengths = Tensor::from(form.lengths, Shape{static_cast<Index>(form.lengths.size())});
-    const RnnResult result = rnn_layer(
-        in[0], {optional(at.h0), optional(at.c0)},
-        {in[1], in[2], optional(at.bias_ih), optional(at.bias_hh), optional(at.weight_hr)}, options);
-    TensorList parts{reshape(result.y, {-1}), reshape(result.state.h, {-1})};
-    if (result.state.c.defined()) parts.push_back(reshape(result.state.c, {-1}));
-    for (Tensor& part : parts) part = cast(part, result.y.dtype());
-    return concat(parts, 0);
+    if (!form.lengths.empty()) options.lengths = lengths_of(form.lengths);
+    return flat(rnn_layer(in[0], {optional(at.h0), optional(at.c0)},
+                          {in[1], in[2], optional(at.bias_ih), optional(at.bias_hh), optional(at.weight_hr)},
+                          options));
   };
 }
 
@@ -198,10 +207,12 @@ std::vector<Sizes> sizes_of(const Form& form) {
   return sizes;
 }
 
+const char* op_of(RnnCell cell) {
+  return cell == RnnCell::lstm ? "lstm" : cell == RnnCell::gru ? "gru" : "rnn";
+}
+
 Row row_of(const Form& form) {
-  Row row{.op = form.cell == RnnCell::lstm  ? "lstm"
-                : form.cell == RnnCell::gru ? "gru"
-                                            : "rnn",
+  Row row{.op = op_of(form.cell),
           .variant = form.name,
           .run = run_of(form),
           .oracle = oracle_of(form),
@@ -250,12 +261,216 @@ std::vector<Form> forms() {
   return forms;
 }
 
-Tensor of(const Shape& shape, DType dtype = DType::f32) {
-  return Tensor::zeros(shape, {.dtype = dtype, .device = test_device()});
+// ---- Stacks
+
+// Layers of one form; `layer.reverse` is not used.
+struct Stack {
+  Form layer;
+  Index layers = 2;
+  bool bidirectional = false;
+  double dropout = 0.0;
+
+  Index directions() const { return bidirectional ? 2 : 1; }
+  Index cells() const { return layers * directions(); }
+};
+
+constexpr std::uint64_t kSeed = 17;
+constexpr std::uint32_t kStep = 3, kMicroBatch = 1;
+
+Form stateless(Form form) {
+  form.states = false;
+  return form;
 }
 
-Tensor lengths_of(std::vector<std::int64_t> lengths) {
-  return Tensor::from(lengths, Shape{static_cast<Index>(lengths.size())});
+// The inputs in order: x, h0 [L·D,N,P] and c0 [L·D,N,H] where there are states, then the parameters of each
+// layer and direction in the order of a form.
+Shapes shapes_of(const Stack& stack, const Sizes& n) {
+  const Index outputs = stack.layer.projection ? n.outputs : n.units;
+  Shapes shapes{{n.steps, n.rows, n.inputs}};
+  if (stack.layer.states) shapes.push_back({stack.cells(), n.rows, outputs});
+  if (stack.layer.states && is_lstm(stack.layer)) shapes.push_back({stack.cells(), n.rows, n.units});
+  for (Index cell = 0; cell < stack.cells(); ++cell) {
+    Sizes own = n;
+    if (cell >= stack.directions()) own.inputs = stack.directions() * outputs;
+    const Shapes of_cell = shapes_of(stateless(stack.layer), own);
+    shapes.insert(shapes.end(), of_cell.begin() + 1, of_cell.end());
+  }
+  return shapes;
+}
+
+std::vector<Draw> draws_of(const Stack& stack) {
+  const std::vector<Draw> of_cell = draws_of(stateless(stack.layer));
+  std::vector<Draw> draws{of_cell.front()};
+  if (stack.layer.states) draws.push_back({.low = -1, .high = 1});
+  if (stack.layer.states && is_lstm(stack.layer)) draws.push_back({.low = -1, .high = 1, .parameter = true});
+  for (Index cell = 0; cell < stack.cells(); ++cell)
+    draws.insert(draws.end(), of_cell.begin() + 1, of_cell.end());
+  return draws;
+}
+
+// The parameters of a cell, from what a stack is given.
+template <class List>
+List cell_of(const Stack& stack, const List& in, Index cell) {
+  const std::ptrdiff_t states = stack.layer.states ? is_lstm(stack.layer) ? 2 : 1 : 0;
+  const std::ptrdiff_t each = (static_cast<std::ptrdiff_t>(in.size()) - 1 - states) / stack.cells();
+  const auto first = in.begin() + 1 + states + cell * each;
+  return List(first, first + each);
+}
+
+Run run_of(const Stack& stack) {
+  return [stack](const TensorList& in) {
+    const Positions at(stateless(stack.layer));
+    std::vector<RnnWeights> weights;
+    for (Index cell = 0; cell < stack.cells(); ++cell) {
+      TensorList own = cell_of(stack, in, cell);
+      own.insert(own.begin(), Tensor());
+      weights.push_back({own[1], own[2], at_or_absent(own, at.bias_ih), at_or_absent(own, at.bias_hh),
+                         at_or_absent(own, at.weight_hr)});
+    }
+    RnnState state;
+    if (stack.layer.states) state.h = in[1];
+    if (stack.layer.states && is_lstm(stack.layer)) state.c = in[2];
+    RnnStack options{.cell = stack.layer.cell,
+                     .bidirectional = stack.bidirectional,
+                     .recompute = stack.layer.recompute,
+                     .dropout = stack.dropout};
+    if (!stack.layer.lengths.empty()) options.lengths = lengths_of(stack.layer.lengths);
+    const RandomScope random(kSeed, kStep, kMicroBatch);
+    return flat(rnn_stack(in[0], state, weights, options));
+  };
+}
+
+// What lies between two layers, of which the upper one is number `layer` from 0: a mask of its own.
+void drop(Array& x, double p, Index layer) {
+  if (p == 0.0) return;
+  const RandomKey key{.seed = kSeed,
+                      .purpose = RandomPurpose::dropout,
+                      .call = static_cast<std::uint32_t>(layer - 1),
+                      .step = kStep,
+                      .micro_batch = kMicroBatch};
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    const std::uint32_t word = philox(key, static_cast<std::uint32_t>(i / 4))[i % 4];
+    x.values[i] = word >= p * 0x1p32 ? x.values[i] / (1 - p) : 0.0;
+  }
+}
+
+// Layer number `index` of an array of equals.
+Array part_of(const Array& all, Index index) {
+  Array part({all.shape[1], all.shape[2]});
+  for (Index i = 0; i < part.shape[0]; ++i)
+    for (Index j = 0; j < part.shape[1]; ++j) part(i, j) = all(index, i, j);
+  return part;
+}
+
+Oracle oracle_of(const Stack& stack) {
+  return [stack](const Arrays& in) {
+    Array x = in[0];
+    const Index steps = x.shape[0], rows = x.shape[1];
+    std::vector<double> h, c;
+    for (Index layer = 0; layer < stack.layers; ++layer) {
+      if (layer > 0) drop(x, stack.dropout, layer);
+      Array next;
+      for (Index d = 0; d < stack.directions(); ++d) {
+        const Index index = layer * stack.directions() + d;
+        Form form = stack.layer;
+        form.reverse = d == 1;
+        Arrays own = cell_of(stack, in, index);
+        own.insert(own.begin(), x);
+        const Index outputs = own[2].shape[1];
+        if (form.states && is_lstm(form)) own.insert(own.begin() + 3, part_of(in[2], index));
+        if (form.states) own.insert(own.begin() + 3, part_of(in[1], index));
+        const std::vector<double> all = oracle_of(form)(own).values;
+        if (d == 0) next = Array({steps, rows, stack.directions() * outputs});
+        for (Index i = 0; i < steps * rows; ++i)
+          for (Index p = 0; p < outputs; ++p)
+            next.values[static_cast<std::size_t>(i * next.shape[2] + d * outputs + p)] =
+                all[static_cast<std::size_t>(i * outputs + p)];
+        const auto h_n = all.begin() + steps * rows * outputs, c_n = h_n + rows * outputs;
+        h.insert(h.end(), h_n, c_n);
+        c.insert(c.end(), c_n, all.end());
+      }
+      x = std::move(next);
+    }
+    std::vector<double> all = x.values;
+    all.insert(all.end(), h.begin(), h.end());
+    all.insert(all.end(), c.begin(), c.end());
+    const auto count = static_cast<Index>(all.size());
+    return Array({count}, std::move(all));
+  };
+}
+
+// Whether second derivatives are taken: long ones, of all inputs by all inputs, and a composition of those of
+// layers.
+bool twice(const Stack& stack) {
+  return stack.dropout > 0.0 && stack.layer.lengths.empty() && !stack.layer.projection;
+}
+
+std::vector<Sizes> sizes_of(const Stack& stack) {
+  const auto rows = static_cast<Index>(stack.layer.lengths.size());
+  const Index units = stack.layer.projection ? 3 : 2;
+  if (rows > 0) return {{3, rows, 1, units, 2}};
+  std::vector<Sizes> sizes{{3, 2, 1, units, 2}, {1, 1, 2, units, 2}};
+  if (twice(stack)) sizes.push_back({2, 1, 1, 1, 1});
+  return sizes;
+}
+
+Row row_of(const Stack& stack) {
+  Row row{.op = op_of(stack.layer.cell),
+          .variant = stack.layer.name,
+          .run = run_of(stack),
+          .oracle = oracle_of(stack),
+          .cases = {},
+          .draws = draws_of(stack)};
+  for (const Sizes& n : sizes_of(stack)) row.cases.push_back(shapes_of(stack, n));
+  row.wide_output = 2;  // c_n
+  row.normalised = true;
+  row.slack = 2.0 * static_cast<double>(stack.layers);  // each layer takes up the rounding of those below
+  row.twice = twice(stack);
+  return row;
+}
+
+std::vector<Stack> stacks() {
+  std::vector<Stack> all;
+  for (const bool bidirectional : {false, true}) {
+    for (const bool projection : {false, true}) {
+      for (const bool lengths : {false, true}) {
+        for (const double dropout : {0.0, 0.4}) {
+          std::string name = bidirectional ? "2 layers, bidirectional" : "2 layers";
+          Form form{.projection = projection};
+          if (projection) name += ", projected";
+          if (lengths) {
+            name += ", lengths";
+            form.lengths = projection ? std::vector<std::int64_t>{0, 2} : std::vector<std::int64_t>{3, 0, 1};
+          }
+          if (dropout > 0) name += ", dropout";
+          form.name = name;
+          all.push_back({.layer = form, .bidirectional = bidirectional, .dropout = dropout});
+        }
+      }
+    }
+  }
+  const auto other = [&](RnnCell cell, const std::string& name) {
+    all.push_back({.layer = {.name = std::string(name_of(cell)) + name, .cell = cell, .lengths = {2, 3}},
+                   .bidirectional = true,
+                   .dropout = 0.4});
+  };
+  other(RnnCell::gru, ", 2 layers, bidirectional, lengths, dropout");
+  other(RnnCell::rnn_tanh, ", 2 layers, bidirectional, lengths, dropout");
+  all.push_back({.layer = {.name = "1 layer, bidirectional, lengths", .lengths = {1, 3}},
+                 .layers = 1,
+                 .bidirectional = true,
+                 .dropout = 0.4});  // which lies between layers
+  all.push_back({.layer = {.name = "3 layers, bare, recomputed, dropout",
+                           .states = false,
+                           .biases = false,
+                           .recompute = true},
+                 .layers = 3,
+                 .dropout = 0.3});
+  return all;
+}
+
+Tensor of(const Shape& shape, DType dtype = DType::f32) {
+  return Tensor::zeros(shape, {.dtype = dtype, .device = test_device()});
 }
 
 std::vector<Refusal> refusals() {
@@ -285,6 +500,12 @@ std::vector<Refusal> refusals() {
 Rows tandem::test::rnn_rows() {
   Rows rows;
   for (const Form& form : forms()) rows.push_back(row_of(form));
+  // A stack is layers, of which a device has proved every form: of them it gets those with most parts.
+  const bool host = test_device().type == DeviceType::cpu;
+  for (const Stack& stack : stacks()) {
+    if (host || (stack.dropout > 0.0 && stack.layer.projection && !stack.layer.lengths.empty()))
+      rows.push_back(row_of(stack));
+  }
   rows.front().refusals = refusals();
   return rows;
 }

@@ -111,20 +111,7 @@ TEST_CASE("a language model that is killed again and again ends as if it had not
 TEST_CASE("steps of a language model that overflow are retried from the state they began with",
           "[program][language]") {
   const Language language(Json{{"epochs", 1}, {"model", {{"dropout", 0.0}}}});
-  const std::vector<std::string> common{"precision=amp_fp16"};
-  auto retried = common, plain = common;
-  retried.insert(retried.end(), {"precision.on_skip=retry",
-                                 R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824})"});
-  language.must_train("retried", retried);
-  const auto steps = language.events("retried", "step");
-  REQUIRE(steps.back()["skipped"].get<int>() > 0);
-  const double scale = steps.front()["loss_scale"];
-  for (const Json& step : steps) REQUIRE(step["loss_scale"] == scale);
-  plain.push_back(fmt::format(R"(precision.scaler={{"static": {}}})", scale));
-  language.must_train("plain", plain);
-  const bool same =
-      saved_tensors(language / "retried", "weights") == saved_tensors(language / "plain", "weights");
-  CHECK(same);
+  language.check_retries();
 }
 
 TEST_CASE("a language model writes text from a prompt", "[program][language]") {

@@ -1,5 +1,7 @@
 #include "tests/program/project.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 
 namespace tandem::testing {
@@ -63,6 +65,20 @@ int Project::train_killed(const std::string& name, const std::vector<std::string
   // The last signal may come when all is done.
   if (outcome.exit_code != 0) REQUIRE_THAT(outcome.err, Catch::Contains("has completed"));
   return kills;
+}
+
+void Project::check_retries() const {
+  must_train(
+      "retried",
+      {"precision=amp_fp16", "precision.on_skip=retry",
+       R"(precision.scaler={"initial": 1073741824, "ceiling": 1073741824, "backoff": 0.00048828125})"});
+  const auto steps = events("retried", "step");
+  REQUIRE(steps.back()["skipped"].get<int>() > 0);
+  const double scale = steps.front()["loss_scale"];
+  for (const auto& step : steps) REQUIRE(step["loss_scale"] == scale);
+  must_train("plain", {"precision=amp_fp16", fmt::format(R"(precision.scaler={{"static": {}}})", scale)});
+  const bool same = saved_tensors(*this / "retried", "weights") == saved_tensors(*this / "plain", "weights");
+  CHECK(same);
 }
 
 void Project::check_commands(const std::vector<std::vector<std::string>>& besides) const {

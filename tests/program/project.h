@@ -41,6 +41,9 @@ class Project {
   // 1, 2, … times `every`, until it ends; how often that was.
   int train_killed(const std::string& name, const std::vector<std::string>& settings, std::uintmax_t first,
                    std::uintmax_t every) const;
+  // Trains "retried" in AMP-FP16 with a loss scale that overflows, and "plain" with the one that was left:
+  // they end with the same weights. One overflow lowers the scale so far that no other follows.
+  void check_retries() const;
   // All but a few, which `besides` adds; "run" is a run. `compare` leaves "compared".
   void check_commands(const std::vector<std::vector<std::string>>& besides) const;
 

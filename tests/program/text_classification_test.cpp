@@ -77,6 +77,24 @@ TEST_CASE("a classifier of texts goes on to the bit in the middle of an epoch", 
   }
 }
 
+TEST_CASE("a classifier of texts that is killed again and again ends as if it had not been",
+          "[program][text]") {
+  const Texts texts(Json{{"checkpoint", {{"every_steps", 1}}}, {"epochs", 4}});
+  const std::vector<std::string> common{
+      "precision=amp_fp16",
+      R"(precision.scaler={"mode": "dynamic", "initial": 4294967296, "ceiling": 4294967296, "interval": 7})"};
+  texts.must_train("whole", common);
+  CHECK(texts.events("whole", "step").back()["skipped"].get<int>() > 0);
+  CHECK(texts.train_killed("killed", common, 1500, 5000) > 1);
+  CHECK(texts.same_end("whole", "killed"));
+}
+
+TEST_CASE("steps of a classifier of texts that overflow are retried with the batch they began with",
+          "[program][text]") {
+  const Texts texts(Json{{"epochs", 1}, {"model", {{"dropout", 0.0}}}});
+  texts.check_retries();
+}
+
 TEST_CASE("a classifier of texts tells texts and lines of files", "[program][text]") {
   const Texts texts(Json{{"epochs", 8}, {"model", {{"dropout", 0.0}}}, {"eval", {{"confusion", true}}}});
   texts.must_train("run");

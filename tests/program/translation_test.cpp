@@ -92,6 +92,24 @@ TEST_CASE("a translator goes on to the bit in the middle of an epoch", "[program
   }
 }
 
+TEST_CASE("a translator that is killed again and again ends as if it had not been",
+          "[program][translation]") {
+  const Pairs pairs(Json{{"checkpoint", {{"every_steps", 1}}}, {"epochs", 3}});
+  const std::vector<std::string> common{
+      "precision=amp_fp16",
+      R"(precision.scaler={"mode": "dynamic", "initial": 4294967296, "ceiling": 4294967296, "interval": 7})"};
+  pairs.must_train("whole", common);
+  CHECK(pairs.events("whole", "step").back()["skipped"].get<int>() > 0);
+  CHECK(pairs.train_killed("killed", common, 1500, 5000) > 1);
+  CHECK(pairs.same_end("whole", "killed"));
+}
+
+TEST_CASE("steps of a translator that overflow are retried with the batch they began with",
+          "[program][translation]") {
+  const Pairs pairs(Json{{"epochs", 1}, {"model", {{"dropout", 0.0}}}});
+  pairs.check_retries();
+}
+
 TEST_CASE("a translator translates texts and lines of files", "[program][translation]") {
   Json learns = kLearns;
   learns["eval"] = {{"translations", true}};

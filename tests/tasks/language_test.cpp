@@ -29,7 +29,7 @@ constexpr Index kSteps = 5, kStreams = 3;
 // A task on a text of its own, in a folder that goes with it.
 class Trial : public testing::TaskTrial {
  public:
-  explicit Trial(const std::vector<std::string>& overrides = {}) {
+  explicit Trial(const std::vector<std::string>& overrides = {}, const std::string& test = "") {
     std::string text;
     RandomStream random({.seed = 4, .purpose = RandomPurpose::synthetic_data});
     for (int i = 0; i < 3000; ++i) text += fmt::format("w{}{}", random.below(12), i % 9 == 8 ? "\n" : " ");
@@ -42,10 +42,16 @@ class Trial : public testing::TaskTrial {
             {"batch_size", kStreams},
             {"steps", kSteps}}},
           {"optimizer", {{"name", "sgd"}, {"lr", 1.0}}}},
-         overrides);
+         test.empty() ? overrides : with_test(overrides, test));
   }
 
   models::LanguageModel& model() { return model_as<models::LanguageModel>(); }
+
+ private:
+  std::vector<std::string> with_test(std::vector<std::string> overrides, const std::string& test) const {
+    overrides.push_back("data.test=" + write("test.txt", test));
+    return overrides;
+  }
 };
 
 datasets::Batch batch_of(const Tensor& token, const Tensor& target, Index targets) {
@@ -123,7 +129,7 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
   Trial trial;
   trial.model().eval();
   const auto source = trial.task().evaluation_source("test", {});
-  tasks::LanguageEvaluation evaluation(trial.model());
+  tasks::LanguageEvaluation evaluation(trial.model(), false);
   RnnState state;
   double nll = 0.0;
   Index targets = 0;
@@ -140,6 +146,36 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
   CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-6));
   CHECK(tasks::metric(metrics, "perplexity") ==
         Approx(std::exp(nll / static_cast<double>(targets))).epsilon(1e-6));
+}
+
+TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][language]") {
+  // The ends of lines are characters, and so is one that the model does not know; the first has no past.
+  const std::string text = "w1 w2?\nw3\nw\n";
+  Trial trial({"data.tokenizer=characters", "data.eval_batch_size=1"}, text);
+  trial.model().eval();
+  const auto evaluation = trial.task().evaluation(false);
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  RnnState state;
+  double nll = 0.0;
+  const NoGrad no_grad;
+  while (const auto batch = loader.next()) {
+    evaluation->add(*batch);
+    const auto [logits, next] = trial.model()((*batch)["token"], state);
+    state = next;
+    for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
+  }
+  const tasks::Metrics metrics = evaluation->metrics();
+  const auto characters = static_cast<double>(text.size() - 1);
+  CHECK(tasks::metric(metrics, "bits_per_character") ==
+        Approx(nll / (std::log(2.0) * characters)).epsilon(1e-6));
+  CHECK(std::exp2(tasks::metric(metrics, "bits_per_character")) ==
+        Approx(tasks::metric(metrics, "perplexity")).epsilon(1e-9));
+  Trial({"data.tokenizer=characters", "checkpoint.best=bits_per_character"});
+  CHECK_THAT(user_error_of([] { Trial({"checkpoint.best=bits_per_character"}); }),
+             Contains("checkpoint.best") && Contains("models of characters, the tokenizer is \"words\""));
+  const std::unique_ptr<tasks::Evaluation> of_words = Trial().task().evaluation(false);
+  CHECK_THAT(user_error_of([&] { tasks::metric(of_words->metrics(), "bits_per_character"); }),
+             Contains("there is no metric"));
 }
 
 TEST_CASE("a language model's words are saved with its weights", "[tasks][language]") {

@@ -83,7 +83,7 @@ TEST_CASE("figures of every softmax are those of the scores of all words", "[tas
     trial.model().eval();
     const NoGrad no_grad;
     const datasets::Batch batch = trial.task().made_up(3, 1, {});
-    tasks::LanguageEvaluation evaluation(trial.model());
+    tasks::LanguageEvaluation evaluation(trial.model(), false);
     evaluation.add(batch);
     const Tensor scores = trial.model().forward(batch["token"]);
     REQUIRE(scores.size(2) == trial.model().options().vocabulary);
