@@ -4,6 +4,7 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/index_ops.h"
 #include "autograd/ops/loss_classes.h"
 #include "autograd/ops/loss_ops.h"
@@ -171,6 +172,13 @@ typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const Saved& save
   const Tensor x = cast(saved.x, dtype), target = cast(saved.target, dtype);
   const Tensor g = per_element(dloss.loss, reduce, x.numel());
   In dx;
+  if constexpr (requires { rule.gradient(x, target, g); }) {
+    if (!needs.create_graph()) {
+      if (needs[0]) dx.x = rule.gradient(x, target, g);
+      if (needs[1]) dx.target = rule.gradient(target, x, g);
+      return dx;
+    }
+  }
   if (needs[0]) dx.x = rule.dx(x, target) * g;
   if (needs[1]) dx.target = rule.dt(x, target) * g;
   return dx;
@@ -187,10 +195,16 @@ Tensor pointwise_loss(const Rule& rule, const Tensor& x, const Tensor& target, R
   return apply(PointwiseLoss<Rule>{rule, reduce}, {x, target}).loss;
 }
 
-// Deviations saturate at `limit`: m·(|d| - m/2) with m = min(|d|, limit) is d²/2 below it and linear above.
-Tensor huber(const Tensor& d, double limit) {
-  const Tensor a = abs(d), m = clamp(a, 0.0, limit);
-  return m * (a - m * 0.5);
+// Deviations saturate at `limit`: with m = min(|d|, limit), factor·m·(|d| - m/2) is factor·d²/2 below it and
+// linear above.
+Tensor huber(const Tensor& x, const Tensor& t, double limit, double factor) {
+  const Tensor operands[] = {x, t};
+  return pointwise_plain(formula_id<formulas::Huber>(), {limit, factor}, operands);
+}
+// Its derivative times g, which nobody differentiates.
+Tensor huber_gradient(const Tensor& x, const Tensor& t, const Tensor& g, double limit, double factor) {
+  const Tensor operands[] = {x, t, g};
+  return pointwise_plain(formula_id<formulas::HuberGradient>(), {limit, factor}, operands);
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -209,16 +223,22 @@ Tensor L1::dx(const Tensor& x, const Tensor& t) const { return sign(x - t); }
 Tensor L1::dt(const Tensor& x, const Tensor& t) const { return sign(t - x); }
 
 Tensor SmoothL1::value(const Tensor& x, const Tensor& t) const {
-  return beta == 0.0 ? abs(x - t) : huber(x - t, beta) * (1.0 / beta);
+  return beta == 0.0 ? abs(x - t) : huber(x, t, beta, 1.0 / beta);
 }
 Tensor SmoothL1::dx(const Tensor& x, const Tensor& t) const {
   return beta == 0.0 ? sign(x - t) : clamp(x - t, -beta, beta) * (1.0 / beta);
 }
 Tensor SmoothL1::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
+Tensor SmoothL1::gradient(const Tensor& x, const Tensor& t, const Tensor& g) const {
+  return beta == 0.0 ? dx(x, t) * g : huber_gradient(x, t, g, beta, 1.0 / beta);
+}
 
-Tensor Huber::value(const Tensor& x, const Tensor& t) const { return huber(x - t, delta); }
+Tensor Huber::value(const Tensor& x, const Tensor& t) const { return huber(x, t, delta, 1.0); }
 Tensor Huber::dx(const Tensor& x, const Tensor& t) const { return clamp(x - t, -delta, delta); }
 Tensor Huber::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
+Tensor Huber::gradient(const Tensor& x, const Tensor& t, const Tensor& g) const {
+  return huber_gradient(x, t, g, delta, 1.0);
+}
 
 // max(x,0) - x·t + log(1 + e^-|x|): no term overflows, and none cancels where the loss is small.
 Tensor BceWithLogits::value(const Tensor& x, const Tensor& t) const {

@@ -75,7 +75,9 @@ struct DiceLoss {
 };
 
 // A loss that is a function of corresponding elements. A rule gives its name, its cast rule, value(x, t) and
-// the derivatives dx(x, t) and dt(x, t), all by public ops on f32 or f64 tensors of one shape.
+// the derivatives dx(x, t) and dt(x, t), by public ops on f32 or f64 tensors of one shape. One that is
+// symmetric may have gradient(x, t, g), which is dx(x, t)·g, and with operands exchanged dt(x, t)·g, where
+// nobody differentiates it.
 template <class Rule>
 struct PointwiseLoss {
   Rule rule;
@@ -115,6 +117,7 @@ struct SmoothL1 : Deviation {
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
   Tensor dt(const Tensor& x, const Tensor& t) const;
+  Tensor gradient(const Tensor& x, const Tensor& t, const Tensor& g) const;
 };
 struct Huber : Deviation {
   static constexpr const char* kName = "huber_loss";
@@ -122,6 +125,7 @@ struct Huber : Deviation {
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
   Tensor dt(const Tensor& x, const Tensor& t) const;
+  Tensor gradient(const Tensor& x, const Tensor& t, const Tensor& g) const;
 };
 struct BceWithLogits {
   static constexpr const char* kName = "bce_with_logits";

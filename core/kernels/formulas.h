@@ -387,6 +387,17 @@ struct SquaredDifference : Traits<2> {
     return d * d;
   }
 };
+// |a - b| where it saturates: with m = min(|a - b|, c[0]) it is c[1]·m·(|a - b| - m/2).
+struct Huber : Traits<2> {
+  TANDEM_EVAL2 {
+    const T d = std::fabs(a - b), m = d > c[0] ? c[0] : d;
+    return m * (d - m * T(0.5)) * c[1];
+  }
+};
+// From, to, dy → d from of the same.
+struct HuberGradient : Traits<3> {
+  TANDEM_EVAL3 { return Clamp::eval({-c[0], c[0]}, p - q) * c[1] * r; }
+};
 
 #undef TANDEM_EVAL1
 #undef TANDEM_EVAL2
@@ -411,7 +422,7 @@ using Gradients =
     FormulaList<Quotient, DivGradient, PowGradientBase, PowGradientExponent, MaximumShare, MinimumShare,
                 MaximumGradient, MinimumGradient, PreluGradient, PreluSlopeGradient, KeepWhere, KeepUnless,
                 MulComplement, MulDifference, KeepShare, IsExtremum, LogSumExpGradient, NormGradient,
-                VarGradient, SquaredDifference>;
+                VarGradient, SquaredDifference, Huber, HuberGradient>;
 
 using UnaryGradients =
     FormulaList<GradientOf<Abs>, GradientOf<Square>, GradientOf<Sqrt>, GradientOf<Rsqrt>,

@@ -160,6 +160,11 @@ TEST_CASE("operands broadcast along any axes") {
     check_broadcast({2, 1, 3, 1, 2}, {1, 4, 1, 5, 2}, {2, 4, 3, 5, 1}, {2, 4, 3, 5, 2}, dtype);
     check_broadcast({3000, 16}, {16}, {1}, {3000, 16}, dtype);
     check_broadcast({40, 1500}, {1500}, {40, 1}, {40, 1500}, dtype);
+    for (const Index width : {2, 4, 7, 8, 9, 31}) {
+      const Shape rows{1400, 1}, shape{1400, width};
+      check_broadcast(rows, shape, {1}, shape, dtype);
+      check_broadcast(shape, rows, rows, shape, dtype);
+    }
   }
 }
 

@@ -2,7 +2,9 @@
 // with the floats between them.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "tests/core/narrowing_cases.h"
 #include "tests/simd/path.h"
@@ -89,6 +91,26 @@ void check_simd(const SimdFunctions<S>& path) {
   check_narrowing(path);
   check_nan(path);
   check_widening(path);
+}
+
+// Of sixteen lanes: every one counts once.
+inline void check_folds(const SimdPath& path) {
+  float x[16];
+  for (int lane = 0; lane < 16; ++lane) {
+    for (int i = 0; i < 16; ++i) x[i] = i == lane ? 3.0f : -static_cast<float>(i + 1);
+    CAPTURE(lane);
+    CHECK(path.largest(x) == 3.0f);
+    CHECK(path.sum(x) == static_cast<float>(lane + 1 - 136 + 3));
+  }
+}
+
+inline void check_powers_of_two(const SimdPath& path) {
+  for (int first = -126; first <= 127; first += 16) {
+    float exponents[16], powers[16];
+    for (int i = 0; i < 16; ++i) exponents[i] = static_cast<float>(std::min(first + i, 127));
+    path.power_of_two(exponents, powers);
+    for (int i = 0; i < 16; ++i) CHECK(powers[i] == std::ldexp(1.0f, std::min(first + i, 127)));
+  }
 }
 
 }  // namespace tandem::test

@@ -23,14 +23,27 @@ const SimdPath& path_of(cpu::Level level) {
   return *entry();
 }
 
-}  // namespace
-
-TEST_CASE("every level's vectors convert every 16-bit pattern and round to nearest even", "[simd]") {
+template <class Check>
+void on_every_level(const Check& check) {
   for (const cpu::Level level : cpu::levels_built()) {
     if (level > *cpu::highest_level(cpu::cpu_features())) continue;
     INFO(cpu::name_of(level));
-    const SimdPath& path = path_of(level);
+    check(path_of(level));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every level's vectors convert every 16-bit pattern and round to nearest even", "[simd]") {
+  on_every_level([](const SimdPath& path) {
     check_simd(path.half);
     check_simd(path.bfloat16);
-  }
+  });
+}
+
+TEST_CASE("every level's vectors are folded, and raise two to whole powers", "[simd]") {
+  on_every_level([](const SimdPath& path) {
+    check_folds(path);
+    check_powers_of_two(path);
+  });
 }

@@ -1,4 +1,5 @@
 // Softmax and cross-entropy kernels against double precision.
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -50,8 +51,9 @@ TEST_CASE("softmax over any axis, its logarithm and gradients", "[softmax]") {
     Shape shape;
     int axis;
   };
-  const Case cases[] = {{{1}, 0},          {{3, 10}, 1},       {{4, 1000}, 1}, {{200, 333}, 1}, {{7, 5}, 0},
-                        {{3, 11, 300}, 1}, {{40, 21, 513}, 1}, {{0, 4}, 1},    {{5, 0}, 1}};
+  const Case cases[] = {{{1}, 0},    {{3, 10}, 1},      {{4, 1000}, 1},     {{200, 333}, 1},
+                        {{7, 5}, 0}, {{3, 11, 300}, 1}, {{40, 21, 513}, 1}, {{0, 4}, 1},
+                        {{5, 0}, 1}, {{6, 81}, 1},      {{6, 44}, 1},       {{3, 16}, 1}};
   for (const Case& c : cases) {
     for (const DType type : kFloatingTypes) {
       CAPTURE(to_string(c.shape), c.axis, name_of(type));
@@ -171,8 +173,9 @@ Expected cross_entropy_of(const std::vector<double>& x, const std::vector<Index>
 }  // namespace
 
 TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]") {
-  for (const Shape& shape : {Shape{5, 3}, Shape{64, 10}, Shape{30, 1000}, Shape{1, 2}, Shape{0, 4},
-                             Shape{1003, 21}, Shape{35, 32}, Shape{19, 33}}) {
+  for (const Shape& shape :
+       {Shape{5, 3}, Shape{64, 10}, Shape{30, 1000}, Shape{1, 2}, Shape{0, 4}, Shape{1003, 21}, Shape{35, 32},
+        Shape{19, 33}, Shape{37, 81}, Shape{17, 50}, Shape{5, 44}}) {
     for (const DType type : kFloatingTypes) {
       for (const bool weighted : {false, true}) {
         for (const CrossEntropyOptions& o :
@@ -230,4 +233,57 @@ TEST_CASE("cross entropy keeps the digits of large logits and marks bad targets"
   CHECK(close(loss.item(), std::log(1.0 + std::exp(-0.5) + std::exp(-10.5)), tolerance_of(DType::f32)));
   backend().cross_entropy(x, tensor_of({3}, {1}, DType::i64), {}, {}, loss, weight, lse);
   CHECK(std::isnan(loss.item()));
+}
+
+TEST_CASE("cross entropy of rows with infinities and NaN", "[softmax]") {
+  // Few classes go side by side, others row by row, with every remainder of runs of lanes.
+  for (const Index classes : {3, 20, 33, 40, 48, 50, 64, 81}) {
+    const auto loss_of = [&](double others, std::vector<std::pair<Index, double>> values) {
+      std::vector<double> row(static_cast<std::size_t>(classes), others);
+      for (const auto& [at, value] : values) row[static_cast<std::size_t>(at)] = value;
+      const Tensor x = tensor_of(row, {1, classes}, DType::f32), target = tensor_of({1}, {1}, DType::i64);
+      const Tensor loss = Tensor::empty({1}), weight = Tensor::empty({1}), lse = Tensor::empty({1});
+      backend().cross_entropy(x, target, {}, {}, loss, weight, lse);
+      return loss.item();
+    };
+    CAPTURE(classes);
+    for (Index at = 0; at < classes; ++at) {
+      if (at == 1) continue;
+      CAPTURE(at);
+      CHECK(loss_of(-kInf, {{1, 3.0}, {at, 3.0}}) == Approx(std::log(2.0)).epsilon(1e-7));
+      CHECK(loss_of(-kInf, {{1, 0.0}, {at, 200.0}}) == 200.0);
+      CHECK(loss_of(-1e30, {{1, 0.0}, {at, -90.0}}) == 0.0);
+      CHECK(std::isnan(loss_of(0.0, {{at, kInf}})));
+      for (const std::uint32_t bits : {0x7fc00000u, 0xffc00001u, 0x7fffffffu})
+        CHECK(std::isnan(loss_of(0.0, {{at, static_cast<double>(std::bit_cast<float>(bits))}})));
+    }
+    CHECK(std::isnan(loss_of(-kInf, {})));
+  }
+}
+
+TEST_CASE("cross entropy clears the rows that count for nothing, around the others", "[softmax]") {
+  constexpr Index kRows = 9000, kClasses = 1001;
+  for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
+    CAPTURE(name_of(type));
+    const DType wide = type == DType::f64 ? DType::f64 : DType::f32;
+    const Tensor x = random_tensor({kRows, kClasses}, type, 1, -6, 6);
+    std::vector<double> targets(kRows, 7), slopes(kRows, 0), lse(kRows, 8);
+    for (const std::size_t row : {0, 1, 5, 700, 702, 4500, 4501, 8998}) slopes[row] = 0.5;
+    for (const std::size_t row : {1, 3, 701}) targets[row] = 255;
+    const Tensor g = tensor_of(slopes, {kRows}, wide), t = tensor_of(targets, {kRows}, DType::u8),
+                 shift = tensor_of(lse, {kRows}, wide);
+    const Tensor dx = Tensor::full({kRows, kClasses}, 7.0, {.dtype = type});
+    backend().cross_entropy_backward(x, t, {}, {.ignore_index = 255}, shift, g, dx);
+    Index wrong = 0;
+    visit_floating(type, [&]<class S>(TypeTag<S>) {
+      for (Index i = 0; i < dx.numel(); ++i) {
+        const auto row = static_cast<std::size_t>(i / kClasses);
+        const double is = convert<double>(dx.data<S>()[i]), from = convert<double>(x.data<S>()[i]);
+        const double counts = targets[row] == 255 ? 0.0 : slopes[row];
+        const double expected = counts * (std::exp(from - 8) - (i % kClasses == 7 ? 1 : 0));
+        wrong += counts == 0 ? is != 0 : !(std::abs(is - expected) <= 4e-3 * std::abs(expected));
+      }
+    });
+    CHECK(wrong == 0);
+  }
 }

@@ -16,7 +16,19 @@ constexpr SimdFunctions<S> functions() {
       }};
 }
 
-constexpr SimdPath kPath{functions<Half>(), functions<BFloat16>()};
+constexpr SimdPath make_path() {
+  namespace level = cpu::TANDEM_LEVEL;
+  return {.half = functions<Half>(),
+          .bfloat16 = functions<BFloat16>(),
+          .sum = [](const float* x) { return level::sum(level::load(x)); },
+          .largest = [](const float* x) { return level::largest(level::load(x)); },
+          .power_of_two =
+              [](const float* exponents, float* y) {
+                level::store(y, level::power_of_two(level::load(exponents) + level::broadcast(level::kBias)));
+              }};
+}
+
+constexpr SimdPath kPath = make_path();
 
 }  // namespace
 

@@ -17,6 +17,10 @@ struct SimdFunctions {
 struct SimdPath {
   SimdFunctions<Half> half;
   SimdFunctions<BFloat16> bfloat16;
+  // Of 16 floats.
+  float (*sum)(const float* x);
+  float (*largest)(const float* x);
+  void (*power_of_two)(const float* exponents, float* y);
 };
 
 }  // namespace tandem::test

@@ -22,6 +22,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 namespace {
 
 constexpr int kMaxOperands = 3;
+constexpr int kTogether = 8;  // elements of a short row that are written together
 
 template <class T>
 using Kernel = void (*)(const formulas::Constants<T>&, const T* const* operands, T* y, Index count);
@@ -135,6 +136,7 @@ struct Operand {
   enum class Way : std::uint8_t {
     contiguous,  // the same layout as y: the elements of a block lie together
     repeated,    // every row is the same: the buffer is filled once
+    spread,      // a row has one element, those of rows lie together
     general,     // copied row by row
   };
   const void* data = nullptr;
@@ -175,6 +177,8 @@ class Pointwise {
         operand.way = Operand<T>::Way::contiguous;
       } else if (same_rows && (pieces_per_row_ == 1 || operand.inner_stride == 0)) {
         operand.way = Operand<T>::Way::repeated;
+      } else if (operand.inner_stride == 0 && space_.outer_rank == 1 && operand.outer_stride[0] == 1) {
+        operand.way = Operand<T>::Way::spread;
       } else {
         operand.way = Operand<T>::Way::general;
       }
@@ -184,7 +188,7 @@ class Pointwise {
   Index units() const { return units_; }
 
   void run_units(Index first, Index last) const {
-    alignas(64) T buffers[kMaxOperands][kBlock];
+    alignas(64) T buffers[kMaxOperands][kBlock + kTogether];
     alignas(64) T result[kBlock];
     std::array<bool, kMaxOperands> filled{};
     for (Index unit = first; unit < last; ++unit) {
@@ -224,12 +228,28 @@ class Pointwise {
       }
       return buffer;
     }
+    if (operand.way == Way::spread) {
+      spread(operand, row, rows, width, buffer);
+      return buffer;
+    }
     if (rows == 1 && operand.direct && operand.inner_stride == 1)
       return static_cast<const T*>(operand.data) + offset_of(operand, row) + start;
     for (Index r = 0; r < rows; ++r)
       fetch_row(operand, offset_of(operand, row + r) + start * operand.inner_stride, width,
                 buffer + r * width);
     return buffer;
+  }
+
+  // Elements of short rows are written kTogether at a time; what is too many is overwritten by the next row,
+  // or lies behind the block.
+  static void spread(const Operand<T>& operand, Index row, Index rows, Index width, T* buffer) {
+    T values[kBlock];
+    load_block(operand.data, operand.dtype, row, values, rows);
+    for (Index r = 0; r < rows; ++r, buffer += width) {
+      T together[kTogether];
+      std::fill_n(together, kTogether, values[r]);
+      for (Index i = 0; i < width; i += kTogether) std::memcpy(buffer + i, together, sizeof together);
+    }
   }
 
   Index width_of_repeat() const { return std::min(kBlock, space_.inner); }

@@ -5,6 +5,8 @@
 // results hold lane i in bit i.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -21,6 +23,27 @@
 namespace tandem::cpu::TANDEM_LEVEL {
 
 inline constexpr int kLanes = 16;
+
+// Adding it rounds numbers below 2^22 to whole ones. What it adds beyond 1.5·2^23 is the bias of exponents.
+inline constexpr float kBias = 12582912.0f + 127.0f;
+
+#if defined(TANDEM_SIMD_AVX512) || defined(TANDEM_SIMD_AVX2)
+namespace detail {
+// Of both halves, then of halves of the result.
+inline float sum(__m256 low, __m256 high) {
+  const __m256 eight = _mm256_add_ps(low, high);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float largest(__m256 low, __m256 high) {
+  const __m256 eight = _mm256_max_ps(low, high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+}  // namespace detail
+#endif
 
 #if defined(TANDEM_SIMD_AVX512)
 
@@ -66,6 +89,10 @@ namespace detail {
 // The zero-masked forms with all lanes on compile to the plain instructions, without GCC 12's false alarm
 // about the undefined registers behind those (GCC bug 105593).
 inline constexpr __mmask16 kAll = 0xffff;
+template <int which>
+__m256 half(Vec a) {
+  return _mm512_maskz_extractf32x8_ps(0xff, a.v, which);
+}
 inline __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 inline __m512 widen(__m256i bits, BFloat16) {
   return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, bits), 16));
@@ -144,8 +171,15 @@ inline Vec dot(Pairs a, Pairs b, Vec sum) {
 }
 #endif
 
+// 2^n of n + kBias, n whole and from -126 to 127: the lower bits of such a sum, shifted up, are a number's
+// exponent.
+inline Vec power_of_two(Vec biased) {
+  return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(detail::kAll, _mm512_castps_si512(biased.v), 23))};
+}
 // In a fixed order.
-inline float sum(Vec a) { return _mm512_reduce_add_ps(a.v); }
+inline float sum(Vec a) { return detail::sum(detail::half<0>(a), detail::half<1>(a)); }
+// Of numbers: none is NaN.
+inline float largest(Vec a) { return detail::largest(detail::half<0>(a), detail::half<1>(a)); }
 // Makes streamed stores visible before anything that follows.
 inline void fence() { _mm_sfence(); }
 
@@ -260,14 +294,13 @@ void stream(S* p, Vec a) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), detail::narrow(a, S{}));
 }
 
-inline float sum(Vec a) {
-  float x[kLanes];
-  store(x, a);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) x[i] += x[i + width];
-  }
-  return x[0];
+inline Vec power_of_two(Vec biased) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased.low), 23)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased.high), 23))};
 }
+
+inline float sum(Vec a) { return detail::sum(a.low, a.high); }
+inline float largest(Vec a) { return detail::largest(a.low, a.high); }
 inline void fence() { _mm_sfence(); }
 
 #else
@@ -337,12 +370,17 @@ template <class S>
 void stream(S* p, Vec a) {
   store(p, a);
 }
+inline Vec power_of_two(Vec biased) {
+  return detail::map(
+      [&](int i) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(biased.x[i]) << 23); });
+}
 inline float sum(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) a.x[i] += a.x[i + width];
   }
   return a.x[0];
 }
+inline float largest(Vec a) { return *std::max_element(a.x, a.x + kLanes); }
 inline void fence() {}
 
 #endif

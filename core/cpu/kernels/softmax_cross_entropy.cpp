@@ -5,6 +5,8 @@
 // 16-bit logits are widened row by row; no copy of all logits in f32 exists. Rows of at most kSumLanes
 // classes, of which there are many where pixels are classified, go kLanes at a time, side by side; every sum
 // has the order that it has in a row alone, and so the same bits.
+#include <omp.h>
+
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 #include "core/error.h"
@@ -48,6 +50,11 @@ struct Loss {
   bool is_parallel() const { return rows > 1 && rows * classes >= kParallelElements / 4; }
   bool is_narrow() const { return classes <= kSumLanes; }
   bool is_bad(Index target) const { return target < 0 || target >= classes; }
+  bool counts(Index target) const { return target != options.ignore_index && !is_bad(target); }
+  // What takes the place of all that a row gives whose target does not count.
+  C uncounted(Index target) const {
+    return target == options.ignore_index ? C(0) : std::numeric_limits<C>::quiet_NaN();
+  }
 };
 
 template <class C>
@@ -77,32 +84,45 @@ void finish_row(const Loss<C>& l, Index row, Index target, const RowParts<C>& pa
   results.lse[row] = parts.top + parts.log_sum;
 }
 
+// Logarithms are taken of kLanes short rows at once: one after the other they would take as long as the
+// exponentials. Long rows go alone, which keeps them in the cache until labels are smoothed.
 template <class C>
 void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
+  constexpr Index kShort = 512;  // classes
+  const Index together = l.classes <= kShort ? kLanes : 1;
 #pragma omp parallel if (l.is_parallel())
   {
     RowReader<C> read(logits, l.classes);
+    alignas(64) C top[kLanes], sum[kLanes], log_sum[kLanes], on_target[kLanes];
+    std::fill_n(sum, kLanes, C(1));
 #pragma omp for schedule(static)
-    for (Index row = 0; row < l.rows; ++row) {
-      const Index target = l.targets[row];
-      if (target == l.options.ignore_index) {
-        results.fill(row, C(0));
-        continue;
+    for (Index first = 0; first < l.rows; first += together) {
+      const Index count = std::min(together, l.rows - first);
+      for (Index r = 0; r < count; ++r) {
+        const Index target = l.targets[first + r];
+        if (!l.counts(target)) continue;
+        const C* from = read(first + r);
+        top[r] = largest_of(from, l.classes);
+        sum[r] = exponential_sum_of(from, l.classes, top[r]);
+        on_target[r] = from[target];
       }
-      if (l.is_bad(target)) {
-        results.fill(row, std::numeric_limits<C>::quiet_NaN());
-        continue;
+      for (int r = 0; r < kLanes; ++r) log_sum[r] = math::log(sum[r]);
+      for (Index r = 0; r < count; ++r) {
+        const Index target = l.targets[first + r];
+        if (!l.counts(target)) {
+          results.fill(first + r, l.uncounted(target));
+          continue;
+        }
+        C rest = 0;
+        if (l.smoothing > C(0)) {
+          const C* from = read(first + r);
+          const auto below = [&](Index c) { return top[r] - from[c] + log_sum[r]; };
+          rest = l.weights.each.empty()
+                     ? sum_of<C>(l.classes, below)
+                     : sum_of<C>(l.classes, [&](Index c) { return l.weights[c] * below(c); });
+        }
+        finish_row(l, first + r, target, {top[r], log_sum[r], on_target[r], rest}, results);
       }
-      const C* from = read(row);
-      const C top = largest_of(from, l.classes);
-      const C log_sum = math::log(exponential_sum_of(from, l.classes, top));
-      C rest = 0;
-      if (l.smoothing > C(0)) {
-        rest = l.weights.each.empty()
-                   ? sum_of<C>(l.classes, [&](Index c) { return top - from[c] + log_sum; })
-                   : sum_of<C>(l.classes, [&](Index c) { return l.weights[c] * (top - from[c] + log_sum); });
-      }
-      finish_row(l, row, target, {top, log_sum, from[target], rest}, results);
     }
   }
 }
@@ -148,13 +168,11 @@ void forward_narrow_rows(const Tensor& logits, const Loss<C>& l, const Results<C
       }
       for (Index r = 0; r < count; ++r) {
         const Index target = l.targets[first + r];
-        if (target == l.options.ignore_index) {
-          results.fill(first + r, C(0));
-        } else if (l.is_bad(target)) {
-          results.fill(first + r, std::numeric_limits<C>::quiet_NaN());
-        } else {
-          finish_row(l, first + r, target, {top[r], log_sum[r], x.column(target)[r], rest[r]}, results);
+        if (!l.counts(target)) {
+          results.fill(first + r, l.uncounted(target));
+          continue;
         }
+        finish_row(l, first + r, target, {top[r], log_sum[r], x.column(target)[r], rest[r]}, results);
       }
     }
   }
@@ -171,23 +189,28 @@ struct RowSlopes {
         factor(on_target + on_all * l.weights.sum) {}
 };
 
+// Most rows of a detector, which learns from a few hard ones, and of padded text have no gradient: such rows
+// are cleared together.
 template <class C>
 void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
                    const Tensor& dlogits) {
+  const auto is_silent = [&](Index row) {
+    const Index target = l.targets[row];
+    return l.counts(target) ? dloss[row] == C(0) : target == l.options.ignore_index;
+  };
 #pragma omp parallel if (l.is_parallel())
   {
     RowReader<C> read(logits, l.classes);
     RowWriter<C> write(dlogits, l.classes);
-#pragma omp for schedule(static)
-    for (Index row = 0; row < l.rows; ++row) {
+    const Range mine = part_of(l.rows, omp_get_thread_num(), omp_get_num_threads());
+    for (Index row = mine.first; row < mine.last; ++row) {
+      const Index first = row;
+      while (row < mine.last && is_silent(row)) ++row;
+      write.clear(first, row - first);
+      if (row == mine.last) break;
       const Index target = l.targets[row];
-      if (target == l.options.ignore_index || l.is_bad(target)) {
-        const C value = target == l.options.ignore_index ? C(0) : std::numeric_limits<C>::quiet_NaN();
-        write(row, [&](C* to) { std::fill_n(to, l.classes, value); });
-        continue;
-      }
-      if (dloss[row] == C(0)) {  // most rows of a detector, which learns from a few hard ones
-        write(row, [&](C* to) { std::fill_n(to, l.classes, C(0)); });
+      if (l.is_bad(target)) {
+        write(row, [&](C* to) { std::fill_n(to, l.classes, l.uncounted(target)); });
         continue;
       }
       const C* from = read(row);
@@ -223,7 +246,7 @@ void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, 
       std::fill_n(shift, kLanes, C(0));
       for (Index r = 0; r < count; ++r) {
         const Index target = l.targets[first + r];
-        if (target == l.options.ignore_index || l.is_bad(target)) continue;
+        if (!l.counts(target)) continue;
         const RowSlopes<C> s(l, target, dloss[first + r]);
         factor[r] = s.factor;
         on_all[r] = s.on_all;
@@ -236,13 +259,11 @@ void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, 
       }
       for (Index r = 0; r < count; ++r) {
         const Index target = l.targets[first + r];
-        const bool ignored = target == l.options.ignore_index;
-        if (!ignored && !l.is_bad(target)) {
+        if (l.counts(target)) {
           x.column(target)[r] -= RowSlopes<C>(l, target, dloss[first + r]).on_target;
           continue;
         }
-        const C value = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
-        for (Index c = 0; c < l.classes; ++c) x.column(c)[r] = value;
+        for (Index c = 0; c < l.classes; ++c) x.column(c)[r] = l.uncounted(target);
       }
       x.store(dlogits, first, count);
     }

@@ -91,6 +91,58 @@ C exponential_sum_of(const C* x, Index count, C top) {
   return folded(lane, std::plus<C>());
 }
 
+// Both of floats, in vectors that stay in registers, and with no more of exp than a sum needs.
+
+static_assert(kSumLanes == 2 * kLanes);
+
+inline float largest_of(const float* x, Index count) {
+  if (count < kLanes) return largest_of<float>(x, count);
+  Vec low = broadcast(-std::numeric_limits<float>::infinity()), high = low;
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    low = max(load(x + i), low);
+    high = max(load(x + i + kLanes), high);
+  }
+  if (i + kLanes <= count) low = max(load(x + i), low);
+  high = max(load(x + count - kLanes), high);
+  return largest(max(low, high));
+}
+
+// exp(x) of x <= 0, a term of a sum that has a term 1: 2^k·e^r with x = k·ln 2 + r, and e^r by a minimax
+// polynomial within 2^-28. The error of ln 2 grows with k as the term fades. What lies below kFaintest, -inf
+// too, counts as that: it is nothing beside 1, and no result is subnormal.
+inline constexpr float kFaintest = -86.0f;
+TANDEM_HD Vec exponential_term(Vec x) {
+  const Vec bounded = max(broadcast(kFaintest), x), bias = broadcast(kBias);
+  const Vec biased = fma(bounded, broadcast(1.44269504f), bias);
+  const Vec r = fma(biased - bias, broadcast(-0.693147181f), bounded);
+  Vec p = broadcast(1.381454058e-03f);
+  for (const float c : {8.368745446e-03f, 4.166838899e-02f, 1.666652113e-01f, 4.999999404e-01f, 1.0f, 1.0f})
+    p = fma(p, r, broadcast(c));
+  return p * power_of_two(biased);
+}
+
+inline float exponential_sum_of(const float* x, Index count, float top) {
+  if (count < kLanes) return exponential_sum_of<float>(x, count, top);
+  const Vec shift = broadcast(top);
+  Vec low = zero(), high = zero();
+  Index i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    low = low + exponential_term(load(x + i) - shift);
+    high = high + exponential_term(load(x + i + kLanes) - shift);
+  }
+  if (i + kLanes <= count) {
+    low = low + exponential_term(load(x + i) - shift);
+    i += kLanes;
+  }
+  const auto rest = static_cast<int>(count - i);
+  if (rest == 1) return sum(low + high) + math::exp(x[i] - top);  // COCO's 81st class
+  // They are the last lanes of the vector with which the row ends.
+  const std::uint32_t last = ~0u << (kLanes - rest);
+  if (rest > 0) high = high + keep(last, exponential_term(load(x + count - kLanes) - shift));
+  return sum(low + high);
+}
+
 // y = softmax of x, `count` elements; y may be x.
 template <class C>
 void softmax_of(const C* x, Index count, C* y) {
@@ -132,22 +184,49 @@ class RowReader {
 template <class C>
 class RowWriter {
  public:
-  RowWriter(const Tensor& y, Index width) : data_(y.raw()), dtype_(y.dtype()), width_(width) {
+  RowWriter(const Tensor& y, Index width)
+      : data_(static_cast<std::byte*>(y.raw())),
+        dtype_(y.dtype()),
+        width_(width),
+        streams_(y.bytes() >= kStreamed) {
     if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
+  }
+  RowWriter(const RowWriter&) = delete;
+  RowWriter& operator=(const RowWriter&) = delete;
+  ~RowWriter() {
+    if (streams_) fence();
   }
 
   // Calls compute(C*) and stores what it wrote.
   template <class Compute>
   void operator()(Index row, const Compute& compute) {
-    if (held_.empty()) return compute(static_cast<C*>(data_) + row * width_);
+    if (held_.empty()) return compute(reinterpret_cast<C*>(data_) + row * width_);
     compute(held_.data());
     store_block(held_.data(), data_, dtype_, row * width_, width_);
   }
 
+  // Zeros, which have no bit set in any type. Whole lines of a tensor that no cache holds go around the
+  // caches, and are not read first.
+  void clear(Index first, Index rows) {
+    const std::size_t width = static_cast<std::size_t>(width_) * size_of(dtype_);
+    std::byte* from = data_ + static_cast<std::size_t>(first) * width;
+    std::byte* const end = from + static_cast<std::size_t>(rows) * width;
+    if (streams_ && end - from >= kLongRun) {
+      const std::size_t before = -reinterpret_cast<std::uintptr_t>(from) % kLine;
+      std::memset(from, 0, before);
+      for (from += before; from + kLine <= end; from += kLine) stream(reinterpret_cast<float*>(from), zero());
+    }
+    std::memset(from, 0, static_cast<std::size_t>(end - from));
+  }
+
  private:
-  void* data_;
+  static constexpr std::size_t kStreamed = std::size_t{16} << 20, kLine = kLanes * sizeof(float);
+  static constexpr std::ptrdiff_t kLongRun = 1024;  // bytes of which lines in part are not many
+
+  std::byte* data_;
   DType dtype_;
   Index width_;
+  bool streams_;
   std::vector<C> held_;
 };
 
