@@ -64,10 +64,11 @@ Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; 
 //            64→64@7    493 → 613   469 → 620   394 → 507           240 → 331   239 → 339   224 → 312
 //            64→64@56   494 → 725   470 → 690                       248 → 484   249 → 487   234 → 438
 //           256→256@14  510 → 922   511 → 915   461 → 822           253 → 507   258 → 510   241 → 502
-//           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323   241 → 285
+//           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323
 // 16 bits are widened on the way and gain as much; f16 filter gradient 16→16@28 418 → 480.
 // A filter gradient has 16 sums a thread for every pair of channels, which are to stay small and be added to
-// often: 512→512@7 on AVX2, direct → winograd, batch 16 241 → 285, batch 4 115 → 86.
+// often; with many the sums leave the caches. Two Zen 3 cores, AVX2, direct → winograd: 256→512@14 180 → 219,
+// 512→512@14 177 → 183, @7 177 → 130, batch 4 180 → 94.
 bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
   const bool of_input = pass == Pass::input_gradient;
@@ -77,8 +78,8 @@ bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMach
     constexpr Index kMostSums = Index{16} << 20, kFewestTiles = 64;  // of all threads, and of each
     if (machine.threads * kPositions * pairs > kMostSums) return false;
     if (p.batch * tiles < machine.threads * kFewestTiles) return false;
-    if (machine.level >= Level::v4 && (pairs > 256 * 256 || (dtype == DType::f32 && pairs < 32 * 32)))
-      return false;
+    if (pairs > (machine.level >= Level::v4 ? 256 * 256 : 256 * 512)) return false;
+    if (machine.level >= Level::v4 && dtype == DType::f32 && pairs < 32 * 32) return false;
   }
   // Tiles that stick out of a small image are work for nothing: at most a third of it.
   return 2 * 4 * tiles <= 3 * height * width;

@@ -88,7 +88,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(128, 16, 16, 28, 3), winograd, winograd, winograd},
       {shape(128, 16, 32, 28, 1, 2), direct, direct, product},
       {shape(16, 64, 256, 56, 1), library, library, library},
-      {shape(16, 512, 512, 7, 3), winograd, winograd, winograd},
+      {shape(16, 512, 512, 7, 3), winograd, winograd, direct},
       {shape(1, 16, 32, 28, 3, 2), library, library, direct},  // fewer images than threads
       {shape(16, 64, 128, 28, 1, 2), direct, direct, product},
   };
@@ -157,10 +157,11 @@ TEST_CASE("Winograd's filter gradients have sums that are small and added to oft
   const auto chosen = [](const Convolution& p, int threads) {
     return choice(Pass::filter_gradient, p, DType::f32, {Level::v3, false, threads}).algorithm;
   };
-  CHECK(chosen(shape(16, 512, 512, 7, 3), 2) == winograd);
-  CHECK(chosen(shape(16, 512, 512, 7, 3), 4) == winograd);
-  CHECK(chosen(shape(64, 512, 512, 7, 3), 8) == direct);  // 128 MB of sums
-  CHECK(chosen(shape(4, 512, 512, 7, 3), 2) == direct);   // 32 tiles each
+  CHECK(chosen(shape(16, 512, 512, 7, 3), 2) == direct);  // more pairs of channels than caches hold sums of
+  CHECK(chosen(shape(16, 256, 512, 14, 3), 2) == winograd);
+  CHECK(chosen(shape(64, 256, 512, 14, 3), 8) == winograd);
+  CHECK(chosen(shape(64, 256, 512, 14, 3), 9) == direct);  // 72 MB of sums
+  CHECK(chosen(shape(4, 256, 512, 7, 3), 2) == direct);    // 32 tiles each
   CHECK(chosen(shape(8, 256, 256, 14, 3), 2) == winograd);
 }
 
