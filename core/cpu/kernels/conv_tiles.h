@@ -230,20 +230,6 @@ struct Pixels {
   Index y_unit, y_row;          // and in the output panel, where elements are 16 apart
 };
 
-// Rows of `vectors` sums, the last of which are cut at `lanes`. Never part of a tile: without AVX-512 this
-// calls memcpy, and sums that are live beside a call stay in memory while they are added to, too.
-[[gnu::noinline]] inline void store_narrow_rows(const Vec* sums, int rows, int vectors, float* to,
-                                                Index row_step, Index lanes, bool accumulate) {
-  for (int row = 0; row < rows; ++row, to += row_step) {
-    for (int v = 0; v < vectors && v * kLanes < lanes; ++v) {
-      const int count = static_cast<int>(std::min<Index>(lanes - v * kLanes, kLanes));
-      float* at = to + v * kLanes;
-      const Vec sum = sums[row * vectors + v];
-      store_first(at, accumulate ? load_first(at, count) + sum : sum, count);
-    }
-  }
-}
-
 // sum[o][v] = Σ over pixels of dy[o] · x[v·16 + lane], into gradient rows `row_step` apart, of which `lanes`
 // columns, at most CV·16, are written.
 template <class Products, int OB, int CV>
@@ -274,22 +260,18 @@ void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x
       }
     }
   }
-  if (lanes < CV * kLanes) {
-    Vec sums[OB * CV];
-#pragma GCC unroll 16
-    for (int o = 0; o < OB; ++o) {
-#pragma GCC unroll 2
-      for (int v = 0; v < CV; ++v) sums[o * CV + v] = sum[o][v];
-    }
-    store_narrow_rows(sums, OB, CV, gradient, row_step, lanes, accumulate);
-    return;
-  }
 #pragma GCC unroll 16
   for (int o = 0; o < OB; ++o) {
 #pragma GCC unroll 2
     for (int v = 0; v < CV; ++v) {
       float* to = gradient + o * row_step + v * kLanes;
-      store(to, accumulate ? load(to) + sum[o][v] : sum[o][v]);
+      const Index count = lanes - v * kLanes;
+      if (count >= kLanes) {
+        store(to, accumulate ? load(to) + sum[o][v] : sum[o][v]);
+      } else if (count > 0) {
+        const int first = static_cast<int>(count);
+        store_first(to, accumulate ? load_first(to, first) + sum[o][v] : sum[o][v], first);
+      }
     }
   }
 }

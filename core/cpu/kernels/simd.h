@@ -387,15 +387,20 @@ inline void fence() {}
 
 #if !defined(TANDEM_SIMD_AVX512)
 namespace detail {
-// Half a vector, which is the rest of most channels, takes two moves instead of a call.
+// n < 16 elements, in moves of 8, 4, 2 and 1. Never a call: values that live across one stay in memory
+// wherever they are used, also in the loops of a kernel.
 template <class S>
 void copy_first(S* to, const S* from, int n) {
-  constexpr int kHalf = kLanes / 2;
-  if (n == kHalf) {
-    std::memcpy(to, from, kHalf * sizeof(S));
-  } else {
-    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(S));
-  }
+  const auto move = [&]<int width>() {
+    if ((n & width) == 0) return;
+    std::memcpy(to, from, width * sizeof(S));
+    to += width;
+    from += width;
+  };
+  move.template operator()<8>();
+  move.template operator()<4>();
+  move.template operator()<2>();
+  move.template operator()<1>();
 }
 }  // namespace detail
 
