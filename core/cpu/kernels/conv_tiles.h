@@ -111,6 +111,9 @@ void tile(const Taps& taps, const typename Products::Element* in, const typename
           for (int v = 0; v < OV; ++v) sum[p][v] = Products::multiply_add(value, w[v], sum[p][v]);
         }
         ++x;
+        // Opaque to GCC, which would carry what neighbouring pixels share from step to step, in registers of
+        // the sums.
+        asm("" : "+r"(x));
         weights += OV * kLanes;
       };
       if constexpr (Products::kRun > 0) {
