@@ -64,25 +64,29 @@ class RnnOperand {
   Tensor memory_;
 };
 
-// At most sixteen values; as many as a vector has without a call.
-template <class T>
-void copy_units(const T* from, T* to, Index count) {
-  if (count == kLanes) {
-    std::copy_n(from, kLanes, to);
+// At most sixteen values; as many as a vector has, which most are, without a call.
+template <class S, class T>
+void load_units(const S* from, T* to, Index count) {
+  if (count == kLanes) [[likely]] {
+    load_block(from, to, kLanes);
   } else {
-    std::copy_n(from, count, to);
+    load_block(from, to, count);
+  }
+}
+template <class T, class S>
+void store_units(const T* from, S* to, Index count) {
+  if (count == kLanes) [[likely]] {
+    store_block(from, to, kLanes);
+  } else {
+    store_block(from, to, count);
   }
 }
 
 // At most sixteen values as stored: rounded to S on their way to an operand.
 template <class S, class Storage, class T>
 void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
-  store_block(x, stored, count);
-  if constexpr (std::is_same_v<S, Storage>) {
-    copy_units(stored, operand, count);
-  } else {
-    load_block(stored, operand, count);
-  }
+  store_units(x, stored, count);
+  load_units(stored, operand, count);
 }
 
 // Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states

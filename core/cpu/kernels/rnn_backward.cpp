@@ -188,7 +188,7 @@ class StepsBack {
     const S* from = args_.dy.data<S>() + (time * n_.rows + row) * n_.outputs;
     for (Index p = outputs.first; p < outputs.last; p += kLanes) {
       const Index count = std::min<Index>(kLanes, outputs.last - p);
-      load_block(from + p, dy, count);
+      load_units(from + p, dy, count);
       for (Index i = 0; i < count; ++i) to[p - outputs.first + i] += dy[i];
     }
   }
@@ -219,15 +219,15 @@ class StepsBack {
       da[4][kLanes], dq[kLanes], dh[kLanes];
     if constexpr (Cell::kKeepsGates) {
       for (int g = 0; g < Cell::kGates; ++g)
-        load_block(kept.gates.template data<S>() + at * n_.gates + g * n_.units + first, gate[g], count);
-      load_block(kept.states.template data<State>() + at * n_.units + first, state, count);
+        load_units(kept.gates.template data<S>() + at * n_.gates + g * n_.units + first, gate[g], count);
+      load_units(kept.states.template data<State>() + at * n_.units + first, state, count);
     } else {
-      load_block(args_.y.data<S>() + (time * n_.rows + row) * n_.outputs + first, state, count);
+      load_units(args_.y.data<S>() + (time * n_.rows + row) * n_.outputs + first, state, count);
     }
     state_before(step, time, row, first, count, kept, before);
     T* dc = Cell::kCellState ? dc_.data<T>() + row * n_.units + first : nullptr;
-    if (dc) copy_units(dc, dstate, count);
-    copy_units(dy, d, count);
+    if (dc) load_units(dc, dstate, count);
+    load_units(dy, d, count);
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {
       const rnn::Kept<T> k{{gate[0][i], gate[1][i], gate[2][i], gate[3][i]}, state[i]};
@@ -240,13 +240,13 @@ class StepsBack {
       dh[i] = g.h;
       dstate[i] = g.state;
     }
-    if (dc) copy_units(dstate, dc, count);
+    if (dc) load_units(dstate, dc, count);
     if constexpr (Cell::kSeparateQ) std::copy_n(dh, count, carry_.data<T>() + row * n_.outputs + first);
     store_gradients(step, time, at, row, first, count, da, dq, kept);
     if constexpr (Cell::kCellState) {
       if (!projection_) return;
       for (int i = 0; i < kLanes; ++i) d[i] = Cell::output(gate[3][i], state[i]);
-      store_block(d, kept.u.template data<S>() + at * n_.units + first, count);
+      store_units(d, kept.u.template data<S>() + at * n_.units + first, count);
     }
   }
 
@@ -255,18 +255,18 @@ class StepsBack {
                     T* to) const {
     if constexpr (Cell::kCellState) {
       if (step > 0 && in_range(steps_.time(step - 1), kept)) {
-        load_block(
+        load_units(
             kept.states.template data<T>() + kept_at(steps_.time(step - 1), row, kept) * n_.units + first, to,
             count);
       } else if (kept.c.defined()) {
-        load_block(kept.c.template data<T>() + row * n_.units + first, to, count);
+        load_units(kept.c.template data<T>() + row * n_.units + first, to, count);
       }
     } else if constexpr (Cell::kSeparateQ) {
       if (!begins(time, row)) {
-        load_block(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs + first, to,
+        load_units(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs + first, to,
                    count);
       } else if (args_.in.h0.defined()) {
-        load_block(args_.in.h0.data<S>() + row * n_.outputs + first, to, count);
+        load_units(args_.in.h0.data<S>() + row * n_.outputs + first, to, count);
       }
     }
   }
@@ -280,8 +280,8 @@ class StepsBack {
     const bool begins = first_.defined() && this->begins(time, row);
     for (int g = 0; g < Cell::kGates; ++g) {
       const Index column = g * n_.units + first;
-      S* input = kept.da.template data<S>() + at * n_.gates + column;
-      store_block(da[g], input, count);
+      if constexpr (Cell::kSeparateQ)
+        store_units(da[g], kept.da.template data<S>() + at * n_.gates + column, count);
       S* recurrent = kept.dq.template data<S>() + at * n_.gates + column;
       store_rounded(Cell::kSeparateQ && g == 2 ? dq : da[g], recurrent, gates_.row(step, row) + column,
                     count);

@@ -155,16 +155,16 @@ class Steps {
     T a[4][kLanes] = {}, q[4][kLanes] = {}, state[kLanes] = {}, y[kLanes], gate[4][kLanes];
     const T* inputs = inputs_.data<T>() + at.kept * n_.gates + first;
     for (int g = 0; g < Cell::kGates; ++g) {
-      copy_units(inputs + g * n_.units, a[g], count);
-      copy_units(sums + g * hidden_.gate_step(), q[g], count);
+      load_units(inputs + g * n_.units, a[g], count);
+      load_units(sums + g * hidden_.gate_step(), q[g], count);
     }
     if (Cell::kSeparateQ && q_bias_) {
       for (Index i = 0; i < count; ++i) q[2][i] += q_bias_[first + i];
     }
     if constexpr (Cell::kCellState) {
-      copy_units(c + first, state, count);
+      load_units(c + first, state, count);
     } else {
-      load_block(h_.row(step, row) + first, state, count);
+      load_units(h_.row(step, row) + first, state, count);
     }
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {
@@ -177,12 +177,12 @@ class Steps {
       state[i] = next.kept.state;
       y[i] = next.y;
     }
-    if constexpr (Cell::kCellState) copy_units(state, c + first, count);
+    if constexpr (Cell::kCellState) load_units(state, c + first, count);
     if (range_.gates.defined()) {
       for (int g = 0; g < Cell::kGates; ++g)
-        store_block(gate[g], range_.gates.data<S>() + at.kept * n_.gates + g * n_.units + first, count);
+        store_units(gate[g], range_.gates.data<S>() + at.kept * n_.gates + g * n_.units + first, count);
       using State = std::conditional_t<Cell::kCellState, T, S>;
-      store_block(state, range_.states.data<State>() + at.kept * n_.units + first, count);
+      store_units(state, range_.states.data<State>() + at.kept * n_.units + first, count);
     }
     if (projection_) {
       S stored[kLanes];
