@@ -83,11 +83,19 @@ struct Taps {
   Index blocks, block_size, run;
 };
 
+// GCC would carry what neighbouring pixels share from step to step, in registers that the sums need.
+#if defined(__GNUC__) && !defined(__clang__)
+#define TANDEM_LOAD_ANEW __attribute__((optimize("no-predictive-commoning")))
+#else
+#define TANDEM_LOAD_ANEW
+#endif
+
 // One row of P output pixels by OV·16 output channels, `out_step` apart. Pixel p reads its inputs at in +
 // p·PX. The weights of products follow one another.
 template <class Products, int P, int OV, int PX>
-void tile(const Taps& taps, const typename Products::Element* in, const typename Products::Element* weights,
-          const float* bias, bool accumulate, float* out, Index out_step) {
+TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* in,
+                           const typename Products::Element* weights, const float* bias, bool accumulate,
+                           float* out, Index out_step) {
   Vec sum[P][OV];
 #pragma GCC unroll 32
   for (int p = 0; p < P; ++p) {
@@ -111,9 +119,6 @@ void tile(const Taps& taps, const typename Products::Element* in, const typename
           for (int v = 0; v < OV; ++v) sum[p][v] = Products::multiply_add(value, w[v], sum[p][v]);
         }
         ++x;
-        // Opaque to GCC, which would carry what neighbouring pixels share from step to step, in registers of
-        // the sums.
-        asm("" : "+r"(x));
         weights += OV * kLanes;
       };
       if constexpr (Products::kRun > 0) {
