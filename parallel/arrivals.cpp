@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -135,6 +136,11 @@ void ArrivalBoard::ended_below(std::uint64_t oldest) { slot(rank_).ended = oldes
 void ArrivalBoard::looked() { slot(rank_).looked_ms.store(now_ms(), std::memory_order_relaxed); }
 
 bool ArrivalBoard::first_to_abort() { return header_->aborted.exchange(1) == 0; }
+
+void ArrivalBoard::kill_stopped() const {
+  for (const Arrival& arrival : read())
+    if (arrival.rank != rank_ && arrival.state == ProcessState::stopped) kill(arrival.process, SIGKILL);
+}
 
 std::vector<Arrival> ArrivalBoard::read() const {
   std::vector<Arrival> arrivals;

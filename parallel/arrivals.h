@@ -64,6 +64,8 @@ class ArrivalBoard {
 
   // True for the first process that asks.
   bool first_to_abort();
+  // Ends the processes of other ranks that are stopped, which hear of no other end.
+  void kill_stopped() const;
   // Of those that are there.
   std::vector<Arrival> read() const;
 

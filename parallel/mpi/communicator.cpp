@@ -1,8 +1,10 @@
 #include "parallel/mpi/communicator.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <string_view>
+#include <thread>
 
 #include "parallel/absence.h"
 #include "parallel/exit_watch.h"
@@ -40,8 +42,11 @@ void MpiCommunicator::start(const Launch& launch) {
   {
     const ExitWatch watch(options_.deadline_s, 1, [this, number = operation.number] {
       const Waiting waiting{rank(), size(), Call::start, number, options_.deadline_s};
+      // Who is asked first has seen the others while they were there.
+      const std::string words = words_of_rank(rank(), size(), absence(board_.read(), waiting, {}).what());
       if (!board_.first_to_abort()) return std::string();
-      return words_of_rank(rank(), size(), absence(board_.read(), waiting, {}).what());
+      board_.kill_stopped();
+      return words;
     });
     check(mpi_, mpi_.Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
   }
@@ -129,7 +134,12 @@ std::string MpiCommunicator::description() const {
 
 void MpiCommunicator::abort(std::string_view message, int exit_code) {
   ensure(exit_code != 0, "abort", "exit code 0 would say that all is well");
-  if (board_.first_to_abort()) say_last_words(words_of_rank(rank(), size(), message));
+  if (board_.first_to_abort()) {
+    say_last_words(words_of_rank(rank(), size(), message));
+    board_.kill_stopped();
+    // Time to pass the line on: mpirun may not get to it once it hears of the end.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   const ExitWatch watch(kAbort, exit_code, [] { return std::string(); });
   mpi_.Abort(mpi_.world, exit_code);
   std::_Exit(exit_code);
