@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers core files data autograd nn models optim amp config runs tasks train report export studies cli)
+set(layers core files data autograd nn models optim amp parallel config runs tasks train report export studies cli)
 
 # tandem::tandem stands for all layers.
 add_library(tandem_all INTERFACE)

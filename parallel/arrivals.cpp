@@ -1,0 +1,162 @@
+#include "parallel/arrivals.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "core/error.h"
+
+namespace tandem::parallel {
+
+// All zero is a record of nobody, so that a file of zeros needs no beginning.
+struct ArrivalBoard::Header {
+  std::atomic<std::uint64_t> id;
+  std::atomic<std::uint32_t> aborted;
+};
+
+// A rank's own line of the cache.
+struct alignas(64) ArrivalBoard::Slot {
+  std::atomic<std::int32_t> process;
+  std::atomic<Call> call;
+  std::atomic<std::uint64_t> begun, ended;  // ended: all below this number + 1
+  std::atomic<std::int64_t> looked_ms;
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // or processes could not share it
+
+namespace {
+
+constexpr std::size_t kHeaderBytes = 64;
+
+// Of the host, not of the process: CLOCK_MONOTONIC.
+std::int64_t now_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// Zero where it is new; null where it cannot be had.
+void* map_shared(const std::string& path, std::size_t bytes) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return nullptr;
+  void* memory = MAP_FAILED;
+  // Room is taken now: a full disk must not become a signal later.
+  if (posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0)
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void* map_private(std::size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw VendorError("ranks", fmt::format("the system gives no {} bytes: {}", bytes, std::strerror(errno)));
+  return memory;
+}
+
+}  // namespace
+
+std::string_view name_of(Call call) {
+  constexpr std::string_view names[] = {"nothing",    "the start",  "all_reduce", "reduce_scatter",
+                                        "all_gather", "all_to_all", "broadcast",  "gather",
+                                        "barrier",    "the end"};
+  return names[static_cast<int>(call)];
+}
+
+ProcessState state_of_process(std::int32_t process) {
+  std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "re");
+  if (!file) return ProcessState::ended;
+  char text[512];
+  const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  text[length] = '\0';
+  // "PID (name) STATE …"; the name may hold anything, parentheses, too.
+  const char* const end = std::strrchr(text, ')');
+  if (!end || end[1] == '\0') return ProcessState::unknown;
+  switch (end[2]) {
+    case 'T':
+    case 't':
+      return ProcessState::stopped;
+    case 'Z':
+    case 'X':
+      return ProcessState::ended;
+    default:
+      return ProcessState::runs;
+  }
+}
+
+ArrivalBoard::ArrivalBoard(int rank, int size, const std::string& folder)
+    : rank_(rank), size_(size), bytes_(kHeaderBytes + static_cast<std::size_t>(size) * sizeof(Slot)) {
+  static_assert(sizeof(Header) <= kHeaderBytes && sizeof(Slot) == 64);
+  void* memory = nullptr;
+  if (!folder.empty()) {
+    path_ = folder + "/tandem-ranks";
+    memory = map_shared(path_, bytes_);
+    if (!memory) path_.clear();
+  }
+  if (!memory) memory = map_private(bytes_);
+  header_ = static_cast<Header*>(memory);
+  std::random_device random;
+  std::uint64_t none = 0;
+  const std::uint64_t id = (std::uint64_t{random()} << 32 | random()) | 1;
+  header_->id.compare_exchange_strong(none, id);
+  looked();
+  slot(rank_).process = getpid();
+}
+
+ArrivalBoard::~ArrivalBoard() { munmap(header_, bytes_); }
+
+ArrivalBoard::Slot& ArrivalBoard::slot(int rank) const {
+  return reinterpret_cast<Slot*>(reinterpret_cast<std::byte*>(header_) + kHeaderBytes)[rank];
+}
+
+std::uint64_t ArrivalBoard::id() const { return header_->id; }
+
+void ArrivalBoard::unlink() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+void ArrivalBoard::begun(std::uint64_t number, Call call) {
+  slot(rank_).call = call;
+  slot(rank_).begun = number;
+  looked();
+}
+
+void ArrivalBoard::ended_below(std::uint64_t oldest) { slot(rank_).ended = oldest - 1; }
+
+void ArrivalBoard::looked() { slot(rank_).looked_ms.store(now_ms(), std::memory_order_relaxed); }
+
+bool ArrivalBoard::first_to_abort() { return header_->aborted.exchange(1) == 0; }
+
+void ArrivalBoard::kill_stopped() const {
+  for (const Arrival& arrival : read())
+    if (arrival.rank != rank_ && arrival.state == ProcessState::stopped) kill(arrival.process, SIGKILL);
+}
+
+std::vector<Arrival> ArrivalBoard::read() const {
+  std::vector<Arrival> arrivals;
+  const std::int64_t now = now_ms();
+  for (int rank = 0; rank < size_; ++rank) {
+    const Slot& from = slot(rank);
+    if (from.process == 0) continue;
+    Arrival arrival{.rank = rank, .process = from.process};
+    arrival.oldest = from.ended + 1;  // before what was begun: it ends no call that has not begun
+    arrival.begun = from.begun;
+    arrival.call = from.call;
+    arrival.silent_ms = now - from.looked_ms;
+    arrival.state = state_of_process(arrival.process);
+    arrivals.push_back(arrival);
+  }
+  return arrivals;
+}
+
+}  // namespace tandem::parallel

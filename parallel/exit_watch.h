@@ -1,0 +1,29 @@
+// An end for calls of other libraries that may not come back.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tandem::parallel {
+
+// While one lives, `deadline_s` seconds at most go by: then a thread of its own prints what `last_words` says
+// and ends the process with `exit_code`, without unwinding.
+class ExitWatch {
+ public:
+  // `last_words` is called from that thread.
+  ExitWatch(double deadline_s, int exit_code, std::function<std::string()> last_words);
+  ~ExitWatch();
+  ExitWatch(const ExitWatch&) = delete;
+  ExitWatch& operator=(const ExitWatch&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tandem::parallel

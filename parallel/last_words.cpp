@@ -1,0 +1,20 @@
+#include "parallel/last_words.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "core/printable.h"
+
+namespace tandem::parallel {
+
+std::string words_of_rank(int rank, int size, std::string_view message) {
+  if (size == 1) return printable(message);
+  return fmt::format("rank {} of {}: {}", rank, size, printable(message));
+}
+
+void say_last_words(const std::string& line) {
+  const std::string text = line + "\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace tandem::parallel

@@ -1,0 +1,52 @@
+#include "parallel/launch.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "parallel/mpi/open.h"
+#include "parallel/one_process.h"
+
+namespace tandem::parallel {
+
+namespace {
+
+std::optional<int> number_from_environment(const char* name, int lowest, int highest) {
+  const char* const value = std::getenv(name);
+  if (!value) return std::nullopt;
+  const std::string_view text = value;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc() && end == text.data() + text.size() && number >= lowest && number <= highest,
+          name, "is \"{}\", and not a number from {} to {}: it is set by mpirun, and by nobody else", text,
+          lowest, highest);
+  return number;
+}
+
+}  // namespace
+
+std::optional<Launch> launch_from_environment() {
+  constexpr int kMostRanks = 1 << 20;
+  const std::optional<int> size = number_from_environment("OMPI_COMM_WORLD_SIZE", 1, kMostRanks);
+  if (!size) return std::nullopt;
+  Launch launch;
+  launch.size = *size;
+  const std::optional<int> rank = number_from_environment("OMPI_COMM_WORLD_RANK", 0, *size - 1);
+  require(rank.has_value(), "OMPI_COMM_WORLD_RANK",
+          "is not set, but OMPI_COMM_WORLD_SIZE is: mpirun sets both");
+  launch.rank = *rank;
+  launch.local_size = number_from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", 1, *size).value_or(1);
+  launch.local_rank =
+      number_from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0, launch.local_size - 1).value_or(0);
+  if (const char* folder = std::getenv("PMIX_SERVER_TMPDIR")) launch.session_folder = folder;
+  return launch;
+}
+
+std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options) {
+  require(options.deadline_s > 0, "deadline", "is a positive number of seconds, not {}", options.deadline_s);
+  const std::optional<Launch> launch = launch_from_environment();
+  if (!launch || launch->size == 1) return std::make_unique<OneProcess>();
+  return open_mpi(*launch, options);
+}
+
+}  // namespace tandem::parallel

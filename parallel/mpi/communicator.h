@@ -1,0 +1,76 @@
+// Ranks joined by Open MPI.
+//
+// Nothing here waits inside MPI, save MPI_Init and MPI_Finalize, which an ExitWatch ends: every call begins
+// nonblocking operations and looks after them until they have ended or the deadline has passed. MPI works
+// while it is looked after, and not between: it has no thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "parallel/arrivals.h"
+#include "parallel/launch.h"
+#include "parallel/mpi/library.h"
+#include "parallel/mpi/roll_call.h"
+
+namespace tandem::parallel {
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(const MpiLibrary& mpi, const Launch& launch, const CommunicatorOptions& options);
+  ~MpiCommunicator() override;
+
+  std::string description() const override;
+  [[noreturn]] void abort(std::string_view message, int exit_code = 1) override;
+
+ private:
+  // A call that has begun: pieces of it that MPI works at.
+  struct Operation {
+    Call call;
+    std::uint64_t number;
+    std::vector<MPI_Request> requests{};
+  };
+  class AllReduce;
+
+  Pending do_start_all_reduce(Elements data, Reduction reduction) override;
+  void do_reduce_scatter(ConstElements all, std::span<const std::size_t> counts, Elements own,
+                         Reduction reduction, double deadline_s) override;
+  void do_all_gather(ConstElements own, std::span<const std::size_t> counts, Elements all,
+                     double deadline_s) override;
+  void do_all_to_all(ConstElements outgoing, std::span<const std::size_t> outgoing_counts, Elements incoming,
+                     std::span<const std::size_t> incoming_counts, double deadline_s) override;
+  void do_broadcast(Elements data, int root, double deadline_s) override;
+  std::vector<std::vector<std::byte>> do_gather_bytes(std::span<const std::byte> own,
+                                                      double deadline_s) override;
+  void do_barrier(double deadline_s) override;
+
+  void start(const Launch& launch);
+  void find_hosts(const Launch& launch);
+
+  // Throws when the communicator is of no more use.
+  Operation begin(Call call);
+  // Another piece of it: `post` is given where MPI's request goes.
+  void add(Operation& operation, std::string_view what, const std::function<int(MPI_Request*)>& post);
+  void broadcast_in_pieces(Operation& operation, void* data, std::size_t bytes, int root);
+  void send_in_pieces(Operation& operation, const void* data, std::size_t bytes, int rank);
+  void receive_in_pieces(Operation& operation, void* data, std::size_t bytes, int rank);
+  bool test(Operation& operation);
+  void wait(Operation& operation, double deadline_s);
+  void give_up(Operation& operation, double waited_s);
+
+  const MpiLibrary& mpi_;
+  CommunicatorOptions options_;
+  int exceptions_;  // under way when this was made
+  ArrivalBoard board_;
+  RollCall roll_call_;
+  std::vector<std::string> hosts_;  // of each rank
+  std::size_t host_count_ = 1;
+  std::uint64_t last_ = 0;        // number of the last call
+  std::set<std::uint64_t> open_;  // numbers of calls that have not ended
+  std::string broken_;            // why it is of no more use
+};
+
+}  // namespace tandem::parallel

@@ -1,0 +1,52 @@
+// Ranks of several hosts tell each other who has arrived, by messages, when one of them has waited in vain.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "parallel/arrivals.h"
+#include "parallel/mpi/library.h"
+
+namespace tandem::parallel {
+
+// A rank that waits answers questions now and then, with the record of its host, so one rank that waits is
+// enough to speak for all of its host. Messages have tags that nothing else has.
+class RollCall {
+ public:
+  RollCall(const MpiLibrary& mpi, const ArrivalBoard& board) : mpi_(mpi), board_(board) {}
+
+  // Of each rank, what identifies its host's board (ArrivalBoard::id). Nobody is asked before.
+  void set_boards(std::vector<std::uint64_t> boards) { boards_ = std::move(boards); }
+
+  // Answers who has asked. Waits for nobody.
+  void serve();
+
+  // What is known of all ranks: this host's record, and those that ranks of other hosts answer with within
+  // `patience_s` seconds. Ranks that are not in the result were neither seen nor heard.
+  std::vector<Arrival> call(double patience_s);
+
+ private:
+  // A question is empty; an answer has a record for every rank, of process 0 for those of other hosts.
+  struct Message {
+    std::vector<Arrival> records;
+    MPI_Request request = nullptr;
+    bool is_answer_to_us = false;
+  };
+
+  bool probe(int tag, int& source);
+  void send(int rank, int tag, std::vector<Arrival> records);
+  void receive(int rank, int tag, std::size_t records);
+  // Drops the messages that are through, and keeps the records of answers.
+  void collect();
+
+  const MpiLibrary& mpi_;
+  const ArrivalBoard& board_;
+  std::vector<std::uint64_t> boards_;
+  std::vector<Arrival> heard_;
+  std::list<Message> messages_;  // under way; their buffers stay where they are
+};
+
+}  // namespace tandem::parallel

@@ -1,0 +1,10 @@
+// What messages between two ranks are of; collectives of MPI need none.
+#pragma once
+
+namespace tandem::parallel {
+
+inline constexpr int kDataTag = 1;
+inline constexpr int kQuestionTag = 2;
+inline constexpr int kAnswerTag = 3;
+
+}  // namespace tandem::parallel
