@@ -240,7 +240,7 @@ class StepsBack {
       dh[i] = g.h;
       dstate[i] = g.state;
     }
-    if (dc) load_units(dstate, dc, count);
+    if (dc) store_units(dstate, dc, count);
     if constexpr (Cell::kSeparateQ) std::copy_n(dh, count, carry_.data<T>() + row * n_.outputs + first);
     store_gradients(step, time, at, row, first, count, da, dq, kept);
     if constexpr (Cell::kCellState) {

@@ -177,7 +177,7 @@ class Steps {
       state[i] = next.kept.state;
       y[i] = next.y;
     }
-    if constexpr (Cell::kCellState) load_units(state, c + first, count);
+    if constexpr (Cell::kCellState) store_units(state, c + first, count);
     if (range_.gates.defined()) {
       for (int g = 0; g < Cell::kGates; ++g)
         store_units(gate[g], range_.gates.data<S>() + at.kept * n_.gates + g * n_.units + first, count);
