@@ -7,6 +7,7 @@ import sys
 import torch
 from torch import nn
 from torchvision.models import resnet34
+from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
 from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.ssd import SSD
@@ -66,8 +67,15 @@ def ssd300_resnet34(classes, side=300):
     return detector(Body(trunk, further, channels), anchors, classes, side)
 
 
+def ssdlite320(classes, side):
+    return prepared(ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=classes))
+
+
 def detector(body, anchors, classes, side):
-    model = SSD(body, anchors, (side, side), classes)
+    return prepared(SSD(body, anchors, (side, side), classes))
+
+
+def prepared(model):
     model.transform = Batched()
     return model.to(memory_format=torch.channels_last)
 
@@ -75,7 +83,9 @@ def detector(body, anchors, classes, side):
 # The network, its parameters as `tandem summary` counts them, its images, the classes with the background, and the objects in
 # each image.
 DETECTORS = {"ssd_small": (ssd_small, 515_812, (32, 1, 128, 128), 11, 4),
-             "ssd300_resnet34": (ssd300_resnet34, 19_975_222, (8, 3, 300, 300), 81, 7)}
+             "ssd_small_300": (ssd_small, 515_812, (8, 1, 300, 300), 11, 4),
+             "ssd300_resnet34": (ssd300_resnet34, 19_975_222, (8, 3, 300, 300), 81, 7),
+             "ssdlite320": (ssdlite320, 3_301_460, (8, 3, 320, 320), 81, 7)}
 
 
 def detection(name, autocast, optimized):

@@ -65,7 +65,7 @@ Make part(TrainingPtr (*make)()) {
 
 // Anchors are clipped as torchvision's are.
 const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
-    kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}};
+    kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}}, kSsdLite{{"name", "ssdlite320_mobilenet_v3"}};
 
 const std::map<std::string, Make> kWorkloads{
     {"resnet20", on_images({[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10})},
@@ -78,7 +78,9 @@ const std::map<std::string, Make> kWorkloads{
                         11,
                         true})},
     {"ssd_small", on_objects({kSmallSsd, {32, 128, 128, 1}, 11, 4})},
+    {"ssd_small_300", on_objects({kSmallSsd, {8, 300, 300, 1}, 11, 4})},
     {"ssd300_resnet34", on_objects({kSsd300, {8, 300, 300, 3}, 81, 7})},
+    {"ssdlite320", on_objects({kSsdLite, {8, 320, 320, 3}, 81, 7})},
     {"dcgan", gan},
     {"language", language},
     {"translation", translation},

@@ -23,7 +23,12 @@ WORKLOADS = {
         "SSD of width 16 (ssd_small), 128×128×1, 11 classes, 4 objects an image, batch 32", "ssd_small", 1, 3, 32,
         note="Here and in SSD300 PyTorch's step is torchvision's: its SSD, with heads, anchors, matching and loss, on a body with "
              "Tandem's layers and as many parameters. Both sides have the same objects."),
+    "ssd_small_300": Workload(
+        "SSD of width 16 (ssd_small), 300×300×1, 11 classes, 4 objects an image, batch 8", "ssd_small_300", 1, 3, 8),
     "ssd300_resnet34": Workload("SSD300-ResNet-34, 300×300×3, 81 classes, 7 objects an image, batch 8", "ssd300_resnet34", 1, 2, 8),
+    "ssdlite320": Workload(
+        "SSDLite320-MobileNetV3-Large, 320×320×3, 81 classes, 7 objects an image, batch 8", "ssdlite320", 1, 3, 8,
+        note="PyTorch's model is torchvision's own."),
     "dcgan": Workload(
         "DCGAN of width 32, 32×32×1, batch 64", "dcgan", 24, 10, 64,
         note="A step is an iteration of both networks (docs/gan.md), each with Adam, PyTorch's fused. PyTorch makes its images "
