@@ -71,11 +71,11 @@ class HostNotes : public nn::ModuleObserver {
 
 }  // namespace
 
-bool Step::recordable() const { return backend().records() && !options_.reduce; }
+bool Step::recordable() const { return backend().records() && !options_.shards; }
 
 void Step::check_recordable() const {
   require(backend().records(), "step", "{} does not record work", to_string(buffers().device()));
-  require(!options_.reduce, "step", "steps that reduce gradients over ranks are not recorded");
+  require(!options_.shards, "step", "steps over shards are not recorded");
   require(!unscaled_, "step", "unscaled gradients are not recorded");
 }
 

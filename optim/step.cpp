@@ -33,7 +33,9 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
       trained_(module, optimizers, options_),
       own_scaler_(own_scaler(options_, buffers().device())),
       scaler_(own_scaler_ ? own_scaler_.get() : options_.shared_scaler),
-      micro_batches_(options_.accumulate, scaler_->options().losses),
+      micro_batches_(options_.accumulate * (options_.shards ? options_.shards->own() : 1),
+                     scaler_->options().losses,
+                     options_.shards ? std::optional(options_.shards->usual_samples()) : std::nullopt),
       rates_(trained_.resolve_rates(options_.schedule), buffers().device()),
       mailbox_(buffers().device()) {
   check(options_, *scaler_, buffers().device());
@@ -42,6 +44,8 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
             .clip_norm = options_.clip_norm.value_or(std::numeric_limits<double>::infinity())};
   if (scaler_->options().scope == ScalerScope::loss)
     loss_gradients_ = std::make_unique<LossGradients>(buffers(), *scaler_);
+  if (options_.shards)
+    shards_ = std::make_unique<ShardAccumulator>(*options_.shards, trained_, counters_, options_.accumulate);
   state_ = Tensor::empty({static_cast<Index>(sizeof(StepState))},
                          {.dtype = DType::u8, .device = buffers().device()});
   write_state(initial_state(*scaler_));
@@ -99,6 +103,7 @@ void Step::check_backward(int loss_index) const {
 double Step::begin_micro_batch(double samples, int loss_index) {
   check_backward(loss_index);
   const double weight = micro_batches_.weigh(samples);
+  enter_shard();
   if (micro_batches_.count() == 0 || per_loss()) {
     buffers().check_attached();
     for (const FlatBuffers::Slot& slot : buffers().slots())
@@ -119,6 +124,7 @@ void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
   backend().accumulate_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) loss_gradients_->add(loss_index, state_);
+  if (shards_) shards_->count(weight, loss.item());
 }
 
 void Step::backward(const Tensor& loss, double samples, int loss_index) {
@@ -132,9 +138,41 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
   micro_batches_.add(weight, loss_index);
 }
 
+void Step::enter_shard() {
+  if (shards_) shards_->enter(micro_batches_.count());
+}
+
+void Step::pass() {
+  require(shards_ != nullptr, "step", "a micro-batch without samples is one of a batch in shards");
+  micro_batches_.add(begin_micro_batch(0.0, 0), 0);
+}
+
 // Of several losses the leaves get the sum back.
 void Step::give_back_gradients() {
   if (per_loss() && !unscaled_) loss_gradients_->give_back();
+}
+
+// What the micro-batches of all shards make of the step. What this process gathered by itself is in the state
+// and in the scale, in which other steps may count, too.
+void Step::join_shards() {
+  const ShardTotals totals = shards_->join();
+  total_weight_ = totals.weight > 0.0 ? totals.weight : 1.0;
+  auto& state = *static_cast<StepState*>(state_.raw());
+  auto& scale = *static_cast<ScaleState*>(scaler_->device_state(scale_index_).raw());
+  state.loss_sum = totals.loss_sum;
+  state.forward_non_finite = totals.non_finite_losses;
+  scale.forward_non_finite += totals.non_finite_losses - shards_->own_non_finite_losses();
+}
+
+// The micro-batches of the step are complete: gradients as they are checked, and what they weigh.
+void Step::gather() {
+  give_back_gradients();
+  if (shards_) {
+    join_shards();
+  } else {
+    trained_.collect(false);
+    total_weight_ = micro_batches_.weight();
+  }
 }
 
 void Step::unscale() {
@@ -142,11 +180,9 @@ void Step::unscale() {
           "unscale() after apply(): the gradients are used up; call LossScaler::update(), then backward()");
   require(phase() != Phase::unscaled, "step", "unscale() was called already since the last apply()");
   require(micro_batches_.count() > 0, "step", "unscale() without a backward(): there is nothing to unscale");
-  give_back_gradients();
-  trained_.collect(static_cast<bool>(options_.reduce));
+  gather();
   const Tensor& gradients = buffers().gradients();
-  if (options_.reduce) options_.reduce(gradients);
-  const double divisor = micro_batches_.weight() * options_.divisor;
+  const double divisor = total_weight_;
   if (per_loss()) {
     for (const UpdateRange& range : trained_.active())
       backend().scale_and_limit(gradients.rows(range.first, range.count), 1.0 / divisor,
@@ -171,6 +207,7 @@ void Step::clear() {
 
 void Step::forget_micro_batches() {
   if (per_loss()) loss_gradients_->clear();
+  if (shards_) shards_->clear();
   unscaled_ = false;
   micro_batches_.clear();
 }
@@ -238,9 +275,11 @@ void Step::apply(double times) {
 
 // What the device does at the end of a step.
 void Step::enqueue_apply(const Tensor& rates, std::int64_t applied) {
-  give_back_gradients();
-  trained_.collect(static_cast<bool>(options_.reduce));
-  if (options_.reduce && !unscaled_) options_.reduce(buffers().gradients());
+  if (!unscaled_) {
+    gather();
+  } else {
+    trained_.collect(shards_ != nullptr);
+  }
   check_and_decide(rates);
   trained_.update(state_, applied);
 }
@@ -248,8 +287,8 @@ void Step::enqueue_apply(const Tensor& rates, std::int64_t applied) {
 void Step::check_and_decide(const Tensor& rates) {
   const Tensor& gradients = buffers().gradients();
   const Tensor& scale = scaler_->device_state(scale_index_);
-  rules_.loss_weight = micro_batches_.weight();
-  rules_.divisor = unscaled_ ? 1.0 : micro_batches_.weight() * options_.divisor;
+  rules_.loss_weight = total_weight_;
+  rules_.divisor = unscaled_ ? 1.0 : total_weight_;
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
   if (!rules_.unscaled) scaler_->repair(gradients, trained_.active(), scale_index_);

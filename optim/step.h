@@ -1,7 +1,7 @@
 // Step: one training step as a transaction.
 //
 //   for each micro-batch:  forward; step.backward(loss, samples);
-//   step.apply();          // reduce → check and norm → decide → update → commit
+//   step.apply();          // join shards → check and norm → decide → update → commit
 //
 // A step is applied or skipped as a whole, and the device decides (core/step_state.h). A skipped step leaves
 // bit for bit as they were: masters, moments, update counts, running statistics and their counters, averages,
@@ -27,6 +27,7 @@
 #include "optim/step/options.h"
 #include "optim/step/rate_table.h"
 #include "optim/step/report.h"
+#include "optim/step/shard_accumulator.h"
 #include "optim/step/trained_state.h"
 
 namespace tandem {
@@ -61,6 +62,11 @@ class Step {
   // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
   // gradients, see clear().
   void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
+  // With StepOptions::shards: before the forward of a micro-batch, which begins with what its shard has
+  // gathered. Nothing otherwise.
+  void enter_shard();
+  // In place of backward() for a micro-batch of a shard without samples, which has no loss.
+  void pass();
   // Divides the gradients of the leaves by the scale in place, for code that looks at them or changes them
   // before apply(): a clipping of one's own (optim/clip.h), a measurement. apply() does so by itself in the
   // pass of the update. What is not finite here skips the step, whatever becomes of it. Throws UserError
@@ -77,7 +83,7 @@ class Step {
   // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
   void clear();
 
-  // Whether steps are recorded: where the device does, and without StepOptions::reduce.
+  // Whether steps are recorded: where the device does, and without StepOptions::shards.
   bool recordable() const;
   // Records and does `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
   // micro-batch of the number that is due. Whatever `forward` reads must lie where it will lie at every later
@@ -170,6 +176,8 @@ class Step {
   std::int64_t averaged_as();
   void enqueue_apply(const Tensor& rates, std::int64_t applied);
   void give_back_gradients();
+  void join_shards();
+  void gather();
   void check_and_decide(const Tensor& rates);
   void finish_step();
   void forget_micro_batches();
@@ -199,6 +207,9 @@ class Step {
   int scale_index_ = 0;
   std::int64_t applied_in_ = -1;                   // iteration of the scaler in which apply() was called last
   std::unique_ptr<LossGradients> loss_gradients_;  // with a scale for each loss, else absent
+
+  std::unique_ptr<ShardAccumulator> shards_;  // of a batch in shards
+  double total_weight_ = 0.0;                 // of the micro-batches of all shards, once they are joined
 
   MicroBatches micro_batches_;  // since the last apply
   bool unscaled_ = false;

@@ -9,6 +9,16 @@ void LateCounters::watch(std::vector<nn::Counter> counters) {
   for (auto& waiting : waiting_) waiting.assign(counters_.size(), 0);
 }
 
+std::vector<std::int64_t> LateCounters::next() const {
+  std::vector<std::int64_t> values;
+  for (const nn::Counter& counter : counters_) values.push_back(*counter.next);
+  return values;
+}
+
+void LateCounters::set_next(const std::vector<std::int64_t>& values) {
+  for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next = values[i];
+}
+
 void LateCounters::close_step(std::int64_t attempted, const Outcome& outcome) {
   if (settled_ < attempted - 2) settle(attempted - 1, outcome);
   ensure(settled_ >= attempted - 2, "step", "step {} ends before the outcome of step {} is known", attempted,

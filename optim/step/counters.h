@@ -22,6 +22,9 @@ class LateCounters {
   const std::vector<nn::Counter>& counters() const { return counters_; }
 
   std::int64_t settled() const { return settled_; }  // steps whose outcome they have
+  // With what the step under way has added so far; and as if it had added that.
+  std::vector<std::int64_t> next() const;
+  void set_next(const std::vector<std::int64_t>& values);
   // Step number `attempted` has ended: what was added since the last one waits. The outcome of the step two
   // before is known.
   void close_step(std::int64_t attempted, const Outcome& outcome);

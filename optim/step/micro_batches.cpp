@@ -7,8 +7,11 @@
 
 namespace tandem::optim {
 
-MicroBatches::MicroBatches(int accumulate, int losses)
-    : accumulate_(accumulate), calls_(static_cast<std::size_t>(losses)) {}
+MicroBatches::MicroBatches(int accumulate, int losses, std::optional<double> unit)
+    : accumulate_(accumulate),
+      calls_(static_cast<std::size_t>(losses)),
+      unit_(unit),
+      reference_(unit.value_or(1.0)) {}
 
 void MicroBatches::check_room(int loss_index) const {
   const int losses = static_cast<int>(calls_.size());
@@ -24,7 +27,7 @@ void MicroBatches::check_room(int loss_index) const {
 double MicroBatches::weigh(double samples) {
   require(std::isfinite(samples) && samples >= 0.0, "step", "a micro-batch counts 0 samples or more, got {}",
           samples);
-  if (samples > 0.0 && heaviest() == 0.0) reference_ = samples;
+  if (samples > 0.0 && heaviest() == 0.0 && !unit_) reference_ = samples;
   return samples / reference_;
 }
 

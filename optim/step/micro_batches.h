@@ -1,6 +1,7 @@
 // The micro-batches of the step under way: calls of backward, for which loss, and what they weigh.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,12 +9,13 @@
 
 namespace tandem::optim {
 
-// Weights are in units of the first call's samples (the first that has any), so that a step of equal
-// micro-batches adds up whole numbers and its seeds are the scale itself.
+// Weights are in units of the first call's samples (the first that has any) unless another unit is given, so
+// that a step of equal micro-batches adds up whole numbers and its seeds are the scale itself.
 class MicroBatches {
  public:
   // At most `accumulate` calls for each of `losses` losses.
-  MicroBatches(int accumulate, int losses);
+  // `unit`: samples of weight 1.
+  MicroBatches(int accumulate, int losses, std::optional<double> unit = {});
 
   int count() const { return count_; }  // of all losses
   bool ready() const { return count_ == accumulate_ * static_cast<int>(calls_.size()); }
@@ -47,6 +49,7 @@ class MicroBatches {
 
   int accumulate_;
   std::vector<Calls> calls_;  // one for each loss
+  std::optional<double> unit_;
   int count_ = 0;
   double reference_ = 1.0;
 };

@@ -23,7 +23,6 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
   require(options.accumulate >= 1, "step", "accumulate must be at least 1, is {}", options.accumulate);
   if (options.clip_norm) check_positive("clip_norm", *options.clip_norm);
   if (options.clip_value) check_positive("clip_value", *options.clip_value);
-  check_positive("divisor", options.divisor);
   const ScalerOptions& s = scaler.options();
   require(scaler.device() == device, "step", "the scaler is on {}, the parameters on {}",
           to_string(scaler.device()), to_string(device));
@@ -31,6 +30,16 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
           "clip_norm and a dynamic loss scale need the gradients checked; check_gradients is off");
   require(options.skip_non_finite || s.backoff == 1.0, "step",
           "a dynamic loss scale needs skip_non_finite, which is off");
+  if (const ShardExchange* shards = options.shards) {
+    require(device == Device{}, "step", "shards are added up on the CPU, the parameters are on {}",
+            to_string(device));
+    require(s.scope != ScalerScope::loss, "step",
+            "a scale for each loss (scaler.scope) is not to be had with a batch in shards");
+    require(shards->own() >= 1 && shards->first() >= 0 && shards->first() + shards->own() <= shards->shards(),
+            "step", "own shards {} to {} of {}: each process has at least one", shards->first(),
+            shards->first() + shards->own() - 1, shards->shards());
+    check_positive("usual_samples", shards->usual_samples());
+  }
   check_storage("rounding.weights", options.rounding.weights);
   check_storage("rounding.moments", options.rounding.moments);
   require(!options.rounding.stochastic || options.rounding.weights != DType::f32, "step",

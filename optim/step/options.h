@@ -1,12 +1,12 @@
 // What a Step can be told.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
 #include "optim/schedules.h"
+#include "optim/step/shards.h"
 
 namespace tandem::optim {
 
@@ -32,11 +32,9 @@ struct StepOptions {
   // Whether the gradients are read once for finiteness and norm. Off saves that pass; then nothing is skipped
   // and no norm is reported. clip_norm needs it.
   bool check_gradients = true;
-  // The gradients are divided by this too: the number of ranks where `reduce` adds them up.
-  double divisor = 1.0;
-  // Called with the flat gradients before they are checked; parameters without a gradient then take part with
-  // zeros.
-  std::function<void(const Tensor& gradients)> reduce{};
+  // The batch comes in shards, which are added up before the gradients are checked; parameters without a
+  // gradient take part with zeros. Must outlive the step.
+  ShardExchange* shards = nullptr;
 };
 
 // Throws UserError for numbers out of range and for what contradicts the scaler, which is the step's own or

@@ -15,7 +15,7 @@ TrainedState::TrainedState(nn::Module& module, const std::vector<Optimizer*>& op
       clip_value_(options.clip_value.value_or(std::numeric_limits<double>::infinity())),
       rounding_(options.rounding),
       round_statistics_(options.round_statistics),
-      reduces_(static_cast<bool>(options.reduce)),
+      sharded_(options.shards != nullptr),
       skips_(options.skip_non_finite),
       per_loss_((options.shared_scaler ? options.shared_scaler->options() : options.scaler).scope ==
                 ScalerScope::loss),
@@ -77,11 +77,11 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
 
 void TrainedState::check_lazy(const Optimizer& optimizer) const {
   if (optimizer.sparse() != Sparse::lazy) return;
-  require(
-      !reduces_ && !per_loss_, "step",
-      "{}: sparse \"lazy\" knows the rows of one process and of one loss scale; with gradients reduced over "
-      "ranks, or a scale for each loss, use \"exact\"",
-      optimizer.name());
+  require(!sharded_ && !per_loss_, "step",
+          "{}: sparse \"lazy\" knows the rows of a whole batch and of one loss scale; with a batch in "
+          "shards, or a "
+          "scale for each loss, use \"exact\"",
+          optimizer.name());
 }
 
 // The rows of a table that a model reads by rows are marked where the update may leave the others alone.
@@ -90,7 +90,7 @@ void TrainedState::check_lazy(const Optimizer& optimizer) const {
 //   decoupled decay the missed steps have a closed form, but one of real numbers: it does not give the bits
 //   of the steps one by one, and with a learning rate that changes from step to step it needs all rates
 //   since;
-// - gradients that others write: sums over ranks, and over losses that have a scale each;
+// - gradients that others write: sums over shards, and over losses that have a scale each;
 // - steps that apply what is not finite, after which a clip factor of NaN makes every element NaN;
 // - storage of 16 bits, whose first update rounds the start of the moments.
 void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entry& entry,
@@ -100,7 +100,7 @@ void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entr
   if (optimizer.sparse() == Sparse::off || optimizer.rule().adapts()) return;
   const bool rounds = rounding_.weights != DType::f32 || rounding_.moments != DType::f32;
   const bool exact =
-      optimizer.rule().rests() && entry.weight_decay == 0.0 && !reduces_ && !per_loss_ && skips_ && !rounds;
+      optimizer.rule().rests() && entry.weight_decay == 0.0 && !sharded_ && !per_loss_ && skips_ && !rounds;
   if (!exact && optimizer.sparse() != Sparse::lazy) return;
   const auto slot = static_cast<std::size_t>(range.slot);
   buffers_.mark_rows_of(slot);
@@ -241,6 +241,10 @@ void TrainedState::mark_updated() {
 
 void TrainedState::drop_gradients() {
   for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().clear_gradient();
+}
+
+void TrainedState::mark_gradients() {
+  for (const FlatBuffers::Slot& slot : buffers_.slots()) slot.parameter.leaf().mark_written();
 }
 
 void TrainedState::drop_statistics() {

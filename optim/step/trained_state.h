@@ -34,6 +34,8 @@ class TrainedState {
   FlatBuffers& buffers() { return buffers_; }
   const FlatBuffers& buffers() const { return buffers_; }
   Ema* ema() const { return ema_.get(); }  // nullptr without StepOptions::ema
+  // Flat; absent where the module has none.
+  const nn::StatisticBuffers& statistics() const { return statistics_; }
   // Of the parameters that have a gradient in the step under way, as collect() found.
   std::span<const UpdateRange> active() const { return active_; }
 
@@ -47,6 +49,8 @@ class TrainedState {
   // The host's part of it: whoever saved a tensor of before, or derived something from one, can tell.
   void mark_updated();
   void drop_gradients();
+  // Every parameter has a gradient: what lies in its range of the flat buffer.
+  void mark_gradients();
   // The statistics of the step under way are those that live.
   void drop_statistics();
   // Copies that another writer of the masters has left behind, such as an Ema::Scope, are renewed by the op
@@ -88,7 +92,7 @@ class TrainedState {
   const double clip_value_;
   const StorageRounding rounding_;
   const std::optional<DType> round_statistics_;
-  const bool reduces_, skips_, per_loss_;
+  const bool sharded_, skips_, per_loss_;
 
   FlatBuffers buffers_;
   std::vector<Group> groups_;

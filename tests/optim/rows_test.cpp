@@ -239,7 +239,8 @@ TEST_CASE("rows: what the update cannot leave alone is dense", "[rows]") {
   CHECK_FALSE(has_marks(Training("adagrad", {{"weight_decay", 1e-4}}, "exact")));
   CHECK_FALSE(has_marks(Training("adagrad", {{"eps", 0.0}}, "exact")));
   for (const char* rule : {"adam", "adamw", "rmsprop"}) CHECK_FALSE(has_marks(Training(rule, {}, "exact")));
-  CHECK_FALSE(has_marks(Training("sgd", {}, "exact", {.reduce = [](const Tensor&) {}})));
+  OwnShards shards(2, 1.0);
+  CHECK_FALSE(has_marks(Training("sgd", {}, "exact", {.shards = &shards})));
   CHECK_FALSE(has_marks(Training("sgd", {}, "exact", {.rounding = {.weights = DType::bf16}})));
   CHECK_FALSE(has_marks(
       Training("sgd", {}, "exact", {.scaler = optim::ScalerOptions::fixed(8.0), .skip_non_finite = false})));
@@ -256,10 +257,10 @@ TEST_CASE("rows: lazy updates say so, and refuse what they cannot know", "[rows]
   CHECK(Training("sgd", {}, "lazy").step->lazy_tables().empty());  // the bits of dense updates
   CHECK(Training("adam", {}, "exact").step->lazy_tables().empty());
   CHECK(Training("adam", {}, "lazy").step->lazy_tables() == std::vector<std::string>{"table.weight"});
-  CHECK(message_of([] { Training("adam", {}, "lazy", {.reduce = [](const Tensor&) {}}); }) ==
-        "[step] adam: sparse \"lazy\" knows the rows of one process and of one loss scale; with gradients "
-        "reduced "
-        "over ranks, or a scale for each loss, use \"exact\"");
+  OwnShards shards(2, 1.0);
+  CHECK(message_of([&] { Training("adam", {}, "lazy", {.shards = &shards}); }) ==
+        "[step] adam: sparse \"lazy\" knows the rows of a whole batch and of one loss scale; with a batch in "
+        "shards, or a scale for each loss, use \"exact\"");
 }
 
 // w = 1, gradients 1, none, none, 0.5 at a learning rate of 0.1: tests/golden/sparse.py.

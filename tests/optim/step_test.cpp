@@ -71,28 +71,6 @@ TEST_CASE("the master's version moves once per applied step, and a stale graph i
   CHECK_THROWS_AS(step.backward(stale), UserError);
 }
 
-TEST_CASE("reduce sees the sum, with zeros where there was no gradient", "[optim]") {
-  const auto toy = weight_and_bias();
-  optim::Sgd sgd(toy->parameters(), {.lr = 1.0, .groups = {{.match = "bias", .weight_decay = 0.5}}});
-  const Values before = values_of((*toy)[1].value());
-  int calls = 0;
-  optim::StepOptions options{.divisor = 2.0};
-  options.reduce = [&](const Tensor& gradients) {
-    ++calls;
-    CHECK(gradients.data<float>()[0] == 0.0f);  // bias, first in the buffer
-    backend_for(gradients.device())
-        .scale_and_limit(gradients, 2.0, kInf);  // as if a second rank had the same
-  };
-  optim::Step step(*toy, {&sgd}, options);
-  const Values weight = values_of((*toy)[0].value()), g = golden_gradient(0, 6, 0);
-  step.backward(golden_loss(*toy, 0, false));
-  step.apply();
-  CHECK(calls == 1);
-  CHECK(values_of((*toy)[0].value())[2] == weight[2] - g[2]);
-  CHECK(values_of((*toy)[1].value())[0] ==
-        Approx(0.5 * static_cast<double>(before[0])));  // it took part: decay
-}
-
 TEST_CASE("results do not depend on the number of threads", "[optim]") {
   const auto train = [](int threads) {
     const int usual = omp_get_max_threads();

@@ -1,10 +1,12 @@
 // A module of plain parameters whose gradients the test chooses, and helpers to look at bits.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,34 @@ inline Values tabulate(Index count, const Formula& formula) {
   for (Index i = 0; i < count; ++i) values.push_back(static_cast<float>(formula(i)));
   return values;
 }
+
+// All shards of a batch in one process, added in their order.
+class OwnShards final : public optim::ShardExchange {
+ public:
+  OwnShards(int shards, double usual_samples) : shards_(shards), usual_samples_(usual_samples) {}
+
+  int shards() const override { return shards_; }
+  int first() const override { return 0; }
+  int own() const override { return shards_; }
+  double usual_samples() const override { return usual_samples_; }
+  std::vector<double> gather(std::span<const double> own) override { return {own.begin(), own.end()}; }
+  void add(std::span<const float> values) override {
+    if (sum_.empty()) return sum_.assign(values.begin(), values.end());
+    for (std::size_t i = 0; i < values.size(); ++i) sum_[i] += values[i];
+  }
+  void sum(std::span<float> total) override {
+    std::ranges::copy(sum_, total.begin());
+    drop();
+  }
+  void drop() override { sum_.clear(); }
+  // Whether the last step was taken to its end.
+  bool empty() const { return sum_.empty(); }
+
+ private:
+  int shards_;
+  double usual_samples_;
+  Values sum_;
+};
 
 class Toy : public nn::Module {
  public:

@@ -1,0 +1,148 @@
+#include "optim/step/shard_accumulator.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/backend.h"
+
+namespace tandem::optim {
+
+namespace {
+
+std::span<float> values_of(const Tensor& tensor) {
+  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+void copy_values(const Tensor& from, const Tensor& to) { backend_for(from.device()).copy_bytes(from, to); }
+
+void keep(const Tensor& from, Tensor& copy) {
+  if (!copy.defined()) copy = Tensor::empty(from.shape(), from.options());
+  copy_values(from, copy);
+}
+
+}  // namespace
+
+ShardAccumulator::ShardAccumulator(ShardExchange& exchange, TrainedState& trained, LateCounters& counters,
+                                   int accumulate)
+    : exchange_(exchange),
+      trained_(trained),
+      counters_(counters),
+      once_(accumulate == 1),
+      shards_(static_cast<std::size_t>(exchange.own())) {}
+
+void ShardAccumulator::enter(int call) {
+  const int own = call % static_cast<int>(shards_.size());
+  if (own == current_) return;
+  if (current_ < 0) {
+    before_ = counters_.next();
+  } else {
+    put_aside(current());
+  }
+  current_ = own;
+  put_in_place(current());
+}
+
+void ShardAccumulator::count(double weight, double loss) {
+  Shard& shard = current();
+  ++shard.backwards;
+  shard.weight += weight;
+  shard.loss_sum += weight * loss;
+  if (!std::isfinite(loss)) ++shard.non_finite_losses;
+}
+
+std::int32_t ShardAccumulator::own_non_finite_losses() const {
+  std::int32_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.non_finite_losses;
+  return sum;
+}
+
+void ShardAccumulator::put_aside(Shard& shard) {
+  if (alone()) return;
+  shard.counts = counters_.next();
+  trained_.collect(true);
+  const Tensor& gradients = trained_.buffers().gradients();
+  if (once_) {
+    exchange_.add(values_of(gradients));
+  } else {
+    keep(gradients, shard.gradients);
+  }
+  trained_.drop_gradients();
+  if (const Tensor& next = trained_.statistics().next; next.defined()) keep(next, shard.statistics);
+}
+
+void ShardAccumulator::put_in_place(Shard& shard) {
+  const bool begins = !std::exchange(shard.entered, true);
+  if (alone()) return;
+  counters_.set_next(begins ? before_ : shard.counts);
+  if (begins) return trained_.drop_statistics();
+  copy_values(shard.gradients, trained_.buffers().gradients());
+  trained_.mark_gradients();
+  if (shard.statistics.defined()) copy_values(shard.statistics, trained_.statistics().next);
+}
+
+ShardTotals ShardAccumulator::join() {
+  put_aside(current());
+  std::vector<double> rows;
+  for (const Shard& shard : shards_)
+    for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
+                               shard.backwards > 0 ? 1.0 : 0.0})
+      rows.push_back(value);
+  const std::size_t width = rows.size() / shards_.size();
+  const std::vector<double> all = exchange_.gather(rows);
+  ShardTotals totals;
+  double with_samples = 0.0;
+  for (std::size_t row = 0; row + width <= all.size(); row += width) {
+    totals.weight += all[row];
+    totals.loss_sum += all[row + 1];
+    totals.non_finite_losses += static_cast<std::int32_t>(all[row + 2]);
+    with_samples += all[row + 3];
+  }
+  add_gradients();
+  average_statistics(with_samples);
+  // The first shard is the largest: no other has more passes.
+  if (!alone()) counters_.set_next(shards_.front().counts);
+  return totals;
+}
+
+void ShardAccumulator::add_gradients() {
+  const Tensor& gradients = trained_.buffers().gradients();
+  if (alone()) {
+    trained_.collect(true);
+    exchange_.add(values_of(gradients));
+  } else if (!once_) {
+    for (const Shard& shard : shards_) exchange_.add(values_of(shard.gradients));
+  }
+  exchange_.sum(values_of(gradients));
+  trained_.mark_gradients();
+  trained_.collect(true);
+}
+
+// Of a shard without samples they are those that the step began with, and do not count.
+void ShardAccumulator::average_statistics(double shards) {
+  const Tensor& next = trained_.statistics().next;
+  if (!next.defined()) return;
+  Backend& backend = backend_for(next.device());
+  for (const Shard& shard : shards_) {
+    const Tensor& own = alone() ? next : shard.statistics;
+    if (shard.backwards == 0) backend.fill(own, 0.0);
+    exchange_.add(values_of(own));
+  }
+  exchange_.sum(values_of(next));
+  if (shards > 0.0) {
+    backend.scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
+  } else {
+    trained_.drop_statistics();
+  }
+}
+
+void ShardAccumulator::clear() {
+  exchange_.drop();
+  for (Shard& shard : shards_)
+    shard = {.gradients = std::move(shard.gradients),
+             .statistics = std::move(shard.statistics),
+             .counts = std::move(shard.counts)};
+  current_ = -1;
+}
+
+}  // namespace tandem::optim

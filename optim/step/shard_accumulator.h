@@ -1,0 +1,65 @@
+// What the shards of one process gather in a step, one after the other in the same buffers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "optim/step/counters.h"
+#include "optim/step/shards.h"
+#include "optim/step/trained_state.h"
+
+namespace tandem::optim {
+
+// What all shards have said of a step.
+struct ShardTotals {
+  double weight = 0.0;    // of the micro-batches
+  double loss_sum = 0.0;  // of their losses, each times its weight
+  std::int32_t non_finite_losses = 0;
+};
+
+// Micro-batches come in turn, and of each the own shards in turn: backward number n of a step is of own shard
+// n mod own(). The leaves, the next statistics and the counters hold what one shard has gathered; what the
+// others have is kept aside. With one own shard nothing is copied.
+class ShardAccumulator {
+ public:
+  // Everything is kept by reference. `accumulate`: micro-batches a step has at most.
+  ShardAccumulator(ShardExchange& exchange, TrainedState& trained, LateCounters& counters, int accumulate);
+
+  // Puts in place what the shard of backward number `call` of the step has gathered; before its forward.
+  void enter(int call);
+  // What that backward gave.
+  void count(double weight, double loss);
+  // Of the own shards so far.
+  std::int32_t own_non_finite_losses() const;
+  // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
+  // parameter has a gradient.
+  ShardTotals join();
+  // Forgets the step.
+  void clear();
+
+ private:
+  struct Shard {
+    bool entered = false;
+    double weight = 0.0, loss_sum = 0.0;
+    std::int32_t non_finite_losses = 0, backwards = 0;
+    Tensor gradients{}, statistics{};  // copies, in memory that is kept; absent where none are needed
+    std::vector<std::int64_t> counts{};
+  };
+
+  bool alone() const { return shards_.size() == 1; }
+  Shard& current() { return shards_[static_cast<std::size_t>(current_)]; }
+  void put_aside(Shard& shard);
+  void put_in_place(Shard& shard);
+  void add_gradients();
+  void average_statistics(double shards);
+
+  ShardExchange& exchange_;
+  TrainedState& trained_;
+  LateCounters& counters_;
+  const bool once_;  // a step has one micro-batch: a shard's gradients are added up as soon as they are there
+  std::vector<Shard> shards_;
+  int current_ = -1;
+  std::vector<std::int64_t> before_;  // the counters as the step found them
+};
+
+}  // namespace tandem::optim

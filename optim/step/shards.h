@@ -1,0 +1,38 @@
+// A step whose batch is divided into shards, which several processes may compute.
+//
+// A shard is a part of each micro-batch. Shards do not see each other: each has a gradient of its own, and
+// its forward passes begin with the same running statistics. What the step does is decided from what all of
+// them gathered: the gradients are summed, the statistics averaged over the shards that had samples. So a
+// step depends on how many shards there are, and not on who computed which; whether to the bit is for the
+// exchange to say.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace tandem::optim {
+
+// What a process knows of the division, and how it adds up with the others. Every process calls the same
+// functions in the same order; what they throw leaves the step as a failed backward does.
+class ShardExchange {
+ public:
+  virtual ~ShardExchange() = default;
+
+  // Shards of a micro-batch, and those of this process: first ≤ shard < first + own, at least one.
+  virtual int shards() const = 0;
+  virtual int first() const = 0;
+  virtual int own() const = 0;
+  // Samples that weigh 1, the same everywhere: those of a shard as it usually is.
+  virtual double usual_samples() const = 0;
+
+  // The rows of all shards in their order, of which `own` has those of this process, one after the other.
+  virtual std::vector<double> gather(std::span<const double> own) = 0;
+  // A sum over all shards: `add` takes the vector of each own shard in turn, which stays as it is until `sum`
+  // has given the same bits to every process. `total` may be the vector that was added last.
+  virtual void add(std::span<const float> values) = 0;
+  virtual void sum(std::span<float> total) = 0;
+  // Forgets what was added since the last sum: the step is dropped, which every process knows.
+  virtual void drop() = 0;
+};
+
+}  // namespace tandem::optim
