@@ -33,8 +33,10 @@ void BatchBuffer::begin(Index samples) {
   ensure(samples >= 0 && samples <= layout_->samples(), "batch", "{} samples, there is room for {}", samples,
          layout_->samples());
   shapes_.clear();
-  for (const BatchLayout::Part& part : layout_->parts())
-    shapes_.push_back(part.by_sample ? part.full.with(0, samples) : part.full);
+  if (samples > 0) {
+    for (const BatchLayout::Part& part : layout_->parts())
+      shapes_.push_back(part.by_sample ? part.full.with(0, samples) : part.full);
+  }
   samples_ = samples;
   weight_ = static_cast<double>(samples);
   rate_factor_ = 1.0;
@@ -42,12 +44,14 @@ void BatchBuffer::begin(Index samples) {
 
 Tensor BatchBuffer::field(std::string_view name) const {
   const std::size_t i = layout_->index_of(name);
+  ensure(i < shapes_.size(), "batch", "{} of a batch without samples", name);
   const BatchLayout::Part& part = layout_->parts()[i];
   return Tensor::over(block_.storage(), static_cast<std::size_t>(part.offset), shapes_[i], part.dtype);
 }
 
 Tensor BatchBuffer::field(std::string_view name, const Shape& shape) {
   const std::size_t i = layout_->index_of(name);
+  ensure(i < shapes_.size(), "batch", "{} of a batch without samples", name);
   ensure(shape.numel() <= layout_->parts()[i].full.numel(), "batch", "{} {} exceeds {}", name,
          to_string(shape), to_string(layout_->parts()[i].full));
   shapes_[i] = shape;

@@ -49,7 +49,8 @@ class BatchBuffer {
  public:
   BatchBuffer(const BatchLayout& layout, Tensor block) : layout_(&layout), block_(std::move(block)) {}
 
-  // Begins a batch: fields by sample have so many samples, the others their full shapes.
+  // Begins a batch: fields by sample have so many samples, the others their full shapes. Without samples it
+  // has no fields.
   void begin(Index samples);
   // The memory of a field, on the host. With a shape: the field has that shape in this batch, which takes no
   // more room than its full one.

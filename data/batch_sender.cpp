@@ -67,6 +67,10 @@ BatchSender::Slot& BatchSender::take_slot() {
 }
 
 Batch BatchSender::send(BatchBuffer& buffer) {
+  if (buffer.samples() == 0) {
+    pool_.give_back(buffer);
+    return buffer.in(buffer.block());
+  }
   std::vector<Slot*> freed;
   for (const auto& slot : slots_) {
     if (!slot->free_since && !slot->is_shared()) freed.push_back(slot.get());

@@ -40,8 +40,8 @@ class BatchSender {
   // Gives the buffers whose copies are done back to the pool, and waits until no more than one is left: to be
   // called before a buffer is taken.
   void settle();
-  // The batch in `buffer`, on the device. The buffer returns to the pool when its copy is done, unless this
-  // throws.
+  // The batch in `buffer`, on the device. The buffer returns to the pool when its copy is done, at once when
+  // it has no samples, unless this throws.
   Batch send(BatchBuffer& buffer);
 
  private:

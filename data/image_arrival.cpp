@@ -8,9 +8,10 @@ bool ImageArrival::needed(const Pipeline& pipeline, const SampleOptions& options
   return options.device.type != DeviceType::cpu || options.dtype != pipeline.output_dtype();
 }
 
-ImageArrival::ImageArrival(const Pipeline& pipeline, const SampleOptions& options, bool records)
+ImageArrival::ImageArrival(const Pipeline& pipeline, const SampleOptions& options, Index samples,
+                           bool records)
     : pipeline_(pipeline),
-      batch_size_(options.batch_size),
+      most_samples_(samples),
       device_(options.device),
       dtype_(options.dtype),
       records_(records),
@@ -22,12 +23,12 @@ ImageArrival::ImageArrival(const Pipeline& pipeline, const SampleOptions& option
 }
 
 std::vector<Tensor> ImageArrival::memory() const {
-  return {Tensor::empty(pipeline_.output_shape().inserted(0, batch_size_),
+  return {Tensor::empty(pipeline_.output_shape().inserted(0, most_samples_),
                         {.dtype = dtype_, .device = device_, .kind = MemoryKind::data})};
 }
 
 Batch ImageArrival::finish(Batch parts, std::span<const Tensor> memory) const {
-  const Tensor images = parts.samples == batch_size_ ? memory[0] : memory[0].rows(0, parts.samples);
+  const Tensor images = parts.samples == most_samples_ ? memory[0] : memory[0].rows(0, parts.samples);
   std::vector<Field> fields{{"image", images}};
   for (const Field& field : parts.fields()) {
     if (field.name != "image" && field.name != kRecords && field.name != kWindows) fields.push_back(field);

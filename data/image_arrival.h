@@ -19,15 +19,16 @@ class ImageArrival final : public Arrival {
   // Whether images are wanted elsewhere, or of another type, than the pipeline makes them.
   static bool needed(const Pipeline& pipeline, const SampleOptions& options);
 
-  // `pipeline` is kept by reference. Throws UserError when there is no such device.
-  ImageArrival(const Pipeline& pipeline, const SampleOptions& options, bool records);
+  // Of batches of up to `samples`. `pipeline` is kept by reference. Throws UserError when there is no such
+  // device.
+  ImageArrival(const Pipeline& pipeline, const SampleOptions& options, Index samples, bool records);
 
   std::vector<Tensor> memory() const override;
   Batch finish(Batch parts, std::span<const Tensor> memory) const override;
 
  private:
   const Pipeline& pipeline_;
-  const Index batch_size_;
+  const Index most_samples_;
   const Device device_;
   const DType dtype_;
   const bool records_;

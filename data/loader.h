@@ -38,7 +38,8 @@ struct LoaderOptions {
 
 struct LoaderState {
   std::uint32_t epoch = 0;
-  Index position = 0;  // samples of the epoch that were served
+  // Samples of the epoch that were served: where batches are divided, of those of which every part was.
+  Index position = 0;
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
@@ -61,8 +62,8 @@ class Loader {
   LoaderState state() const;
   // Batches of the epoch that were served.
   Index batches_served() const;
-  // Continues from `state`, with the first batch that begins there or later. Throws UserError when the
-  // position lies beyond the epoch's samples.
+  // Continues from `state`, with the first batch that begins there or later; where batches are divided, with
+  // the first part of one. Throws UserError when the position lies beyond the epoch's samples.
   void seek(const LoaderState& state);
 
   // Of the epoch that is under way.

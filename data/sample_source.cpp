@@ -124,8 +124,8 @@ class SampleWriter {
 
 SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipeline& pipeline) {
   require(options.batch_size >= 1, "loader", "a batch size of {} is not positive", options.batch_size);
-  require(is_floating(options.dtype), "loader", "images of {}, expected a floating type",
-          name_of(options.dtype));
+  require(is_floating(options.dtype) || options.dtype == pipeline.output_dtype(), "loader",
+          "images of {}, expected a floating type", name_of(options.dtype));
   const Index size = dataset.size();
   require(size > 0 && size <= kMaxSamples, "loader", "{} has {} samples", dataset.info().name, size);
   require(!options.drop_last || size >= options.batch_size, "loader",
@@ -139,11 +139,13 @@ SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipel
 
 }  // namespace
 
-SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options)
-    : dataset_(std::move(dataset)),
+SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options,
+                           const Division& division)
+    : Source(division),
+      dataset_(std::move(dataset)),
       pipeline_(std::move(pipeline)),
       options_(checked(std::move(options), *dataset_, pipeline_)),
-      layout_(options_.batch_size) {
+      layout_(division.most(options_.batch_size)) {
   if (keeps_records()) {
     layout_.add(std::string(kRecords), pipeline_.record_shape(), DType::u8);
     layout_.add(std::string(kWindows), {static_cast<Index>(sizeof(ImageWindow))}, DType::u8);
@@ -166,23 +168,30 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
   if (pipeline_.mix().any()) layout_.add("soft_label", {pipeline_.classes()}, DType::f32);
 }
 
+SourcePtr SampleSource::divided(const Division& division) const {
+  return std::make_shared<SampleSource>(dataset_, pipeline_, options_, this->division().into(division));
+}
+
 bool SampleSource::keeps_records() const {
   return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, options_);
 }
 
 std::unique_ptr<Arrival> SampleSource::arrival() const {
   if (!keeps_records() && options_.dtype == pipeline_.output_dtype()) return nullptr;
-  return std::make_unique<ImageArrival>(pipeline_, options_, keeps_records());
+  return std::make_unique<ImageArrival>(pipeline_, options_, layout_.samples(), keeps_records());
 }
 
 Index SampleSource::batches(std::uint32_t) const {
   const Index size = dataset_->size(), batch = options_.batch_size;
-  return options_.drop_last ? size / batch : (size + batch - 1) / batch;
+  const Index whole = options_.drop_last ? size / batch : (size + batch - 1) / batch;
+  return whole * division().count;
 }
 
-Index SampleSource::samples_before(const BatchKey& key) const {
-  return std::min(key.number * options_.batch_size, dataset_->size());
+Index SampleSource::samples_in(Index batches) const {
+  return std::min(batches * options_.batch_size, dataset_->size());
 }
+
+Index SampleSource::samples_before(const BatchKey& key) const { return samples_in(undivided(key).number); }
 
 SampleSource::Order SampleSource::order(std::uint32_t epoch) const {
   const std::lock_guard lock(mutex_);
@@ -200,11 +209,14 @@ SampleSource::Order SampleSource::order(std::uint32_t epoch) const {
 }
 
 void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const {
-  const Order order = this->order(key.epoch);
-  const Index first = samples_before(key), count = samples_before({key.epoch, key.number + 1}) - first;
-  const std::span<const std::uint32_t> samples =
-      std::span(*order).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const Index batch = undivided(key).number, first = samples_in(batch);
+  const Range part = division().samples(key.number, samples_in(batch + 1) - first);
+  const auto count = static_cast<Index>(part.count());
   buffer.begin(count);
+  if (count == 0) return;
+  const Order order = this->order(key.epoch);
+  const std::span<const std::uint32_t> samples =
+      std::span(*order).subspan(static_cast<std::size_t>(first) + part.first, part.count());
   const SampleWriter writer(pipeline_, keeps_records(), dataset_->info(), {options_.seed, key.epoch, 0},
                             buffer);
   FirstError error;
@@ -226,6 +238,11 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
     for (Index i = 0; i < count; ++i) work(i);
   }
   error.rethrow();
+  complete(key, samples, parallel, buffer);
+}
+
+void SampleSource::complete(const BatchKey& key, std::span<const std::uint32_t> samples, bool parallel,
+                            BatchBuffer& buffer) const {
   if (dataset_->info().boxes()) return;
   if (dataset_->info().masks) {
     const Tensor masks = buffer.field("mask");

@@ -42,8 +42,11 @@ struct SampleOptions {
 
 class SampleSource final : public Source {
  public:
-  // Throws UserError on a batch size below 1, nothing to serve, or a form that the samples cannot have.
-  SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options);
+  // Throws UserError on a batch size below 1, nothing to serve, a form that the samples cannot have, or parts
+  // that there are not.
+  SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options, const Division& division = {});
+
+  SourcePtr divided(const Division& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override;
@@ -61,6 +64,11 @@ class SampleSource final : public Source {
   // The samples of an epoch in their order. The last one asked for is kept.
   Order order(std::uint32_t epoch) const;
   bool keeps_records() const;
+  // Of the first `batches` undivided batches.
+  Index samples_in(Index batches) const;
+  // Once its samples are written: what the batch counts, and mixing.
+  void complete(const BatchKey& key, std::span<const std::uint32_t> samples, bool parallel,
+                BatchBuffer& buffer) const;
 
   DatasetPtr dataset_;
   Pipeline pipeline_;

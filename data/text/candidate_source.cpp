@@ -19,7 +19,7 @@ RandomKey key_of(const CandidateOptions& options, const BatchKey& key) {
 }  // namespace
 
 CandidateSource::CandidateSource(SourcePtr source, const CandidateOptions& options)
-    : source_(std::move(source)), options_(options), layout_(source_->layout()) {
+    : Source(source->division()), source_(std::move(source)), options_(options), layout_(source_->layout()) {
   check(options_);
   const Shape target = layout_.parts()[layout_.index_of("target")].full;
   layout_.add_whole("candidate", {options_.samples}, DType::i64);
@@ -27,10 +27,15 @@ CandidateSource::CandidateSource(SourcePtr source, const CandidateOptions& optio
   layout_.add_whole("target_log_count", target, DType::f32);
 }
 
+SourcePtr CandidateSource::divided(const Division& division) const {
+  return std::make_shared<CandidateSource>(source_->divided(division), options_);
+}
+
 void CandidateSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const {
   source_->fill(key, parallel, buffer);
+  if (buffer.samples() == 0) return;
   const Tensor target = buffer.field("target");
-  for (const Field& field : candidate_fields(options_, key, target)) {
+  for (const Field& field : candidate_fields(options_, undivided(key), target)) {
     const Tensor to = buffer.field(field.name, field.value.shape());
     backend_for(Device{}).copy_bytes(field.value, to);
   }

@@ -117,4 +117,17 @@ Index most_in_a_batch(std::span<const Index> lengths, const BucketOptions& optio
   return std::min(options.tokens / shortest, size);
 }
 
+Index most_padded(std::span<const Index> lengths, const BucketOptions& options, Index parts) {
+  check(lengths, options);
+  const auto size = static_cast<Index>(lengths.size());
+  const auto [shortest, longest] = std::ranges::minmax(lengths);
+  Index most = 0;
+  for (Index length = padded_length(shortest, options.grid); length <= padded_length(longest, options.grid);
+       length += options.grid) {
+    const Index samples = std::min(options.sentences > 0 ? options.sentences : options.tokens / length, size);
+    most = std::max(most, (samples + parts - 1) / parts * length);
+  }
+  return most;
+}
+
 }  // namespace tandem::datasets

@@ -44,5 +44,8 @@ BucketPlan plan_buckets(std::span<const Index> lengths, const BucketOptions& opt
 
 // Of any plan of these lengths: the most samples of a batch.
 Index most_in_a_batch(std::span<const Index> lengths, const BucketOptions& options);
+// Padded length · samples of a part, at most, where batches are divided by their samples into `parts`, as
+// evenly as can be.
+Index most_padded(std::span<const Index> lengths, const BucketOptions& options, Index parts);
 
 }  // namespace tandem::datasets

@@ -25,16 +25,18 @@ void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, 
 
 }  // namespace
 
-PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair)
-    : pairs_(std::move(pairs)),
+PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair,
+                       const Division& division)
+    : Source(division),
+      pairs_(std::move(pairs)),
       marks_(marks),
       epochs_(lengths_of(*pairs_), options),
       device_(device),
       first_pair_(first_pair),
-      layout_(most_in_a_batch(epochs_.lengths(), options)) {
+      layout_(division.most(most_in_a_batch(epochs_.lengths(), options))) {
   const auto full = [&](Index longest) {
     return options.sentences > 0 ? Shape{padded_length(longest, options.grid), layout_.samples()}
-                                 : Shape{options.tokens};
+                                 : Shape{most_padded(epochs_.lengths(), options, division.parts)};
   };
   layout_.add_whole("source", full(pairs_->longest_source()), DType::i64);
   layout_.add("source_length", {}, DType::i64);
@@ -42,6 +44,11 @@ PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device d
   layout_.add_whole("target", full(pairs_->longest_target() + 1), DType::i64);
   layout_.add("target_length", {}, DType::i64);
   layout_.add("pair", {}, DType::i64);
+}
+
+SourcePtr PairSource::divided(const Division& division) const {
+  return std::make_shared<PairSource>(pairs_, marks_, epochs_.options(), device_, first_pair_,
+                                      this->division().into(division));
 }
 
 std::array<Index, 2> PairSource::steps_of(std::span<const std::uint32_t> samples) const {
@@ -68,10 +75,13 @@ double PairSource::real_share(std::uint32_t epoch) const {
 
 void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const BucketEpochs::Plan plan = this->plan(key.epoch);
-  const std::span<const std::uint32_t> samples = plan->samples(key.number);
+  const std::span<const std::uint32_t> whole = plan->samples(undivided(key).number);
+  const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
+  const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());
-  const auto [source_steps, target_steps] = steps_of(samples);
   buffer.begin(count);
+  if (count == 0) return;
+  const auto [source_steps, target_steps] = steps_of(whole);
   const auto numbers = [&](const Tensor& field) { return field.data<std::int64_t>(); };
   std::int64_t* const source = numbers(buffer.field("source", {source_steps, count}));
   std::int64_t* const target_in = numbers(buffer.field("target_in", {target_steps, count}));

@@ -26,18 +26,21 @@ class PairSource final : public Source {
   };
 
   // Batches are planned by the longer side of a pair, that of the target with its end. Throws UserError as
-  // plan_buckets does.
-  PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0);
+  // plan_buckets does, and when there are no such parts.
+  PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0,
+             const Division& division = {});
+
+  SourcePtr divided(const Division& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch); }
-  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(key); }
+  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }
+  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(undivided(key)); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  // Of an epoch.
+  // Of an epoch, undivided.
   BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
-  // Of an epoch's source and target fields: the share that is no padding.
+  // Of an epoch's source and target fields, undivided: the share that is no padding.
   double real_share(std::uint32_t epoch) const;
 
  private:

@@ -18,27 +18,38 @@ std::vector<Index> LabelledSequences::lengths() const {
   return lengths;
 }
 
-SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device)
-    : sequences_(std::move(sequences)),
+SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device,
+                               const Division& division)
+    : Source(division),
+      sequences_(std::move(sequences)),
       epochs_(sequences_->lengths(), options),
       device_(device),
-      layout_(most_in_a_batch(epochs_.lengths(), options)) {
+      layout_(division.most(most_in_a_batch(epochs_.lengths(), options))) {
   if (options.sentences > 0) {
     const Index longest = padded_length(std::ranges::max(epochs_.lengths()), options.grid);
     layout_.add_whole("token", {longest, layout_.samples()}, DType::i64);
   } else {
-    layout_.add_whole("token", {options.tokens}, DType::i64);
+    layout_.add_whole("token", {most_padded(epochs_.lengths(), options, division.parts)}, DType::i64);
   }
   layout_.add("length", {}, DType::i64);
   layout_.add("label", {}, DType::i64);
 }
 
+SourcePtr SequenceSource::divided(const Division& division) const {
+  return std::make_shared<SequenceSource>(sequences_, epochs_.options(), device_,
+                                          this->division().into(division));
+}
+
 void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const BucketEpochs::Plan plan = this->plan(key.epoch);
-  const std::span<const std::uint32_t> samples = plan->samples(key.number);
+  const Index batch = undivided(key).number;
+  const std::span<const std::uint32_t> whole = plan->samples(batch);
+  const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
+  const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());
-  const Index steps = plan->batches[static_cast<std::size_t>(key.number)].length;
+  const Index steps = plan->batches[static_cast<std::size_t>(batch)].length;
   buffer.begin(count);
+  if (count == 0) return;
   std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();
   std::int64_t* length = buffer.field("length").data<std::int64_t>();
   std::int64_t* label = buffer.field("label").data<std::int64_t>();

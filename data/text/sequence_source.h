@@ -26,16 +26,19 @@ class SequenceSource final : public Source {
  public:
   using Sequences = std::shared_ptr<const LabelledSequences>;
 
-  // Throws UserError as plan_buckets does.
-  SequenceSource(Sequences sequences, BucketOptions options, Device device = {});
+  // Throws UserError as plan_buckets does, and when there are no such parts.
+  SequenceSource(Sequences sequences, BucketOptions options, Device device = {},
+                 const Division& division = {});
+
+  SourcePtr divided(const Division& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch); }
-  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(key); }
+  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }
+  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(undivided(key)); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  // Of an epoch.
+  // Of an epoch, undivided.
   BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
 
  private:

@@ -27,16 +27,22 @@ StreamOptions checked(StreamOptions options, const StreamSource::Ids& ids) {
 
 }  // namespace
 
-StreamSource::StreamSource(Ids ids, StreamOptions options)
-    : ids_(std::move(ids)),
+StreamSource::StreamSource(Ids ids, StreamOptions options, const Division& division)
+    : Source(division),
+      ids_(std::move(ids)),
       options_(checked(options, ids_)),
       stream_size_(static_cast<Index>(ids_->size()) / options_.streams),
       capacity_(options_.random_lengths ? std::max(options_.steps + StreamOptions::kMostBeyond, kLeast)
                                         : options_.steps),
-      layout_(capacity_ * options_.streams) {
-  layout_.add_whole("token", {capacity_, options_.streams}, DType::i64);
-  layout_.add_whole("target", {capacity_, options_.streams}, DType::i64);
-  layout_.add_whole("length", {options_.streams}, DType::i64);
+      layout_(capacity_ * division.most(options_.streams)) {
+  const Index streams = division.most(options_.streams);
+  layout_.add_whole("token", {capacity_, streams}, DType::i64);
+  layout_.add_whole("target", {capacity_, streams}, DType::i64);
+  layout_.add_whole("length", {streams}, DType::i64);
+}
+
+SourcePtr StreamSource::divided(const Division& division) const {
+  return std::make_shared<StreamSource>(ids_, options_, this->division().into(division));
 }
 
 StreamSource::Chunks StreamSource::chunks(std::uint32_t epoch) const {
@@ -59,25 +65,27 @@ StreamSource::Chunks StreamSource::chunks(std::uint32_t epoch) const {
 }
 
 Index StreamSource::batches(std::uint32_t epoch) const {
-  return static_cast<Index>(chunks(epoch)->size()) - 1;
+  return (static_cast<Index>(chunks(epoch)->size()) - 1) * division().count;
 }
 
 Index StreamSource::samples_before(const BatchKey& key) const {
-  return chunks(key.epoch)->at(static_cast<std::size_t>(key.number)) * options_.streams;
+  return chunks(key.epoch)->at(static_cast<std::size_t>(undivided(key).number)) * options_.streams;
 }
 
 void StreamSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const Chunks all = chunks(key.epoch);
-  const Index first = all->at(static_cast<std::size_t>(key.number));
-  const Index length = all->at(static_cast<std::size_t>(key.number) + 1) - first;
-  const Index streams = options_.streams;
+  const auto chunk = static_cast<std::size_t>(undivided(key).number);
+  const Index first = all->at(chunk), length = all->at(chunk + 1) - first;
+  const Range part = division().samples(key.number, options_.streams);
+  const auto first_stream = static_cast<Index>(part.first), streams = static_cast<Index>(part.count());
   buffer.begin(length * streams);
   if (options_.random_lengths)
     buffer.set_rate_factor(static_cast<double>(length) / static_cast<double>(options_.steps));
-  std::int64_t* token = buffer.field("token").data<std::int64_t>();
-  std::int64_t* target = buffer.field("target").data<std::int64_t>();
+  if (streams == 0) return;
+  std::int64_t* token = buffer.field("token", {capacity_, streams}).data<std::int64_t>();
+  std::int64_t* target = buffer.field("target", {capacity_, streams}).data<std::int64_t>();
   for (Index b = 0; b < streams; ++b) {
-    const std::int32_t* const stream = ids_->data() + b * stream_size_ + first;
+    const std::int32_t* const stream = ids_->data() + (first_stream + b) * stream_size_ + first;
     for (Index t = 0; t < length; ++t) {
       token[t * streams + b] = stream[t];
       target[t * streams + b] = stream[t + 1];
@@ -85,7 +93,7 @@ void StreamSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   }
   std::fill(token + length * streams, token + capacity_ * streams, 0);
   std::fill(target + length * streams, target + capacity_ * streams, kNoTarget);
-  std::fill_n(buffer.field("length").data<std::int64_t>(), streams, length);
+  std::fill_n(buffer.field("length", {streams}).data<std::int64_t>(), streams, length);
 }
 
 }  // namespace tandem::datasets

@@ -8,6 +8,9 @@
 // chunk's words, the same for all streams. Rows from there on are padding: token 0, target kNoTarget.
 // Batch::samples and Batch::weight are the targets in it. A chunk's length is therefore samples / N, too, on
 // the host.
+//
+// Divided, a part has some of the streams, the same ones in every batch; without any it is empty. N is then
+// the part's, and so are the targets.
 #pragma once
 
 #include <memory>
@@ -38,8 +41,11 @@ class StreamSource final : public Source {
  public:
   using Ids = std::shared_ptr<const std::vector<std::int32_t>>;
 
-  // Throws UserError on streams or steps below 1, and where a stream would have fewer than 2 words.
-  StreamSource(Ids ids, StreamOptions options);
+  // Throws UserError on streams or steps below 1, and where a stream would have fewer than 2 words, or
+  // there are no such parts.
+  StreamSource(Ids ids, StreamOptions options, const Division& division = {});
+
+  SourcePtr divided(const Division& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override;

@@ -73,7 +73,7 @@ class Pipeline {
   Index classes_ = 0;
   Affine affine_;
   std::vector<float> mean_pixel_;
-  std::vector<std::unique_ptr<Transform>> transforms_;
+  std::vector<std::shared_ptr<const Transform>> transforms_;
   MixOptions mix_;
 };
 

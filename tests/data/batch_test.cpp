@@ -18,24 +18,34 @@ class Buckets final : public Source {
  public:
   static constexpr Index kBatches = 5;
 
-  Buckets() : layout_(3) {
-    layout_.add_whole("tokens", {3 + kBatches - 1, 3}, DType::i64);
+  explicit Buckets(const Division& division = {}) : Source(division), layout_(division.most(3)) {
+    layout_.add_whole("tokens", {3 + kBatches - 1, layout_.samples()}, DType::i64);
     layout_.add("length", {}, DType::i64);
   }
+  SourcePtr divided(const Division& finer) const override {
+    return std::make_shared<Buckets>(division().into(finer));
+  }
   const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return kBatches - static_cast<Index>(epoch % 2); }
+  Index batches(std::uint32_t epoch) const override {
+    return (kBatches - static_cast<Index>(epoch % 2)) * division().count;
+  }
   Index samples_before(const BatchKey& key) const override {
     Index samples = 0;
-    for (Index k = 0; k < key.number; ++k) samples += size(k);
+    for (Index k = 0; k < undivided(key).number; ++k) samples += size(k);
     return samples;
   }
   void fill(const BatchKey& key, bool, BatchBuffer& buffer) const override {
-    const Index steps = 3 + key.number, samples = size(key.number);
+    const Index number = undivided(key).number, steps = 3 + number, all = size(number);
+    const Range part = division().samples(key.number, all);
+    const auto first = static_cast<Index>(part.first), samples = static_cast<Index>(part.count());
     buffer.begin(samples);
+    if (samples == 0) return;
     const Tensor tokens = buffer.field("tokens", {steps, samples});
-    for (Index i = 0; i < tokens.numel(); ++i)
-      tokens.data<std::int64_t>()[i] = 1000 * key.epoch + 100 * key.number + i;
-    for (Index i = 0; i < samples; ++i) buffer.field("length").data<std::int64_t>()[i] = steps - i;
+    for (Index i = 0; i < samples; ++i) {
+      for (Index t = 0; t < steps; ++t)
+        tokens.data<std::int64_t>()[t * samples + i] = 1000 * key.epoch + 100 * number + t * all + first + i;
+      buffer.field("length").data<std::int64_t>()[i] = steps - (first + i);
+    }
     buffer.set_weight(static_cast<double>(steps * samples));
   }
 

@@ -60,24 +60,35 @@ constexpr Index kLanes = 4, kInputs = 3, kState = 5;
 // "x" [lanes, inputs], "y" [lanes, 1] and "number" [1], of a sine that goes on from batch to batch.
 class Waves final : public datasets::Source {
  public:
-  explicit Waves(Index batches) : layout_(kLanes), batches_(batches) {
+  explicit Waves(Index batches, const datasets::Division& division = {})
+      : Source(division), layout_(division.most(kLanes)), batches_(batches) {
     layout_.add("x", {kInputs}, DType::f32);
     layout_.add("y", {1}, DType::f32);
     layout_.add_whole("number", {1}, DType::i64);
   }
+  datasets::SourcePtr divided(const datasets::Division& division) const override {
+    return std::make_shared<Waves>(batches_, this->division().into(division));
+  }
   const datasets::BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t) const override { return batches_; }
-  Index samples_before(const datasets::BatchKey& key) const override { return key.number * kLanes; }
+  Index batches(std::uint32_t) const override { return batches_ * division().count; }
+  Index samples_before(const datasets::BatchKey& key) const override {
+    return undivided(key).number * kLanes;
+  }
   void fill(const datasets::BatchKey& key, bool, datasets::BatchBuffer& buffer) const override {
-    buffer.begin(kLanes);
+    const Index number = undivided(key).number;
+    const Range part = division().samples(key.number, kLanes);
+    const auto lanes = static_cast<Index>(part.count());
+    buffer.begin(lanes);
+    if (lanes == 0) return;
     const Tensor x = buffer.field("x"), y = buffer.field("y");
-    for (Index lane = 0; lane < kLanes; ++lane) {
-      const double at = 0.3 * static_cast<double>(key.number) + static_cast<double>(lane);
+    for (Index lane = 0; lane < lanes; ++lane) {
+      const double at =
+          0.3 * static_cast<double>(number) + static_cast<double>(static_cast<Index>(part.first) + lane);
       for (Index i = 0; i < kInputs; ++i)
         x.data<float>()[lane * kInputs + i] = static_cast<float>(std::sin(at + 0.1 * static_cast<double>(i)));
       y.data<float>()[lane] = static_cast<float>(std::sin(at - 0.3));
     }
-    buffer.field("number").data<std::int64_t>()[0] = key.number;
+    buffer.field("number").data<std::int64_t>()[0] = number;
   }
 
  private:
