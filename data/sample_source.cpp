@@ -204,7 +204,7 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
   const Index first = samples_before(key), count = samples_before({key.epoch, key.number + 1}) - first;
   const std::span<const std::uint32_t> samples =
       std::span(*order).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-  buffer.begin(count);
+  buffer.begin(count, first);
   const SampleWriter writer(pipeline_, keeps_records(), dataset_->info(), {options_.seed, key.epoch, 0},
                             buffer);
   FirstError error;

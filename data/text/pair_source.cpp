@@ -71,7 +71,7 @@ void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const std::span<const std::uint32_t> samples = plan->samples(key.number);
   const auto count = static_cast<Index>(samples.size());
   const auto [source_steps, target_steps] = steps_of(samples);
-  buffer.begin(count);
+  buffer.begin(count, epochs_.samples_before(key));
   const auto numbers = [&](const Tensor& field) { return field.data<std::int64_t>(); };
   std::int64_t* const source = numbers(buffer.field("source", {source_steps, count}));
   std::int64_t* const target_in = numbers(buffer.field("target_in", {target_steps, count}));

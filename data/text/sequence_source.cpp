@@ -38,7 +38,7 @@ void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const 
   const std::span<const std::uint32_t> samples = plan->samples(key.number);
   const auto count = static_cast<Index>(samples.size());
   const Index steps = plan->batches[static_cast<std::size_t>(key.number)].length;
-  buffer.begin(count);
+  buffer.begin(count, epochs_.samples_before(key));
   std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();
   std::int64_t* length = buffer.field("length").data<std::int64_t>();
   std::int64_t* label = buffer.field("label").data<std::int64_t>();

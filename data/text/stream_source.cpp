@@ -71,7 +71,7 @@ void StreamSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const Index first = all->at(static_cast<std::size_t>(key.number));
   const Index length = all->at(static_cast<std::size_t>(key.number) + 1) - first;
   const Index streams = options_.streams;
-  buffer.begin(length * streams);
+  buffer.begin(length * streams, first * streams);
   if (options_.random_lengths)
     buffer.set_rate_factor(static_cast<double>(length) / static_cast<double>(options_.steps));
   std::int64_t* token = buffer.field("token").data<std::int64_t>();
