@@ -38,6 +38,7 @@ class Batch {
   bool empty() const { return fields_.empty(); }
 
   Index samples = 0;
+  Index first = 0;      // samples of the epoch that come before it
   double weight = 0.0;  // what it counts in a mean over several batches: its samples, tokens, pixels
   // On the learning rate of the step that it is in; of several batches, their mean by what they count.
   double rate_factor = 1.0;

@@ -29,7 +29,7 @@ std::size_t BatchLayout::index_of(std::string_view name) const {
   return static_cast<std::size_t>(found - parts_.begin());
 }
 
-void BatchBuffer::begin(Index samples) {
+void BatchBuffer::begin(Index samples, Index first) {
   ensure(samples >= 0 && samples <= layout_->samples(), "batch", "{} samples, there is room for {}", samples,
          layout_->samples());
   shapes_.clear();
@@ -38,6 +38,7 @@ void BatchBuffer::begin(Index samples) {
       shapes_.push_back(part.by_sample ? part.full.with(0, samples) : part.full);
   }
   samples_ = samples;
+  first_ = first;
   weight_ = static_cast<double>(samples);
   rate_factor_ = 1.0;
 }
@@ -67,6 +68,7 @@ Batch BatchBuffer::in(const Tensor& block) const {
                                               shapes_[i], part.dtype)});
   }
   Batch batch(std::move(fields), samples_);
+  batch.first = first_;
   batch.weight = weight_;
   batch.rate_factor = rate_factor_;
   return batch;

@@ -49,9 +49,9 @@ class BatchBuffer {
  public:
   BatchBuffer(const BatchLayout& layout, Tensor block) : layout_(&layout), block_(std::move(block)) {}
 
-  // Begins a batch: fields by sample have so many samples, the others their full shapes. Without samples it
-  // has no fields.
-  void begin(Index samples);
+  // Begins a batch behind the first `first` samples of its epoch: fields by sample have so many samples, the
+  // others their full shapes. Without samples it has no fields.
+  void begin(Index samples, Index first = 0);
   // The memory of a field, on the host. With a shape: the field has that shape in this batch, which takes no
   // more room than its full one.
   Tensor field(std::string_view name) const;
@@ -70,7 +70,7 @@ class BatchBuffer {
   const BatchLayout* layout_;
   Tensor block_;
   std::vector<Shape> shapes_;
-  Index samples_ = 0;
+  Index samples_ = 0, first_ = 0;
   double weight_ = 0.0, rate_factor_ = 1.0;
   bool taken_ = false;  // from the pool; otherwise free once no batch shares the block
 };

@@ -42,6 +42,7 @@ Batch ImageArrival::finish(Batch parts, std::span<const Tensor> memory) const {
     backend_.cast(parts["image"], images);
   }
   Batch batch(std::move(fields), parts.samples);
+  batch.first = parts.first;
   batch.weight = parts.weight;
   batch.rate_factor = parts.rate_factor;
   return batch;

@@ -212,7 +212,7 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
   const Index batch = undivided(key).number, first = samples_in(batch);
   const Range part = division().samples(key.number, samples_in(batch + 1) - first);
   const auto count = static_cast<Index>(part.count());
-  buffer.begin(count);
+  buffer.begin(count, first + static_cast<Index>(part.first));
   if (count == 0) return;
   const Order order = this->order(key.epoch);
   const std::span<const std::uint32_t> samples =

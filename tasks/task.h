@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "tasks/breakdown.h"
 #include "tasks/carry.h"
 #include "tasks/metrics.h"
+#include "tasks/record.h"
 
 namespace tandem::tasks {
 
@@ -53,11 +55,26 @@ struct Artifact {
 };
 
 // Gathers figures over the batches of one pass; every sample weighs the same, whatever its batch.
+//
+// Processes can share a pass, each with an evaluation made alike: every batch is measured by one of them, and
+// one takes the records of all. Its figures and files are to the bit those of a process that does everything.
 class Evaluation {
  public:
   virtual ~Evaluation() = default;
-  // Runs the model on the batch, in the mode and the precision that are active.
-  virtual void add(const datasets::Batch& batch) = 0;
+  // Runs the model on the batch, in the mode and the precision that are active, and says what `take` needs of
+  // it. Depends on the batch alone, Batch::first included, and on what was carried; nothing is counted.
+  virtual Record measure(const datasets::Batch& batch) = 0;
+  // Counts a batch that this process or another one measured; of all batches of the pass, in their order.
+  // Runs no model. Throws InternalError for a record that is not whole, after which there are no figures.
+  virtual void take(std::span<const std::byte> record) = 0;
+  void add(const datasets::Batch& batch) { take(measure(batch)); }
+  // Whether something is carried from batch to batch: who measures some of them passes by those in between,
+  // all in their order.
+  virtual bool carries() const { return false; }
+  // Of a batch that another process measures, what later ones need.
+  virtual void pass_by(const datasets::Batch&) {}
+
+  // All below are of what was taken, and run no model.
   virtual Metrics metrics() const = 0;
   // More than figures, where asked for: as members of an object, and as files.
   virtual Json details() const;

@@ -79,7 +79,7 @@ void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
   const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());
-  buffer.begin(count);
+  buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
   if (count == 0) return;
   const auto [source_steps, target_steps] = steps_of(whole);
   const auto numbers = [&](const Tensor& field) { return field.data<std::int64_t>(); };

@@ -48,7 +48,7 @@ void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const 
   const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());
   const Index steps = plan->batches[static_cast<std::size_t>(batch)].length;
-  buffer.begin(count);
+  buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
   if (count == 0) return;
   std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();
   std::int64_t* length = buffer.field("length").data<std::int64_t>();

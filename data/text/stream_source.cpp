@@ -78,7 +78,7 @@ void StreamSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
   const Index first = all->at(chunk), length = all->at(chunk + 1) - first;
   const Range part = division().samples(key.number, options_.streams);
   const auto first_stream = static_cast<Index>(part.first), streams = static_cast<Index>(part.count());
-  buffer.begin(length * streams);
+  buffer.begin(length * streams, first * options_.streams + length * first_stream);
   if (options_.random_lengths)
     buffer.set_rate_factor(static_cast<double>(length) / static_cast<double>(options_.steps));
   if (streams == 0) return;

@@ -18,18 +18,39 @@ ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool 
   confusion_ = ConfusionMatrix(loss.classes());
 }
 
-void ClassificationScores::add(const Tensor& output, const datasets::Batch& batch) {
+Record ClassificationScores::measure(const Tensor& output, const datasets::Batch& batch) const {
   const NoGrad no_grad;
   const std::vector<float> logits = output.to_vector<float>();
   const std::vector<std::int64_t> labels = batch["label"].to_vector<std::int64_t>();
-  double weight = 0.0;
+  Counts counts{.samples = static_cast<std::int64_t>(labels.size())};
+  std::vector<std::int64_t> taken_for;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    count(logits.data() + static_cast<Index>(i) * loss_of_.classes(), labels[i]);
-    weight += loss_of_.weight_of(labels[i]);
+    const float* const scores = logits.data() + static_cast<Index>(i) * loss_of_.classes();
+    taken_for.push_back(count(scores, labels[i], counts));
+    counts.weight += loss_of_.weight_of(labels[i]);
   }
-  samples_ += static_cast<std::int64_t>(labels.size());
-  loss_ += loss_of_(output, batch).item() * weight;
-  weight_ += weight;
+  counts.loss = loss_of_(output, batch).item();
+  RecordWriter writer;
+  writer.put(counts);
+  if (confusion()) writer.put_all(labels).put_all(taken_for);
+  return std::move(writer).record();
+}
+
+void ClassificationScores::take(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  const auto counts = reader.take<Counts>();
+  std::vector<std::int64_t> labels, taken_for;
+  if (confusion()) {
+    labels = reader.take_all<std::int64_t>();
+    taken_for = reader.take_all<std::int64_t>();
+  }
+  reader.end();
+  samples_ += counts.samples;
+  first_ += counts.first;
+  among_top_ += counts.among_top;
+  loss_ += counts.loss * counts.weight;
+  weight_ += counts.weight;
+  for (std::size_t i = 0; i < labels.size(); ++i) confusion_.add(labels[i], taken_for[i]);
 }
 
 Metrics ClassificationScores::metrics() const {
@@ -42,7 +63,7 @@ Metrics ClassificationScores::metrics() const {
 
 // Of equal scores the lower class comes first. A score that is no number ranks above the label's, so that
 // it never makes a sample count as right.
-void ClassificationScores::count(const float* scores, std::int64_t label) {
+std::int64_t ClassificationScores::count(const float* scores, std::int64_t label, Counts& counts) const {
   const Index classes = loss_of_.classes();
   const float own = scores[label];
   Index above = 0, best = 0;
@@ -51,9 +72,9 @@ void ClassificationScores::count(const float* scores, std::int64_t label) {
     if (scores[c] > scores[best]) best = c;
   }
   const bool number = own == own;
-  first_ += number && above == 0 ? 1 : 0;
-  among_top_ += number && above < kTop ? 1 : 0;
-  if (confusion_.classes > 0) confusion_.add(label, best);
+  counts.first += number && above == 0 ? 1 : 0;
+  counts.among_top += number && above < kTop ? 1 : 0;
+  return best;
 }
 
 }  // namespace tandem::tasks

@@ -6,6 +6,7 @@
 #include "tasks/classification/loss.h"
 #include "tasks/confusion_matrix.h"
 #include "tasks/metrics.h"
+#include "tasks/record.h"
 
 namespace tandem::tasks {
 
@@ -15,14 +16,24 @@ class ClassificationScores {
   // `loss` is kept by reference. Throws UserError when there are too many classes for a confusion matrix.
   ClassificationScores(const ClassificationLoss& loss, bool confusion);
 
-  void add(const Tensor& output, const datasets::Batch& batch);
+  // What `take` needs of a batch: its samples, how many are right and how many are among the first five, its
+  // loss and its weight; for confusions, the class of each and the one that it is taken for.
+  Record measure(const Tensor& output, const datasets::Batch& batch) const;
+  void take(std::span<const std::byte> record);
+  void add(const Tensor& output, const datasets::Batch& batch) { take(measure(output, batch)); }
   // accuracy, top5 with more than five classes, loss.
   Metrics metrics() const;
   // Absent unless asked for.
   const ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
 
  private:
-  void count(const float* scores, std::int64_t label);
+  // Of a batch.
+  struct Counts {
+    std::int64_t samples = 0, first = 0, among_top = 0;
+    double loss = 0.0, weight = 0.0;  // the mean, and what it counts
+  };
+  // Counts a sample; gives the class of the greatest score.
+  std::int64_t count(const float* scores, std::int64_t label, Counts& counts) const;
 
   const ClassificationLoss& loss_of_;
   std::int64_t samples_ = 0, first_ = 0, among_top_ = 0;

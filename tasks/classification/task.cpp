@@ -32,7 +32,10 @@ class ClassificationEvaluation final : public Evaluation {
                            bool confusion)
       : model_(model), data_(data), scores_(loss, confusion) {}
 
-  void add(const datasets::Batch& batch) override { scores_.add(model_(batch["image"]), batch); }
+  Record measure(const datasets::Batch& batch) override {
+    return scores_.measure(model_(batch["image"]), batch);
+  }
+  void take(std::span<const std::byte> record) override { scores_.take(record); }
   Metrics metrics() const override { return scores_.metrics(); }
 
   Json details() const override {

@@ -19,10 +19,23 @@ namespace {
 
 constexpr std::size_t kHalf = 0;  // the threshold 0.5 among COCO's
 
-// The rows of a batch's field that belong to image `i`.
+// What a data set says of an image; sides in pixels.
+struct Image {
+  std::int64_t number, height, width;
+};
+
+// The rows of a batch's field on the host that belong to image `i`.
 template <class T>
 const T* rows_of(const Tensor& field, Index i) {
-  return static_cast<const T*>(field.raw()) + i * (field.numel() / field.size(0));
+  const std::size_t image = field.bytes() / static_cast<std::size_t>(field.size(0));
+  return reinterpret_cast<const T*>(static_cast<const std::byte*>(field.raw()) +
+                                    static_cast<std::size_t>(i) * image);
+}
+
+// The first of them that stand for something.
+template <class T, class Test>
+std::vector<T> present(const T* rows, Index most, Test test) {
+  return std::vector<T>(rows, std::find_if_not(rows, rows + most, test));
 }
 
 double voc_mean(const VocFigures& figures, VocMean mean) {
@@ -41,10 +54,64 @@ std::int64_t DetectionEvaluation::category_of(Index label) const {
   return of_.classes.ids.at(static_cast<std::size_t>(label));
 }
 
-void DetectionEvaluation::add_truth(const double* rows, std::int64_t image) {
-  const auto* const objects = reinterpret_cast<const datasets::ObjectRow*>(rows);
-  for (Index at = 0; at < *of_.info.most_objects && objects[at].label > 0; ++at) {
-    const datasets::ObjectRow& object = objects[at];
+Record DetectionEvaluation::measure(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const auto output = of_.model(batch["image"]);
+  RecordWriter writer;
+  writer.put(multibox_loss(output, of_.model.anchors(), batch["box"], of_.options.loss).total.item());
+  writer.put(batch.samples);
+  const auto found = find_boxes(output, of_.model.anchors(), of_.options.postprocess.suppression());
+  const Tensor objects = batch["object"].to(Device{}), origins = batch["origin"].to(Device{});
+  const Tensor boxes = batch["box"].to(Device{});
+  const float unit = of_.info.dtype == DType::u8 ? 255.0F : 1.0F;
+  for (Index i = 0; i < batch.samples; ++i) {
+    const std::int64_t* const origin = rows_of<std::int64_t>(origins, i);
+    std::vector<Found> taken;
+    for (const FoundBox& each : found[static_cast<std::size_t>(i)])
+      taken.push_back({each.box, static_cast<std::int32_t>(each.label), each.score});
+    const bool shown = batch.first + i < of_.options.eval.examples;
+    writer.put(Image{origin[0], origin[1], origin[2]});
+    writer.put_all(present(rows_of<datasets::ObjectRow>(objects, i), objects.size(1),
+                           [](const datasets::ObjectRow& object) { return object.label > 0; }));
+    writer.put_all(taken).put(shown);
+    if (!shown) continue;
+    writer.put_tensor(pixels_of(batch["image"], i, of_.affine, unit));
+    writer.put_all(present(rows_of<datasets::BoxRow>(boxes, i), boxes.size(1),
+                           [](const datasets::BoxRow& box) { return box[4] > 0; }));
+  }
+  return std::move(writer).record();
+}
+
+void DetectionEvaluation::take(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  const auto loss = reader.take<double>();
+  const auto samples = reader.take<Index>();
+  loss_ += loss * static_cast<double>(samples);
+  for (Index i = 0; i < samples; ++i) take_image(reader);
+  reader.end();
+  figures_.reset();
+}
+
+void DetectionEvaluation::take_image(RecordReader& from) {
+  const auto image = from.take<Image>();
+  const auto height = static_cast<double>(image.height), width = static_cast<double>(image.width);
+  images_.push_back(image.number);
+  add_truth(from.take_all<datasets::ObjectRow>(), image.number);
+  const auto found = from.take_all<Found>();
+  for (const Found& each : found) {
+    const double x = each.box.x1 * width, y = each.box.y1 * height;
+    detections_.push_back({.image = image.number,
+                           .category = category_of(each.label),
+                           .box = {x, y, each.box.x2 * width - x, each.box.y2 * height - y},
+                           .score = each.score});
+  }
+  if (!from.take<bool>()) return;
+  const Tensor picture = from.take_tensor();
+  add_example(picture, from.take_all<datasets::BoxRow>(), found);
+}
+
+void DetectionEvaluation::add_truth(const std::vector<datasets::ObjectRow>& objects, std::int64_t image) {
+  for (const datasets::ObjectRow& object : objects) {
     truth_.push_back({.id = static_cast<std::int64_t>(object.id),
                       .image = image,
                       .category = category_of(static_cast<Index>(object.label)),
@@ -55,45 +122,15 @@ void DetectionEvaluation::add_truth(const double* rows, std::int64_t image) {
   }
 }
 
-void DetectionEvaluation::add(const datasets::Batch& batch) {
-  const NoGrad no_grad;
-  const auto output = of_.model(batch["image"]);
-  loss_ += multibox_loss(output, of_.model.anchors(), batch["box"], of_.options.loss).total.item() *
-           static_cast<double>(batch.samples);
-  const auto found = find_boxes(output, of_.model.anchors(), of_.options.postprocess.suppression());
-  const Tensor objects = batch["object"].to(Device{}), origins = batch["origin"].to(Device{});
-  for (Index i = 0; i < batch.samples; ++i) {
-    const std::int64_t* const origin = rows_of<std::int64_t>(origins, i);
-    const std::int64_t image = origin[0];
-    const auto height = static_cast<double>(origin[1]), width = static_cast<double>(origin[2]);
-    images_.push_back(image);
-    add_truth(rows_of<double>(objects, i), image);
-    for (const FoundBox& each : found[static_cast<std::size_t>(i)]) {
-      const double x = each.box.x1 * width, y = each.box.y1 * height;
-      detections_.push_back({.image = image,
-                             .category = category_of(each.label),
-                             .box = {x, y, each.box.x2 * width - x, each.box.y2 * height - y},
-                             .score = each.score});
-    }
-    if (!examples_.full()) add_example(batch, i, found[static_cast<std::size_t>(i)]);
-  }
-  figures_.reset();
-}
-
-void DetectionEvaluation::add_example(const datasets::Batch& batch, Index image,
-                                      const std::vector<FoundBox>& found) {
-  const float unit = of_.info.dtype == DType::u8 ? 255.0F : 1.0F;
-  const Tensor picture = pixels_of(batch["image"], image, of_.affine, unit);
+void DetectionEvaluation::add_example(const Tensor& picture, const std::vector<datasets::BoxRow>& truth,
+                                      const std::vector<Found>& found) {
   const auto name_of = [&](Index label) { return of_.classes.names.at(static_cast<std::size_t>(label)); };
   std::vector<DrawnBox> true_boxes, found_boxes;
-  const Tensor boxes = batch["box"].to(Device{});
-  const float* const rows = rows_of<float>(boxes, image);
-  for (Index at = 0; at < boxes.size(1) && rows[5 * at + 4] > 0; ++at) {
-    const float* const row = rows + 5 * at;
+  for (const datasets::BoxRow& row : truth) {
     const auto label = static_cast<Index>(row[4]);
     true_boxes.push_back({{row[0], row[1], row[2], row[3]}, label, name_of(label)});
   }
-  for (const FoundBox& each : found) {
+  for (const Found& each : found) {
     if (each.score < of_.options.eval.shown) continue;
     found_boxes.push_back(
         {each.box, each.label, fmt::format("{} {:.0f}%", name_of(each.label), 100.0F * each.score)});

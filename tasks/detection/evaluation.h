@@ -9,6 +9,7 @@
 
 #include "data/boxes/box_corpus.h"
 #include "data/dataset.h"
+#include "data/sample_source.h"
 #include "data/transforms/render.h"
 #include "models/ssd.h"
 #include "tasks/detection/coco.h"
@@ -33,8 +34,10 @@ class DetectionEvaluation final : public Evaluation {
  public:
   DetectionEvaluation(const EvaluatedDetector& of, bool details);
 
-  // Boxes are compared in pixels of the images as the data set has them.
-  void add(const datasets::Batch& batch) override;
+  // The loss; of each image its number, size, objects and what is found; of those that are shown their pixels
+  // and the boxes of the batch, too. Boxes are compared in pixels of the images as the data set has them.
+  Record measure(const datasets::Batch& batch) override;
+  void take(std::span<const std::byte> record) override;
   // COCO's figures that there are objects for, mAP, loss.
   Metrics metrics() const override;
   // AP and AP50 (COCO's), VOC's figure, and COCO's curve of 101 points at an overlap of 0.5.
@@ -49,8 +52,16 @@ class DetectionEvaluation final : public Evaluation {
     CocoResult coco;
     VocResult voc;
   };
-  void add_truth(const double* rows, std::int64_t image);
-  void add_example(const datasets::Batch& batch, Index image, const std::vector<FoundBox>& found);
+  // A FoundBox, as far as anybody asks for it.
+  struct Found {
+    UnitBox box;
+    std::int32_t label;
+    float score;
+  };
+  void take_image(RecordReader& from);
+  void add_truth(const std::vector<datasets::ObjectRow>& objects, std::int64_t image);
+  void add_example(const Tensor& picture, const std::vector<datasets::BoxRow>& truth,
+                   const std::vector<Found>& found);
   GroundTruth truth() const;
   const Figures& figures() const;
   std::int64_t category_of(Index label) const;

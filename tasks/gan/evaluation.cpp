@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "data/image_grid.h"
 #include "data/png_write.h"
+#include "tasks/gan/noise.h"
 
 namespace tandem::tasks {
 
@@ -35,22 +36,35 @@ GanEvaluation::GanEvaluation(models::Dcgan& model, std::shared_ptr<Classifier> c
       classifier_(std::move(classifier)),
       samples_(samples),
       padding_(padding),
-      noise_(kSeed, model.options().noise),
       made_classes_(static_cast<std::size_t>(classifier_->classes())) {}
 
-void GanEvaluation::add(const datasets::Batch& batch) {
+Record GanEvaluation::measure(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const Tensor& images = batch["image"];
-  real_.add(classifier_->judge(without_padding(images, padding_)).features);
-  const Index making = std::min(images.size(0), samples_ - made_.count());
-  if (making <= 0) return;
-  const Tensor made = without_padding(model_.generator()(noise_.next(making, images.device())), padding_);
+  RecordWriter writer;
+  writer.put_tensor(classifier_->judge(without_padding(images, padding_)).features);
+  const Index making = std::clamp<Index>(samples_ - batch.first, 0, images.size(0));
+  writer.put(making);
+  if (making == 0) return std::move(writer).record();
+  FixedNoise noise(kSeed, model_.options().noise, batch.first);
+  const Tensor made = without_padding(model_.generator()(noise.next(making, images.device())), padding_);
   const Classifier::Judgement judged = classifier_->judge(cast(made, DType::f32));
-  made_.add(judged.features);
-  for (const Index c : judged.classes) ++made_classes_[static_cast<std::size_t>(c)];
-  const Index before = made_.count() - making;
-  if (before < kShown)
-    shown_.push_back(cast(made.rows(0, std::min(making, kShown - before)), DType::f32).to(Device{}));
+  writer.put_tensor(judged.features).put_all(judged.classes);
+  const Index shown = std::clamp<Index>(kShown - batch.first, 0, making);
+  writer.put(shown);
+  if (shown > 0) writer.put_tensor(cast(made.rows(0, shown), DType::f32));
+  return std::move(writer).record();
+}
+
+void GanEvaluation::take(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  real_.add(reader.take_tensor());
+  if (reader.take<Index>() > 0) {
+    made_.add(reader.take_tensor());
+    for (const Index c : reader.take_all<Index>()) ++made_classes_.at(static_cast<std::size_t>(c));
+    if (reader.take<Index>() > 0) shown_.push_back(reader.take_tensor());
+  }
+  reader.end();
 }
 
 Metrics GanEvaluation::metrics() const {

@@ -7,7 +7,6 @@
 #include "models/dcgan.h"
 #include "tasks/gan/classifier.h"
 #include "tasks/gan/frechet.h"
-#include "tasks/gan/noise.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
@@ -22,14 +21,18 @@ std::string png_grid(const Tensor& images);
 // made ones (Classifier::metric), and class_entropy, -Σ p·ln p over the shares p of the classes that the
 // classifier takes the made ones for: ln(classes) when they are even, 0 when all are of one.
 //
-// What is made comes from fixed noise, so that evaluations of a run, and of runs, show the same z. Leaves a
-// grid of the first images as pictures/samples.png, one for each evaluation.
+// What is made comes from fixed noise, so that evaluations of a run, and of runs, show the same z: for image
+// i of the pass, and with its batch, an image from row i. Leaves a grid of the first of them as
+// pictures/samples.png, one for each evaluation.
 class GanEvaluation final : public Evaluation {
  public:
   // At most `samples` images are made. References are kept.
   GanEvaluation(models::Dcgan& model, std::shared_ptr<Classifier> classifier, Index samples, Index padding);
 
-  void add(const datasets::Batch& batch) override;
+  // The features of the batch's images; those of the images that are made beside them and their classes; the
+  // pixels of those that are shown.
+  Record measure(const datasets::Batch& batch) override;
+  void take(std::span<const std::byte> record) override;
   Metrics metrics() const override;
   // "classifier", "samples" (made), and "made_classes": how many of them it takes for each class.
   Json details() const override;
@@ -41,7 +44,6 @@ class GanEvaluation final : public Evaluation {
   models::Dcgan& model_;
   std::shared_ptr<Classifier> classifier_;
   Index samples_, padding_;
-  FixedNoise noise_;
   FeatureMoments real_, made_;
   std::vector<std::int64_t> made_classes_;
   std::vector<Tensor> shown_;  // the first of the made ones, on the host

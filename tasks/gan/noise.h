@@ -11,12 +11,15 @@ namespace tandem::tasks {
 // shares no numbers with training, whatever its seed.
 class FixedNoise {
  public:
-  FixedNoise(std::uint64_t seed, Index width) : seed_(seed), width_(width) {}
+  // From row `first` on.
+  FixedNoise(std::uint64_t seed, Index width, Index first = 0);
 
   // The next rows, f32 [rows,1,1,width], on `device`.
   Tensor next(Index rows, Device device);
 
  private:
+  Tensor draw();  // a block
+
   std::uint64_t seed_;
   Index width_;
   std::uint32_t block_ = 0;  // to be drawn next

@@ -23,6 +23,7 @@
 #include "nn/scopes.h"
 #include "tasks/gan/evaluation.h"
 #include "tasks/gan/family.h"
+#include "tasks/gan/noise.h"
 #include "tasks/recipe.h"
 
 namespace tandem::tasks {

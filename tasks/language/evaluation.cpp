@@ -10,16 +10,32 @@
 
 namespace tandem::tasks {
 
-void LanguageEvaluation::add(const datasets::Batch& batch) {
+Tensor LanguageEvaluation::hidden(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const LossContext context{.carry = &carry_};
-  const auto [token, target] = chunk_of(batch);
-  const auto hidden = model_.hidden(token, carried_state(context));
+  const auto hidden = model_.hidden(chunk_of(batch).token, carried_state(context));
   carry_on(context, hidden.state);
-  const auto [nll, guess] = word_figures(model_, hidden.y, target);
-  perplexity_.add(nll.item(), batch.samples);
+  return hidden.y;
+}
+
+Record LanguageEvaluation::measure(const datasets::Batch& batch) {
+  const NoGrad no_grad;
+  const Tensor y = hidden(batch), target = chunk_of(batch).target;
+  const auto [nll, guess] = word_figures(model_, y, target);
   const Tensor hits = cast(equal(guess, target), DType::f32);
-  right_ += static_cast<std::int64_t>(sum(hits).item());
+  const Sums sums{
+      .nll = nll.item(), .targets = batch.samples, .right = static_cast<std::int64_t>(sum(hits).item())};
+  RecordWriter writer;
+  writer.put(sums);
+  return std::move(writer).record();
+}
+
+void LanguageEvaluation::take(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  const auto sums = reader.take<Sums>();
+  reader.end();
+  perplexity_.add(sums.nll, sums.targets);
+  right_ += sums.right;
 }
 
 Metrics LanguageEvaluation::metrics() const {

@@ -16,10 +16,22 @@ class LanguageEvaluation final : public Evaluation {
   LanguageEvaluation(models::LanguageModel& model, bool of_characters)
       : model_(model), of_characters_(of_characters) {}
 
-  void add(const datasets::Batch& batch) override;
+  // Σ -ln p of the targets, how many they are, and how many are ranked first.
+  Record measure(const datasets::Batch& batch) override;
+  void take(std::span<const std::byte> record) override;
+  // The states of the streams.
+  bool carries() const override { return true; }
+  void pass_by(const datasets::Batch& batch) override { hidden(batch); }
   Metrics metrics() const override;
 
  private:
+  struct Sums {
+    double nll = 0.0;
+    std::int64_t targets = 0, right = 0;
+  };
+  // What the model's decoder sees, [words,N,units]; the state is carried on.
+  Tensor hidden(const datasets::Batch& batch);
+
   models::LanguageModel& model_;
   const bool of_characters_;
   Carry carry_;

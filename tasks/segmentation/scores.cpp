@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "autograd/modes.h"
 #include "core/error.h"
@@ -74,29 +75,55 @@ Tensor classes_of_scores(const Tensor& scores) {
 
 PixelScores::PixelScores(const SegmentationLoss& loss, Index classes) : loss_of_(loss), confusion_(classes) {}
 
-Tensor PixelScores::add(const Tensor& output, const Tensor& mask) {
+Tensor PixelScores::measure(const Tensor& output, const Tensor& mask, RecordWriter& to) const {
   const NoGrad no_grad;
   const std::vector<float> scores = output.to_vector<float>();
   const std::vector<std::uint8_t> truth = mask.to_vector<std::uint8_t>();
   const Tensor classes = Tensor::empty(mask.shape(), {.dtype = DType::u8, .kind = MemoryKind::data});
   std::uint8_t* const best = classes.data<std::uint8_t>();
   const Index each = loss_of_.scores();
+  ConfusionMatrix confusion(confusion_.classes);
   std::int64_t counted = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const bool numbers = predicted(scores.data() + static_cast<Index>(i) * each, each, best[i]);
     if (truth[i] == kIgnored) continue;
     ++counted;
-    const Index other = (truth[i] + 1) % confusion_.classes;
-    confusion_.add(truth[i], numbers ? best[i] : other);
+    const Index other = (truth[i] + 1) % confusion.classes;
+    confusion.add(truth[i], numbers ? best[i] : other);
   }
-  if (confusion_.classes == 2) count_probabilities(scores, truth);
-  if (counted > 0) loss_ += loss_of_(output, mask).item() * static_cast<double>(counted);
-  weight_ += static_cast<double>(counted);
+  to.put(Loss{.mean = counted > 0 ? loss_of_(output, mask).item() : 0.0,
+              .pixels = static_cast<double>(counted)});
+  to.put_all(confusion.counts);
+  if (confusion.classes == 2) to.put(probabilities_of(scores, truth));
   return classes;
 }
 
-void PixelScores::count_probabilities(const std::vector<float>& scores,
-                                      const std::vector<std::uint8_t>& truth) {
+void PixelScores::take(RecordReader& from) {
+  const auto loss = from.take<Loss>();
+  const auto counts = from.take_all<std::int64_t>();
+  const auto probabilities = confusion_.classes == 2 ? from.take<Probabilities>() : Probabilities{};
+  ensure(counts.size() == confusion_.counts.size(), "record", "{} counts of {} classes", counts.size(),
+         confusion_.classes);
+  for (std::size_t i = 0; i < counts.size(); ++i) confusion_.counts[i] += counts[i];
+  for (std::size_t truth = 0; truth < probabilities.size(); ++truth)
+    std::ranges::transform(probabilities_[truth], probabilities[truth], probabilities_[truth].begin(),
+                           std::plus());
+  if (loss.pixels > 0) loss_ += loss.mean * loss.pixels;
+  weight_ += loss.pixels;
+}
+
+Tensor PixelScores::add(const Tensor& output, const Tensor& mask) {
+  RecordWriter writer;
+  const Tensor classes = measure(output, mask, writer);
+  const Record record = std::move(writer).record();
+  RecordReader reader(record);
+  take(reader);
+  return classes;
+}
+
+PixelScores::Probabilities PixelScores::probabilities_of(const std::vector<float>& scores,
+                                                         const std::vector<std::uint8_t>& truth) const {
+  Probabilities pixels{};
   const auto each = static_cast<std::size_t>(loss_of_.scores());
   for (std::size_t i = 0; i < truth.size(); ++i) {
     if (truth[i] == kIgnored) continue;
@@ -104,8 +131,9 @@ void PixelScores::count_probabilities(const std::vector<float>& scores,
     const double z = each == 1 ? pixel[0] : static_cast<double>(pixel[1]) - pixel[0];
     const double probability = z == z ? 1.0 / (1.0 + std::exp(-z)) : 0.0;
     const int step = std::min(static_cast<int>(probability * kThresholds), kThresholds - 1);
-    ++probabilities_[truth[i]][static_cast<std::size_t>(step)];
+    ++pixels[truth[i]][static_cast<std::size_t>(step)];
   }
+  return pixels;
 }
 
 std::vector<double> PixelScores::iou_by_threshold() const {

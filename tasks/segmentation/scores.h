@@ -7,6 +7,7 @@
 
 #include "tasks/confusion_matrix.h"
 #include "tasks/metrics.h"
+#include "tasks/record.h"
 #include "tasks/segmentation/loss.h"
 
 namespace tandem::tasks {
@@ -35,8 +36,11 @@ class PixelScores {
   // `loss` is kept by reference.
   PixelScores(const SegmentationLoss& loss, Index classes);
 
-  // output [N,H,W,scores of the loss], mask u8 [N,H,W]. Gives the predicted classes, u8 [N,H,W] on the host.
-  // A pixel with a score that is no number counts as another class than the true one.
+  // output [N,H,W,scores of the loss], mask u8 [N,H,W]. Gives the predicted classes, u8 [N,H,W] on the host,
+  // and writes what `take` needs: loss and counts of the batch. A pixel with a score that is no number counts
+  // as another class than the true one.
+  Tensor measure(const Tensor& output, const Tensor& mask, RecordWriter& to) const;
+  void take(RecordReader& from);
   Tensor add(const Tensor& output, const Tensor& mask);
 
   // miou, dice, pixel_accuracy, loss.
@@ -47,12 +51,19 @@ class PixelScores {
   std::vector<double> iou_by_threshold() const;
 
  private:
-  void count_probabilities(const std::vector<float>& scores, const std::vector<std::uint8_t>& truth);
+  // Of two classes: pixels by true class and by probability of the second, in steps of 1/kThresholds.
+  using Probabilities = std::array<std::array<std::int64_t, kThresholds>, 2>;
+  // Of a batch.
+  struct Loss {
+    double mean = 0.0, pixels = 0.0;
+  };
+
+  Probabilities probabilities_of(const std::vector<float>& scores,
+                                 const std::vector<std::uint8_t>& truth) const;
 
   const SegmentationLoss& loss_of_;
   ConfusionMatrix confusion_;
-  // Of two classes: pixels by true class and by probability of the second, in steps of 1/kThresholds.
-  std::array<std::array<std::int64_t, kThresholds>, 2> probabilities_{};
+  Probabilities probabilities_{};
   double loss_ = 0.0, weight_ = 0.0;
 };
 

@@ -36,14 +36,31 @@ class SegmentationEvaluation final : public Evaluation {
         info_(info),
         affine_(affine),
         scores_(loss, info.classes),
+        most_examples_(examples),
         examples_(examples),
         details_(details) {}
 
-  void add(const datasets::Batch& batch) override {
-    const Tensor classes = scores_.add(model_(batch["image"]), batch["mask"]);
-    for (Index i = 0; i < batch.samples && !examples_.full(); ++i)
-      examples_.add(pixels_of(batch["image"], i, affine_, info_.dtype == DType::u8 ? 255.0F : 1.0F),
-                    mask_of(batch["mask"], i), mask_of(classes, i));
+  // What the scores are of, and image, truth and prediction of the samples that are shown.
+  Record measure(const datasets::Batch& batch) override {
+    RecordWriter writer;
+    const Tensor classes = scores_.measure(model_(batch["image"]), batch["mask"], writer);
+    const Index shown = std::clamp<Index>(most_examples_ - batch.first, 0, batch.samples);
+    writer.put(shown);
+    for (Index i = 0; i < shown; ++i)
+      writer.put_tensor(pixels_of(batch["image"], i, affine_, info_.dtype == DType::u8 ? 255.0F : 1.0F))
+          .put_tensor(mask_of(batch["mask"], i))
+          .put_tensor(mask_of(classes, i));
+    return std::move(writer).record();
+  }
+
+  void take(std::span<const std::byte> record) override {
+    RecordReader reader(record);
+    scores_.take(reader);
+    for (auto shown = reader.take<Index>(); shown > 0; --shown) {
+      const Tensor image = reader.take_tensor(), truth = reader.take_tensor();
+      examples_.add(image, truth, reader.take_tensor());
+    }
+    reader.end();
   }
 
   Metrics metrics() const override { return scores_.metrics(); }
@@ -83,6 +100,7 @@ class SegmentationEvaluation final : public Evaluation {
   const datasets::DatasetInfo& info_;
   const datasets::Affine& affine_;
   PixelScores scores_;
+  Index most_examples_;
   ExampleSheet examples_;
   bool details_;
 };

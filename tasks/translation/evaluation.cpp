@@ -40,16 +40,16 @@ Tensor source_lengths(const datasets::Batch& batch) {
   return lengths.device() == kShapes ? Tensor() : lengths.to(Device{});
 }
 
-void TranslationEvaluation::add_loss(const datasets::Batch& batch) {
+TranslationEvaluation::Loss TranslationEvaluation::loss_of(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const Tensor logits = model_(batch["source"], source_lengths(batch), batch["target_in"]);
   const Tensor nll =
       cross_entropy(logits, batch["target"], {.ignore_index = datasets::kNoTarget, .reduce = Reduce::sum});
-  perplexity_.add(nll.item(), static_cast<std::int64_t>(batch.weight));
+  return {.nll = nll.item(), .targets = static_cast<std::int64_t>(batch.weight)};
 }
 
-void TranslationEvaluation::add_text(Index pair, const std::vector<std::int32_t>& target,
-                                     const BeamHypothesis& found) {
+void TranslationEvaluation::count(Index pair, const std::vector<std::int32_t>& target,
+                                  const BeamHypothesis& found, Written& sums, std::string& lines) const {
   const datasets::TextCodec& codec = *data_.codecs().target;
   const std::vector<std::string>* const given = data_.references_of(pair);
   const std::vector<std::string> texts = given ? *given : std::vector{codec.decode(target)};
@@ -59,47 +59,65 @@ void TranslationEvaluation::add_text(Index pair, const std::vector<std::int32_t>
     std::ranges::replace(references.back(), codec.unknown(), kNeverWritten);
   }
   const std::string written = codec.decode(found.tokens);
-  bleu_ += bleu_statistics(written, texts);
-  pieces_.add(nearest_edits(references, found.tokens));
-  cut_ += !found.ended;
+  sums.bleu += bleu_statistics(written, texts);
+  sums.pieces.add(nearest_edits(references, found.tokens));
+  sums.cut += !found.ended;
   if (!keeps_) return;
   const std::string* const source = data_.source_of(pair);
-  lines_ += (source ? in_one_line(*source) : "") + '\t' + in_one_line(written);
-  for (const std::string& text : texts) lines_ += '\t' + in_one_line(text);
-  lines_ += '\n';
+  lines += (source ? in_one_line(*source) : "") + '\t' + in_one_line(written);
+  for (const std::string& text : texts) lines += '\t' + in_one_line(text);
+  lines += '\n';
 }
 
-void TranslationEvaluation::add(const datasets::Batch& batch) {
-  add_loss(batch);
+Record TranslationEvaluation::measure(const datasets::Batch& batch) {
+  RecordWriter writer;
+  writer.put(loss_of(batch));
   const auto found = search(model_, batch["source"], source_lengths(batch), options_);
   const auto pairs = batch["pair"].to_vector<std::int64_t>();
   const auto targets = targets_of(batch);
-  for (std::size_t i = 0; i < found.size(); ++i) add_text(pairs[i], targets[i], found[i].front());
+  Written sums;
+  std::string lines;
+  for (std::size_t i = 0; i < found.size(); ++i) count(pairs[i], targets[i], found[i].front(), sums, lines);
+  writer.put(sums).put_text(lines);
+  return std::move(writer).record();
+}
+
+void TranslationEvaluation::take(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  const auto loss = reader.take<Loss>();
+  const auto sums = reader.take<Written>();
+  const std::string lines = reader.take_text();
+  reader.end();
+  perplexity_.add(loss.nll, loss.targets);
+  written_.bleu += sums.bleu;
+  written_.pieces.merge(sums.pieces);
+  written_.cut += sums.cut;
+  lines_ += lines;
 }
 
 Metrics TranslationEvaluation::metrics() const {
   return {{"loss", perplexity_.mean()},
           {"perplexity", perplexity_.value()},
-          {"bleu", bleu_score(bleu_).score},
-          {"piece_error_rate", pieces_.rate()},
-          {"text_error_rate", pieces_.sequence_error_rate()}};
+          {"bleu", bleu_score(written_.bleu).score},
+          {"piece_error_rate", written_.pieces.rate()},
+          {"text_error_rate", written_.pieces.sequence_error_rate()}};
 }
 
 Json TranslationEvaluation::details() const {
-  const BleuScore score = bleu_score(bleu_);
-  const Edits& edits = pieces_.sum();
+  const BleuScore score = bleu_score(written_.bleu);
+  const Edits& edits = written_.pieces.sum();
   return {{"bleu",
            {{"signature", bleu_signature({}, std::nullopt)},
             {"brevity_penalty", score.brevity_penalty},
             {"precisions", score.precisions},
-            {"words", bleu_.hypothesis_length},
-            {"reference_words", bleu_.reference_length}}},
+            {"words", written_.bleu.hypothesis_length},
+            {"reference_words", written_.bleu.reference_length}}},
           {"pieces",
            {{"substitutions", edits.substitutions},
             {"deletions", edits.deletions},
             {"insertions", edits.insertions},
             {"of", edits.reference_length}}},
-          {"cut", cut_}};
+          {"cut", written_.cut}};
 }
 
 std::vector<Artifact> TranslationEvaluation::artifacts() const {

@@ -26,7 +26,9 @@ class TranslationEvaluation final : public Evaluation {
                         const BeamOptions& options, bool details)
       : model_(model), data_(data), options_(options), keeps_(details) {}
 
-  void add(const datasets::Batch& batch) override;
+  // The loss; of what is written what the figures are sums of, and the lines of the translations.
+  Record measure(const datasets::Batch& batch) override;
+  void take(std::span<const std::byte> record) override;
   Metrics metrics() const override;
   // "bleu": its signature, brevity penalty, precisions and lengths; "pieces": errors by their kind; "cut":
   // translations that had not ended at max_length.
@@ -36,17 +38,27 @@ class TranslationEvaluation final : public Evaluation {
   std::vector<Artifact> artifacts() const override;
 
  private:
-  void add_loss(const datasets::Batch& batch);
-  void add_text(Index pair, const std::vector<std::int32_t>& target, const BeamHypothesis& found);
+  struct Loss {
+    double nll = 0.0;
+    std::int64_t targets = 0;
+  };
+  // Of all texts, or of a batch's.
+  struct Written {
+    BleuStatistics bleu;
+    ErrorRate pieces;
+    Index cut = 0;
+  };
+  Loss loss_of(const datasets::Batch& batch);
+  // Adds what a text has to `sums` and `lines`.
+  void count(Index pair, const std::vector<std::int32_t>& target, const BeamHypothesis& found, Written& sums,
+             std::string& lines) const;
 
   models::EncoderDecoder& model_;
   const TranslationData& data_;
   BeamOptions options_;
   bool keeps_;
   Perplexity perplexity_;
-  BleuStatistics bleu_;
-  ErrorRate pieces_;
-  Index cut_ = 0;
+  Written written_;
   std::string lines_;
 };
 

@@ -214,6 +214,7 @@ TEST_CASE("a loader on a device continues anywhere in an epoch", "[device_loader
     for (std::size_t k = at; k < std::min(at + 3, states.size()); ++k) {
       CHECK(loader.state() == states[k]);
       const auto batch = loader.next();
+      if (batch) CHECK(batch->first == states[k].position);
       CHECK(((batch ? bytes_of(*batch, options) : "end") == batches[k]));
     }
   }

@@ -191,6 +191,7 @@ TEST_CASE("a loader continues anywhere in an epoch", "[loader]") {
     CHECK(resumed.state() == states[i]);
     for (std::size_t k = i; k < std::min(i + 3, batches.size()); ++k) {
       const auto batch = resumed.next();
+      if (batch) CHECK(batch->first == states[k].position);
       CHECK((batch ? bytes_of(*batch) : "end") == batches[k]);
     }
   }

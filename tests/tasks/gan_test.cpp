@@ -208,6 +208,9 @@ TEST_CASE("fixed noise is numbered by rows", "[gan]") {
   const std::vector<float> whole = rows(4, {200});
   CHECK(rows(4, {1, 63, 64, 65, 7}) == whole);
   CHECK(rows(4, {130, 70}) == whole);
+  for (const Index first : {1, 63, 64, 100})
+    CHECK(tasks::FixedNoise(4, 5, first).next(70, {}).to_vector<float>() ==
+          std::vector<float>(whole.begin() + 5 * first, whole.begin() + 5 * (first + 70)));
   CHECK(rows(5, {200}) != whole);
   double sum = 0.0, squares = 0.0;
   for (const float value : whole) sum += value, squares += value * value;
@@ -231,7 +234,9 @@ TEST_CASE("an evaluation compares as many made images as real ones, up to a limi
   const NoGrad no_grad;
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Tensor images = test::random_tensor({10, 32, 32, 1}, DType::f32, seed);
-    evaluation.add(datasets::Batch({{"image", images}}, 10));
+    datasets::Batch batch({{"image", images}}, 10);
+    batch.first = 10 * static_cast<Index>(seed - 1);
+    evaluation.add(batch);
     // The frame of two pixels belongs to neither.
     real.add(classifier->judge(slice(slice(images, 1, 2, 30), 2, 2, 30)).features);
     const Index portion = seed < 3 ? 10 : 5;

@@ -129,16 +129,29 @@ const std::string kPicture(
 class MeanLoss final : public tasks::Evaluation {
  public:
   explicit MeanLoss(tasks::Task& task) : task_(task) {}
-  void add(const Batch& batch) override {
-    sum_ += task_.loss(batch, {.phase = task_.phases().size() - 1, .carry = &carry_}).item();
+  tasks::Record measure(const Batch& batch) override {
+    tasks::RecordWriter writer;
+    writer.put(loss(batch));
+    return std::move(writer).record();
+  }
+  void take(std::span<const std::byte> record) override {
+    tasks::RecordReader reader(record);
+    sum_ += reader.take<double>();
+    reader.end();
     ++batches_;
   }
+  bool carries() const override { return true; }
+  void pass_by(const Batch& batch) override { loss(batch); }
   tasks::Metrics metrics() const override { return {{"loss", sum_ / batches_}}; }
   std::vector<tasks::Artifact> artifacts() const override {
     return {{.file = "pictures/pixel.png", .contents = kPicture, .kept = true}};
   }
 
  private:
+  double loss(const Batch& batch) {
+    return task_.loss(batch, {.phase = task_.phases().size() - 1, .carry = &carry_}).item();
+  }
+
   tasks::Task& task_;
   tasks::Carry carry_;
   double sum_ = 0.0, batches_ = 0.0;

@@ -84,6 +84,7 @@ TEST_CASE("every pair comes once an epoch, whole, with its marks", "[pairs]") {
       Index padded = 0, real = 0, before = 0;
       for (Index number = 0; const auto batch = loader.next(); ++number) {
         CHECK(source->samples_before({epoch, number}) == before);
+        CHECK(batch->first == before);
         before += batch->samples;
         const Numbers pair = numbers(*batch, "pair"), from = numbers(*batch, "source_length"),
                       to = numbers(*batch, "target_length");

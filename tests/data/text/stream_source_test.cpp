@@ -158,8 +158,11 @@ TEST_CASE("streams: every number of threads gives the same batches, and any orde
   }
   for (std::size_t k = 0; k < second.size(); ++k) {
     Loader loader(source(1000, options), {.threads = 1});
-    loader.seek({1, loader.source().samples_before({1, static_cast<Index>(k)})});
-    CHECK(bytes_of(loader.next().value()) == second[k]);
+    const Index before = loader.source().samples_before({1, static_cast<Index>(k)});
+    loader.seek({1, before});
+    const Batch batch = loader.next().value();
+    CHECK(batch.first == before);
+    CHECK(bytes_of(batch) == second[k]);
   }
 }
 
