@@ -1,6 +1,7 @@
 // What other programs call the weights of a detector, and how they order them.
 #include <charconv>
 
+#include "core/error.h"
 #include "models/ssd.h"
 
 namespace tandem::models {

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/conv.h"
 #include "autograd/ops/shape.h"
+#include "core/error.h"
 #include "nn/init.h"
 #include "nn/layers/sequential.h"
 

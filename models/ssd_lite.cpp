@@ -1,6 +1,7 @@
 #include "models/ssd_lite.h"
 
 #include "autograd/ops/shape.h"
+#include "core/error.h"
 #include "models/mobilenet_v3.h"
 #include "nn/init.h"
 #include "nn/layers/conv.h"

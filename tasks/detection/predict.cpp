@@ -7,6 +7,7 @@
 #include "autograd/modes.h"
 #include "core/error.h"
 #include "data/image_file.h"
+#include "data/png_write.h"
 #include "data/preparation.h"
 #include "data/transforms/pipeline.h"
 #include "files/json_text.h"
