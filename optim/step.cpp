@@ -180,6 +180,7 @@ void Step::unscale() {
           "unscale() after apply(): the gradients are used up; call LossScaler::update(), then backward()");
   require(phase() != Phase::unscaled, "step", "unscale() was called already since the last apply()");
   require(micro_batches_.count() > 0, "step", "unscale() without a backward(): there is nothing to unscale");
+  check_shards();
   gather();
   const Tensor& gradients = buffers().gradients();
   const double divisor = total_weight_;
@@ -235,8 +236,18 @@ void Step::check_apply() const {
   require(phase() != Phase::stepped, "step",
           "apply() was called already in this iteration: call LossScaler::update() before the next one");
   require(micro_batches_.count() > 0, "step", "apply() without a backward(): there is nothing to apply");
+  check_shards();
   require(!trained_.ema() || !trained_.ema()->swapped_in(), "step",
           "the model holds its averages: leave the Ema::Scope before training");
+}
+
+// A micro-batch is there when all of its shards are.
+void Step::check_shards() const {
+  const int own = shards_ ? options_.shards->own() : 1;
+  require(
+      micro_batches_.count() % own == 0, "step",
+      "{} calls of backward() and pass() are no whole micro-batches of {} shards: each of them takes part",
+      micro_batches_.count(), own);
 }
 
 const Tensor& Step::rates_for(double times) {

@@ -144,6 +144,7 @@ class Step {
   // Everything a run needs to go on bit for bit, by name: masters, statistics, moments, counts, averages,
   // counters and scale, and inside an accumulation the gradients so far. The tensors share the step's memory
   // and change with it. Waits for the device.
+  // Throws UserError within a step over shards.
   // `prefix` stands before every name ("discriminator.", with its dot), so that the states of several steps
   // go into one file. A shared scaler is nobody's: LossScaler::state() saves it, once.
   std::vector<NamedTensor> state(std::string_view prefix = {});
@@ -170,6 +171,7 @@ class Step {
   void enqueue_backward(const Tensor& loss, double weight, int loss_index);
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void check_apply() const;
+  void check_shards() const;
   const Tensor& prepare_apply(double times = 1.0);
   void fill_rates();
   const Tensor& rates_for(double times);

@@ -27,6 +27,8 @@ std::vector<NamedTensor> Step::state(std::string_view prefix) {
   require(!ema() || !ema()->swapped_in(), "state",
           "the model holds its averages: leave the Ema::Scope before saving");
   require(!unscaled_, "state", "the gradients are unscaled already: call apply() before saving");
+  require(!shards_ || micro_batches_.count() == 0, "state",
+          "a step over shards is saved between two steps: call apply() or clear() before");
   synchronize();
   std::vector<NamedTensor> state = trained_.named();
   const auto add = [&](std::vector<NamedTensor> more) { std::ranges::move(more, std::back_inserter(state)); };

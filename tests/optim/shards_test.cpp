@@ -175,6 +175,25 @@ TEST_CASE("parameters without a gradient take part in a step of shards with zero
   CHECK(values_of((*toy)[1].value())[0] == Approx(0.5 * static_cast<double>(before[0])));
 }
 
+TEST_CASE("a step over shards ends and is saved whole", "[shards]") {
+  const auto toy = weight_and_bias();
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+  OwnShards shards(3, 1.0);
+  optim::Step step(*toy, {&sgd}, {.accumulate = 2, .shards = &shards});
+  for (int shard = 0; shard < 2; ++shard) step.backward(golden_loss(*toy, shard));
+  const std::string part =
+      "[step] 2 calls of backward() and pass() are no whole micro-batches of 3 shards: each of them takes "
+      "part";
+  CHECK(message_of([&] { step.apply(); }) == part);
+  CHECK(message_of([&] { step.unscale(); }) == part);
+  CHECK(message_of([&] { step.state(); }) ==
+        "[state] a step over shards is saved between two steps: call apply() or clear() before");
+  step.pass();
+  step.apply();
+  CHECK(step.synchronize().applied == 1);
+  CHECK_FALSE(step.state().empty());
+}
+
 TEST_CASE("shards that cannot be are refused", "[shards]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
