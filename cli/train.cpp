@@ -1,6 +1,11 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
 #include "cli/commands.h"
 #include "config/load.h"
 #include "config/task.h"
@@ -8,6 +13,8 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "parallel/agreement.h"
+#include "parallel/launch.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -53,8 +60,10 @@ void print_result(const train::TrainResult& result, const config::Config& config
 
 }  // namespace
 
-int train(const TrainArguments& arguments) {
-  // A short form of an override: it is part of the configuration, and so of a run that is gone on with.
+namespace {
+
+// A short form of an override: it is part of the configuration, and so of a run that is gone on with.
+std::vector<std::string> overrides_of(const TrainArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (arguments.overfit_batches) {
     require(!arguments.config.empty() || arguments.resume.empty(), "",
@@ -62,49 +71,149 @@ int train(const TrainArguments& arguments) {
             arguments.resume);
     overrides.push_back(fmt::format("data.overfit_batches={}", *arguments.overfit_batches));
   }
-  std::vector<std::string> passed_over;
-  const auto resumed = train::run_to_resume(arguments.config, overrides, arguments.resume, passed_over);
-  for (const std::string& note : passed_over) output::print_error("warning: " + note);
-  config::Loaded loaded =
-      resumed ? config::load(resumed->config(), overrides) : config::load(arguments.config, overrides);
-  train::prepare_machine(loaded);
-  train::Trainer trainer(
-      loaded,
-      {.limit_steps = arguments.limit_steps, .quiet = arguments.quiet, .resume = resumed.has_value()});
-  if (arguments.dry_run) {
-    output::print("{}", trainer.dry_run());
+  return overrides;
+}
+
+// What a run of several processes alone can mean.
+void require_ranks(const config::Loaded& loaded) {
+  require(!loaded.config.parallel.per_rank || parallel::launch_from_environment(), "",
+          "{}: parallel.per_rank: is for several processes: start them with mpirun -n N tandem train …, or "
+          "leave the key out",
+          config::place_of(loaded.given, "parallel.per_rank"));
+}
+
+// `tandem train` as one rank does it; every rank goes the same way, and the first one speaks.
+class Training {
+  // Before its first use, which deduces what it returns.
+  template <class Work>
+  auto together(Work&& work) {
+    return parallel::together(ranks_, deadline_s_, std::forward<Work>(work));
+  }
+
+ public:
+  Training(const TrainArguments& arguments, parallel::Communicator& ranks)
+      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0) {}
+
+  int run() {
+    find_run();
+    const std::vector<std::string> overrides = overrides_of(arguments_);
+    const auto loaded = together([&] {
+      auto made = config::load(path_.empty() ? arguments_.config : path_ + "/config.json", overrides);
+      if (path_.empty()) require_ranks(made);
+      return made;
+    });
+    deadline_s_ = loaded.config.parallel.deadline_s;
+    train::prepare_machine(loaded);
+    const bool resumes = !path_.empty();
+    const auto trainer = together([&] {
+      return std::make_unique<train::Trainer>(loaded,
+                                              train::TrainerOptions{.limit_steps = arguments_.limit_steps,
+                                                                    .quiet = arguments_.quiet,
+                                                                    .resume = resumes,
+                                                                    .ranks = &ranks_});
+    });
+    if (arguments_.dry_run) {
+      const std::string text = together([&] { return trainer->dry_run(); });
+      if (first_) output::print("{}", text);
+      return 0;
+    }
+    const train::StopRequest stop(first_);
+    const auto directory = together([&] { return open_directory(loaded.config); });
+    path_ = text_of_first(directory ? directory->path().string() : "");
+    train::TrainResult result;
+    try {
+      result = trainer->run(directory ? &*directory : nullptr, command_line(arguments_), stop);
+    } catch (const VendorError& error) {
+      if (ranks_.size() > 1) throw;
+      output::print_error(error.what());
+      output::remark("{}\n", way_on());
+      return kExitFailure;
+    }
+    return conclude(result, loaded.config);
+  }
+
+  // How the run goes on, in a sentence; "" where there is none yet.
+  std::string way_on() const {
+    if (path_.empty()) return "";
+    const bool saved =
+        runs::RunDirectory::is_run(path_) && runs::has_checkpoint(runs::RunDirectory::open(path_));
+    return fmt::format(
+        "The run {} with: {}tandem train {}",
+        saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew",
+        ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "", printable(path_));
+  }
+
+ private:
+  std::string text_of_first(const std::string& text) {
+    const auto bytes =
+        ranks_.broadcast_bytes(std::as_bytes(std::span(text.data(), text.size())), 0, deadline_s_);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  // Which run is gone on with is for one rank to say: others may be starting one meanwhile.
+  void find_run() {
+    std::vector<std::string> passed_over;
+    resumed_ = together([&]() -> std::optional<runs::RunDirectory> {
+      if (!first_) return std::nullopt;
+      return train::run_to_resume(arguments_.config, overrides_of(arguments_), arguments_.resume,
+                                  passed_over);
+    });
+    for (const std::string& note : passed_over) output::print_error("warning: " + note);
+    path_ = text_of_first(resumed_ ? resumed_->path().string() : "");
+  }
+
+  std::optional<runs::RunDirectory> open_directory(const config::Config& config) const {
+    if (!first_ || resumed_) return resumed_;
+    return runs::RunDirectory::create(config.run_dir, config.name,
+                                      files::json_text(config::resolved(config), 2) + "\n");
+  }
+
+  int conclude(const train::TrainResult& result, const config::Config& config) const {
+    switch (result.status) {
+      case train::TrainStatus::failed:
+        if (first_) {
+          output::print_error(result.failure);
+          output::remark("Run directory: {}\n", printable(path_));
+        }
+        return kExitFailure;
+      case train::TrainStatus::interrupted:
+        if (first_)
+          output::print("Interrupted after step {}. Go on with: {}tandem train {}\n", result.steps,
+                        ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "",
+                        printable(path_));
+        return kExitInterrupted;
+      case train::TrainStatus::completed:
+        break;
+    }
+    if (first_) print_result(result, config, path_);
     return 0;
   }
-  const train::StopRequest stop;
-  const auto directory =
-      resumed ? *resumed
-              : runs::RunDirectory::create(loaded.config.run_dir, loaded.config.name,
-                                           files::json_text(config::resolved(loaded.config), 2) + "\n");
-  const std::string run = directory.path().string();
-  train::TrainResult result;
+
+  const TrainArguments& arguments_;
+  parallel::Communicator& ranks_;
+  const bool first_;
+  double deadline_s_ = config::ParallelConfig().deadline_s;  // until the configuration says so
+  std::optional<runs::RunDirectory> resumed_;                // of the first rank
+  std::string path_;  // of the run, on every rank; empty: there is none yet
+};
+
+}  // namespace
+
+int train(const TrainArguments& arguments) {
+  const std::unique_ptr<parallel::Communicator> ranks = parallel::open_communicator();
+  Training training(arguments, *ranks);
+  if (ranks->size() == 1) return training.run();
   try {
-    result = trainer.run(directory, command_line(arguments), stop);
-  } catch (const VendorError& error) {
-    output::print_error(error.what());
-    const bool saved = runs::has_checkpoint(directory);
-    output::remark("The run {} with: tandem train {}\n",
-                   saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew",
-                   printable(run));
-    return kExitFailure;
+    return training.run();
+  } catch (const parallel::AgreedError& error) {
+    if (ranks->rank() == 0) {
+      output::print_error(error.what());
+      if (!error.users_mistake()) output::remark("{}\n", training.way_on());
+    }
+    return error.users_mistake() ? kExitUsage : kExitFailure;
+  } catch (const std::exception& error) {
+    ranks->abort(fmt::format("{}. {}", error.what(), training.way_on()), kExitFailure);
   }
-  switch (result.status) {
-    case train::TrainStatus::failed:
-      output::print_error(result.failure);
-      output::remark("Run directory: {}\n", printable(run));
-      return kExitFailure;
-    case train::TrainStatus::interrupted:
-      output::print("Interrupted after step {}. Go on with: tandem train {}\n", result.steps, printable(run));
-      return kExitInterrupted;
-    case train::TrainStatus::completed:
-      break;
-  }
-  print_result(result, loaded.config, run);
-  return 0;
 }
 
 }  // namespace tandem::cli

@@ -102,6 +102,16 @@ struct CompareConfig {
   static const Schema& schema();
 };
 
+// What several processes of one training agree on (docs/clusters.md).
+struct ParallelConfig {
+  bool per_rank = false;
+  std::string reduction = "fast";
+  std::optional<std::int64_t> shards;
+  double deadline_s = 60.0;
+  std::int64_t check_every = 1000;
+  static const Schema& schema();
+};
+
 struct Config {
   std::string name;  // of the run; the configuration file's own name unless given
   Choice<tasks::families> task;
@@ -118,6 +128,7 @@ struct Config {
   std::optional<InitConfig> init_from;
   EvalConfig eval;
   CheckpointConfig checkpoint;
+  ParallelConfig parallel;
   std::optional<CompareConfig> compare;
   std::int64_t log_every = 1;
   bool tensorboard = true, tensorboard_histograms = true;

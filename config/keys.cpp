@@ -177,6 +177,31 @@ const Schema& CheckpointConfig::schema() {
   return schema;
 }
 
+const Schema& ParallelConfig::schema() {
+  static const Schema schema =
+      Describe<ParallelConfig>()
+          .key("per_rank", &ParallelConfig::per_rank,
+               "data.batch_size is that of each process, and the batch of a step so many times as large; by "
+               "default it is the step's, divided among the processes")
+          .key("reduction", &ParallelConfig::reduction,
+               "how gradients are added: fast, in an order of MPI's, or reproducible, in a fixed tree over "
+               "`shards`, which gives the same bits with any number of processes",
+               one_of({"fast", "reproducible"}))
+          .key("shards", &ParallelConfig::shards,
+               "parts of a batch that are computed apart, each with gradients and batch-norm statistics of "
+               "its own, and divided among the processes; auto: as many as processes, or with `reproducible` "
+               "8, or as many as a batch has samples, down to a power of two",
+               {.min = 1, .max = 4096, .keyword = "auto"})
+          .key("deadline_s", &ParallelConfig::deadline_s,
+               "seconds that a process waits for another one before it gives the run up",
+               {.min = 0.0, .max = 1e6, .open_min = true})
+          .key("check_every", &ParallelConfig::check_every,
+               "steps between two checks that all processes hold the same weights and optimizer state; they "
+               "are also checked before they are saved; 0: never",
+               between(0, kMany));
+  return schema;
+}
+
 const Schema& CompareConfig::schema() {
   static const Schema schema =
       Describe<CompareConfig>()
@@ -227,6 +252,7 @@ const Schema& Config::schema() {
           .key("init_from", &Config::init_from, "weights to start from")
           .section("eval", &Config::eval, "evaluation during training")
           .section("checkpoint", &Config::checkpoint, "what is saved, and when")
+          .section("parallel", &Config::parallel, "training by several processes, which mpirun starts")
           .key("compare", &Config::compare, "what `tandem compare` trains, and how it judges")
           .key("log_every", &Config::log_every, "steps between two step events in metrics.jsonl",
                between(1, kMany))

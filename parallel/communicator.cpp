@@ -1,5 +1,6 @@
 #include "parallel/communicator.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 
@@ -122,6 +123,16 @@ void Communicator::broadcast(Elements data, int root, double deadline_s) {
   require(root >= 0 && root < size(), "broadcast", "{} is no rank: there are {}, numbered from 0", root,
           size());
   if (data.count > 0) do_broadcast(data, root, deadline_s);
+}
+
+std::vector<std::byte> Communicator::broadcast_bytes(std::span<const std::byte> data, int root,
+                                                     double deadline_s) {
+  auto length = static_cast<std::int64_t>(data.size());
+  broadcast(std::span(&length, 1), root, deadline_s);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(length));
+  if (rank() == root) std::ranges::copy(data, bytes.begin());
+  broadcast(bytes, root, deadline_s);
+  return bytes;
 }
 
 std::vector<std::vector<std::byte>> Communicator::gather_bytes(std::span<const std::byte> own,

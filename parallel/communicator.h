@@ -98,6 +98,8 @@ class Communicator {
 
   // `data` of rank `root` to all.
   void broadcast(Elements data, int root, double deadline_s);
+  // Of a length that only `root` knows: what it gave, on every rank. What the others give does not matter.
+  std::vector<std::byte> broadcast_bytes(std::span<const std::byte> data, int root, double deadline_s);
 
   // To rank 0: element r of its result is what rank r gave. The others get nothing, and do not wait for more
   // than the sending.

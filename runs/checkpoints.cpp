@@ -54,6 +54,8 @@ std::vector<double> epoch_losses_in(const config::Json& json) {
   return losses;
 }
 
+}  // namespace
+
 config::Json to_json(const RunState& state) {
   return {{"version", version()},
           {"epoch", state.epoch},
@@ -68,14 +70,13 @@ config::Json to_json(const RunState& state) {
           {"averaging", runs::to_json(state.averaging)}};
 }
 
-RunState run_state_in(const safetensors::File& file) {
-  const config::Json json = json_in(file, kStateKey);
+RunState run_state_in(const config::Json& json, const std::string& place) {
   RunState state;
   const auto count = [&](const char* key, std::int64_t least) {
     const auto& value = json.at(key);
     const bool sound = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
-    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", file.path(),
-            key, value.dump(), least);
+    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", place, key,
+            value.dump(), least);
     return value.get<std::int64_t>();
   };
   try {
@@ -88,23 +89,21 @@ RunState run_state_in(const safetensors::File& file) {
     state.epoch_samples = json.at("epoch_samples");
     state.best_checkpoint = json.at("best_checkpoint");
     // Runs of before these were there have neither.
-    if (json.contains("plateau")) state.plateau = plateau_in(json["plateau"], file.path());
-    if (json.contains("averaging")) state.averaging = averaging_in(json["averaging"], file.path());
+    if (json.contains("plateau")) state.plateau = plateau_in(json["plateau"], place);
+    if (json.contains("averaging")) state.averaging = averaging_in(json["averaging"], place);
     if (!json.at("best").is_null()) {
       state.best = json.at("best").get<double>();
     } else if (!state.best_checkpoint.empty()) {
       state.best = std::numeric_limits<double>::quiet_NaN();
     }
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("", fmt::format("{}: its state is damaged: {}", file.path(), error.what()));
+    throw UserError("", fmt::format("{}: its state is damaged: {}", place, error.what()));
   }
   require(state.best_checkpoint.empty() || CheckpointStore::is_name(state.best_checkpoint), "",
-          "{}: its state is damaged: \"{}\" names no checkpoint", file.path(),
+          "{}: its state is damaged: \"{}\" names no checkpoint", place,
           shortened(state.best_checkpoint, 100));
   return state;
 }
-
-}  // namespace
 
 Checkpoints::Checkpoints(const RunDirectory& directory, std::int64_t keep, config::Json data,
                          config::Json config)
@@ -212,7 +211,7 @@ void Checkpoints::adopt(RunState& state) {
 }
 
 SavedState read_state(const safetensors::File& file) {
-  SavedState saved{.run = run_state_in(file), .tensors = {}};
+  SavedState saved{.run = run_state_in(json_in(file, kStateKey), file.path()), .tensors = {}};
   for (const auto& entry : file.entries()) saved.tensors.emplace_back(entry.name, file.read(entry));
   return saved;
 }
@@ -266,7 +265,8 @@ std::optional<RunState> newest_state(const RunDirectory& run) {
   const CheckpointStore store(run.checkpoints());
   for (const std::string& name : store.newest_first()) {
     if (store.damage(name)) continue;
-    return run_state_in(safetensors::File((store.path(name) / kStateFile).string()));
+    const safetensors::File file((store.path(name) / kStateFile).string());
+    return run_state_in(json_in(file, kStateKey), file.path());
   }
   return {};
 }
@@ -312,7 +312,7 @@ StepInWords step_in_words(const safetensors::File& file, const std::string& pref
 std::string state_in_words(const safetensors::File& file) {
   const std::vector<std::string> prefixes = prefixes_of(file);
   if (!file.metadata().contains(kStateKey) || prefixes.empty()) return "";
-  const RunState state = run_state_in(file);
+  const RunState state = run_state_in(json_in(file, kStateKey), file.path());
   std::string words, values;
   for (const std::string& prefix : prefixes) {
     const StepInWords step = step_in_words(file, prefix);

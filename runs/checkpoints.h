@@ -35,6 +35,10 @@ struct RunState {
   optim::AveragingState averaging{};
 };
 
+// As a checkpoint holds it, and back. Throws UserError, naming `place`, for what no run saves.
+config::Json to_json(const RunState& state);
+RunState run_state_in(const config::Json& json, const std::string& place);
+
 struct SavedState {
   RunState run;
   std::vector<optim::NamedTensor> tensors;

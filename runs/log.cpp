@@ -41,6 +41,8 @@ class Log::Impl {
   spdlog::logger logger;
 };
 
+Log::Log() = default;
+
 Log::Log(const std::string& path) {
   const files::Kind kind = files::kind_of(path);
   require(kind == files::Kind::absent || kind == files::Kind::file, path,
@@ -51,10 +53,19 @@ Log::Log(const std::string& path) {
 Log::~Log() = default;
 
 // The text is an argument, never a format, and one line.
-void Log::info(const std::string& text) { impl_->logger.info("{}", printable(text)); }
-void Log::warning(const std::string& text) { impl_->logger.warn("{}", printable(text)); }
-void Log::error(const std::string& text) { impl_->logger.error("{}", printable(text)); }
+void Log::info(const std::string& text) {
+  if (impl_) impl_->logger.info("{}", printable(text));
+}
+void Log::warning(const std::string& text) {
+  if (impl_) impl_->logger.warn("{}", printable(text));
+}
+void Log::error(const std::string& text) {
+  if (impl_) impl_->logger.error("{}", printable(text));
+}
 
-const std::optional<std::string>& Log::trouble() const { return impl_->sink->file.trouble(); }
+const std::optional<std::string>& Log::trouble() const {
+  static const std::optional<std::string> none;
+  return impl_ ? impl_->sink->file.trouble() : none;
+}
 
 }  // namespace tandem::runs

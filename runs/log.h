@@ -9,6 +9,8 @@ namespace tandem::runs {
 
 class Log {
  public:
+  // Writes nothing.
+  Log();
   // Appends to `path`; throws VendorError when it cannot be opened.
   explicit Log(const std::string& path);
   ~Log();
@@ -23,7 +25,7 @@ class Log {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;  // absent: nothing is written
 };
 
 }  // namespace tandem::runs

@@ -18,6 +18,8 @@
 
 namespace tandem::runs {
 
+inline constexpr const char* kAlgorithmsFile = "algorithms.txt";
+
 class RunDirectory {
  public:
   // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced;
@@ -40,7 +42,7 @@ class RunDirectory {
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   std::string report() const { return path_ / "report.html"; }
   std::string log() const { return path_ / "log.txt"; }
-  std::string algorithms() const { return path_ / "algorithms.txt"; }
+  std::string algorithms() const { return path_ / kAlgorithmsFile; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
  private:

@@ -29,8 +29,10 @@ using Histograms = std::vector<std::pair<std::string, tensorboard::Histogram>>;
 
 }  // namespace
 
-RunWriter::RunWriter(const RunDirectory& directory, const config::Config& config)
-    : directory_(directory), config_(config), metrics_(directory) {}
+RunWriter::RunWriter(const RunDirectory* directory, const config::Config& config)
+    : directory_(directory), config_(config) {
+  if (directory) metrics_.emplace(*directory);
+}
 
 template <class Write>
 void RunWriter::to_events(Write&& write) {
@@ -43,18 +45,19 @@ void RunWriter::to_events(Write&& write) {
 }
 
 void RunWriter::write(const StartEvent& event) {
-  metrics_.write(event);
+  if (!metrics_) return;
+  metrics_->write(event);
   first_step_ = event.step;
   if (!config_.tensorboard) return;
   to_events([&] {
-    events_ = std::make_unique<tensorboard::EventFile>(directory_.tensorboard());
+    events_ = std::make_unique<tensorboard::EventFile>(directory_->tensorboard());
     events_->start(event.step + 1);
     events_->text(event.step, "config", as_code(files::json_text(config::resolved(config_), 2)));
   });
 }
 
 void RunWriter::write(const StepEvent& event) {
-  metrics_.write(event);
+  if (metrics_) metrics_->write(event);
   if (!events_) return;
   to_events([&] {
     const std::string of = event.phase.empty() ? "" : event.phase + "/";
@@ -68,7 +71,7 @@ void RunWriter::write(const StepEvent& event) {
 }
 
 void RunWriter::write(const EvalEvent& event) {
-  metrics_.write(event);
+  if (metrics_) metrics_->write(event);
   if (!events_) return;
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [name, value] : event.metrics) values.emplace_back(event.split + "/" + name, value);
@@ -76,21 +79,23 @@ void RunWriter::write(const EvalEvent& event) {
 }
 
 void RunWriter::write(const EndEvent& event) {
-  metrics_.write(event);
+  if (!metrics_) return;
+  metrics_->write(event);
   try {
-    files::write_atomically(directory_.metrics_csv(), csv_of(read_run(directory_.path().string())));
+    files::write_atomically(directory_->metrics_csv(), csv_of(read_run(directory_->path().string())));
   } catch (const VendorError& error) {
     trouble_ = error.what();
   }
 }
 
 void RunWriter::write_picture(const PictureEvent& event, const std::string& png) {
-  metrics_.write(event);
+  if (metrics_) metrics_->write(event);
   if (events_) to_events([&] { events_->picture(event.step, event.name, png); });
 }
 
 void RunWriter::write_tensors(const std::vector<optim::Step*>& steps, std::int64_t iteration,
                               std::int64_t epoch) {
+  if (!metrics_) return;
   const bool wanted = events_ && config_.tensorboard_histograms;
   Histograms weights, gradients;
   GradientsEvent found{iteration, epoch, 1.0, {}};
@@ -116,7 +121,7 @@ void RunWriter::write_tensors(const std::vector<optim::Step*>& steps, std::int64
       if (wanted) gradients.emplace_back("gradients/" + name, tensorboard::histogram_of(values, unscale));
     });
   }
-  if (any) metrics_.write(found);
+  if (any) metrics_->write(found);
   weights.insert(weights.end(), std::move_iterator(gradients.begin()), std::move_iterator(gradients.end()));
   if (wanted) to_events([&] { events_->histograms(iteration, weights); });
 }

@@ -17,14 +17,18 @@ namespace tandem::runs {
 
 class RunWriter {
  public:
-  // Throws VendorError when metrics.jsonl cannot be opened.
-  RunWriter(const RunDirectory& directory, const config::Config& config);
+  // nullptr: nothing is written. Throws VendorError when metrics.jsonl cannot be opened.
+  RunWriter(const RunDirectory* directory, const config::Config& config);
 
   void write(const StartEvent& event);
   void write(const StepEvent& event);
   void write(const EvalEvent& event);
-  void write_checkpoint(std::int64_t step, const std::string& path) { metrics_.write_checkpoint(step, path); }
-  void write(const OverflowEvent& event) { metrics_.write(event); }
+  void write_checkpoint(std::int64_t step, const std::string& path) {
+    if (metrics_) metrics_->write_checkpoint(step, path);
+  }
+  void write(const OverflowEvent& event) {
+    if (metrics_) metrics_->write(event);
+  }
   void write(const EndEvent& event);
   // An image that was written to a file of the run directory.
   void write_picture(const PictureEvent& event, const std::string& png);
@@ -37,16 +41,18 @@ class RunWriter {
   // What cannot be written, and why; lines of metrics.jsonl first, which may be written later.
   std::optional<std::string> trouble() const { return unwritten() ? unwritten() : trouble_; }
   // Of metrics.jsonl alone.
-  std::optional<std::string> unwritten() const { return metrics_.trouble(); }
-  MetricsMark mark() const { return metrics_.mark(); }
+  std::optional<std::string> unwritten() const { return metrics_ ? metrics_->trouble() : std::nullopt; }
+  std::optional<MetricsMark> mark() const {
+    return metrics_ ? std::optional(metrics_->mark()) : std::nullopt;
+  }
 
  private:
   template <class Write>
   void to_events(Write&& write);
 
-  const RunDirectory& directory_;
+  const RunDirectory* directory_;
   const config::Config& config_;
-  MetricsFile metrics_;
+  std::optional<MetricsFile> metrics_;              // absent: nothing is written
   std::unique_ptr<tensorboard::EventFile> events_;  // absent: not wanted, or it could not be written
   std::optional<std::string> trouble_;              // of the event file, then of the table
   std::int64_t first_step_ = 0;                     // steps before this session

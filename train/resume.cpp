@@ -24,10 +24,10 @@ namespace {
 
 // Keys that say how a run goes on, not what it computes. Those that end in a dot stand for all below.
 // clang-format off
-constexpr std::array<std::string_view, 18> kHarmless{
+constexpr std::array<std::string_view, 19> kHarmless{
     "name", "run_dir", "epochs", "log_every", "eval.", "checkpoint.", "compare.", "on_divergence", "tensorboard",
     "tensorboard_histograms", "data.workers", "data.prefetch", "data.eval_batch_size",
-    "data.max_image_mib", "threads", "device", "autotune", "cuda_graph"};
+    "data.max_image_mib", "threads", "device", "autotune", "cuda_graph", "parallel."};
 // clang-format on
 
 bool is_harmless(std::string_view key) {
@@ -200,10 +200,28 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
   return changes;
 }
 
-std::string note_on_level(const runs::RunDirectory& run, bool deterministic) {
-  if (files::kind_of(run.environment()) != files::Kind::file) return "";
+namespace {
+
+// What the run says of where it was computed; null where it says nothing.
+nlohmann::json environment_of(const runs::RunDirectory& run) {
+  if (files::kind_of(run.environment()) != files::Kind::file) return {};
   const auto environment = nlohmann::json::parse(files::read_text(run.environment()), nullptr, false);
-  const auto cpu = environment.is_object() ? environment.find("cpu") : environment.end();
+  return environment.is_object() ? environment : nlohmann::json();
+}
+
+}  // namespace
+
+std::string note_on_ranks(const runs::RunDirectory& run, int ranks) {
+  const auto environment = environment_of(run);
+  const auto listed = environment.find("ranks");
+  const std::size_t before = listed != environment.end() && listed->is_array() ? listed->size() : 1;
+  if (environment.is_null() || before == static_cast<std::size_t>(ranks)) return "";
+  return fmt::format("changed: ranks: {} → {}", before, ranks);
+}
+
+std::string note_on_level(const runs::RunDirectory& run, bool deterministic) {
+  const auto environment = environment_of(run);
+  const auto cpu = environment.find("cpu");
   if (cpu == environment.end()) return "";
   const std::string before = files::text_in(*cpu, "level"), now(cpu::name_of(cpu::level()));
   if (before.empty() || before == now) return "";

@@ -35,5 +35,7 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now);
 // kernels round sums otherwise; "" where it is the same one or unknown. Throws UserError where a
 // `deterministic` run would change its level.
 std::string note_on_level(const runs::RunDirectory& run, bool deterministic);
+// And where so many ranks go on with what another number of them computed, as far as that is known.
+std::string note_on_ranks(const runs::RunDirectory& run, int ranks);
 
 }  // namespace tandem::train

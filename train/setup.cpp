@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@
 #include "models/builder.h"
 #include "models/weights.h"
 #include "optim/registry.h"
+#include "parallel/launch.h"
 #include "runs/checkpoints.h"
 #include "runs/run_directory.h"
 
@@ -26,9 +28,22 @@ namespace tandem::train {
 
 using config::Json;
 
+namespace {
+
+// Ranks of a host that mpirun has not bound to CPUs of their own divide those that all of them may use.
+void share_cpus() {
+  const auto launch = parallel::launch_from_environment();
+  if (!launch || launch->local_size == 1) return;
+  const int usable = cpu::threads(), online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (usable < online) return;
+  cpu::set_threads(std::max(1, usable / launch->local_size));
+}
+
+}  // namespace
+
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
-  if (!config.threads) return;
+  if (!config.threads) return share_cpus();
   cpu::set_threads(static_cast<int>(*config.threads));
   if (cpu::bound_threads())
     output::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",

@@ -7,7 +7,8 @@ namespace tandem::train {
 // Installs the handlers for its life; the previous ones come back. One at a time.
 class StopRequest {
  public:
-  StopRequest();
+  // `says_so`: tells the user that the first one was heard; of several ranks one does.
+  explicit StopRequest(bool says_so = true);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;

@@ -11,7 +11,7 @@ void StepLedger::add(std::size_t phase, const MicroBatch& micro_batch) {
   LedgerStep& step = steps_.back();
   ensure(step.phase == phase, "ledger", "a micro-batch of phase {} while phase {} gathers", phase,
          step.phase);
-  step.samples += static_cast<double>(micro_batch.batch.samples);
+  step.samples += micro_batch.samples;
   if (repeats_) step.micro_batches.push_back(micro_batch);
 }
 

@@ -16,10 +16,12 @@
 
 namespace tandem::train {
 
-// With what it began.
+// With what it began. Of a batch that is divided, an own part of it.
 struct MicroBatch {
   datasets::Batch batch;
   tasks::Carry carry;
+  std::size_t shard = 0;  // among those of this process
+  double samples = 0.0;   // that it stands for: those of the whole batch with its last part, else none
 };
 
 struct LedgerStep {

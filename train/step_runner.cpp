@@ -77,7 +77,7 @@ StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, c
 
 // The losses of a pass: one of them, or all added up.
 Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
-  const RandomNumbers random{options_.seed, 0, static_cast<std::uint32_t>(micro_batch),
+  const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_);
   const tasks::OutputsReady ready = [&] {
@@ -96,11 +96,18 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   return loss;
 }
 
-Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int micro_batch,
-                        std::uint32_t step) {
+Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
   const amp::Autocast autocast(precision_);
-  return loss_of_phase(task_, phase_, batch, {options_.seed, step, static_cast<std::uint32_t>(micro_batch)},
-                       &carry);
+  return loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
+}
+
+// The number by which a backward of the step draws random numbers. Shards have numbers of their own, the same
+// whoever computes them.
+std::uint32_t StepRunner::draw_number(int call) const {
+  const optim::ShardExchange* const shards = step_.options().shards;
+  if (!shards) return static_cast<std::uint32_t>(call);
+  const int batch = call / shards->own(), own = call % shards->own();
+  return static_cast<std::uint32_t>(batch * shards->shards() + shards->first() + own);
 }
 
 // What the batch counts among those of its step. The one batch of a step counts what it likes.
@@ -109,10 +116,10 @@ double StepRunner::samples_of(const datasets::Batch& batch) const {
   return by_weight ? batch.weight : static_cast<double>(batch.samples);
 }
 
-void StepRunner::count_factor(const datasets::Batch& batch) {
+void StepRunner::count_factor(const datasets::Batch& batch, double counts) {
   if (step_.micro_batches() == 0) factors_ = counted_ = 0.0;  // also where a step was dropped half way
-  factors_ += samples_of(batch) * batch.rate_factor;
-  counted_ += samples_of(batch);
+  factors_ += counts * batch.rate_factor;
+  counted_ += counts;
 }
 
 // Exactly 1 where every factor is.
@@ -190,9 +197,11 @@ void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry
   step_.backward(loss, samples_of(batch), learner_.first_loss + pass);
 }
 
-void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry) {
+void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts) {
   stages_.start();
-  count_factor(batch);
+  count_factor(batch, counts.value_or(samples_of(batch)));
+  step_.enter_shard();
+  if (batch.samples == 0 && step_.options().shards) return step_.pass();
   const int micro_batch = step_.micro_batches() / passes();
   const tasks::Carry before = carry;
   for (int pass = 0; pass < passes(); ++pass) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,14 +47,16 @@ class StepRunner {
              StageTimer& stages, StepRunnerOptions options);
 
   // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
-  // and then what this one leaves.
-  void backward(const datasets::Batch& batch, tasks::Carry& carry);
+  // and then what this one leaves. `counts`: its weight in the mean of apply(), where that is not its own: of
+  // a batch in shards that of the whole batch, with the last of them. A shard without samples passes.
+  void backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts = {});
   // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
   void apply();
 
   // The loss of a batch with the random numbers of a certain step, under the precision of the run, outside of
   // any step: to look at one again.
-  Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int micro_batch, std::uint32_t step);
+  // `call`: number of the backward among those of this process in the step.
+  Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step);
 
   // Whether steps are done from recordings by now; and why they will never be, where that was found out.
   bool recorded() const { return apply_ != nullptr; }
@@ -66,11 +69,12 @@ class StepRunner {
     tasks::Carry before, after;
   };
 
+  std::uint32_t draw_number(int call) const;
   int passes() const { return learner_.separate_losses ? learner_.phase.losses : 1; }
   Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   void backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   double samples_of(const datasets::Batch& batch) const;
-  void count_factor(const datasets::Batch& batch);
+  void count_factor(const datasets::Batch& batch, double counts);
   double rate_factor() const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);

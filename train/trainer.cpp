@@ -16,12 +16,15 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/write.h"
+#include "parallel/last_words.h"
 #include "runs/environment.h"
+#include "tasks/record.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
 #include "train/perturbation.h"
 #include "train/ranges.h"
+#include "train/rank_facts.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {
@@ -31,8 +34,23 @@ const char* name_of(TrainStatus status) {
   return names[static_cast<int>(status)];
 }
 
+namespace {
+
+// The batch of a step is that of all ranks, whatever the configuration gives it as.
+config::Loaded of_all_ranks(config::Loaded loaded, const parallel::Communicator* ranks) {
+  if (ranks && loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks->size();
+  return loaded;
+}
+
+}  // namespace
+
 Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
-    : loaded_(loaded), config_(loaded.config), device_(device_of(loaded.config)), options_(options) {
+    : given_(loaded),
+      loaded_(of_all_ranks(loaded, options.ranks)),
+      config_(loaded_.config),
+      device_(device_of(config_)),
+      options_(options),
+      ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data));
   task_ = config::make_task(loaded_, data);
@@ -44,34 +62,72 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   precision_ = make_plan(loaded_, model);
   make_loaders();
   model.to(device_);
-  const std::int64_t per_epoch = steps_per_epoch();
-  learners_ = std::make_unique<Learners>(*task_, loaded_, step_options(config_), [&](double lr) {
-    return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
-  });
-  for (std::size_t phase = 0; phase < learners_->size(); ++phase)
-    runners_.push_back(std::make_unique<StepRunner>(
-        *task_, phase, (*learners_)[phase], *precision_, stages_,
-        StepRunnerOptions{.batch_size = train_loader_->source().layout().samples(),
-                          .seed = static_cast<std::uint64_t>(config_.seed),
-                          .number_by_applied = retries(),
-                          .graphs = graph_use(config_)}));
-  carries_.resize(learners_->size());
+  make_learners();
 }
 
 Trainer::~Trainer() = default;
 
 void Trainer::make_loaders() {
+  datasets::SourcePtr training = task_->training_source(device_);
+  if (ranks_.divided()) training = training->divided(ranks_.division());
   train_loader_ = std::make_unique<datasets::Loader>(
-      task_->training_source(device_),
+      std::move(training),
       datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
   const std::string chooses = task_->validation_split();
-  eval_loader_ = std::make_unique<datasets::Loader>(task_->evaluation_source(chooses, device_));
-  if (chooses == "validation")
-    test_loader_ = std::make_unique<datasets::Loader>(task_->evaluation_source("test", device_));
+  chooses_ = std::make_unique<SharedPass>(*task_, chooses, device_, ranks_);
+  if (chooses == "validation") test_ = std::make_unique<SharedPass>(*task_, "test", device_, ranks_);
+}
+
+// Throws AgreedError where ranks differ in what must be the same. The environment gets a list of them.
+void Trainer::compare_ranks(config::Json& environment) {
+  if (!ranks_.several()) return;
+  config::Json course = course_of(given_.config);
+  course.erase("threads");
+  std::vector<config::Json> facts;
+  for (const std::string& text :
+       ranks_.texts(files::json_text(facts_of_rank(environment, course, *task_->data()))))
+    facts.push_back(config::Json::parse(text));
+  if (const auto differs = difference(facts)) throw parallel::AgreedError(*differs, true);
+  environment["communicator"] = ranks_.communicator().description();
+  for (config::Json& of_rank : facts) of_rank["same"].erase("configuration");
+  environment["ranks"] = facts;
+  // Weights are drawn by each rank, or read from its files.
+  ranks_.require_same(learners_->state(), "before the first step:");
+}
+
+// The first rank writes: what it could not write has failed everywhere.
+void Trainer::share_outcome(Session& session) {
+  if (!ranks_.several()) return;
+  TrainResult& result = session.result;
+  tasks::RecordWriter writer;
+  writer.put(result.status).put_text(result.failure);
+  const auto record = ranks_.from_first(std::move(writer).record());
+  tasks::RecordReader reader(record);
+  result.status = reader.take<TrainStatus>();
+  result.failure = reader.take_text();
+}
+
+void Trainer::make_learners() {
+  const std::int64_t per_epoch = steps_per_epoch();
+  const Index batch_size = train_loader_->source().layout().samples();
+  exchange_ = ranks_.exchange(static_cast<double>(batch_size));
+  optim::StepOptions of_step = step_options(config_);
+  of_step.shards = exchange_.get();
+  learners_ = std::make_unique<Learners>(*task_, loaded_, of_step, [&](double lr) {
+    return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
+  });
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+    runners_.push_back(
+        std::make_unique<StepRunner>(*task_, phase, (*learners_)[phase], *precision_, stages_,
+                                     StepRunnerOptions{.batch_size = batch_size,
+                                                       .seed = static_cast<std::uint64_t>(config_.seed),
+                                                       .number_by_applied = retries(),
+                                                       .graphs = graph_use(config_)}));
+  carries_.assign(learners_->size(), std::vector<tasks::Carry>(static_cast<std::size_t>(ranks_.own())));
 }
 
 std::int64_t Trainer::steps_per_epoch() const {
-  const std::int64_t batches = train_loader_->batches_per_epoch();
+  const std::int64_t batches = train_loader_->batches_per_epoch() / ranks_.own();
   return (batches + config_.accumulate - 1) / config_.accumulate;
 }
 
@@ -111,18 +167,49 @@ std::vector<std::string> Trainer::what_trains() const {
 }
 
 std::string Trainer::course() const {
-  return fmt::format("run: {} epochs of {} steps, {}, {}", config_.epochs, steps_per_epoch(),
-                     config_.precision.label(), to_string(device_));
+  const std::string ranks = ranks_.text();
+  return fmt::format("run: {} epochs of {} steps, {}, {}{}", config_.epochs, steps_per_epoch(),
+                     config_.precision.label(), to_string(device_), ranks.empty() ? "" : ", " + ranks);
 }
 
-TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string& command_line,
+// What happens once, before the first step.
+void Trainer::begin(Session& session, const std::string& command_line,
+                    const std::vector<std::string>& warnings, const std::vector<std::string>& notes) {
+  config::Json found = runs::environment();
+  compare_ranks(found);
+  found["command_line"] = command_line;
+  found["seed"] = config_.seed;
+  if (session.directory)
+    files::write_atomically(session.directory->environment(), files::json_text(found, 2) + "\n");
+  if (!options_.quiet && ranks_.first()) session.progress = std::make_unique<Progress>();
+  session.log.info(command_line);
+  for (const std::string& warning : warnings) session.warn(warning);
+  for (const std::string& line : what_trains()) session.say(line);
+  for (const std::string& note : notes) session.say(note);
+  session.say(course());
+  if (ranks_.several())
+    for (std::size_t rank = 0; rank < found["ranks"].size(); ++rank)
+      session.log.info(text_of_rank(static_cast<int>(rank), found["ranks"][rank]));
+  if (session.directory) session.say("run directory: " + session.directory->path().string());
+  if (learners_->iterations() == 0 && ranks_.first()) warn_of_underflow(session);
+  session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
+                                         to_string(device_), learners_->iterations(),
+                                         config::metrics(config_)});
+}
+
+TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string& command_line,
                          const StopRequest& stop) {
-  const runs::RunLock lock(directory);
-  files::remove_abandoned(directory.path());
+  std::optional<runs::RunLock> lock;
+  ranks_.together([&] {
+    if (!directory) return;
+    lock.emplace(*directory);
+    files::remove_abandoned(directory->path());
+  });
   std::vector<std::string> notes = notes_, warnings;
   runs::RunState state;
   if (options_.resume) state = resume(directory, notes, warnings);
-  Session session(directory, stop, config_, *task_->data(), learners_->size());
+  Session session(directory, stop, config_, *task_->data(), learners_->size(),
+                  ranks_.first() ? "" : parallel::words_of_rank(ranks_.rank(), ranks_.size(), ""));
   if (options_.resume) session.state = state;
   if (options_.resume && learners_->iterations() > 0) session.resumed_at = learners_->iterations();
   session.saved_step = learners_->iterations();
@@ -133,25 +220,14 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   if (guarded)
     notes.push_back(
         "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which takes time");
-  config::Json found = runs::environment();
-  found["command_line"] = command_line;
-  found["seed"] = config_.seed;
-  files::write_atomically(directory.environment(), files::json_text(found, 2) + "\n");
-  if (!options_.quiet) session.progress = std::make_unique<Progress>();
-  session.log.info(command_line);
-  for (const std::string& warning : warnings) session.warn(warning);
-  for (const std::string& line : what_trains()) session.say(line);
-  for (const std::string& note : notes) session.say(note);
-  session.say(course());
-  session.say("run directory: " + directory.path().string());
-  if (learners_->iterations() == 0) warn_of_underflow(session);
-  session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
-                                         to_string(device_), learners_->iterations(),
-                                         config::metrics(config_)});
+  begin(session, command_line, warnings, notes);
   try {
-    if (!session.hindrance()) train(session);
-    conclude_save(session);
-    if (session.hindrance()) throw VendorError("", *session.hindrance());
+    session.stops = ranks_.any(session.hindrance().has_value());
+    if (!session.stops) train(session);
+    ranks_.together([&] {
+      conclude_save(session);
+      if (session.hindrance()) throw VendorError("", *session.hindrance());
+    });
   } catch (const Diverged& diverged) {
     session.result.status = TrainStatus::failed;
     session.result.failure = diverged.what;
@@ -169,6 +245,7 @@ TrainResult Trainer::run(const runs::RunDirectory& directory, const std::string&
   if (!session.result.failure.empty()) session.log.error(session.result.failure);
   end(session);
   check_course(session);
+  share_outcome(session);
   std::string times;
   for (std::size_t p = 0; p < kStageNames.size(); ++p)
     times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kStageNames[p],
@@ -269,7 +346,7 @@ TrainResult Trainer::train(Session& session) {
   while (state.epoch <= config_.epochs && !limit_reached()) {
     const bool whole = train_epoch(session);
     const bool last = !whole || state.epoch == config_.epochs || limit_reached();
-    if (session.stop.asked() || session.hindrance() || !evaluate_and_save(session, whole, last)) {
+    if (session.stops || !evaluate_and_save(session, whole, last)) {
       interrupt(session);
       return session.result;
     }
@@ -281,7 +358,7 @@ TrainResult Trainer::train(Session& session) {
     if (whole) state.epoch = config_.epochs;
     evaluate_and_save(session, whole, true);
   }
-  if (test_loader_) test_best(session);
+  if (test_) test_best(session);
   return session.result;
 }
 
@@ -290,8 +367,8 @@ bool Trainer::train_epoch(Session& session) {
   const auto started = Clock::now();
   session.own_samples = 0.0;
   task_->model().train();
-  const Index batches = train_loader_->batches_per_epoch();
-  Index served = train_loader_->batches_served();
+  const Index batches = train_loader_->batches_per_epoch() / ranks_.own();
+  Index served = train_loader_->batches_served() / ranks_.own();
   std::ranges::fill(session.step_started, Clock::now());
   stages_.start();
   while (served < batches) {
@@ -299,8 +376,10 @@ bool Trainer::train_epoch(Session& session) {
     ++served;
     if (session.batches_taken < config_.accumulate && served < batches) continue;
     end_iteration(session);
-    if (session.checkpoints.ended()) conclude_save(session);
-    if (session.stop.asked() || session.hindrance() || limit_reached()) break;
+    if (session.checkpoints && session.checkpoints->ended()) conclude_save(session);
+    session.stops = ranks_.any(session.stop.asked() || session.hindrance());
+    if (session.stops || limit_reached()) break;
+    if (check_due(session)) check_ranks(fmt::format("after step {}:", learners_->iterations()));
     if (served < batches && checkpoint_due(session)) save_inside_epoch(session);
   }
   finish_steps(session);
@@ -308,7 +387,7 @@ bool Trainer::train_epoch(Session& session) {
   session.result.train_s += session.epoch_seconds;
   if (served < batches) return false;
   train_loader_->seek({static_cast<std::uint32_t>(session.state.epoch), 0});
-  std::ranges::fill(carries_, tasks::Carry());
+  for (auto& carries : carries_) std::ranges::fill(carries, tasks::Carry());
   return true;
 }
 
@@ -321,14 +400,22 @@ void Trainer::finish_steps(Session& session) {
   session.state.position = train_loader_->state().position;
 }
 
-// The next batch, for the step of the first phase.
+// The next batch, or the own parts of it, for the step of the first phase.
 void Trainer::take_batch(Session& session) {
-  stages_.begin(Stage::data);
-  const datasets::Batch batch = train_loader_->next().value();
-  stages_.finish(Stage::data);
+  const Index before = train_loader_->state().position;
+  for (Index shard = 0; shard < ranks_.own(); ++shard) {
+    stages_.begin(Stage::data);
+    MicroBatch micro_batch{.batch = train_loader_->next().value(), .shard = static_cast<std::size_t>(shard)};
+    if (!ranks_.divided()) {
+      micro_batch.samples = static_cast<double>(micro_batch.batch.samples);
+    } else if (shard + 1 == ranks_.own()) {
+      micro_batch.samples = static_cast<double>(train_loader_->state().position - before);
+    }
+    stages_.finish(Stage::data);
+    if (learners_->size() > 1) session.batches.push_back(micro_batch);
+    this->micro_batch(session, 0, std::move(micro_batch));
+  }
   ++session.batches_taken;
-  if (learners_->size() > 1) session.batches.push_back(batch);
-  micro_batch(session, 0, batch);
 }
 
 std::string Trainer::name_of_phase(std::size_t phase) const {
@@ -360,29 +447,34 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
   if (artifact.kept)
     file.replace_filename(
         fmt::format("{}-{:04}{}", file.stem().string(), session.state.epoch, file.extension().string()));
+  if (!session.directory) return;
   std::error_code error;  // what cannot be written is told of by who writes
-  std::filesystem::create_directories((session.directory.path() / file).parent_path(), error);
-  session.write_beside(session.directory.path() / file, artifact.contents);
+  std::filesystem::create_directories((session.directory->path() / file).parent_path(), error);
+  session.write_beside(file, artifact.contents);
   if (file.extension() == ".png")
     session.metrics.write_picture(
         {learners_->iterations(), session.state.epoch, artifact.file, file.string()}, artifact.contents);
 }
 
+void Trainer::write_artifacts(Session& session, const tasks::Evaluation& evaluation) {
+  for (const tasks::Artifact& artifact : evaluation.artifacts()) write_artifact(session, artifact);
+  if (const auto breakdown = evaluation.breakdown())
+    write_artifact(session, {.file = tasks::kBreakdownFile,
+                             .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
+}
+
 // Returns false when a stop was asked for on the way.
-bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std::string& split,
-                           bool details) {
-  const auto evaluation = evaluate(*task_, loader, details, &session.stop);
+bool Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
+  const std::string& split = pass.split();
+  const auto evaluated = pass.run(details, session.stop);
   tell_skipped(session);
-  if (!evaluation) return false;
-  session.result.metrics = evaluation->metrics();
+  if (!evaluated) return false;
+  session.result.metrics = evaluated->metrics;
   session.result.epoch = session.state.epoch;
   session.result.split = split;
   session.metrics.write(
       runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
-  for (const tasks::Artifact& artifact : evaluation->artifacts()) write_artifact(session, artifact);
-  if (const auto breakdown = evaluation->breakdown())
-    write_artifact(session, {.file = tasks::kBreakdownFile,
-                             .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
+  if (evaluated->evaluation) write_artifacts(session, *evaluated->evaluation);
   session.say(
       fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs,
                   training_losses(session), split, metrics_text(session.result.metrics),
@@ -394,15 +486,21 @@ bool Trainer::evaluate_now(Session& session, datasets::Loader& loader, const std
 // With a validation split, the test split is looked at once, with the weights that validation chose.
 void Trainer::test_best(Session& session) {
   conclude_save(session);
-  if (session.state.best_checkpoint.empty()) {
-    session.warn("no weights of the best epoch could be saved: the test split is not looked at");
+  // Which checkpoint is the best one is known to who saves.
+  const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
+  if (!saved) {
+    if (ranks_.first())
+      session.warn("no weights of the best epoch could be saved: the test split is not looked at");
     return;
   }
-  runs::load_run_weights(session.directory, "best", task_->model());
+  ranks_.together([&] {
+    if (session.directory) runs::load_run_weights(*session.directory, "best", task_->model());
+  });
+  if (ranks_.several()) ranks_.take_from_first(task_->model());
   session.state.epoch_samples = 0.0;
   // Told with the epoch that the weights are of.
   const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
-  evaluate_now(session, *test_loader_, "test", task_->keeps_details());
+  evaluate_now(session, *test_, task_->keeps_details());
   session.state.epoch = epoch;
 }
 

@@ -1,5 +1,6 @@
 // Trainer: the loop over epochs and batches of one run. An iteration is a step of each phase of the task in
-// turn, over the same micro-batches; most tasks have one.
+// turn, over the same micro-batches; most tasks have one. Where several processes train together, all of them
+// go through it side by side, see train/ranks.h.
 //
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
@@ -26,8 +27,10 @@
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
 #include "tasks/skipped_samples.h"
+#include "train/evaluate.h"
 #include "train/learners.h"
 #include "train/progress.h"
+#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/signals.h"
 #include "train/step_ledger.h"
@@ -38,7 +41,8 @@ namespace tandem::train {
 struct TrainerOptions {
   std::optional<std::int64_t> limit_steps;  // stop after so many steps, counted over the whole run
   bool quiet = false;
-  bool resume = false;  // `directory` holds a run to go on with
+  bool resume = false;                      // `directory` holds a run to go on with
+  parallel::Communicator* ranks = nullptr;  // that train together, this one among them; nullptr: it is alone
 };
 
 enum class TrainStatus { completed, interrupted, failed };
@@ -61,7 +65,8 @@ struct TrainResult {
 
 class Trainer {
  public:
-  // Opens the data and builds everything; throws UserError for what does not fit.
+  // Opens the data and builds everything; throws UserError for what does not fit. Does not communicate, nor
+  // does `dry_run`.
   Trainer(const config::Loaded& loaded, TrainerOptions options);
   ~Trainer();
 
@@ -71,23 +76,32 @@ class Trainer {
   // Trains into `directory`, from its newest checkpoint where `resume` says so and there is one. Failures of
   // training itself are in the result; errors of files and memory are thrown after the end event was written.
   // A course that cannot be written ends the run after a save, or goes on as checkpoint.on_save_error says.
-  TrainResult run(const runs::RunDirectory& directory, const std::string& command_line,
+  // Of several ranks the first has a directory, the others nullptr. What all of them failed in is an
+  // AgreedError on every rank; with any other exception a rank is alone, and has to abort the others.
+  TrainResult run(const runs::RunDirectory* directory, const std::string& command_line,
                   const StopRequest& stop);
 
  private:
   struct Session;
   void make_loaders();
+  void make_learners();
+  void compare_ranks(config::Json& environment);
+  void check_ranks(std::string_view when);
+  void begin(Session& session, const std::string& command_line, const std::vector<std::string>& warnings,
+             const std::vector<std::string>& notes);
+  void share_outcome(Session& session);
   // Data and model, a line each; how long a run takes, in steps, and in which precision and where.
   std::vector<std::string> what_trains() const;
   std::string course() const;
   void warn_of_underflow(Session& session);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);
+  void write_artifacts(Session& session, const tasks::Evaluation& evaluation);
   TrainResult train(Session& session);
   bool train_epoch(Session& session);
   void finish_steps(Session& session);
   void take_batch(Session& session);
-  void micro_batch(Session& session, std::size_t phase, const datasets::Batch& batch);
+  void micro_batch(Session& session, std::size_t phase, MicroBatch micro_batch);
   void run_micro_batch(std::size_t phase, const MicroBatch& micro_batch);
   void end_iteration(Session& session);
   void end_step(Session& session, std::size_t phase);
@@ -105,15 +119,24 @@ class Trainer {
   void save(Session& session, const runs::RunState& state, bool best);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
+  void take_weights(Session& session, AveragedWeights& averaged);
   void conclude_save(Session& session);
   bool checkpoint_due(const Session& session) const;
-  runs::RunState resume(const runs::RunDirectory& directory, std::vector<std::string>& notes,
+  bool check_due(Session& session) const;
+  struct Resumed;
+  Resumed read_checkpoint(const runs::RunDirectory& directory, std::vector<std::string>& notes,
+                          std::vector<std::string>& warnings);
+  void take_state(Resumed& resumed);
+  void mend_course(const runs::RunDirectory& directory, const Resumed& resumed,
+                   std::vector<std::string>& warnings);
+  runs::RunState resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
                         std::vector<std::string>& warnings);
+  std::vector<tasks::Carry> whole_carries();
   void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   void take_figure(Session& session, double figure);
   void set_rate_factor(const runs::RunState& state);
-  bool evaluate_now(Session& session, datasets::Loader& loader, const std::string& split, bool details);
+  bool evaluate_now(Session& session, SharedPass& pass, bool details);
   void test_best(Session& session);
   void interrupt(Session& session);
   void check_outcome(Session& session);
@@ -127,20 +150,24 @@ class Trainer {
   std::string name_of_phase(std::size_t phase) const;
   std::string by_phase(const std::vector<double>& losses) const;
 
-  const config::Loaded& loaded_;
+  const config::Loaded& given_;
+  const config::Loaded loaded_;  // with the batch size of all ranks together
   const config::Config& config_;
   const Device device_;
   TrainerOptions options_;
+  Ranks ranks_;
   tasks::SkippedSamples skipped_;
   std::unique_ptr<tasks::Task> task_;
-  std::unique_ptr<datasets::Loader> train_loader_, eval_loader_, test_loader_;
+  std::unique_ptr<datasets::Loader> train_loader_;
+  std::unique_ptr<SharedPass> chooses_, test_;  // what chooses the best epoch; what is looked at in the end
   std::unique_ptr<amp::Plan> precision_;
-  std::vector<std::string> notes_;  // of initialisation
+  std::vector<std::string> notes_;                  // of initialisation
+  std::unique_ptr<optim::ShardExchange> exchange_;  // outlives the steps; absent with undivided batches
   std::unique_ptr<Learners> learners_;
   StageTimer stages_;
   // By phase: what runs its steps, and what its next micro-batch begins with.
   std::vector<std::unique_ptr<StepRunner>> runners_;
-  std::vector<tasks::Carry> carries_;
+  std::vector<std::vector<tasks::Carry>> carries_;  // of each own shard
 };
 
 }  // namespace tandem::train

@@ -3,18 +3,65 @@
 #include <limits>
 #include <utility>
 
+#include "tasks/record.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {
 
-// A micro-batch of the step that is due in that phase, with what the one before it left.
-void Trainer::run_micro_batch(std::size_t phase, const MicroBatch& micro_batch) {
-  carries_[phase] = micro_batch.carry;
-  runners_[phase]->backward(micro_batch.batch, carries_[phase]);
+namespace {
+
+tasks::Record to_record(const std::optional<amp::Overflow>& overflow) {
+  tasks::RecordWriter writer;
+  writer.put(overflow.has_value());
+  if (overflow)
+    writer.put_text(overflow->op)
+        .put_text(overflow->tensor)
+        .put(overflow->index)
+        .put(overflow->value)
+        .put(overflow->forward)
+        .put(overflow->caused_by_scale);
+  return std::move(writer).record();
 }
 
-void Trainer::micro_batch(Session& session, std::size_t phase, const datasets::Batch& batch) {
-  const MicroBatch micro_batch{batch, carries_[phase]};
+std::optional<amp::Overflow> overflow_in(std::span<const std::byte> record) {
+  tasks::RecordReader reader(record);
+  if (!reader.take<bool>()) return {};
+  amp::Overflow overflow;
+  overflow.op = reader.take_text();
+  overflow.tensor = reader.take_text();
+  overflow.index = reader.take<Index>();
+  overflow.value = reader.take<double>();
+  overflow.forward = reader.take<bool>();
+  overflow.caused_by_scale = reader.take<bool>();
+  reader.end();
+  return overflow;
+}
+
+// What the first rank that found something has found, told with its number: ranks look at their own shards.
+std::optional<amp::Overflow> first_of_ranks(Ranks& ranks, const std::optional<amp::Overflow>& own) {
+  if (!ranks.several()) return own;
+  const auto records = ranks.communicator().all_gather_bytes(to_record(own), ranks.deadline_s());
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    auto found = overflow_in(records[rank]);
+    if (!found) continue;
+    found->tensor += fmt::format(", of rank {}", rank);
+    return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+// A micro-batch of the step that is due in that phase, with what the one before it left.
+void Trainer::run_micro_batch(std::size_t phase, const MicroBatch& micro_batch) {
+  tasks::Carry& carry = carries_[phase][micro_batch.shard];
+  carry = micro_batch.carry;
+  runners_[phase]->backward(micro_batch.batch, carry,
+                            ranks_.divided() ? std::optional(micro_batch.samples) : std::nullopt);
+}
+
+void Trainer::micro_batch(Session& session, std::size_t phase, MicroBatch micro_batch) {
+  micro_batch.carry = carries_[phase][micro_batch.shard];
   run_micro_batch(phase, micro_batch);
   session.ledger.add(phase, micro_batch);
   settle(session);  // after the first one: lets the batches of the step before go
@@ -24,7 +71,7 @@ void Trainer::micro_batch(Session& session, std::size_t phase, const datasets::B
 void Trainer::end_iteration(Session& session) {
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     if (phase > 0)
-      for (const datasets::Batch& batch : session.batches) micro_batch(session, phase, batch);
+      for (const MicroBatch& each : session.batches) micro_batch(session, phase, each);
     end_step(session, phase);
   }
   session.batches.clear();
@@ -123,13 +170,18 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const LedgerSte
                                                const optim::StepReport& report) {
   // What the step's random numbers were numbered by: the count before it.
   const auto number = static_cast<std::uint32_t>(retries() ? report.applied : report.attempted - 1);
+  std::vector<int> calls;  // those with samples
+  for (std::size_t i = 0; i < step.micro_batches.size(); ++i)
+    if (step.micro_batches[i].batch.samples > 0) calls.push_back(static_cast<int>(i));
   const auto loss = [&](int i) {
-    const MicroBatch& micro_batch = step.micro_batches[static_cast<std::size_t>(i)];
-    return runners_[step.phase]->loss(micro_batch.batch, micro_batch.carry, i, number);
+    const int call = calls[static_cast<std::size_t>(i)];
+    const MicroBatch& micro_batch = step.micro_batches[static_cast<std::size_t>(call)];
+    return runners_[step.phase]->loss(micro_batch.batch, micro_batch.carry, call, number);
   };
-  const auto overflow = amp::find_overflow(task_->model(), static_cast<int>(step.micro_batches.size()), loss,
-                                           report.loss_scale);
+  const auto own =
+      amp::find_overflow(task_->model(), static_cast<int>(calls.size()), loss, report.loss_scale);
   (*learners_)[step.phase].step->clear();
+  const auto overflow = first_of_ranks(ranks_, own);
   if (!overflow) return {};
   session.metrics.write(runs::OverflowEvent{step.iteration, report.loss_scale, overflow->op, overflow->tensor,
                                             overflow->index, overflow->forward ? "forward" : "backward",
@@ -156,8 +208,10 @@ void Trainer::read_outcomes(Session& session) {
 // Which samples could not be read since the last call.
 void Trainer::tell_skipped(Session& session) {
   for (const std::string& reason : skipped_.take()) {
-    if (session.progress) session.progress->line(tasks::text_of_skipped(reason));
-    session.log.warning(tasks::text_of_skipped(reason));
+    const std::string text = tasks::text_of_skipped(reason);
+    if (session.progress) session.progress->line(text);
+    if (!ranks_.first()) output::print_error(session.speaker + text);
+    session.log.warning(text);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "config/task.h"
 #include "files/input.h"
 #include "files/json_text.h"
+#include "tasks/record.h"
 #include "train/resume.h"
 #include "train/trainer_session.h"
 
@@ -41,50 +42,110 @@ std::vector<optim::Step*> steps_of(Learners& learners) {
 
 }  // namespace
 
-// Brings model, optimizer and loader to where the newest whole checkpoint was; a run that has saved nothing
-// yet begins anew. `notes` gets what there is to say of it, `warnings` what was found damaged.
-runs::RunState Trainer::resume(const runs::RunDirectory& directory, std::vector<std::string>& notes,
-                               std::vector<std::string>& warnings) {
+// What the newest whole checkpoint holds; a run that has saved nothing yet begins anew.
+struct Trainer::Resumed {
+  std::string checkpoint;  // its name; empty: none was there
+  runs::RunState run;
+  std::vector<optim::NamedTensor> tensors;
+  bool converting = false;  // from another precision
+
+  bool found() const { return !checkpoint.empty(); }
+
+  tasks::Record to_record() const {
+    tasks::RecordWriter writer;
+    writer.put_text(checkpoint).put(converting).put_text(files::json_text(runs::to_json(run)));
+    writer.put(tensors.size());
+    for (const auto& [name, tensor] : tensors) writer.put_text(name).put_tensor(tensor);
+    return std::move(writer).record();
+  }
+
+  static Resumed from_record(std::span<const std::byte> record) {
+    tasks::RecordReader reader(record);
+    Resumed resumed;
+    resumed.checkpoint = reader.take_text();
+    resumed.converting = reader.take<bool>();
+    resumed.run = runs::run_state_in(config::Json::parse(reader.take_text()), "the state of rank 0");
+    for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+      std::string name = reader.take_text();
+      resumed.tensors.emplace_back(std::move(name), reader.take_tensor());
+    }
+    reader.end();
+    return resumed;
+  }
+};
+
+// `notes` gets what there is to say of it, `warnings` what was found damaged.
+Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
+                                          std::vector<std::string>& notes,
+                                          std::vector<std::string>& warnings) {
   const config::Json now = course_of(config_);
   runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(), now);
   const auto newest = checkpoints.newest_whole(warnings);
-  runs::RunState state;
-  state.epoch_losses.assign(learners_->size(), 0.0);
+  Resumed resumed;
+  resumed.run.epoch_losses.assign(learners_->size(), 0.0);
   if (newest) {
     if (device_.type == DeviceType::cpu) {
       const std::string note = note_on_level(directory, config_.deterministic);
       if (!note.empty()) notes.push_back(note);
     }
+    if (const std::string note = note_on_ranks(directory, ranks_.size()); !note.empty())
+      notes.push_back(note);
     take_choices(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
     runs::SavedState saved = checkpoints.load(*newest);
     require(saved.run.epoch_losses.size() == learners_->size(), "",
             "{}: its state is of {} phases, this task has {}", *newest, saved.run.epoch_losses.size(),
             learners_->size());
-    for (std::size_t phase = 0; phase < carries_.size(); ++phase)
-      carries_[phase] = taken_carry(saved.tensors, learners_->prefix_of(phase), device_);
-    learners_->load_state(saved.tensors, changes.precision);
     checkpoints.adopt(saved.run);
-    state = saved.run;
-    set_rate_factor(state);
-    train_loader_->seek({static_cast<std::uint32_t>(state.epoch - 1), state.position});
     for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
-    if (changes.precision)
-      notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
-                                  config_.precision.label(), learners_->loss_scale(0)));
-    notes.push_back(fmt::format("resumed after step {}, in epoch {}", learners_->iterations(), state.epoch));
-  } else {
-    notes.push_back("the run had saved nothing yet: it begins anew");
+    resumed = {*newest, std::move(saved.run), std::move(saved.tensors), changes.precision};
   }
+  return resumed;
+}
+
+// The run goes on from that state: what was written of it after that goes, what is missing comes back.
+void Trainer::mend_course(const runs::RunDirectory& directory, const Resumed& resumed,
+                          std::vector<std::string>& warnings) {
+  const runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(),
+                                      course_of(config_));
   const std::int64_t step = learners_->iterations();
   for (std::string& warning : runs::mend_metrics(
-           directory, {.step = step,
-                      .evaluated = state.position == 0 && state.epoch <= config_.epochs,
-                      .mark = newest ? checkpoints.metrics_of(*newest) : std::nullopt,
-                      .checkpoints = newest ? checkpoints.until(step) : std::vector<runs::SavedStep>()}))
+           directory,
+           {.step = step,
+           .evaluated = resumed.run.position == 0 && resumed.run.epoch <= config_.epochs,
+           .mark = resumed.found() ? checkpoints.metrics_of(resumed.checkpoint) : std::nullopt,
+           .checkpoints = resumed.found() ? checkpoints.until(step) : std::vector<runs::SavedStep>()}))
     warnings.push_back(std::move(warning));
-  files::write_atomically(directory.config(), files::json_text(config::resolved(config_), 2) + "\n");
-  return state;
+  files::write_atomically(directory.config(), files::json_text(config::resolved(given_.config), 2) + "\n");
+}
+
+// Brings model, optimizer and loader of every rank to where the first one finds that the run was.
+runs::RunState Trainer::resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
+                               std::vector<std::string>& warnings) {
+  Resumed resumed =
+      ranks_.together([&] { return directory ? read_checkpoint(*directory, notes, warnings) : Resumed(); });
+  if (ranks_.several())
+    resumed = Resumed::from_record(ranks_.from_first(ranks_.first() ? resumed.to_record() : tasks::Record()));
+  ranks_.together([&] {
+    if (resumed.found()) take_state(resumed);
+    if (directory) mend_course(*directory, resumed, warnings);
+  });
+  if (!resumed.found()) notes.push_back("the run had saved nothing yet: it begins anew");
+  if (resumed.converting)
+    notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
+                                config_.precision.label(), learners_->loss_scale(0)));
+  if (resumed.found())
+    notes.push_back(
+        fmt::format("resumed after step {}, in epoch {}", learners_->iterations(), resumed.run.epoch));
+  return resumed.run;
+}
+
+void Trainer::take_state(Resumed& resumed) {
+  for (std::size_t phase = 0; phase < carries_.size(); ++phase)
+    carries_[phase] = ranks_.parts(taken_carry(resumed.tensors, learners_->prefix_of(phase), device_));
+  learners_->load_state(resumed.tensors, resumed.converting);
+  set_rate_factor(resumed.run);
+  train_loader_->seek({static_cast<std::uint32_t>(resumed.run.epoch - 1), resumed.run.position});
 }
 
 // Returns false when a stop was asked for before the evaluation had ended.
@@ -97,8 +158,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   // The averages are what is evaluated and saved, where there are any.
   AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
-    if (!evaluate_now(session, *eval_loader_, task_->validation_split(), last && task_->keeps_details()))
-      return false;
+    if (!evaluate_now(session, *chooses_, last && task_->keeps_details())) return false;
     session.metrics.write_tensors(steps_of(*learners_), step, epoch);
     const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
@@ -114,8 +174,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   }
   if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
   conclude_save(session);
-  session.checkpoints.take_weights(task_->model(), epoch, step);
-  averaged.leave();
+  take_weights(session, averaged);
   runs::RunState next = session.state;
   if (whole) begin_next_epoch(next);
   save(session, next, best);
@@ -136,28 +195,60 @@ void Trainer::save_inside_epoch(Session& session) {
 
 void Trainer::save_unevaluated(Session& session) {
   AveragedWeights averaged(*learners_);
-  session.checkpoints.take_weights(task_->model(), session.state.epoch, learners_->iterations());
-  averaged.leave();
+  take_weights(session, averaged);
   save(session, session.state, false);
+}
+
+// The averages where there are any; what trains on is back afterwards.
+void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
+  if (session.checkpoints)
+    session.checkpoints->take_weights(task_->model(), session.state.epoch, learners_->iterations());
+  averaged.leave();
+}
+
+// Of parallel.check_every.
+bool Trainer::check_due(Session& session) const {
+  const std::int64_t every = config_.parallel.check_every;
+  if (every == 0 || !ranks_.several()) return false;
+  const std::int64_t before = std::exchange(session.checked_step, learners_->iterations());
+  return passes_multiple(before, learners_->iterations(), every);
+}
+
+// Throws AgreedError unless all ranks hold the same state.
+void Trainer::check_ranks(std::string_view when) {
+  if (ranks_.several()) ranks_.require_same(learners_->state(), when);
+}
+
+// What the next micro-batches begin with, by phase, as one process would have it; on the first rank.
+std::vector<tasks::Carry> Trainer::whole_carries() {
+  std::vector<tasks::Carry> carries;
+  for (const auto& own : carries_) carries.push_back(ranks_.whole(own));
+  return carries;
 }
 
 // With the choice among algorithms, by which a resumed run rounds as this one does.
 void Trainer::save(Session& session, const runs::RunState& state, bool best) {
-  const std::string choices = backend_for(device_).tuning_cache();
-  if (!choices.empty()) session.write_beside(session.directory.algorithms(), choices);
-  std::vector<optim::NamedTensor> tensors = learners_->state();
-  for (std::size_t phase = 0; phase < carries_.size(); ++phase)
-    for (const datasets::Field& field : carries_[phase].fields())
-      tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
-  session.checkpoints.save(learners_->iterations(), tensors, state, best, session.metrics.mark());
+  if (config_.parallel.check_every > 0)
+    check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
+  const std::vector<tasks::Carry> carries = whole_carries();
+  if (session.checkpoints) {
+    const std::string choices = backend_for(device_).tuning_cache();
+    if (!choices.empty()) session.write_beside(runs::kAlgorithmsFile, choices);
+    std::vector<optim::NamedTensor> tensors = learners_->state();
+    for (std::size_t phase = 0; phase < carries.size(); ++phase)
+      for (const datasets::Field& field : carries[phase].fields())
+        tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
+    session.checkpoints->save(learners_->iterations(), tensors, state, best, session.metrics.mark());
+  }
   session.saved_step = learners_->iterations();
   if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(learners_->iterations());
 }
 
 // Waits for the save under way, if any, and says what became of it.
 void Trainer::conclude_save(Session& session) {
+  if (!session.checkpoints) return;
   try {
-    const auto saved = session.checkpoints.finish();
+    const auto saved = session.checkpoints->finish();
     if (!saved) return;
     // The state that the run went on from may be saved again, evaluated; it has been written of.
     if (saved->step != session.resumed_at) session.metrics.write_checkpoint(saved->step, saved->path);

@@ -58,39 +58,42 @@ inline config::Json course_of(const config::Config& config) {
 
 // What exists only while a run goes on.
 struct Trainer::Session {
-  Session(const runs::RunDirectory& directory_, const StopRequest& stop_, const config::Config& config,
-          const tasks::Data& data, std::size_t phases)
+  Session(const runs::RunDirectory* directory_, const StopRequest& stop_, const config::Config& config,
+          const tasks::Data& data, std::size_t phases, std::string speaker_)
       : directory(directory_),
+        speaker(std::move(speaker_)),
         stop(stop_),
         survives_write_errors(config.checkpoint.on_save_error == "continue"),
         metrics(directory_, config),
-        log(directory_.log()),
-        checkpoints(directory_, config.checkpoint.keep, data.description(), course_of(config)),
+        log(directory_ ? runs::Log(directory_->log()) : runs::Log()),
         ledger(!config.precision.is_fp32()),
         read_step(phases),
         read_loss(phases),
         step_started(phases, Clock::now()) {
     state.epoch_losses.assign(phases, 0.0);
+    if (directory)
+      checkpoints.emplace(*directory, config.checkpoint.keep, data.description(), course_of(config));
   }
 
   void say(const std::string& text) {
     if (progress) progress->line(text);
     log.info(text);
   }
-  // To the user even when quiet.
+  // To the user even when quiet. What another rank than the first has to say is told after its number.
   void warn(const std::string& text) {
     if (progress) {
       progress->line("warning: " + text);
     } else {
-      output::print_error("warning: " + text);
+      output::print_error(speaker + "warning: " + text);
     }
     log.warning(text);
   }
 
-  // A whole file beside the checkpoints.
-  void write_beside(const std::filesystem::path& path, const std::string& text) {
+  // A whole file beside the checkpoints, by its path within the run directory.
+  void write_beside(const std::filesystem::path& file, const std::string& text) {
+    if (!directory) return;
     try {
-      files::write_atomically(path, text);
+      files::write_atomically(directory->path() / file, text);
     } catch (const VendorError& error) {
       trouble = error.what();
     }
@@ -114,25 +117,28 @@ struct Trainer::Session {
     if (now != std::exchange(before, now) && now) warn(fmt::format("{}; {}", *now, consequence));
   }
 
-  const runs::RunDirectory& directory;
+  const runs::RunDirectory* directory;  // absent on ranks that write nothing
+  const std::string speaker;            // "", or of a rank that is not the first "rank 1 of 4: "
   const StopRequest& stop;
+  bool stops = false;  // asked for, or hindered, on some rank; the same on all
   const bool survives_write_errors;
   runs::RunWriter metrics;
   runs::Log log;
-  runs::Checkpoints checkpoints;
-  std::unique_ptr<Progress> progress;  // absent when quiet
+  std::optional<runs::Checkpoints> checkpoints;  // absent on ranks that write nothing
+  std::unique_ptr<Progress> progress;            // absent when quiet
   runs::RunState state;
   TrainResult result;
   StepLedger ledger;
   // The batches of the iteration under way: how many, and themselves where further phases go over them.
   std::int64_t batches_taken = 0;
-  std::vector<datasets::Batch> batches;
+  std::vector<MicroBatch> batches;
   Clock::time_point started = Clock::now();
   double step_seconds = 0.0;  // smoothed
   double epoch_seconds = 0.0;
   double own_samples = 0.0;  // of the epoch, that this process has served
-  // Iterations at the last save, and by phase at the last step that was read, or when the session began.
-  std::int64_t saved_step = 0;
+  // Iterations at the last save, at the last comparison of ranks, and by phase at the last step that was
+  // read, or when the session began.
+  std::int64_t saved_step = 0, checked_step = 0;
   std::vector<std::int64_t> read_step;
   std::vector<double> read_loss;                // of that step
   std::vector<Clock::time_point> step_started;  // by phase: when its last step ended

@@ -1,0 +1,80 @@
+#include "train/rank_facts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <nlohmann/json.hpp>
+
+#include "files/digest.h"
+#include "files/json_text.h"
+
+namespace tandem::train {
+
+namespace {
+
+constexpr const char* kSame = "same";
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
+}
+
+// The first leaf, or member that only one of them has, in which they differ; "" where they are equal. What is
+// there is told as JSON.
+std::string difference(const Json& first, const Json& other, int rank, const std::string& path) {
+  if (first.is_object() && other.is_object()) {
+    for (const auto& [key, value] : first.items()) {
+      const auto found = other.find(key);
+      const std::string text = difference(value, found == other.end() ? Json() : *found, rank,
+                                          path.empty() ? key : path + "." + key);
+      if (!text.empty()) return text;
+    }
+    for (const auto& [key, value] : other.items())
+      if (!first.contains(key)) return difference(Json(), value, rank, path.empty() ? key : path + "." + key);
+    return "";
+  }
+  if (first == other) return "";
+  return fmt::format("{} is {} on rank 0 and {} on rank {}", path, files::json_text(first),
+                     files::json_text(other), rank);
+}
+
+}  // namespace
+
+Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data) {
+  const Json& cpu = environment["cpu"];
+  return {{"host", host_name()},
+          {"cpu", cpu["model"]},
+          {"threads", environment["threads"]},
+          {kSame,
+           {{"version", environment["version"]},
+            {"build", environment["build"]},
+            {"compiler", environment["compiler"]},
+            {"libraries", environment["libraries"]},
+            {"level", cpu["level"]},
+            {"configuration", course},
+            {"data",
+             {{"training_samples", data.training_samples()},
+              {"description", files::sha256(files::json_text(data.description()))}}}}}};
+}
+
+std::optional<std::string> difference(std::span<const Json> facts) {
+  for (std::size_t rank = 1; rank < facts.size(); ++rank) {
+    const std::string text =
+        difference(facts[0].at(kSame), facts[rank].at(kSame), static_cast<int>(rank), "");
+    if (text.empty()) continue;
+    const bool level = text.starts_with("level");
+    return fmt::format("ranks train one model with one program, configuration and data: {}{}", text,
+                       level ? "; TANDEM_ISA gives all of them the lowest level among them" : "");
+  }
+  return std::nullopt;
+}
+
+std::string text_of_rank(int rank, const Json& facts) {
+  const auto threads = facts.at("threads").get<int>();
+  return fmt::format("rank {}: {}, {}, level {}, {} thread{}", rank, facts.at("host").get<std::string>(),
+                     facts.at("cpu").get<std::string>(), facts.at(kSame).at("level").get<std::string>(),
+                     threads, threads == 1 ? "" : "s");
+}
+
+}  // namespace tandem::train

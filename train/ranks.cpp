@@ -1,0 +1,182 @@
+#include "train/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "files/digest.h"
+#include "parallel/one_process.h"
+#include "parallel/partition.h"
+#include "parallel/shard_exchange.h"
+#include "tasks/record.h"
+
+namespace tandem::train {
+
+namespace {
+
+constexpr Index kReproducibleShards = 8;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Where none are asked for: a function of the configuration alone in the reproducible mode.
+Index usual_shards(const config::ParallelConfig& options, int ranks, Index batch_size) {
+  if (options.reduction != "reproducible") return ranks;
+  Index shards = kReproducibleShards;
+  while (shards > batch_size) shards /= 2;
+  return shards;
+}
+
+int checked_shards(const config::ParallelConfig& options, int ranks, Index batch_size) {
+  const Index shards = options.shards.value_or(usual_shards(options, ranks, batch_size));
+  require(shards <= batch_size, "",
+          "parallel.shards: {} shards of a batch of {} samples (data.batch_size): a shard has one sample at "
+          "least{}",
+          shards, batch_size, options.shards ? "" : fmt::format("; start at most {} ranks", batch_size));
+  require(
+      shards >= ranks, "",
+      "parallel.shards: {} shards for {} ranks: a rank computes whole shards; take more of them, or start "
+      "fewer ranks",
+      shards, ranks);
+  return static_cast<int>(shards);
+}
+
+// What a state is known by: the digest of the values of each tensor.
+tasks::Record digests_of(const std::vector<optim::NamedTensor>& tensors) {
+  tasks::RecordWriter writer;
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor host = tensor.to(Device{});
+    files::Sha256 digest;
+    digest.add({static_cast<const char*>(host.raw()), host.bytes()});
+    writer.put_text(digest.hex());
+  }
+  return std::move(writer).record();
+}
+
+}  // namespace
+
+Ranks::Ranks(parallel::Communicator* communicator, const config::ParallelConfig& options, Index batch_size)
+    : alone_(communicator ? nullptr : std::make_unique<parallel::OneProcess>()),
+      communicator_(communicator ? *communicator : *alone_),
+      options_(options),
+      shards_(checked_shards(options, communicator_.size(), batch_size)),
+      own_(parallel::part_of_rank(static_cast<std::size_t>(shards_), size(), rank())) {}
+
+datasets::Division Ranks::division() const {
+  return {.parts = shards_, .first = static_cast<Index>(own_.first), .count = own()};
+}
+
+std::string Ranks::text() const {
+  std::string text = several() ? fmt::format("{} ranks", size()) : "";
+  const bool reproducible = options_.reduction == "reproducible";
+  if (divided() && (shards_ != size() || reproducible))
+    text += fmt::format("{}{} shards{}", text.empty() ? "" : ", ", shards_,
+                        reproducible ? " added reproducibly" : "");
+  return text;
+}
+
+std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples) {
+  if (!divided()) return nullptr;
+  return parallel::make_shard_exchange(communicator_, {.shards = shards_,
+                                                       .usual_samples = usual_samples,
+                                                       .reproducible = options_.reduction == "reproducible",
+                                                       .deadline_s = options_.deadline_s});
+}
+
+bool Ranks::any(bool here) {
+  if (!several()) return here;
+  return communicator_.all_reduce_value(std::int64_t{here}, parallel::Reduction::max, deadline_s()) != 0;
+}
+
+std::string Ranks::broadcast(const std::string& text) { return text_of(from_first(bytes_of(text))); }
+
+std::vector<std::string> Ranks::texts(std::string_view own) {
+  std::vector<std::string> all;
+  for (const auto& bytes : communicator_.all_gather_bytes(bytes_of(own), deadline_s()))
+    all.push_back(text_of(bytes));
+  return all;
+}
+
+std::vector<std::byte> Ranks::from_first(std::span<const std::byte> bytes) {
+  return communicator_.broadcast_bytes(bytes, 0, deadline_s());
+}
+
+void Ranks::take_from_first(const Tensor& tensor) {
+  const Tensor host = tensor.device() == Device{} ? tensor : tensor.to(Device{});
+  communicator_.broadcast(parallel::Elements(host.raw(), host.bytes(), DType::u8), 0, deadline_s());
+  if (first()) return;
+  if (tensor.device() != Device{}) backend_for(tensor.device()).copy_bytes(host, tensor);
+  tensor.storage()->bump_version();
+}
+
+void Ranks::take_from_first(nn::Module& module) {
+  for (const Parameter& parameter : module.parameters()) take_from_first(parameter.value());
+  for (const nn::Statistic& statistic : module.statistics()) {
+    take_from_first(statistic.live);
+    take_from_first(statistic.next);
+  }
+}
+
+void Ranks::require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when) {
+  if (!several()) return;
+  std::vector<std::vector<std::string>> digests;
+  for (const auto& record : communicator_.all_gather_bytes(digests_of(tensors), deadline_s())) {
+    tasks::RecordReader reader(record);
+    auto& of_rank = digests.emplace_back();
+    for (std::size_t i = 0; i < tensors.size(); ++i) of_rank.push_back(reader.take_text());
+    reader.end();
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<int> others;
+    for (std::size_t r = 1; r < digests.size(); ++r)
+      if (digests[r][i] != digests[0][i]) others.push_back(static_cast<int>(r));
+    if (others.empty()) continue;
+    throw parallel::AgreedError(
+        fmt::format("{} {} of rank{} {} differs from that of rank 0, though every rank did the same steps: a "
+                    "fault of a machine's, or of this program's; go on from the last checkpoint",
+                    when, tensors[i].first, others.size() == 1 ? "" : "s", fmt::join(others, ", ")),
+        false);
+  }
+}
+
+tasks::Carry Ranks::whole(const std::vector<tasks::Carry>& own) {
+  if (!several()) return tasks::Carry::joined(own);
+  tasks::RecordWriter writer;
+  for (const tasks::Carry& carry : own) {
+    writer.put(carry.fields().size());
+    for (const datasets::Field& field : carry.fields()) writer.put_text(field.name).put_tensor(field.value);
+  }
+  const auto records = communicator_.gather_bytes(std::move(writer).record(), deadline_s());
+  std::vector<tasks::Carry> parts;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    tasks::RecordReader reader(records[r]);
+    const Range shards =
+        parallel::part_of_rank(static_cast<std::size_t>(shards_), size(), static_cast<int>(r));
+    for (std::size_t shard = shards.first; shard < shards.last; ++shard) {
+      tasks::Carry& carry = parts.emplace_back();
+      for (auto fields = reader.take<std::size_t>(); fields > 0; --fields) {
+        const std::string name = reader.take_text();
+        carry.set(name, reader.take_tensor());
+      }
+    }
+    reader.end();
+  }
+  return tasks::Carry::joined(parts);
+}
+
+std::vector<tasks::Carry> Ranks::parts(const tasks::Carry& whole) const {
+  if (!divided()) return {whole};
+  const std::vector<tasks::Carry> all = whole.divided(shards_);
+  return {all.begin() + static_cast<std::ptrdiff_t>(own_.first),
+          all.begin() + static_cast<std::ptrdiff_t>(own_.last)};
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,89 @@
+// Ranks: the processes that train one run together, and what of each batch is whose.
+//
+// A batch is divided into shards, which ranks own in blocks; without mpirun one process owns them all. Every
+// rank goes through the same loop and takes the same decisions, from figures that are the same everywhere;
+// the first one alone writes, and speaks for all. A call here is one of all ranks, in the same order, unless
+// it says otherwise.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "data/division.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "parallel/agreement.h"
+#include "parallel/communicator.h"
+#include "tasks/carry.h"
+
+namespace tandem::train {
+
+class Ranks {
+ public:
+  // `communicator`: absent, or of one process: this one is alone. It is kept by reference. `batch_size`: of
+  // the samples of a step's batch. Throws UserError, naming the key, when ranks or samples are fewer than
+  // shards want. Does not communicate.
+  Ranks(parallel::Communicator* communicator, const config::ParallelConfig& options, Index batch_size);
+
+  // None of these communicates.
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
+  bool several() const { return size() > 1; }
+  bool first() const { return rank() == 0; }
+  int shards() const { return shards_; }
+  bool divided() const { return shards_ > 1; }
+  // The shards of this rank, and the parts of batches that they are.
+  Index own() const { return static_cast<Index>(own_.count()); }
+  datasets::Division division() const;
+  double deadline_s() const { return options_.deadline_s; }
+  parallel::Communicator& communicator() { return communicator_; }
+  // "", "4 ranks", "4 ranks, 8 shards added reproducibly": for people.
+  std::string text() const;
+  // What a step adds its shards with; absent where the batch is not divided.
+  std::unique_ptr<optim::ShardExchange> exchange(double usual_samples);
+
+  // Whether any rank says so.
+  bool any(bool here);
+  // What the first rank has, on every rank. `value` is asked for on the first only.
+  template <class Work>
+  std::string text_of_first(Work&& value) {
+    if (!several()) return value();
+    return broadcast(first() ? value() : std::string());
+  }
+  // See parallel::together.
+  template <class Work>
+  auto together(Work&& work) {
+    return parallel::together(communicator_, options_.deadline_s, std::forward<Work>(work));
+  }
+  // Texts of all ranks, on every rank.
+  std::vector<std::string> texts(std::string_view own);
+  // Of the first rank: its bytes, or its values in the place of those of the others.
+  std::vector<std::byte> from_first(std::span<const std::byte> bytes);
+  void take_from_first(const Tensor& tensor);
+  // The weights and the running statistics of the first rank.
+  void take_from_first(nn::Module& module);
+
+  // Throws parallel::AgreedError on every rank unless these tensors, named alike, have the same bits on all
+  // of them; it names the first that differs, and whose. `when`: "after step 100".
+  void require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when);
+
+  // What the own shards carry, as one of the whole batch: on the first rank; nothing on the others.
+  tasks::Carry whole(const std::vector<tasks::Carry>& own);
+  // The inverse, for each own shard, of a whole one that every rank has. Does not communicate.
+  std::vector<tasks::Carry> parts(const tasks::Carry& whole) const;
+
+ private:
+  std::string broadcast(const std::string& text);
+
+  std::unique_ptr<parallel::Communicator> alone_;
+  parallel::Communicator& communicator_;
+  const config::ParallelConfig options_;
+  int shards_;
+  Range own_;
+};
+
+}  // namespace tandem::train
