@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "files/output.h"
+#include "parallel/launch.h"
 #include "studies/demo/demo.h"
 
 namespace tandem::cli {
@@ -63,10 +64,23 @@ class Program {
       output::print("{}", app_.help());
       return 0;
     }
-    return action_();
+    return refuses_ranks() ? kExitUsage : action_();
   }
 
  private:
+  // What one process does would be done by each of several: one of them says so.
+  bool refuses_ranks() const {
+    const auto launch = parallel::launch_from_environment();
+    if (!launch || launch->size == 1) return false;
+    const std::string name = app_.get_subcommands().front()->get_name();
+    if (name == "train" || name == "env") return false;
+    if (launch->rank == 0)
+      output::print_error(fmt::format(
+          "{}: is done by one process, and mpirun started {}; several can do `tandem train` and `tandem env`",
+          name, launch->size));
+    return true;
+  }
+
   template <class Arguments>
   CLI::App* command(const char* name, const char* help, Arguments& arguments,
                     int (*function)(const Arguments&)) {

@@ -5,13 +5,29 @@
 #include "cli/commands.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "parallel/launch.h"
+#include "train/rank_facts.h"
+#include "train/ranks.h"
+#include "train/setup.h"
 
 namespace tandem::cli {
 
 int environment(const EnvironmentArguments& arguments) {
-  const auto environment = runs::environment();
-  output::print(
-      "{}", arguments.json ? files::json_text(environment, 2) + "\n" : runs::environment_text(environment));
+  train::share_cpus();
+  auto environment = runs::environment();
+  const std::unique_ptr<parallel::Communicator> communicator = parallel::open_communicator();
+  std::string ranks;
+  if (communicator->size() > 1) {
+    train::Ranks all(communicator.get(), {}, communicator->size());
+    environment["communicator"] = communicator->description();
+    for (const std::string& text : all.texts(files::json_text(train::facts_of_rank(environment)))) {
+      auto& facts = environment["ranks"].emplace_back(tasks::Json::parse(text));
+      ranks += train::text_of_rank(static_cast<int>(environment["ranks"].size()) - 1, facts) + "\n";
+    }
+  }
+  if (communicator->rank() == 0)
+    output::print("{}", arguments.json ? files::json_text(environment, 2) + "\n"
+                                       : runs::environment_text(environment) + ranks);
   return 0;
 }
 

@@ -117,9 +117,10 @@ class Training {
       if (first_) output::print("{}", text);
       return 0;
     }
-    const train::StopRequest stop(first_);
+    trainer->compare_ranks();
     const auto directory = together([&] { return open_directory(loaded.config); });
     path_ = text_of_first(directory ? directory->path().string() : "");
+    const train::StopRequest stop(!first_ ? "" : note_on_signals());
     train::TrainResult result;
     try {
       result = trainer->run(directory ? &*directory : nullptr, command_line(arguments_), stop);
@@ -132,15 +133,21 @@ class Training {
     return conclude(result, loaded.config);
   }
 
-  // How the run goes on, in a sentence; "" where there is none yet.
+  // What goes on with the run, as it is typed.
+  std::string command() const {
+    return fmt::format("{}tandem train {}",
+                       ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "",
+                       printable(path_));
+  }
+
+  // The same in a sentence; "" where there is no run yet.
   std::string way_on() const {
     if (path_.empty()) return "";
     const bool saved =
         runs::RunDirectory::is_run(path_) && runs::has_checkpoint(runs::RunDirectory::open(path_));
     return fmt::format(
-        "The run {} with: {}tandem train {}",
-        saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew",
-        ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "", printable(path_));
+        "The run {} with: {}",
+        saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew", command());
   }
 
  private:
@@ -166,6 +173,12 @@ class Training {
     if (!first_ || resumed_) return resumed_;
     return runs::RunDirectory::create(config.run_dir, config.name,
                                       files::json_text(config::resolved(config), 2) + "\n");
+  }
+
+  // mpirun sends signals, too, when a rank has ended, and leaves little time: then this is the last line.
+  std::string note_on_signals() const {
+    if (ranks_.size() == 1) return "Stopping after this step; once more stops now.";
+    return "Stopping after this step. The run goes on with: " + command();
   }
 
   int conclude(const train::TrainResult& result, const config::Config& config) const {
@@ -211,9 +224,12 @@ int train(const TrainArguments& arguments) {
       if (!error.users_mistake()) output::remark("{}\n", training.way_on());
     }
     return error.users_mistake() ? kExitUsage : kExitFailure;
+  } catch (const parallel::RankError& error) {
+    ranks->abort(fmt::format("{} Go on with: {}", error.what(), training.command()), kExitFailure);
   } catch (const std::exception& error) {
     ranks->abort(fmt::format("{}. {}", error.what(), training.way_on()), kExitFailure);
   }
+  return kExitFailure;  // not reached
 }
 
 }  // namespace tandem::cli

@@ -41,21 +41,26 @@ std::string difference(const Json& first, const Json& other, int rank, const std
 
 }  // namespace
 
-Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data) {
+Json facts_of_rank(const Json& environment) {
   const Json& cpu = environment["cpu"];
   return {{"host", host_name()},
           {"cpu", cpu["model"]},
-          {"threads", environment["threads"]},
-          {kSame,
-           {{"version", environment["version"]},
-            {"build", environment["build"]},
-            {"compiler", environment["compiler"]},
-            {"libraries", environment["libraries"]},
-            {"level", cpu["level"]},
-            {"configuration", course},
-            {"data",
-             {{"training_samples", data.training_samples()},
-              {"description", files::sha256(files::json_text(data.description()))}}}}}};
+          {"level", cpu["level"]},
+          {"threads", environment["threads"]}};
+}
+
+Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data) {
+  Json facts = facts_of_rank(environment);
+  facts[kSame] = {{"version", environment["version"]},
+                  {"build", environment["build"]},
+                  {"compiler", environment["compiler"]},
+                  {"libraries", environment["libraries"]},
+                  {"level", environment["cpu"]["level"]},
+                  {"configuration", course},
+                  {"data",
+                   {{"training_samples", data.training_samples()},
+                    {"description", files::sha256(files::json_text(data.description()))}}}};
+  return facts;
 }
 
 std::optional<std::string> difference(std::span<const Json> facts) {
@@ -73,8 +78,8 @@ std::optional<std::string> difference(std::span<const Json> facts) {
 std::string text_of_rank(int rank, const Json& facts) {
   const auto threads = facts.at("threads").get<int>();
   return fmt::format("rank {}: {}, {}, level {}, {} thread{}", rank, facts.at("host").get<std::string>(),
-                     facts.at("cpu").get<std::string>(), facts.at(kSame).at("level").get<std::string>(),
-                     threads, threads == 1 ? "" : "s");
+                     facts.at("cpu").get<std::string>(), facts.at("level").get<std::string>(), threads,
+                     threads == 1 ? "" : "s");
 }
 
 }  // namespace tandem::train

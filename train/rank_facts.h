@@ -14,8 +14,10 @@ namespace tandem::train {
 
 using tasks::Json;
 
-// {"host", "cpu", "threads", "same": {"version", "build", "compiler", "libraries", "level", "configuration",
-// "data"}} of this process. `course`: the configuration without what ranks may differ in.
+// What this process runs on: {"host", "cpu", "level", "threads"}, by runs::environment().
+Json facts_of_rank(const Json& environment);
+// With what must be the same, as member "same": {"version", "build", "compiler", "libraries", "level",
+// "configuration", "data"}. `course`: the configuration without what ranks may differ in.
 Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data);
 
 // What must be the same and is not, with the first rank that has it otherwise than rank 0; nothing when all

@@ -41,11 +41,10 @@ int checked_shards(const config::ParallelConfig& options, int ranks, Index batch
           "parallel.shards: {} shards of a batch of {} samples (data.batch_size): a shard has one sample at "
           "least{}",
           shards, batch_size, options.shards ? "" : fmt::format("; start at most {} ranks", batch_size));
-  require(
-      shards >= ranks, "",
-      "parallel.shards: {} shards for {} ranks: a rank computes whole shards; take more of them, or start "
-      "fewer ranks",
-      shards, ranks);
+  require(shards >= ranks, "",
+          "parallel.shards: {} for {} ranks: a rank computes whole shards; take more of them, or start "
+          "fewer ranks",
+          shards, ranks);
   return static_cast<int>(shards);
 }
 

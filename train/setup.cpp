@@ -28,9 +28,7 @@ namespace tandem::train {
 
 using config::Json;
 
-namespace {
-
-// Ranks of a host that mpirun has not bound to CPUs of their own divide those that all of them may use.
+// Ranks that mpirun has bound to CPUs of their own have those.
 void share_cpus() {
   const auto launch = parallel::launch_from_environment();
   if (!launch || launch->local_size == 1) return;
@@ -38,8 +36,6 @@ void share_cpus() {
   if (usable < online) return;
   cpu::set_threads(std::max(1, usable / launch->local_size));
 }
-
-}  // namespace
 
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;

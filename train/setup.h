@@ -18,6 +18,8 @@ namespace tandem::train {
 // Sets the threads: at most the CPUs the process may use, saying so where more are asked for. Where nothing
 // is said, all of them; ranks of a host that share CPUs have each a part of them.
 void prepare_machine(const config::Loaded& loaded);
+// The latter.
+void share_cpus();
 
 // Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is
 // asked for and there is none.

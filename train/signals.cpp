@@ -3,28 +3,32 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
 
 namespace tandem::train {
 
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM};
-volatile std::sig_atomic_t asked_times = 0, tells = 1;
+volatile std::sig_atomic_t asked_times = 0;
+char note[1024];  // with its line breaks, for the handler
+std::size_t note_length = 0;
 struct sigaction outer[2];
 
 void on_signal(int) {
   asked_times = asked_times + 1;
   if (asked_times > 1) _exit(130);
-  if (tells == 0) return;
-  constexpr char note[] = "\nStopping after this step; once more stops now.\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, note, sizeof note - 1);
+  if (note_length == 0) return;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, note, note_length);
 }
 
 }  // namespace
 
-StopRequest::StopRequest(bool says_so) {
+StopRequest::StopRequest(std::string_view heard) {
   asked_times = 0;
-  tells = says_so ? 1 : 0;
+  constexpr std::size_t kLongest = 1000;
+  const std::string line = heard.empty() ? "" : "\n" + std::string(heard.substr(0, kLongest)) + "\n";
+  note_length = line.copy(note, sizeof note);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

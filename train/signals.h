@@ -2,13 +2,15 @@
 // once with exit code 130.
 #pragma once
 
+#include <string_view>
+
 namespace tandem::train {
 
 // Installs the handlers for its life; the previous ones come back. One at a time.
 class StopRequest {
  public:
-  // `says_so`: tells the user that the first one was heard; of several ranks one does.
-  explicit StopRequest(bool says_so = true);
+  // `heard`: what the user is told of the first one, in a line of at most 1000 bytes; "": nothing.
+  explicit StopRequest(std::string_view heard = "Stopping after this step; once more stops now.");
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;

@@ -78,19 +78,20 @@ void Trainer::make_loaders() {
   if (chooses == "validation") test_ = std::make_unique<SharedPass>(*task_, "test", device_, ranks_);
 }
 
-// Throws AgreedError where ranks differ in what must be the same. The environment gets a list of them.
-void Trainer::compare_ranks(config::Json& environment) {
-  if (!ranks_.several()) return;
+void Trainer::compare_ranks() {
+  if (!ranks_.several() || !rank_facts_.empty()) return;
   config::Json course = course_of(given_.config);
   course.erase("threads");
   std::vector<config::Json> facts;
   for (const std::string& text :
-       ranks_.texts(files::json_text(facts_of_rank(environment, course, *task_->data()))))
+       ranks_.texts(files::json_text(facts_of_rank(runs::environment(), course, *task_->data()))))
     facts.push_back(config::Json::parse(text));
   if (const auto differs = difference(facts)) throw parallel::AgreedError(*differs, true);
-  environment["communicator"] = ranks_.communicator().description();
-  for (config::Json& of_rank : facts) of_rank["same"].erase("configuration");
-  environment["ranks"] = facts;
+  rank_facts_ = config::Json::array();
+  for (config::Json& of_rank : facts) {
+    of_rank.erase("same");
+    rank_facts_.push_back(std::move(of_rank));
+  }
   // Weights are drawn by each rank, or read from its files.
   ranks_.require_same(learners_->state(), "before the first step:");
 }
@@ -176,7 +177,10 @@ std::string Trainer::course() const {
 void Trainer::begin(Session& session, const std::string& command_line,
                     const std::vector<std::string>& warnings, const std::vector<std::string>& notes) {
   config::Json found = runs::environment();
-  compare_ranks(found);
+  if (ranks_.several()) {
+    found["communicator"] = ranks_.communicator().description();
+    found["ranks"] = rank_facts_;
+  }
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
   if (session.directory)
@@ -187,9 +191,8 @@ void Trainer::begin(Session& session, const std::string& command_line,
   for (const std::string& line : what_trains()) session.say(line);
   for (const std::string& note : notes) session.say(note);
   session.say(course());
-  if (ranks_.several())
-    for (std::size_t rank = 0; rank < found["ranks"].size(); ++rank)
-      session.log.info(text_of_rank(static_cast<int>(rank), found["ranks"][rank]));
+  for (std::size_t rank = 0; rank < rank_facts_.size(); ++rank)
+    session.log.info(text_of_rank(static_cast<int>(rank), rank_facts_[rank]));
   if (session.directory) session.say("run directory: " + session.directory->path().string());
   if (learners_->iterations() == 0 && ranks_.first()) warn_of_underflow(session);
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
@@ -199,6 +202,7 @@ void Trainer::begin(Session& session, const std::string& command_line,
 
 TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string& command_line,
                          const StopRequest& stop) {
+  compare_ranks();
   std::optional<runs::RunLock> lock;
   ranks_.together([&] {
     if (!directory) return;

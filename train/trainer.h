@@ -73,6 +73,11 @@ class Trainer {
   // A forward pass and a loss on the first batch; returns what was built and found, for people.
   std::string dry_run();
 
+  // Throws AgreedError, naming the difference, where ranks differ in what must be the same: configuration,
+  // data, program, level of the CPU, weights. `run` does so, too; before it, a run directory need not be
+  // there.
+  void compare_ranks();
+
   // Trains into `directory`, from its newest checkpoint where `resume` says so and there is one. Failures of
   // training itself are in the result; errors of files and memory are thrown after the end event was written.
   // A course that cannot be written ends the run after a save, or goes on as checkpoint.on_save_error says.
@@ -85,7 +90,6 @@ class Trainer {
   struct Session;
   void make_loaders();
   void make_learners();
-  void compare_ranks(config::Json& environment);
   void check_ranks(std::string_view when);
   void begin(Session& session, const std::string& command_line, const std::vector<std::string>& warnings,
              const std::vector<std::string>& notes);
@@ -156,6 +160,7 @@ class Trainer {
   const Device device_;
   TrainerOptions options_;
   Ranks ranks_;
+  config::Json rank_facts_;  // once they have been compared: a list
   tasks::SkippedSamples skipped_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<datasets::Loader> train_loader_;

@@ -198,6 +198,16 @@ class Tiny : public tasks::Task {
            options_.data.poisoned == batch["number"].to_vector<std::int64_t>().front();
   }
 
+  // With TINY_DIVERGE, the number of a batch, rank 1 of several changes a weight there on its own.
+  static void diverge(const Batch& batch, const Tensor& weight) {
+    const char* const number = std::getenv("TINY_DIVERGE");
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (!number || !rank || std::string(rank) != "1" || batch["number"].device() != Device{}) return;
+    if (batch["number"].to_vector<std::int64_t>().front() != std::stoll(number)) return;
+    float& value = weight.data<float>()[0];
+    value = std::nextafter(value, 2.0f);
+  }
+
   Options options_;
   std::shared_ptr<const WavesData> data_;
   std::shared_ptr<Root> root_ = std::make_shared<Root>();
@@ -219,6 +229,7 @@ class Pair final : public Tiny {
     return {{.name = "first", .trained = first_.get(), .losses = 2}, {.name = "second", .trained = last}};
   }
   Tensor loss(const Batch& batch, const tasks::LossContext& context) override {
+    if (root_->training()) diverge(batch, first_->weight().value());
     const Tensor made = (*first_)(batch["x"]);
     if (context.ready) context.ready();
     if (context.phase == 0) {

@@ -100,7 +100,7 @@ TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", 
   const config::Loaded loaded = a_run(directory.path(), "whole");
   const runs::RunDirectory whole = directory_of(loaded);
   train::Trainer trainer(loaded, {.quiet = true});
-  REQUIRE(trainer.run(whole, "", train::StopRequest()).status == train::TrainStatus::completed);
+  REQUIRE(trainer.run(&whole, "", train::StopRequest()).status == train::TrainStatus::completed);
   const std::string log = testing::read_text(whole.log());
   CHECK_THAT(log,
              Contains("learning rate divided by 4: validation perplexity has not improved since epoch "));
@@ -119,10 +119,10 @@ TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", 
     {
       const Killer killer(pass);
       train::Trainer first(again, {.quiet = true});
-      CHECK_THROWS_AS(first.run(cut, "", train::StopRequest()), std::runtime_error);
+      CHECK_THROWS_AS(first.run(&cut, "", train::StopRequest()), std::runtime_error);
     }
     train::Trainer rest(again, {.quiet = true, .resume = true});
-    REQUIRE(rest.run(cut, "", train::StopRequest()).status == train::TrainStatus::completed);
+    REQUIRE(rest.run(&cut, "", train::StopRequest()).status == train::TrainStatus::completed);
     CHECK(rates_of(cut) == rates);
     for (const char* file : {"weights.safetensors", "state.safetensors"})
       CHECK(testing::read_text(newest(cut) / file) == testing::read_text(newest(whole) / file));
@@ -134,7 +134,7 @@ TEST_CASE("a mean of the weights is saved in their place, and training goes on f
   const config::Loaded loaded = a_run(directory.path(), "run");
   const runs::RunDirectory run = directory_of(loaded);
   train::Trainer trainer(loaded, {.quiet = true});
-  REQUIRE(trainer.run(run, "", train::StopRequest()).status == train::TrainStatus::completed);
+  REQUIRE(trainer.run(&run, "", train::StopRequest()).status == train::TrainStatus::completed);
   const safetensors::File weights((newest(run) / "weights.safetensors").string()),
       state((newest(run) / "state.safetensors").string());
   const auto values = [](const safetensors::File& file, const char* name) {

@@ -52,7 +52,7 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
       train::Trainer trainer(loaded, {.quiet = true});
       std::string found;
       try {
-        trainer.run(run, "", train::StopRequest());
+        trainer.run(&run, "", train::StopRequest());
       } catch (const InternalError& error) {
         found = error.what();
       }
@@ -67,7 +67,7 @@ TEST_CASE("a run whose memory was overwritten ends, and its checkpoints are from
     CHECK_FALSE(std::filesystem::exists(run.checkpoints() / "step-6"));
     CHECK_THAT(testing::read_text(run.log()), Catch::Contains("were overwritten"));
     train::Trainer again(loaded, {.quiet = true, .resume = true});
-    CHECK(again.run(run, "", train::StopRequest()).status == train::TrainStatus::completed);
+    CHECK(again.run(&run, "", train::StopRequest()).status == train::TrainStatus::completed);
   }
 }
 

@@ -1,0 +1,328 @@
+// Several processes that mpirun starts train one model: the same bits as one process, whatever their number;
+// what happens to one of them; what all of them refuse.
+#include "tests/program/ranks.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "files/safetensors.h"
+
+using namespace tandem::testing;
+using nlohmann::json;
+
+namespace {
+
+// Where none can be started, the tests that need them say so and pass.
+bool cannot_be_started() {
+  const std::string why = why_no_ranks();
+  if (why.empty()) return false;
+  WARN("skipped: " << why);
+  return true;
+}
+
+// The lines of Tandem's own; mpirun adds some where a process has ended with an exit code.
+std::vector<std::string> own_lines(const Outcome& outcome) {
+  std::vector<std::string> lines;
+  std::istringstream text(outcome.err);
+  for (std::string line; std::getline(text, line);)
+    if (line.starts_with("tandem: ") || line.starts_with("rank ")) lines.push_back(line);
+  return lines;
+}
+
+std::string name_of(int ranks) { return "run" + std::to_string(ranks); }
+
+// Files of a text, so that a language model has something to read.
+void write_text(const TemporaryDirectory& directory) {
+  std::ofstream file(directory / "text.txt");
+  const char* const who[] = {"a cat", "the dog", "one bird", "my fish"};
+  const char* const does[] = {"eats", "sees", "likes", "finds", "hears"};
+  for (int i = 0; i < 240; ++i)
+    file << who[i % 4] << ' ' << does[i * i % 5] << ' ' << who[(i / 3 + 1) % 4] << '\n';
+}
+
+const std::vector<std::string> kDigits{"train", "digits_mlp", "epochs=2", "data.train_size=200"};
+const std::vector<std::string> kResNet{"train",
+                                       "fashion_resnet8_table",
+                                       "schedule.warmup_steps=2",
+                                       "epochs=1",
+                                       "data.train_size=200",
+                                       "data.test_size=60",
+                                       "data.batch_size=24",
+                                       "precision=amp_bf16"};
+const std::vector<std::string> kDetector{
+    "train", "ssd_scenes", "epochs=1", "data.train_size=40", "data.test_size=12", "data.batch_size=16"};
+const std::vector<std::string> kGan{
+    "train",         "dcgan_fashion",      "epochs=1",         "data.train_size=64",
+    "model.width=4", "data.batch_size=16", "data.test_size=64"};
+
+std::vector<std::string> language() {
+  return {"train",
+          "debian_lstm",
+          R"(data={"name": "text", "train": "text.txt", "validation": "text.txt", "test": "text.txt",
+                   "batch_size": 6, "steps": 9, "random_steps": true})",
+          R"(model={"name": "language_model", "embedding": 8, "units": 8, "num_layers": 2, "dropout": 0.2})",
+          "precision=fp32",
+          "optimizer.lr=1",
+          "epochs=2"};
+}
+
+std::vector<std::string> in(const std::string& run, std::vector<std::string> arguments) {
+  return joined(std::move(arguments), {"run_dir=" + run, "threads=1", "-q"});
+}
+
+// Trains with 0 to so many ranks, and expects the same end to the bit.
+void check_same_bits(const std::vector<std::string>& arguments, const std::vector<int>& ranks, int shards) {
+  const TemporaryDirectory directory;
+  write_text(directory);
+  const auto reproducible =
+      joined(arguments, {"parallel.reduction=reproducible", "parallel.shards=" + std::to_string(shards)});
+  for (const int count : ranks) must(run_ranks(directory, count, in(name_of(count), reproducible)));
+  for (const int count : ranks) {
+    INFO(count << " ranks against " << ranks.front());
+    CHECK(same_end(directory / name_of(count), directory / name_of(ranks.front())));
+  }
+}
+
+std::vector<double> losses_of(const std::filesystem::path& run) {
+  std::vector<double> losses;
+  for (const auto& event : events_of(run, "step")) losses.push_back(event["loss"]);
+  return losses;
+}
+
+}  // namespace
+
+TEST_CASE("any number of ranks trains with the bits of one process", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  SECTION("a classifier of rows") { check_same_bits(kDigits, {0, 1, 2, 3, 4, 8}, 8); }
+  SECTION("batch norm, in BF16") { check_same_bits(kResNet, {0, 2, 3}, 4); }
+  SECTION("a detector") { check_same_bits(kDetector, {0, 2, 3}, 4); }
+  SECTION("two networks") { check_same_bits(kGan, {0, 2, 3}, 4); }
+  SECTION("a state that is carried") { check_same_bits(language(), {0, 2, 4}, 5); }
+  SECTION("steps that overflow and are done again") {
+    check_same_bits(joined(language(), {R"(precision={"level": "O1", "dtype": "fp16", "on_skip": "retry",
+                      "scaler": {"initial": 16777216, "interval": 5, "ceiling": 1099511627776},
+                      "max_skips": 100})"}),
+                    {0, 2, 3}, 3);
+  }
+}
+
+TEST_CASE("fast sums are those of the whole batch but for rounding", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto arguments =
+      joined(kDigits, {"optimizer={\"name\": \"sgd\", \"lr\": 0.1}", "--limit-steps", "5"});
+  must(run_ranks(directory, 0, in("whole", arguments)));
+  const std::vector<double> whole = losses_of(directory / "whole");
+  REQUIRE(whole.size() == 5);
+  for (const int ranks : {2, 3, 4}) {
+    must(run_ranks(directory, ranks, in(name_of(ranks), arguments)));
+    const std::vector<double> losses = losses_of(directory / name_of(ranks));
+    REQUIRE(losses.size() == whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) CHECK(losses[i] == Approx(whole[i]).epsilon(1e-6));
+    const tandem::safetensors::File divided(
+        (newest_checkpoint(directory / name_of(ranks)) / "weights.safetensors").string());
+    const tandem::safetensors::File undivided(
+        (newest_checkpoint(directory / "whole") / "weights.safetensors").string());
+    for (const auto& entry : undivided.entries()) {
+      const auto wanted = undivided.read(entry).to_vector<double>();
+      double difference = 0.0, norm = 0.0;
+      std::size_t i = 0;
+      for (const auto& other : divided.entries())
+        if (other.name == entry.name)
+          for (const double value : divided.read(other).to_vector<double>()) {
+            difference += (value - wanted[i]) * (value - wanted[i]);
+            norm += wanted[i] * wanted[i];
+            ++i;
+          }
+      CHECK(i == wanted.size());
+      CHECK(std::sqrt(difference) <= 1e-6 * std::sqrt(norm) + 1e-12);
+    }
+  }
+}
+
+TEST_CASE("a batch size for each rank makes the step's so many times as large", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto with = [&](const char* batch) { return joined(kDigits, {batch}); };
+  must(run_ranks(directory, 2, in("whole", with("data.batch_size=40"))));
+  must(run_ranks(directory, 2, in("each", joined(with("data.batch_size=20"), {"parallel.per_rank=true"}))));
+  CHECK(saved_tensors(directory / "whole", "weights") == saved_tensors(directory / "each", "weights"));
+  // The configuration stays as it was given, so that it can be gone on with.
+  const json config = json::parse(read_text(directory / "each/config.json"));
+  CHECK(config["data"]["batch_size"] == 20);
+  const Outcome longer = run_ranks(directory, 2, {"train", "each", "epochs=3", "-q"});
+  CHECK(longer.exit_code == 0);
+  const Outcome wider = run_ranks(directory, 3, {"train", "each", "epochs=4", "-q"});
+  CHECK(wider.exit_code == 2);
+  CHECK_THAT(wider.err, Catch::Contains("data.batch_size: 40 → 60"));
+  CHECK_THAT(refused(run_ranks(directory, 0, in("alone", joined(kDigits, {"parallel.per_rank=true"})))),
+             Catch::Contains("parallel.per_rank: is for several processes"));
+}
+
+TEST_CASE("a run goes on with any number of ranks, in the middle of a stream", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  write_text(directory);
+  const auto arguments = joined(language(), {"parallel.reduction=reproducible", "parallel.shards=5"});
+  must(run_ranks(directory, 0, in("whole", arguments)));
+  must(run_ranks(directory, 2, in("parts", joined(arguments, {"--limit-steps", "7"}))));
+  must(run_ranks(directory, 0, {"train", "parts", "--limit-steps", "12", "-q"}));
+  must(run_ranks(directory, 3, {"train", "parts", "-q"}));
+  CHECK(same_end(directory / "whole", directory / "parts"));
+  CHECK_THAT(read_text(directory / "parts/log.txt"),
+             Catch::Contains("changed: ranks: 2 → 1") && Catch::Contains("changed: ranks: 1 → 3"));
+  CHECK(json::parse(read_text(directory / "parts/environment.json"))["ranks"].size() == 3);
+}
+
+namespace {
+
+// The process of a rank of this run, by what mpirun has told it; 0 before it is there.
+pid_t process_of_rank(int rank, const std::string& run) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string command = read_text(entry.path() / "cmdline");
+    if (command.find("run_dir=" + run + '\0') == std::string::npos ||
+        command.find("mpirun") != std::string::npos)
+      continue;
+    const std::string variable = std::string(1, '\0') + "OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0';
+    if (('\0' + read_text(entry.path() / "environ")).find(variable) != std::string::npos)
+      return static_cast<pid_t>(std::stol(name));
+  }
+  return 0;
+}
+
+// A run of three ranks without an end, one of which gets a signal once a checkpoint is there.
+Outcome disturbed(const TemporaryDirectory& directory, const std::string& run, int rank, int signal) {
+  const std::string path = (directory / run).string();
+  Launch ranks = by_ranks(
+      directory, 3,
+      in(path, joined(kDigits, {"epochs=100000", "parallel.deadline_s=5", "checkpoint.every_steps=20",
+                                "checkpoint.every_epochs=0", "eval.every_epochs=0", "log_every=1000"})));
+  bool sent = false;
+  ranks.watch = [&] {
+    if (!sent && std::filesystem::exists(path + "/checkpoints/latest"))
+      if (const pid_t process = process_of_rank(rank, path)) sent = ::kill(process, signal) == 0;
+    return 0;
+  };
+  return launch(ranks);
+}
+
+// What is left of it goes on by two ranks.
+void check_goes_on(const TemporaryDirectory& directory, const std::string& run) {
+  must(run_ranks(directory, 2, {"train", run, "epochs=1", "--limit-steps", "1", "-q"}));
+}
+
+}  // namespace
+
+TEST_CASE("a signal to any rank saves once and stops all", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  for (const int rank : {0, 2}) {
+    const std::string run = "stopped" + std::to_string(rank);
+    const Outcome outcome = disturbed(directory, run, rank, SIGTERM);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 75);
+    CHECK_THAT(outcome.out, Catch::Contains("Interrupted after step") &&
+                                Catch::Contains("mpirun -n 3 tandem train " + (directory / run).string()));
+    CHECK(line_count(outcome.out) == 1);
+    CHECK(end_of(directory / run)["status"] == "interrupted");
+  }
+}
+
+TEST_CASE("a rank that is killed ends the others, and the run goes on", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const Outcome outcome = disturbed(directory, "killed", 1, SIGKILL);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code != 0);
+  CHECK_THAT(outcome.err, Catch::Contains("process rank 1"));  // mpirun's own words
+  check_goes_on(directory, "killed");
+}
+
+TEST_CASE("a rank that is stopped is named when the deadline has passed", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const Outcome outcome = disturbed(directory, "halted", 2, SIGSTOP);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code != 0);
+  const auto lines = own_lines(outcome);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Catch::Contains("rank 2") && Catch::Contains("stopped") &&
+                           Catch::Contains("mpirun -n 3 tandem train " + (directory / "halted").string()));
+  check_goes_on(directory, "halted");
+}
+
+TEST_CASE("a rank whose weights have gone astray is found and named", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  std::ofstream(directory / "pair.json")
+      << R"({"task": "pair", "data": {"batches": 30}, "optimizer": {"name": "sgd", "lr": 0.01}, "epochs": 2})";
+  Launch ranks =
+      by_ranks(directory, 3, {"train", "pair.json", "run_dir=run", "parallel.check_every=10", "-q"},
+               tandem::test::tiny_program_path());
+  ranks.environment["TINY_DIVERGE"] = "14";
+  const Outcome outcome = launch(ranks);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 1);
+  const auto lines = own_lines(outcome);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0],
+             Catch::Contains("after step 20:") && Catch::Contains("master.first.weight of rank 1 "));
+}
+
+TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto told = [&](const std::vector<std::string>& arguments, int ranks = 3) {
+    const Outcome outcome = run_ranks(directory, ranks, arguments);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    const auto lines = own_lines(outcome);
+    REQUIRE(lines.size() == 1);
+    return lines[0];
+  };
+  CHECK_THAT(told(joined(kDigits, {"epoch=3"})), Catch::Contains("unknown key"));
+  CHECK_THAT(told(joined(kDigits, {"parallel.shards=2"})), Catch::Contains("parallel.shards: 2 for 3 ranks"));
+  CHECK_THAT(told(joined(kDigits, {"data.batch_size=2"})), Catch::Contains("start at most 2 ranks"));
+  CHECK_THAT(told(joined(kDigits, {"parallel.deadline_s=0"})), Catch::Contains("parallel.deadline_s"));
+  CHECK_THAT(told({"train", "digits_mlp", "init_from=nothing.safetensors"}),
+             Catch::Contains("nothing.safetensors"));
+  CHECK_THAT(told({"eval", "run"}), Catch::Contains("is done by one process, and mpirun started 3"));
+  CHECK_FALSE(std::filesystem::exists(directory / "runs"));
+  // A run that others are training.
+  must(run_ranks(directory, 2, in("run", joined(kDigits, {"--limit-steps", "2"}))));
+}
+
+TEST_CASE("ranks that differ are refused before the first step", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto together = [&](const std::vector<std::string>& first, const std::vector<std::string>& second) {
+    Launch ranks = by_ranks(directory, 1, in("run", joined(kDigits, first)));
+    auto words = joined(ranks.arguments, {":", "-n", "1", tandem::test::program_path()});
+    ranks.arguments = joined(words, in("run", joined(kDigits, second)));
+    const Outcome outcome = launch(ranks);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK_FALSE(std::filesystem::exists(directory / "run"));
+    const auto lines = own_lines(outcome);
+    REQUIRE(lines.size() == 1);
+    return lines[0];
+  };
+  CHECK_THAT(together({}, {"seed=7"}), Catch::Contains("configuration.seed is 1 on rank 0 and 7 on rank 1"));
+  CHECK_THAT(together({}, {"data.train_size=100"}),
+             Catch::Contains("data.train_size is 200 on rank 0 and 100 on rank 1"));
+  CHECK_THAT(together({}, {"data.name=absent"}), Catch::Contains("rank 1 of 2:"));
+}
+
+TEST_CASE("ranks say what they run on", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const Outcome outcome = must(run_ranks(directory, 2, {"env"}));
+  CHECK_THAT(outcome.out, Catch::Contains("rank 0: ") && Catch::Contains("rank 1: "));
+  const json environment = json::parse(must(run_ranks(directory, 2, {"env", "--json"})).out);
+  CHECK(environment["ranks"].size() == 2);
+  CHECK_THAT(environment["communicator"].get<std::string>(), Catch::Contains("2 ranks on 1 host"));
+}
