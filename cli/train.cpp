@@ -76,10 +76,16 @@ std::vector<std::string> overrides_of(const TrainArguments& arguments) {
 
 // What a run of several processes alone can mean.
 void require_ranks(const config::Loaded& loaded) {
-  require(!loaded.config.parallel.per_rank || parallel::launch_from_environment(), "",
-          "{}: parallel.per_rank: is for several processes: start them with mpirun -n N tandem train …, or "
-          "leave the key out",
-          config::place_of(loaded.given, "parallel.per_rank"));
+  if (parallel::launch_from_environment()) return;
+  const config::ParallelConfig& given = loaded.config.parallel;
+  const auto refuse = [&](const std::string& key, bool asked_for) {
+    require(!asked_for, "",
+            "{}: {}: is for several processes: start them with mpirun -n N tandem train …, or leave the key "
+            "out",
+            config::place_of(loaded.given, key), key);
+  };
+  refuse("parallel.per_rank", given.per_rank);
+  refuse("parallel.wire", given.wire != config::ParallelConfig().wire);
 }
 
 // `tandem train` as one rank does it; every rank goes the same way, and the first one speaks.

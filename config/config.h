@@ -107,6 +107,8 @@ struct ParallelConfig {
   bool per_rank = false;
   std::string reduction = "fast";
   std::optional<std::int64_t> shards;
+  double bucket_mb = 25.0;
+  std::string wire = "fp32";
   double deadline_s = 60.0;
   std::int64_t check_every = 1000;
   static const Schema& schema();

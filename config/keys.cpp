@@ -192,6 +192,16 @@ const Schema& ParallelConfig::schema() {
                "its own, and divided among the processes; auto: as many as processes, or with `reproducible` "
                "8, or as many as a batch has samples, down to a power of two",
                {.min = 1, .max = 4096, .keyword = "auto"})
+          .key(
+              "bucket_mb", &ParallelConfig::bucket_mb,
+              "megabytes of gradients that are added up in one piece, while backward makes others; 0: all of "
+              "them, after it; with `fast` and one shard a process",
+              between(0.0, 1e6))
+          .key(
+              "wire", &ParallelConfig::wire,
+              "what gradients are sent as: with 16 bits half as much, rounded; fp16 needs a loss scale; with "
+              "`fast` and one shard a process",
+              one_of({"fp32", "bf16", "fp16"}))
           .key("deadline_s", &ParallelConfig::deadline_s,
                "seconds that a process waits for another one before it gives the run up",
                {.min = 0.0, .max = 1e6, .open_min = true})

@@ -121,6 +121,7 @@ void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
   require(loss.device() == buffers().device(), "step", "the loss is on {}, the parameters on {}",
           to_string(loss.device()), to_string(buffers().device()));
   const Tensor seed = seed_for(loss, weight, loss_index);
+  if (shards_) shards_->expect(micro_batches_.last());
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
   backend().accumulate_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) loss_gradients_->add(loss_index, state_);

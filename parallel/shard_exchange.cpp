@@ -1,10 +1,13 @@
 #include "parallel/shard_exchange.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "parallel/arithmetic.h"
 #include "parallel/partition.h"
@@ -42,9 +45,93 @@ class RankExchange : public optim::ShardExchange {
   const Range block_;
 };
 
+// Ranges of gradients on their way.
+class RangeSums {
+ public:
+  RangeSums(Communicator& ranks, const ShardExchangeOptions& options, std::optional<WireError>* error)
+      : ranks_(ranks), options_(options), error_(error) {
+    if (options.wire == DType::f16)
+      while (divisor_ < ranks.size()) divisor_ *= 2;
+  }
+
+  void begin(const Tensor& range) {
+    Backend& backend = backend_for(range.device());
+    Sum& sum = sums_.emplace_back(Sum{.range = range});
+    if (options_.wire == DType::f32) {
+      sum.work = start(range);
+    } else {
+      if (error_ && !*error_) sum.exact = range.clone();
+      if (divisor_ > 1) backend.scale_and_limit(range, 1.0 / divisor_, kNoLimit);
+      sum.sent = memory_for(range);
+      backend.cast(range, sum.sent);
+      sum.work = start(sum.sent);
+    }
+    for (Sum& each : sums_) each.work.test();  // helps along those before it
+  }
+
+  void finish() {
+    WireError found;
+    for (Sum& sum : sums_) {
+      sum.work.wait(options_.deadline_s);
+      if (!sum.sent.defined()) continue;
+      Backend& backend = backend_for(sum.range.device());
+      backend.cast(sum.sent, sum.range);
+      if (divisor_ > 1) backend.scale_and_limit(sum.range, divisor_, kNoLimit);
+      if (sum.exact.defined()) compare(sum, found);
+    }
+    // A step that overflowed says nothing.
+    if (error_ && found.norm > 0.0 && std::isfinite(found.norm) && std::isfinite(found.difference))
+      *error_ = {std::sqrt(found.difference), std::sqrt(found.norm)};
+    sums_.clear();
+    used_ = 0;
+  }
+
+ private:
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+  struct Sum {
+    Tensor range, sent{}, exact{};
+    Pending work{};
+  };
+
+  Pending start(const Tensor& values) {
+    return ranks_.start_all_reduce(
+        Elements(values.raw(), static_cast<std::size_t>(values.numel()), values.dtype()), Reduction::sum);
+  }
+
+  // That of the same range of the step before.
+  Tensor memory_for(const Tensor& range) {
+    if (used_ == memory_.size() || memory_[used_].shape() != range.shape()) {
+      memory_.resize(used_);
+      memory_.push_back(Tensor::empty(range.shape(), {options_.wire, range.device(), MemoryKind::workspace}));
+    }
+    return memory_[used_++];
+  }
+
+  void compare(const Sum& sum, WireError& found) {
+    std::span exact(sum.exact.data<float>(), static_cast<std::size_t>(sum.exact.numel()));
+    ranks_.all_reduce(exact, Reduction::sum, options_.deadline_s);
+    const float* const got = sum.range.data<float>();
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double value = exact[i], difference = static_cast<double>(got[i]) - value;
+      found.difference += difference * difference;
+      found.norm += value * value;
+    }
+  }
+
+  Communicator& ranks_;
+  const ShardExchangeOptions& options_;
+  std::optional<WireError>* const error_;
+  double divisor_ = 1.0;
+  std::vector<Sum> sums_;
+  std::vector<Tensor> memory_;  // of what is sent, in the order of the ranges
+  std::size_t used_ = 0;
+};
+
 class FastExchange final : public RankExchange {
  public:
-  using RankExchange::RankExchange;
+  FastExchange(Communicator& ranks, const ShardExchangeOptions& options, std::optional<WireError>* error)
+      : RankExchange(ranks, options), ranges_(ranks, options_, error) {}
 
   // The only shard is added up where it lies.
   void add(std::span<const float> values) override {
@@ -68,10 +155,16 @@ class FastExchange final : public RankExchange {
 
   void drop() override { added_ = 0; }
 
+  // Nothing is on its way in a process that is alone.
+  std::size_t bucket_bytes() const override { return ranks_.size() > 1 ? options_.bucket_bytes : 0; }
+  void begin(const Tensor& range) override { ranges_.begin(range); }
+  void finish() override { ranges_.finish(); }
+
  private:
   int added_ = 0;
   std::span<const float> only_;
   std::vector<float> sum_;  // its memory is kept
+  RangeSums ranges_;
 };
 
 class ReproducibleExchange final : public RankExchange {
@@ -102,11 +195,12 @@ class ReproducibleExchange final : public RankExchange {
 }  // namespace
 
 std::unique_ptr<optim::ShardExchange> make_shard_exchange(Communicator& ranks,
-                                                          const ShardExchangeOptions& options) {
+                                                          const ShardExchangeOptions& options,
+                                                          std::optional<WireError>* error) {
   require(options.shards >= ranks.size(), "shards", "{} for {} ranks: each has one at least", options.shards,
           ranks.size());
   if (options.reproducible) return std::make_unique<ReproducibleExchange>(ranks, options);
-  return std::make_unique<FastExchange>(ranks, options);
+  return std::make_unique<FastExchange>(ranks, options, error);
 }
 
 }  // namespace tandem::parallel

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
 #include "files/digest.h"
 #include "parallel/one_process.h"
 #include "parallel/partition.h"
-#include "parallel/shard_exchange.h"
 #include "tasks/record.h"
 
 namespace tandem::train {
@@ -48,6 +47,21 @@ int checked_shards(const config::ParallelConfig& options, int ranks, Index batch
   return static_cast<int>(shards);
 }
 
+DType wire_of(const config::ParallelConfig& options) {
+  return options.wire == "fp16" ? DType::f16 : options.wire == "bf16" ? DType::bf16 : DType::f32;
+}
+
+void check_wire(const config::ParallelConfig& options, int ranks, int shards) {
+  if (options.wire == "fp32" || ranks == 1) return;
+  require(options.reduction == "fast", "",
+          "parallel.wire: {} is rounded by whoever adds, and parallel.reduction: reproducible adds in FP32; "
+          "take one of them",
+          options.wire);
+  require(shards == ranks, "",
+          "parallel.wire: {} is sent of one shard a rank, {} ranks have {}; leave parallel.shards out",
+          options.wire, ranks, shards);
+}
+
 // What a state is known by: the digest of the values of each tensor.
 tasks::Record digests_of(const std::vector<optim::NamedTensor>& tensors) {
   tasks::RecordWriter writer;
@@ -67,7 +81,9 @@ Ranks::Ranks(parallel::Communicator* communicator, const config::ParallelConfig&
       communicator_(communicator ? *communicator : *alone_),
       options_(options),
       shards_(checked_shards(options, communicator_.size(), batch_size)),
-      own_(parallel::part_of_rank(static_cast<std::size_t>(shards_), size(), rank())) {}
+      own_(parallel::part_of_rank(static_cast<std::size_t>(shards_), size(), rank())) {
+  check_wire(options_, size(), shards_);
+}
 
 datasets::Division Ranks::division() const {
   return {.parts = shards_, .first = static_cast<Index>(own_.first), .count = own()};
@@ -84,10 +100,17 @@ std::string Ranks::text() const {
 
 std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples) {
   if (!divided()) return nullptr;
-  return parallel::make_shard_exchange(communicator_, {.shards = shards_,
-                                                       .usual_samples = usual_samples,
-                                                       .reproducible = options_.reduction == "reproducible",
-                                                       .deadline_s = options_.deadline_s});
+  constexpr double kMegabyte = 1e6;
+  const auto bucket_bytes = static_cast<std::size_t>(options_.bucket_mb * kMegabyte);
+  return parallel::make_shard_exchange(
+      communicator_,
+      {.shards = shards_,
+       .usual_samples = usual_samples,
+       .reproducible = options_.reduction == "reproducible",
+       .deadline_s = options_.deadline_s,
+       .bucket_bytes = bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<std::size_t>::max(),
+       .wire = wire_of(options_)},
+      options_.wire == "fp32" ? nullptr : &wire_error_);
 }
 
 bool Ranks::any(bool here) {

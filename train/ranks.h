@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "parallel/agreement.h"
 #include "parallel/communicator.h"
+#include "parallel/shard_exchange.h"
 #include "tasks/carry.h"
 
 namespace tandem::train {
@@ -26,7 +27,7 @@ class Ranks {
  public:
   // `communicator`: absent, or of one process: this one is alone. It is kept by reference. `batch_size`: of
   // the samples of a step's batch. Throws UserError, naming the key, when ranks or samples are fewer than
-  // shards want. Does not communicate.
+  // shards want, and for keys that contradict each other. Does not communicate.
   Ranks(parallel::Communicator* communicator, const config::ParallelConfig& options, Index batch_size);
 
   // None of these communicates.
@@ -45,6 +46,8 @@ class Ranks {
   std::string text() const;
   // What a step adds its shards with; absent where the batch is not divided.
   std::unique_ptr<optim::ShardExchange> exchange(double usual_samples);
+  // What sending gradients in 16 bits made of the sums of the first step, where they are.
+  const std::optional<parallel::WireError>& wire_error() const { return wire_error_; }
 
   // Whether any rank says so.
   bool any(bool here);
@@ -84,6 +87,7 @@ class Ranks {
   const config::ParallelConfig options_;
   int shards_;
   Range own_;
+  std::optional<parallel::WireError> wire_error_;
 };
 
 }  // namespace tandem::train

@@ -36,6 +36,15 @@ const char* name_of(TrainStatus status) {
 
 namespace {
 
+// Gradients in FP16 that no scale has raised are zeros in good part.
+void require_scale_for_wire(const config::Config& config) {
+  const optim::ScalerOptions scaler = precision_of(config).scaler;
+  require(config.parallel.wire != "fp16" || scaler.moves() || scaler.initial > 1.0, "",
+          "parallel.wire: fp16 wants gradients that a loss scale has raised, and precision {} has none; take "
+          "bf16, or precision=amp_fp16",
+          config.precision.label());
+}
+
 // The batch of a step is that of all ranks, whatever the configuration gives it as.
 config::Loaded of_all_ranks(config::Loaded loaded, const parallel::Communicator* ranks) {
   if (ranks && loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks->size();
@@ -51,6 +60,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       device_(device_of(config_)),
       options_(options),
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
+  require_scale_for_wire(config_);
   const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
   if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data));
   task_ = config::make_task(loaded_, data);

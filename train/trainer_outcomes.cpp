@@ -247,6 +247,9 @@ void Trainer::log_step(Session& session, const LedgerStep& step, const optim::St
         "step {}{}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
         "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
         step.iteration, learners_->whose(step.phase), report.consecutive_skips)};
+  if (const auto& error = ranks_.wire_error(); error && !std::exchange(session.told_of_wire, true))
+    session.say(fmt::format("gradients are sent in {}: their sum is off by {:.2g} % of its norm in this step",
+                            config_.parallel.wire, 100.0 * error->difference / error->norm));
   session.read_loss[step.phase] = loss;
   if (step.phase + 1 == learners_->size()) show_progress(session, step, report.learning_rate);
 }

@@ -147,6 +147,7 @@ struct Trainer::Session {
   std::optional<std::string> trouble;            // of files beside the checkpoints
   std::optional<std::string> hindered;           // what `hindrance` has found; it stays
   std::optional<std::string> told, told_of_log;  // what the last warnings were about
+  bool told_of_wire = false;
   // Before the best figure whose checkpoint is under way: what is best if that cannot be saved.
   std::optional<runs::RunState> before_best;
 };

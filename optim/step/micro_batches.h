@@ -21,6 +21,9 @@ class MicroBatches {
   bool ready() const { return count_ == accumulate_ * static_cast<int>(calls_.size()); }
   double reference() const { return reference_; }  // samples of weight 1
 
+  // Whether the call that is due is the last that there can be.
+  bool last() const { return count_ + 1 == accumulate_ * static_cast<int>(calls_.size()); }
+
   // Throws UserError for a loss that there is not, and when it has had all of its calls.
   void check_room(int loss_index) const;
   // The weight of the call that is due; it does not count before `add`. Throws UserError unless `samples` is

@@ -29,7 +29,10 @@ ShardAccumulator::ShardAccumulator(ShardExchange& exchange, TrainedState& traine
       trained_(trained),
       counters_(counters),
       once_(accumulate == 1),
-      shards_(static_cast<std::size_t>(exchange.own())) {}
+      shards_(static_cast<std::size_t>(exchange.own())) {
+  if (alone() && exchange.bucket_bytes() > 0)
+    buckets_ = std::make_unique<GradientBuckets>(trained.buffers(), exchange);
+}
 
 void ShardAccumulator::enter(int call) {
   const int own = call % static_cast<int>(shards_.size());
@@ -43,7 +46,12 @@ void ShardAccumulator::enter(int call) {
   put_in_place(current());
 }
 
+void ShardAccumulator::expect(bool last) {
+  if (buckets_ && last) buckets_->arm();
+}
+
 void ShardAccumulator::count(double weight, double loss) {
+  if (buckets_) buckets_->disarm();
   Shard& shard = current();
   ++shard.backwards;
   shard.weight += weight;
@@ -107,6 +115,12 @@ ShardTotals ShardAccumulator::join() {
 
 void ShardAccumulator::add_gradients() {
   const Tensor& gradients = trained_.buffers().gradients();
+  if (buckets_) {
+    trained_.collect(true);  // a range is begun when its last gradient is there: what has none is zero by now
+    buckets_->finish();
+    trained_.mark_gradients();
+    return trained_.collect(true);
+  }
   if (alone()) {
     trained_.collect(true);
     exchange_.add(values_of(gradients));
@@ -137,6 +151,7 @@ void ShardAccumulator::average_statistics(double shards) {
 }
 
 void ShardAccumulator::clear() {
+  if (buckets_) buckets_->drop();
   exchange_.drop();
   for (Shard& shard : shards_)
     shard = {.gradients = std::move(shard.gradients),

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "optim/step/counters.h"
+#include "optim/step/gradient_buckets.h"
 #include "optim/step/shards.h"
 #include "optim/step/trained_state.h"
 
@@ -27,6 +29,9 @@ class ShardAccumulator {
 
   // Puts in place what the shard of backward number `call` of the step has gathered; before its forward.
   void enter(int call);
+  // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
+  // be added up.
+  void expect(bool last);
   // What that backward gave.
   void count(double weight, double loss);
   // Of the own shards so far.
@@ -58,6 +63,7 @@ class ShardAccumulator {
   LateCounters& counters_;
   const bool once_;  // a step has one micro-batch: a shard's gradients are added up as soon as they are there
   std::vector<Shard> shards_;
+  std::unique_ptr<GradientBuckets> buckets_;  // absent where gradients are added up at once
   int current_ = -1;
   std::vector<std::int64_t> before_;  // the counters as the step found them
 };

@@ -7,8 +7,11 @@
 // exchange to say.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
+
+#include "core/tensor.h"
 
 namespace tandem::optim {
 
@@ -33,6 +36,14 @@ class ShardExchange {
   virtual void sum(std::span<float> total) = 0;
   // Forgets what was added since the last sum: the step is dropped, which every process knows.
   virtual void drop() = 0;
+
+  // Where a process has one shard, its gradients may be added up in ranges of about so many bytes, while
+  // backward makes others; 0: they are added up at once, by `add` and `sum`.
+  virtual std::size_t bucket_bytes() const { return 0; }
+  // Begins to add up a range of f32 gradients over all shards, in its place, and waits for nobody.
+  virtual void begin(const Tensor&) {}
+  // Waits for all that were begun.
+  virtual void finish() {}
 };
 
 }  // namespace tandem::optim

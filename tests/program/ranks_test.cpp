@@ -2,6 +2,10 @@
 // what happens to one of them; what all of them refuse.
 #include "tests/program/ranks.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
@@ -139,6 +143,34 @@ TEST_CASE("fast sums are those of the whole batch but for rounding", "[program][
       CHECK(i == wanted.size());
       CHECK(std::sqrt(difference) <= 1e-6 * std::sqrt(norm) + 1e-12);
     }
+  }
+}
+
+TEST_CASE("two gradients have one sum, whatever is added up when", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  must(run_ranks(directory, 2, in("at_once", joined(kResNet, {"parallel.bucket_mb=0"}))));
+  must(run_ranks(directory, 2, in("buckets", joined(kResNet, {"parallel.bucket_mb=0.01"}))));
+  CHECK(same_end(directory / "at_once", directory / "buckets"));
+}
+
+TEST_CASE("gradients are sent in 16 bits where that is asked for, and what it costs is told",
+          "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto with = [&](const std::string& run, const std::string& wire) {
+    must(run_ranks(directory, 2, in(run, joined(kResNet, {"precision=amp_fp16", "parallel.wire=" + wire}))));
+    return losses_of(directory / run);
+  };
+  const std::vector<double> wide = with("wide", "fp32");
+  for (const std::string wire : {"bf16", "fp16"}) {
+    const std::vector<double> losses = with(wire, wire);
+    REQUIRE(losses.size() == wide.size());
+    CHECK(losses.front() == wide.front());
+    CHECK(losses.back() != wide.back());
+    CHECK(losses.back() == Approx(wide.back()).epsilon(0.02));
+    CHECK_THAT(read_text(directory / wire / "log.txt"),
+               Catch::Contains("gradients are sent in " + wire + ": their sum is off by 0."));
   }
 }
 
@@ -288,12 +320,22 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
   CHECK_THAT(told(joined(kDigits, {"parallel.shards=2"})), Catch::Contains("parallel.shards: 2 for 3 ranks"));
   CHECK_THAT(told(joined(kDigits, {"data.batch_size=2"})), Catch::Contains("start at most 2 ranks"));
   CHECK_THAT(told(joined(kDigits, {"parallel.deadline_s=0"})), Catch::Contains("parallel.deadline_s"));
+  CHECK_THAT(told(joined(kDigits, {"parallel.wire=fp16"})),
+             Catch::Contains("wants gradients that a loss scale has raised"));
+  CHECK_THAT(told(joined(kDigits, {"parallel.wire=bf16", "parallel.reduction=reproducible"})),
+             Catch::Contains("adds in FP32"));
+  CHECK_THAT(told(joined(kDigits, {"parallel.wire=bf16", "parallel.shards=6"})),
+             Catch::Contains("3 ranks have 6"));
   CHECK_THAT(told({"train", "digits_mlp", "init_from=nothing.safetensors"}),
              Catch::Contains("nothing.safetensors"));
   CHECK_THAT(told({"eval", "run"}), Catch::Contains("is done by one process, and mpirun started 3"));
   CHECK_FALSE(std::filesystem::exists(directory / "runs"));
-  // A run that others are training.
+  // A run that another one is training.
   must(run_ranks(directory, 2, in("run", joined(kDigits, {"--limit-steps", "2"}))));
+  const int folder = ::open((directory / "run").c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(::flock(folder, LOCK_EX | LOCK_NB) == 0);
+  CHECK_THAT(told({"train", "run"}), Catch::Contains("rank 0 of 3:"));
+  ::close(folder);
 }
 
 TEST_CASE("ranks that differ are refused before the first step", "[program][ranks]") {
