@@ -28,7 +28,8 @@ std::vector<std::vector<FoundBox>> find_boxes(const models::Ssd::Output& output,
   std::vector<std::vector<FoundBox>> found(images);
   std::vector<std::exception_ptr> errors(images);
   const std::size_t each = images > 0 ? scores.size() / images : 0, boxes = grid.size();
-#pragma omp parallel for schedule(dynamic)
+  // Of several images each by one thread; a single one divides itself.
+#pragma omp parallel for schedule(dynamic) if (images > 1)
   for (std::size_t i = 0; i < images; ++i) {
     try {
       found[i] =

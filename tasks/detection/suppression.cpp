@@ -44,6 +44,30 @@ std::vector<Index> suppress(std::span<const UnitBox> candidates, double overlap)
   return kept;
 }
 
+namespace {
+
+std::vector<FoundBox> boxes_of_class(Index label, const std::vector<Candidate>& candidates,
+                                     std::span<const float> codes, std::span<const float> anchors,
+                                     const SuppressionOptions& options) {
+  const std::span<const float, 2> variances(options.variances.data(), 2);
+  std::vector<UnitBox> boxes;
+  boxes.reserve(candidates.size());
+  for (const Candidate& one : candidates) {
+    const auto at = static_cast<std::size_t>(4 * one.anchor);
+    const UnitBox box = decode_box(codes.subspan(at).first<4>(), anchors.subspan(at).first<4>(), variances);
+    boxes.push_back(options.clip ? UnitBox{within(box.x1), within(box.y1), within(box.x2), within(box.y2)}
+                                 : box);
+  }
+  std::vector<FoundBox> found;
+  for (const Index kept : suppress(boxes, options.overlap)) {
+    const Candidate& one = candidates[static_cast<std::size_t>(kept)];
+    found.push_back({boxes[static_cast<std::size_t>(kept)], label, one.score, one.anchor});
+  }
+  return found;
+}
+
+}  // namespace
+
 std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options) {
   ensure(!anchors.empty(), "detection", "there is no anchor");
@@ -55,23 +79,12 @@ std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const flo
                                  std::span<const float> anchors, const SuppressionOptions& options) {
   ensure(codes.size() == anchors.size() && options.variances.size() == 2, "detection",
          "{} codes for {} anchors", codes.size() / 4, anchors.size() / 4);
-  const std::span<const float, 2> variances(options.variances.data(), 2);
+  std::vector<std::vector<FoundBox>> of_class(by_class.size());
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t label = 1; label < by_class.size(); ++label)
+    of_class[label] = boxes_of_class(static_cast<Index>(label), by_class[label], codes, anchors, options);
   std::vector<FoundBox> found;
-  for (std::size_t label = 1; label < by_class.size(); ++label) {
-    const std::vector<Candidate>& candidates = by_class[label];
-    std::vector<UnitBox> boxes;
-    for (const Candidate& one : candidates) {
-      const auto at = static_cast<std::size_t>(4 * one.anchor);
-      const UnitBox box = decode_box(codes.subspan(at).first<4>(), anchors.subspan(at).first<4>(), variances);
-      boxes.push_back(options.clip ? UnitBox{within(box.x1), within(box.y1), within(box.x2), within(box.y2)}
-                                   : box);
-    }
-    for (const Index kept : suppress(boxes, options.overlap)) {
-      const Candidate& one = candidates[static_cast<std::size_t>(kept)];
-      found.push_back(
-          {boxes[static_cast<std::size_t>(kept)], static_cast<Index>(label), one.score, one.anchor});
-    }
-  }
+  for (const auto& boxes : of_class) found.insert(found.end(), boxes.begin(), boxes.end());
   // Classes and anchors are in order already.
   std::ranges::stable_sort(found, std::greater<>(), &FoundBox::score);
   found.resize(std::min(found.size(), static_cast<std::size_t>(options.keep)));
