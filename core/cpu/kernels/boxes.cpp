@@ -17,15 +17,20 @@ constexpr Index kObject = 5;            // numbers of an object
 constexpr float kLeastOverlap = 1e-6f;  // of a pair that greedy matching takes
 constexpr std::int32_t kNobody = -1;
 
+// From the allocator, which keeps it: what the system gives anew for every call costs a fault a page.
+Tensor memory_of(const Shape& shape) {
+  return Tensor::empty(shape, {.dtype = DType::f32, .kind = MemoryKind::workspace});
+}
+
 // Anchors as corners, each coordinate in a run of its own.
 class AnchorCorners {
  public:
   explicit AnchorCorners(const Tensor& anchors)
-      : count_(anchors.size(0)), values_(static_cast<std::size_t>(5 * count_)) {
+      : count_(anchors.size(0)), values_(memory_of({5, anchors.size(0)})) {
     const float* const from = anchors.data<float>();
     for (Index a = 0; a < count_; ++a) {
       const boxes::Corners corners = boxes::corners_of(from + 4 * a);
-      float* const to = values_.data() + a;
+      float* const to = values_.data<float>() + a;
       to[0] = corners.x1, to[count_] = corners.y1, to[2 * count_] = corners.x2, to[3 * count_] = corners.y2;
       to[4 * count_] = boxes::area_of(corners);
     }
@@ -36,7 +41,7 @@ class AnchorCorners {
   void overlaps(const float* object, float* out) const {
     const boxes::Corners box{object[0], object[1], object[2], object[3]};
     const float area = boxes::area_of(box);
-    const float *x1 = values_.data(), *y1 = x1 + count_, *x2 = y1 + count_, *y2 = x2 + count_,
+    const float *x1 = values_.data<float>(), *y1 = x1 + count_, *x2 = y1 + count_, *y2 = x2 + count_,
                 *areas = y2 + count_;
 #pragma omp simd
     for (Index a = 0; a < count_; ++a)
@@ -45,17 +50,21 @@ class AnchorCorners {
 
  private:
   Index count_;
-  std::vector<float> values_;
+  Tensor values_;
 };
 
 // The objects of an image, and whose each anchor is.
 class ImageMatch {
  public:
-  ImageMatch(const AnchorCorners& anchors, const float* objects, Index count, const BoxMatchOptions& options)
-      : anchors_(anchors), options_(options), holder_(static_cast<std::size_t>(anchors.count()), kNobody) {
+  // `overlaps`: memory for so many rows of anchors.
+  ImageMatch(const AnchorCorners& anchors, const float* objects, Index count, const BoxMatchOptions& options,
+             float* overlaps)
+      : anchors_(anchors),
+        options_(options),
+        overlaps_(overlaps),
+        holder_(static_cast<std::size_t>(anchors.count()), kNobody) {
     for (Index g = 0; g < count; ++g)
       if (objects[g * kObject + 4] > 0.0f) objects_.push_back(objects + g * kObject);
-    overlaps_.resize(objects_.size() * static_cast<std::size_t>(anchors.count()));
     for (std::size_t g = 0; g < objects_.size(); ++g) anchors.overlaps(objects_[g], row(g));
   }
 
@@ -79,9 +88,7 @@ class ImageMatch {
   }
 
  private:
-  float* row(std::size_t object) {
-    return overlaps_.data() + object * static_cast<std::size_t>(anchors_.count());
-  }
+  float* row(std::size_t object) { return overlaps_ + object * static_cast<std::size_t>(anchors_.count()); }
   std::int32_t& holder(Index anchor) { return holder_[static_cast<std::size_t>(anchor)]; }
 
   // The rank of the anchor that overlaps the object most, of those that are free; 0: there is none.
@@ -124,8 +131,8 @@ class ImageMatch {
 
   const AnchorCorners& anchors_;
   const BoxMatchOptions& options_;
+  float* const overlaps_;  // [objects][anchors]
   std::vector<const float*> objects_;
-  std::vector<float> overlaps_;       // [objects][anchors]
   std::vector<std::int32_t> holder_;  // of each anchor, a number of objects_
 };
 
@@ -148,9 +155,11 @@ void mine(std::span<const float> loss, std::span<const std::int32_t> label, Inde
 void CpuBackend::match_boxes(const BoxMatch& args) {
   const AnchorCorners anchors(args.anchors);
   const Index images = args.boxes.size(0), objects = args.boxes.size(1), count = anchors.count();
+  const Tensor overlaps = memory_of({images, objects, count});
 #pragma omp parallel for schedule(dynamic) if (images > 1)
   for (Index n = 0; n < images; ++n) {
-    ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options);
+    ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options,
+                     overlaps.data<float>() + n * objects * count);
     image.match();
     std::int32_t* const label = args.label.data<std::int32_t>() + n * count;
     float* const code = args.code.data<float>() + n * count * 4;
