@@ -291,6 +291,13 @@ TEST_CASE("past ReLU, maxima and broadcasts only where no gradient flows", "[pla
   g.op("p", "linear", CastRule::lower, {max}, bf16);
   CHECK(written(move_forward_casts(g.graph())) == "x:f32 max:f32(x) max>bf16 p:bf16(max>bf16)");
   CHECK(motion_of(g["p"]) == Motion::computes);
+  // What gradients pass as well is of the other rule.
+  Hand exact;
+  const int neg = exact.op("neg", "neg", CastRule::neutral, {exact.input("x", f32, false)}, f32);
+  exact["neg"].results[0].gradient = false;
+  exact.op("p", "linear", CastRule::lower, {exact.cast(neg, bf16)}, bf16);
+  CHECK(move_forward_casts(exact.graph()) == in_order(exact.graph()));
+  CHECK_FALSE(move_exact_casts(exact.graph()) == in_order(exact.graph()));
 }
 
 TEST_CASE("a cast is made by the store of its producer", "[plan][casts]") {
