@@ -1,0 +1,243 @@
+#include "amp/plan/colours.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace tandem::amp::plan {
+
+namespace {
+
+// Ops whose results are values of their inputs, moved or selected.
+constexpr auto kMoving = std::to_array<std::string_view>(
+    {"relu",    "relu6",        "max",     "min",     "max_pool2d",   "max_pool2d_select",
+     "maximum", "minimum",      "reshape", "permute", "concat",       "stack",
+     "split",   "unbind",       "slice",   "pad",     "broadcast_to", "flip",
+     "gather",  "index_select", "where"});
+
+constexpr auto kTensorFlowAllows = std::to_array<std::string_view>(
+    {"conv2d", "conv_transpose2d", "conv2d_input_gradient", "conv2d_filter_gradient", "linear", "matmul",
+     "lstm", "gru", "rnn", "sum_of_outer_products"});
+constexpr auto kTensorFlowDenies = std::to_array<std::string_view>(
+    {"exp", "expm1", "mean", "pow", "pow_scalar", "sum", "cross_entropy", "soft_cross_entropy"});
+constexpr auto kTensorFlowInfers = std::to_array<std::string_view>({"add",
+                                                                    "sub",
+                                                                    "mul",
+                                                                    "div",
+                                                                    "add_scalar",
+                                                                    "mul_scalar",
+                                                                    "div_scalar",
+                                                                    "scalar_sub",
+                                                                    "scalar_div",
+                                                                    "avg_pool2d",
+                                                                    "global_avg_pool2d",
+                                                                    "adaptive_avg_pool2d",
+                                                                    "elu",
+                                                                    "erf",
+                                                                    "gelu",
+                                                                    "leaky_relu",
+                                                                    "batch_norm_train",
+                                                                    "batch_norm_infer",
+                                                                    "log",
+                                                                    "log1p",
+                                                                    "log_softmax",
+                                                                    "softmax",
+                                                                    "masked_softmax",
+                                                                    "prod",
+                                                                    "reciprocal",
+                                                                    "sigmoid",
+                                                                    "softplus",
+                                                                    "sqrt",
+                                                                    "tanh",
+                                                                    "silu",
+                                                                    "dropout"});
+constexpr auto kTensorFlowClears =
+    std::to_array<std::string_view>({"abs", "neg", "sign", "clamp", "argmax", "argmin", "topk", "resize2d"});
+
+template <class List>
+bool lists(const List& list, const std::string& name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
+Paint paint_by_rule(const Op& op) {
+  if (op.kind != Kind::op) return Paint::unlisted;
+  switch (op.rule) {
+    case CastRule::lower:
+      return Paint::allow;
+    case CastRule::fp32:
+    case CastRule::banned:
+      return Paint::deny;
+    case CastRule::widest:
+    case CastRule::neutral:
+      return lists(kMoving, op.key.op) ? Paint::clear : Paint::infer;
+    case CastRule::none:
+      break;
+  }
+  return Paint::unlisted;
+}
+
+Paint paint_of_tensorflow(const Op& op) {
+  if (op.kind != Kind::op) return Paint::unlisted;
+  if (lists(kTensorFlowAllows, op.key.op)) return Paint::allow;
+  if (lists(kTensorFlowDenies, op.key.op)) return Paint::deny;
+  if (lists(kTensorFlowInfers, op.key.op)) return Paint::infer;
+  if (lists(kMoving, op.key.op) || lists(kTensorFlowClears, op.key.op)) return Paint::clear;
+  return Paint::unlisted;
+}
+
+// The passes over one graph. Every one of them only adds.
+class Painter {
+ public:
+  Painter(const Graph& graph, std::span<const Paint> paints)
+      : graph_(graph),
+        paints_(paints),
+        neighbours_(neighbours_of(graph)),
+        allow_(graph.ops.size()),
+        deny_(graph.ops.size()) {}
+
+  Colouring painted() {
+    seed();
+    if (std::ranges::find(allow_, true) == allow_.end()) return {allow_, deny_};
+    deny_downstream();
+    allow_between();
+    allow_clear_neighbours();
+    return {allow_, deny_};
+  }
+
+ private:
+  using Set = std::vector<bool>;
+
+  bool is(std::size_t op, Paint paint) const { return paints_[op] == paint; }
+  // Clear and infer ops that may be painted and are not denied.
+  bool open(std::size_t op) const {
+    return (is(op, Paint::clear) || is(op, Paint::infer)) && may_lower(graph_.ops[op]) && !deny_[op];
+  }
+
+  void seed() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      allow_[i] = (is(i, Paint::allow) || op.pin.out.value_or(false)) && may_lower(op);
+    }
+  }
+
+  // From denied ops along the data, through infer ops and through clear ones that lead to denied or infer
+  // ops.
+  void deny_downstream() {
+    const std::size_t count = graph_.ops.size();
+    Set passes(count);
+    for (std::size_t i = count; i-- > 0;) {
+      passes[i] = is(i, Paint::deny) || is(i, Paint::infer);
+      if (!is(i, Paint::clear)) continue;
+      for (const int after : neighbours_.after[i]) {
+        const auto next = static_cast<std::size_t>(after);
+        if (is(next, Paint::deny) || is(next, Paint::infer) || (is(next, Paint::clear) && passes[next]))
+          passes[i] = true;
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      deny_[i] = is(i, Paint::deny);
+      if (!passes[i]) continue;
+      for (const int before : neighbours_.before[i])
+        if (deny_[static_cast<std::size_t>(before)]) deny_[i] = true;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      if (graph_.ops[i].pin.out.value_or(false)) deny_[i] = false;
+  }
+
+  // Open ops on a path from one seed to another that consists of open ops.
+  void allow_between() {
+    const std::size_t count = graph_.ops.size();
+    Set downstream(count), upstream(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (allow_[i] || !open(i)) continue;
+      for (const int before : neighbours_.before[i]) {
+        const auto b = static_cast<std::size_t>(before);
+        if (allow_[b] || downstream[b]) downstream[i] = true;
+      }
+    }
+    for (std::size_t i = count; i-- > 0;) {
+      if (!downstream[i]) continue;
+      for (const int after : neighbours_.after[i]) {
+        const auto a = static_cast<std::size_t>(after);
+        if (allow_[a] || upstream[a]) upstream[i] = true;
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      if (upstream[i]) allow_[i] = true;
+  }
+
+  // Clear ops that clear ops join to a painted one, in either direction.
+  void allow_clear_neighbours() {
+    std::vector<int> due;
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i)
+      if (allow_[i]) due.push_back(static_cast<int>(i));
+    const auto visit = [&](int op) {
+      const auto index = static_cast<std::size_t>(op);
+      if (allow_[index] || !is(index, Paint::clear) || !open(index)) return;
+      allow_[index] = true;
+      due.push_back(op);
+    };
+    while (!due.empty()) {
+      const auto op = static_cast<std::size_t>(due.back());
+      due.pop_back();
+      for (const int before : neighbours_.before[op]) visit(before);
+      for (const int after : neighbours_.after[op]) visit(after);
+    }
+  }
+
+  const Graph& graph_;
+  const std::span<const Paint> paints_;
+  const Neighbours neighbours_;
+  Set allow_, deny_;
+};
+
+}  // namespace
+
+std::vector<Paint> paints(const Graph& graph) {
+  std::vector<Paint> paints;
+  for (const Op& op : graph.ops) paints.push_back(paint_by_rule(op));
+  return paints;
+}
+
+std::vector<Paint> tensorflow_paints(const Graph& graph) {
+  std::vector<Paint> paints;
+  for (const Op& op : graph.ops) paints.push_back(paint_of_tensorflow(op));
+  return paints;
+}
+
+Colouring colours(const Graph& graph, std::span<const Paint> paints) {
+  ensure(paints.size() == graph.ops.size(), "plan", "{} lists for {} ops", paints.size(), graph.ops.size());
+  return Painter(graph, paints).painted();
+}
+
+Assignment painted_types(const Graph& graph, const std::vector<bool>& painted) {
+  Assignment assignment;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    assignment.push_back({.operands = is_product(op) && painted[i], .out = painted[i]});
+    if (op.kind != Kind::op) assignment.back().out = op.pin.out.value_or(false);
+  }
+  follow_roots(graph, assignment);
+  return assignment;
+}
+
+std::vector<EdgeCast> edge_casts(const Graph& graph, const std::vector<bool>& painted) {
+  std::vector<std::vector<bool>> wanted;  // by op and result: some reader is of the other type
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    wanted.emplace_back(graph.ops[i].results.size());
+    for (const Read& read : graph.ops[i].reads) {
+      const auto from = static_cast<std::size_t>(read.op);
+      if (read.role == Role::data && painted[i] != painted[from])
+        wanted[from][static_cast<std::size_t>(read.result)] = true;
+    }
+  }
+  std::vector<EdgeCast> casts;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (std::size_t r = 0; r < wanted[i].size(); ++r)
+      if (wanted[i][r]) casts.push_back({static_cast<int>(i), static_cast<int>(r), !painted[i]});
+  return casts;
+}
+
+}  // namespace tandem::amp::plan

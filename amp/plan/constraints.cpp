@@ -1,0 +1,176 @@
+#include "amp/plan/constraints.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace tandem::amp::plan {
+
+namespace {
+
+bool follows_data(const Op& op) {
+  return (op.rule == CastRule::neutral || op.rule == CastRule::widest) && reads_data(op);
+}
+
+// A product whose operands are pinned to 16 bits rounds its result in any case.
+bool could_round_early(const Op& op) {
+  return may_lower(op) && !op.keeps_output && op.rule != CastRule::banned && !op.pin.operands.value_or(false);
+}
+
+std::vector<int> operand_variables(const Graph& graph) {
+  std::vector<int> variables;
+  int next = graph.count();
+  for (const Op& op : graph.ops) variables.push_back(is_product(op) ? next++ : -1);
+  return variables;
+}
+
+int variables_of(const Graph& graph) {
+  check(graph);
+  return graph.count() + static_cast<int>(std::ranges::count_if(graph.ops, is_product));
+}
+
+double entry(const std::vector<double>& values, std::size_t op) { return values.empty() ? 0.0 : values[op]; }
+
+}  // namespace
+
+double Penalty::of(const Graph& graph, const Assignment& assignment) const {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    if (assignment[i].operands) sum += entry(operands, i);
+    if (assignment[i].out) sum += entry(out, i);
+  }
+  return sum;
+}
+
+Penalty memory_penalty(const Graph& graph) {
+  Penalty penalty;
+  for (const Op& op : graph.ops) {
+    penalty.operands.push_back(-static_cast<double>(op.kept_bytes));
+    std::int64_t bytes = 0;
+    for (const Result& result : op.results) bytes += result.kept_bytes;
+    penalty.out.push_back(-static_cast<double>(bytes));
+  }
+  return penalty;
+}
+
+Penalty error_penalty(const Graph& graph, const std::vector<double>& errors) {
+  ensure(errors.size() == graph.ops.size(), "plan", "{} errors for {} ops", errors.size(), graph.ops.size());
+  Penalty penalty{.operands = std::vector<double>(errors.size()), .out = std::vector<double>(errors.size())};
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    (is_product(graph.ops[i]) ? penalty.operands : penalty.out)[i] = errors[i] * errors[i];
+  return penalty;
+}
+
+GraphEnergy::GraphEnergy(const Graph& graph, const Freedom& freedom, const Penalty& penalty, double lambda)
+    : operands_(operand_variables(graph)), energy_(variables_of(graph)) {
+  const ReaderTable readers = readers_of(graph);
+  add_costs(graph, readers);
+  add_penalty(graph, penalty, lambda);
+  for (int i = 0; i < graph.count(); ++i) constrain(graph, readers, i, freedom);
+  for (const auto& [a, b] : graph.ties) {
+    energy_.tie(a, b);
+    if (operands_of(a) >= 0 && operands_of(b) >= 0) energy_.tie(operands_of(a), operands_of(b));
+  }
+}
+
+void GraphEnergy::add_costs(const Graph& graph, const ReaderTable& readers) {
+  for (int i = 0; i < graph.count(); ++i) {
+    const Op& op = graph.at(i);
+    if (is_product(op)) {
+      energy_.cost(operands_of(i), op.ns.f32, op.ns.low);
+    } else {
+      energy_.constant(op.ns.f32);
+    }
+    for (std::size_t r = 0; r < op.results.size(); ++r) {
+      const Result& result = op.results[r];
+      energy_.cost(i, result.storage_ns, 0);
+      std::vector<int> users;
+      for (const int product : readers[static_cast<std::size_t>(i)][r].products)
+        users.push_back(operands_of(product));
+      energy_.down_cast(i, users, result.cast_ns);
+      energy_.up_cast(i, std::move(users), result.cast_ns);
+    }
+  }
+}
+
+void GraphEnergy::add_penalty(const Graph& graph, const Penalty& penalty, double lambda) {
+  const auto add = [&](int variable, double amount) {
+    const double ns = lambda * amount;
+    require(std::abs(ns) < 0x1p60, "plan",
+            "a penalty of {:.3g} ns on one op; take a smaller lambda than {:.3g}", ns, lambda);
+    energy_.cost(variable, 0, std::llround(ns));
+  };
+  for (int i = 0; i < graph.count(); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    add(i, entry(penalty.out, index));
+    if (operands_of(i) >= 0) add(operands_of(i), entry(penalty.operands, index));
+  }
+}
+
+void GraphEnergy::constrain(const Graph& graph, const ReaderTable& readers, int i, const Freedom& freedom) {
+  const Op& op = graph.at(i);
+  if (is_product(op)) {
+    if (op.pin.operands) {
+      energy_.fix(operands_of(i), *op.pin.operands);
+    } else if (!op.capable) {
+      energy_.fix(operands_of(i), false);
+    }
+  }
+  if (op.rule == CastRule::banned) {
+    for (const Read& read : op.reads)
+      if (read.role == Role::data && !graph.at(root_of(graph, read.op)).pin.out) energy_.fix(read.op, false);
+  }
+  if (op.view) return energy_.tie(i, op.reads.front().op);
+  if (op.fetched) return energy_.fix(i, false);
+  if (op.pin.out) return energy_.fix(i, *op.pin.out);
+  if (op.kind != Kind::op || !op.capable) return energy_.fix(i, false);
+  if (freedom.round_early && could_round_early(op) &&
+      (freedom.rounding == Rounding::strict || !follows_data(op))) {
+    const std::vector<int> products = only_products(graph, readers, i);
+    for (const int product : products) energy_.implies(i, operands_of(product));
+    if (!products.empty()) return;
+  }
+  if (is_product(op)) return energy_.implies(i, operands_of(i));
+  if (!follows_data(op)) return energy_.fix(i, false);
+  if (freedom.rounding == Rounding::free) return;
+  for (const Read& read : op.reads)
+    if (read.role == Role::data) energy_.implies(i, read.op);
+}
+
+Assignment GraphEnergy::assignment(const Labels& labels) const {
+  Assignment assignment(operands_.size());
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    assignment[i].out = labels[i];
+    assignment[i].operands = operands_[i] >= 0 && labels[static_cast<std::size_t>(operands_[i])];
+  }
+  return assignment;
+}
+
+Labels GraphEnergy::labels(const Assignment& assignment) const {
+  Labels labels(static_cast<std::size_t>(energy_.variables()));
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    labels[i] = assignment[i].out;
+    if (operands_[i] >= 0) labels[static_cast<std::size_t>(operands_[i])] = assignment[i].operands;
+  }
+  return labels;
+}
+
+bool rounds_early(const Graph& graph, const ReaderTable& readers, const Assignment& assignment, int index) {
+  const Op& op = graph.at(index);
+  const auto types = assignment[static_cast<std::size_t>(index)];
+  if (op.kind != Kind::op || op.view || !types.out || op.pin.out || op.keeps_output) return false;
+  bool natural = is_product(op) ? types.operands : follows_data(op);
+  if (natural && !is_product(op))
+    natural = std::ranges::all_of(op.reads, [&](const Read& read) {
+      return read.role != Role::data || assignment[static_cast<std::size_t>(read.op)].out;
+    });
+  if (natural) return false;
+  const std::vector<int> products = only_products(graph, readers, index);
+  return !products.empty() && std::ranges::all_of(products, [&](int product) {
+    return assignment[static_cast<std::size_t>(product)].operands;
+  });
+}
+
+}  // namespace tandem::amp::plan

@@ -1,0 +1,81 @@
+// Costs of binary variables that a minimum cut minimises exactly.
+//
+// A variable is 1 for 16 bits, on the source's side, and 0 for f32. Terms are a cost for each value; u = 1
+// only if v = 1; a cast that is paid once for all who ask for it; and any table of two variables that a cut
+// can express. Two labels and casts that cost no less than nothing make it exact (project selection: Picard
+// 1976; Kolmogorov and Zabih 2004): every assignment extends to a cut of its cost, and every finite cut is
+// one.
+//
+// Of several minima the one with the fewest ones is found, which is contained in every other. It depends
+// neither on the solver nor on how variables are numbered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tandem::amp::plan {
+
+using Labels = std::vector<bool>;
+
+// Nanoseconds throughout.
+class Energy {
+ public:
+  static constexpr int kFull = -1;  // in the place of a variable: always f32
+
+  // Cost of two variables by their values.
+  struct Table {
+    int u = 0, v = 0;
+    std::int64_t f32_f32 = 0, f32_low = 0, low_f32 = 0, low_low = 0;  // u's first
+  };
+
+  explicit Energy(int variables);
+
+  int variables() const { return static_cast<int>(costs_.size()); }
+  void constant(std::int64_t ns) { constant_ += ns; }
+  void cost(int variable, std::int64_t f32, std::int64_t low);
+  void fix(int variable, bool low);
+  void implies(int u, int v) { implications_.push_back({u, v}); }  // u = 1 only if v = 1
+  void tie(int u, int v);
+  // ns is paid once when `of` is 0 and any of `users` is 1; `of` may be kFull.
+  void down_cast(int of, std::vector<int> users, std::int64_t ns);
+  // ns is paid once when `of` is 1 and any of `users` is 0.
+  void up_cast(int of, std::vector<int> users, std::int64_t ns);
+  // Throws InternalError unless f32_f32 + low_low <= f32_low + low_f32: no cut has such a table's costs.
+  void table(const Table& table);
+
+  // Absent when the labels break an implication or what is fixed.
+  std::optional<std::int64_t> of(const Labels& labels) const;
+
+ private:
+  friend class EnergyNetwork;
+  struct Cost {
+    std::int64_t f32 = 0, low = 0;
+  };
+  struct Cast {
+    int of;
+    std::vector<int> users;
+    std::int64_t ns;
+    bool down;
+  };
+
+  std::int64_t constant_ = 0;
+  std::vector<Cost> costs_;
+  std::vector<std::optional<bool>> fixed_;
+  std::vector<std::pair<int, int>> implications_;
+  std::vector<Cast> casts_;
+  std::vector<Table> tables_;
+  bool contradicts_ = false;  // one variable is fixed to both values
+};
+
+struct Minimum {
+  Labels labels;
+  std::int64_t ns = 0;
+};
+
+// Absent when what is fixed contradicts the implications. Throws UserError when costs add up to 2⁶² ns or
+// more.
+std::optional<Minimum> minimum(const Energy& energy);
+
+}  // namespace tandem::amp::plan

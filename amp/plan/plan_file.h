@@ -1,0 +1,36 @@
+// A plan as a file of JSON, {"tandem_plan": 1, …}.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amp/plan/precision_plan.h"
+
+namespace tandem::amp::plan {
+
+// Reads what plan_text wrote, or what somebody made of it. Throws UserError with `file`, the place in it and
+// what is expected there for anything else: no JSON, another version, a key that is unknown, missing or
+// twice, a type that is neither f32 nor the plan's, a negative time, an op twice, a cast of what is not in
+// the plan's `ops` and no parameter or input.
+PrecisionPlan parse_plan(const std::string& text, const std::string& file);
+
+// An op and a cast a line. Reading it gives the same plan.
+std::string plan_text(const PrecisionPlan& plan);
+
+// How two plans differ, by key.
+struct PlanChange {
+  enum class Kind : std::uint8_t { types, price, only_first, only_second };
+  Kind kind = Kind::types;
+  OpKey key;
+  std::string text;  // "layer1.0.conv1 conv2d: bf16 → f32 (gain → accuracy)"
+
+  bool operator==(const PlanChange&) const = default;
+};
+
+// In the order of the first plan, then what only the second has. Prices: where a time moved by more than a
+// tenth of the first.
+std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionPlan& second);
+// Whether they decide the same: no change but of prices.
+bool same_types(const std::vector<PlanChange>& changes);
+
+}  // namespace tandem::amp::plan
