@@ -1,6 +1,8 @@
 // The training step alone: one synthetic batch that stays on the device, in the form the loader would give
 // it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
-// in blocks, so that it never waits.
+// in blocks, so that it never waits. Several ranks measure what communication costs (studies/scaling).
+#include "studies/scaling/bench.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -17,6 +19,8 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "parallel/agreement.h"
+#include "parallel/launch.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
 #include "train/ranges.h"
@@ -271,7 +275,69 @@ void print_text(const Json& result) {
 
 }  // namespace
 
+namespace {
+
+void print_ranks(const Json& result) {
+  const auto number = [&](const char* key) { return result[key].get<double>(); };
+  const auto& ms = result["step_ms"];
+  const auto line = [](const char* label, const std::string& text) {
+    output::print("{:<16}{}\n", label, text);
+  };
+  output::print("{}, {}, {} ranks of {} threads, {} shards of a batch of {}\n",
+                result["config"].get<std::string>(), result["precision"].get<std::string>(),
+                result["ranks"].get<int>(), result["threads"].get<int>(), result["shards"].get<int>(),
+                result["batch_size"].get<std::int64_t>());
+  line("rate", fmt::format("{:.1f} items/s", number("items_per_s")));
+  line("step", fmt::format("{:.2f} ms", ms["together"].get<double>()));
+  line("  each by itself", fmt::format(" {:.2f} ms: {:.1f} % of a step is communication",
+                                       ms["apart"].get<double>(), 100.0 * number("exposed")));
+  line("  one alone",
+       fmt::format("{:.2f} ms: efficiency {:.1f} %", ms["one"].get<double>(), 100.0 * number("efficiency")));
+  line("all-reduce", fmt::format("{:.1f} us a hop, {:.2f} GB/s", result["link"]["latency_us"].get<double>(),
+                                 result["link"]["gb_per_s"].get<double>()));
+  line("gradients", bytes_text(number("gradient_bytes")));
+  for (const Json& at : result["predicted"])
+    line(fmt::format("  {} H100s", at["gpus"].get<int>()).c_str(),
+         fmt::format(
+             "{:.2f} ms to add them up; steps of {:.1f} ms and more lose less than a tenth, without overlap",
+             at["all_reduce_ms"].get<double>(), at["least_step_ms"].get<double>()));
+}
+
+// The step of several ranks; the first one tells.
+int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& ranks) {
+  double deadline_s = config::ParallelConfig().deadline_s;
+  try {
+    auto loaded = parallel::together(ranks, deadline_s, [&] {
+      require(!arguments.serve && !arguments.profile, "",
+              "bench: --serve and --profile are of one process, and mpirun started {}", ranks.size());
+      return config::load(arguments.config, arguments.overrides);
+    });
+    deadline_s = loaded.config.parallel.deadline_s;
+    if (loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks.size();
+    train::prepare_machine(loaded);
+    const Json result =
+        scaling::bench_ranks(loaded, ranks, {.steps = arguments.steps, .warmup = arguments.warmup});
+    if (ranks.rank() != 0) return 0;
+    if (arguments.json) {
+      output::print("{}\n", files::json_text(result));
+    } else {
+      print_ranks(result);
+    }
+    return 0;
+  } catch (const parallel::AgreedError& error) {
+    if (ranks.rank() == 0) output::print_error(error.what());
+    return error.users_mistake() ? kExitUsage : kExitFailure;
+  } catch (const std::exception& error) {
+    ranks.abort(error.what(), kExitFailure);
+  }
+  return kExitFailure;  // not reached
+}
+
+}  // namespace
+
 int bench(const BenchArguments& arguments) {
+  const std::unique_ptr<parallel::Communicator> ranks = parallel::open_communicator();
+  if (ranks->size() > 1) return bench_by_ranks(arguments, *ranks);
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   Bench bench(loaded);

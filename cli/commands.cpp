@@ -73,11 +73,12 @@ class Program {
     const auto launch = parallel::launch_from_environment();
     if (!launch || launch->size == 1) return false;
     const std::string name = app_.get_subcommands().front()->get_name();
-    if (name == "train" || name == "env") return false;
+    if (name == "train" || name == "bench" || name == "env") return false;
     if (launch->rank == 0)
-      output::print_error(fmt::format(
-          "{}: is done by one process, and mpirun started {}; several can do `tandem train` and `tandem env`",
-          name, launch->size));
+      output::print_error(
+          fmt::format("{}: is done by one process, and mpirun started {}; several can do `tandem train`, "
+                      "`bench` and `env`",
+                      name, launch->size));
     return true;
   }
 

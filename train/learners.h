@@ -35,6 +35,7 @@ class Learners {
 
   std::size_t size() const { return learners_.size(); }
   Learner& operator[](std::size_t phase) { return learners_[phase]; }
+  const Learner& operator[](std::size_t phase) const { return learners_[phase]; }
   Learner& front() { return learners_.front(); }
   auto begin() { return learners_.begin(); }
   auto end() { return learners_.end(); }

@@ -368,3 +368,21 @@ TEST_CASE("ranks say what they run on", "[program][ranks]") {
   CHECK(environment["ranks"].size() == 2);
   CHECK_THAT(environment["communicator"].get<std::string>(), Catch::Contains("2 ranks on 1 host"));
 }
+
+TEST_CASE("ranks measure what communication costs", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const std::vector<std::string> bench{"bench", "resnet20_synthetic", "--steps", "3", "--warmup",
+                                       "1",     "data.batch_size=8"};
+  const json result = json::parse(must(run_ranks(directory, 2, joined(bench, {"--json"}))).out);
+  CHECK(result["ranks"] == 2);
+  CHECK(result["gradient_bytes"].get<double>() > 4 * 270'000);
+  CHECK(result["step_ms"]["together"].get<double>() > 0.0);
+  CHECK(result["exposed"].get<double>() < 1.0);
+  CHECK(result["link"]["gb_per_s"].get<double>() > 0.0);
+  CHECK(result["predicted"].size() == 3);
+  CHECK_THAT(must(run_ranks(directory, 2, bench)).out, Catch::Contains("of a step is communication"));
+  const Outcome refusal = run_ranks(directory, 2, joined(bench, {"--profile"}));
+  CHECK(refusal.exit_code == 2);
+  CHECK(own_lines(refusal).size() == 1);
+}

@@ -1,0 +1,173 @@
+#include "studies/scaling/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "config/task.h"
+#include "core/cpu/cpu_features.h"
+#include "core/error.h"
+#include "studies/scaling/model.h"
+#include "train/learners.h"
+#include "train/ranks.h"
+#include "train/setup.h"
+#include "train/step_runner.h"
+
+namespace tandem::scaling {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+// A model and what trains it, on the own shards of a made-up batch.
+class Side {
+ public:
+  // `exchange`: absent where this rank trains by itself.
+  Side(const config::Loaded& loaded, const train::Ranks& ranks, optim::ShardExchange* exchange)
+      : config_(loaded.config), own_(static_cast<int>(ranks.own())) {
+    task_ = config::make_task(loaded, config::describe_data(config_));
+    precision_ = train::make_plan(loaded, task_->model());
+    optim::StepOptions options = train::step_options(config_);
+    options.shards = exchange;
+    if (!exchange) options.accumulate *= own_;
+    learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
+                                                  [](double lr) { return optim::constant(lr); });
+    const Index shard = ranks.division().most(config_.data.batch_size);
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+      runners_.push_back(std::make_unique<train::StepRunner>(
+          *task_, phase, (*learners_)[phase], *precision_, stages_,
+          train::StepRunnerOptions{.batch_size = shard,
+                                   .seed = static_cast<std::uint64_t>(config_.seed),
+                                   .graphs = train::GraphUse::off}));
+    for (int i = 0; i < own_; ++i)
+      batches_.push_back(
+          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), {}));
+    carries_.assign(runners_.size(), std::vector<tasks::Carry>(batches_.size()));
+  }
+
+  // Seconds of so many iterations.
+  double run(std::int64_t steps) {
+    const auto start = Clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) step();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  double gradients() const {
+    double count = 0.0;
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+      count += static_cast<double>((*learners_)[phase].step->buffers().length());
+    return count;
+  }
+  std::int64_t samples() const {  // of one shard
+    return batches_.front().samples * config_.accumulate;
+  }
+
+ private:
+  void step() {
+    for (std::size_t phase = 0; phase < runners_.size(); ++phase) {
+      for (std::int64_t micro = 0; micro < config_.accumulate; ++micro)
+        for (std::size_t i = 0; i < batches_.size(); ++i)
+          runners_[phase]->backward(batches_[i], carries_[phase][i], 1.0);
+      runners_[phase]->apply();
+    }
+    learners_->end_iteration();
+  }
+
+  const config::Config& config_;
+  const int own_;
+  std::unique_ptr<tasks::Task> task_;
+  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<train::Learners> learners_;
+  train::StageTimer stages_;
+  std::vector<std::unique_ptr<train::StepRunner>> runners_;
+  std::vector<datasets::Batch> batches_;
+  std::vector<std::vector<tasks::Carry>> carries_;  // by phase and shard
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+// All-reduces of growing sizes, the best of several each: what a link can do.
+std::vector<Sample> measured_samples(parallel::Communicator& ranks, double deadline_s) {
+  constexpr int kRepeats = 7;
+  std::vector<Sample> samples;
+  for (const std::size_t count : {1u << 10, 1u << 13, 1u << 16, 1u << 19, 1u << 22}) {
+    std::vector<float> values(count, 1.0f);
+    double best = 0.0;
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+      ranks.barrier(deadline_s);
+      const auto start = Clock::now();
+      ranks.all_reduce(values, parallel::Reduction::sum, deadline_s);
+      const double seconds = ranks.all_reduce_value(
+          std::chrono::duration<double>(Clock::now() - start).count(), parallel::Reduction::max, deadline_s);
+      best = repeat == 0 ? seconds : std::min(best, seconds);
+      std::ranges::fill(values, 1.0f);
+    }
+    samples.push_back({static_cast<double>(count * sizeof(float)), best});
+  }
+  return samples;
+}
+
+Json predictions(double bytes) {
+  constexpr double kShare = 0.9;
+  Json predicted = Json::array();
+  for (const int gpus : {8, 64, 512}) {
+    const double seconds = all_reduce_seconds(h100_cluster(), gpus, bytes);
+    predicted.push_back({{"gpus", gpus},
+                         {"all_reduce_ms", 1e3 * seconds},
+                         {"least_step_ms", 1e3 * least_step_seconds(seconds, kShare)}});
+  }
+  return predicted;
+}
+
+}  // namespace
+
+Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communicator,
+                 const BenchOptions& options) {
+  const config::Config& config = loaded.config;
+  train::Ranks ranks(&communicator, config.parallel, config.data.batch_size);
+  const double deadline_s = ranks.deadline_s();
+  const auto exchange = ranks.exchange(1.0);
+  Side together(loaded, ranks, exchange.get()), apart(loaded, ranks, nullptr);
+  const auto slowest = [&](double seconds) {
+    return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);
+  };
+  // Seconds of a step of a block.
+  const auto timed = [&](Side& side, bool takes_part) {
+    constexpr std::int64_t kBlock = 3;
+    communicator.barrier(deadline_s);
+    return slowest(takes_part ? side.run(kBlock) : 0.0) / static_cast<double>(kBlock);
+  };
+  together.run(options.warmup);
+  apart.run(options.warmup);
+  std::vector<double> of_all, of_each, of_one;
+  for (std::int64_t step = 0; step < options.steps; step += 3) {
+    of_all.push_back(timed(together, true));
+    of_each.push_back(timed(apart, true));
+    of_one.push_back(timed(apart, ranks.first()));
+  }
+  const double step = median(of_all), each = median(of_each), one = median(of_one);
+  const double bytes = together.gradients() * (config.parallel.wire == "fp32" ? 4.0 : 2.0);
+  const Link link = fitted(ranks.size(), measured_samples(communicator, deadline_s));
+  return {{"config", config.name},
+          {"precision", config.precision.label()},
+          {"ranks", ranks.size()},
+          {"shards", ranks.shards()},
+          {"threads", cpu::threads()},
+          {"batch_size", config.data.batch_size},
+          {"step_ms", {{"together", 1e3 * step}, {"apart", 1e3 * each}, {"one", 1e3 * one}}},
+          {"items_per_s", static_cast<double>(together.samples() * ranks.shards()) / step},
+          {"exposed", 1.0 - each / step},
+          {"efficiency", one / step},
+          {"gradient_bytes", bytes},
+          {"link", {{"latency_us", 1e6 * link.latency_s}, {"gb_per_s", 1e-9 * link.bytes_per_s}}},
+          {"predicted", predictions(bytes)}};
+}
+
+}  // namespace tandem::scaling
