@@ -216,10 +216,25 @@ class Training {
   std::string path_;  // of the run, on every rank; empty: there is none yet
 };
 
+// How long ranks are waited for that do not start: as the configuration says, where this rank can read it.
+// What is wrong with it is told once they have met.
+double deadline_at_start(const TrainArguments& arguments) {
+  const double usual = config::ParallelConfig().deadline_s;
+  if (!parallel::launch_from_environment()) return usual;
+  try {
+    const std::string run = !arguments.config.empty() ? arguments.config : arguments.resume;
+    const std::string file = runs::RunDirectory::is_run(run) ? run + "/config.json" : run;
+    return config::load(file, overrides_of(arguments)).config.parallel.deadline_s;
+  } catch (const Error&) {
+    return usual;
+  }
+}
+
 }  // namespace
 
 int train(const TrainArguments& arguments) {
-  const std::unique_ptr<parallel::Communicator> ranks = parallel::open_communicator();
+  const std::unique_ptr<parallel::Communicator> ranks =
+      parallel::open_communicator({.deadline_s = deadline_at_start(arguments)});
   Training training(arguments, *ranks);
   if (ranks->size() == 1) return training.run();
   try {
