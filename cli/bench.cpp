@@ -315,6 +315,7 @@ int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& rank
     deadline_s = loaded.config.parallel.deadline_s;
     if (loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks.size();
     train::prepare_machine(loaded);
+    if (!loaded.config.threads) train::share_cpus(ranks, deadline_s);
     const Json result =
         scaling::bench_ranks(loaded, ranks, {.steps = arguments.steps, .warmup = arguments.warmup});
     if (ranks.rank() != 0) return 0;

@@ -57,7 +57,7 @@ class Program {
       output::write_result(answer.str());
       return code;
     } catch (const CLI::ParseError& error) {
-      output::print_error(explained(error, argc, argv));
+      tell_once(explained(error, argc, argv));
       return kExitUsage;
     }
     if (!action_) {
@@ -68,17 +68,25 @@ class Program {
   }
 
  private:
+  // A mistake that every rank sees is told by the first. The others wait for that: mpirun ends all when one
+  // has ended with an exit code.
+  static void tell_once(const std::string& text) {
+    const auto launch = parallel::launch_from_environment();
+    if (!launch || launch->size == 1) return output::print_error(text);
+    const auto ranks = parallel::open_communicator();
+    if (ranks->rank() == 0) output::print_error(text);
+  }
+
   // What one process does would be done by each of several: one of them says so.
   bool refuses_ranks() const {
     const auto launch = parallel::launch_from_environment();
     if (!launch || launch->size == 1) return false;
     const std::string name = app_.get_subcommands().front()->get_name();
     if (name == "train" || name == "bench" || name == "env") return false;
-    if (launch->rank == 0)
-      output::print_error(
-          fmt::format("{}: is done by one process, and mpirun started {}; several can do `tandem train`, "
-                      "`bench` and `env`",
-                      name, launch->size));
+    tell_once(
+        fmt::format("{}: is done by one process, and mpirun started {}; several can do `tandem train`, "
+                    "`bench` and `env`",
+                    name, launch->size));
     return true;
   }
 

@@ -13,9 +13,9 @@
 namespace tandem::cli {
 
 int environment(const EnvironmentArguments& arguments) {
-  train::share_cpus();
-  auto environment = runs::environment();
   const std::unique_ptr<parallel::Communicator> communicator = parallel::open_communicator();
+  train::share_cpus(*communicator, config::ParallelConfig().deadline_s);
+  auto environment = runs::environment();
   std::string ranks;
   if (communicator->size() > 1) {
     train::Ranks all(communicator.get(), {}, communicator->size());

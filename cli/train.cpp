@@ -110,6 +110,7 @@ class Training {
     });
     deadline_s_ = loaded.config.parallel.deadline_s;
     train::prepare_machine(loaded);
+    if (!loaded.config.threads) train::share_cpus(ranks_, deadline_s_);
     const bool resumes = !path_.empty();
     const auto trainer = together([&] {
       return std::make_unique<train::Trainer>(loaded,
@@ -133,7 +134,7 @@ class Training {
     } catch (const VendorError& error) {
       if (ranks_.size() > 1) throw;
       output::print_error(error.what());
-      output::remark("{}\n", way_on());
+      output::remark("{}\n", way_on().substr(1));
       return kExitFailure;
     }
     return conclude(result, loaded.config);
@@ -146,14 +147,18 @@ class Training {
                        printable(path_));
   }
 
-  // The same in a sentence; "" where there is no run yet.
-  std::string way_on() const {
-    if (path_.empty()) return "";
-    const bool saved =
-        runs::RunDirectory::is_run(path_) && runs::has_checkpoint(runs::RunDirectory::open(path_));
-    return fmt::format(
-        "The run {} with: {}",
-        saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew", command());
+  // The same in a sentence behind another one, as far as this rank sees the run; "" where there is none yet.
+  std::string way_on() const noexcept {
+    try {
+      if (path_.empty()) return "";
+      if (!runs::RunDirectory::is_run(path_)) return " Go on with: " + command();
+      const bool saved = runs::has_checkpoint(runs::RunDirectory::open(path_));
+      return fmt::format(
+          " The run {} with: {}",
+          saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew", command());
+    } catch (const std::exception&) {
+      return "";
+    }
   }
 
  private:
@@ -242,13 +247,12 @@ int train(const TrainArguments& arguments) {
   } catch (const parallel::AgreedError& error) {
     if (ranks->rank() == 0) {
       output::print_error(error.what());
-      if (!error.users_mistake()) output::remark("{}\n", training.way_on());
+      const std::string way_on = error.users_mistake() ? "" : training.way_on();
+      if (!way_on.empty()) output::remark("{}\n", way_on.substr(1));
     }
     return error.users_mistake() ? kExitUsage : kExitFailure;
-  } catch (const parallel::RankError& error) {
-    ranks->abort(fmt::format("{} Go on with: {}", error.what(), training.command()), kExitFailure);
   } catch (const std::exception& error) {
-    ranks->abort(fmt::format("{}. {}", error.what(), training.way_on()), kExitFailure);
+    ranks->abort(fmt::format("{}.{}", error.what(), training.way_on()), kExitFailure);
   }
   return kExitFailure;  // not reached
 }

@@ -155,8 +155,11 @@ class FastExchange final : public RankExchange {
 
   void drop() override { added_ = 0; }
 
-  // Nothing is on its way in a process that is alone.
-  std::size_t bucket_bytes() const override { return ranks_.size() > 1 ? options_.bucket_bytes : 0; }
+  // Where every rank has one shard: all of them do the same. Nothing is on its way in a process that is
+  // alone.
+  std::size_t bucket_bytes() const override {
+    return ranks_.size() > 1 && options_.shards == ranks_.size() ? options_.bucket_bytes : 0;
+  }
   void begin(const Tensor& range) override { ranges_.begin(range); }
   void finish() override { ranges_.finish(); }
 

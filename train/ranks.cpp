@@ -147,8 +147,8 @@ void Ranks::take_from_first(nn::Module& module) {
   }
 }
 
-void Ranks::require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when) {
-  if (!several()) return;
+std::optional<std::string> Ranks::difference(const std::vector<optim::NamedTensor>& tensors) {
+  if (!several()) return std::nullopt;
   std::vector<std::vector<std::string>> digests;
   for (const auto& record : communicator_.all_gather_bytes(digests_of(tensors), deadline_s())) {
     tasks::RecordReader reader(record);
@@ -160,13 +160,20 @@ void Ranks::require_same(const std::vector<optim::NamedTensor>& tensors, std::st
     std::vector<int> others;
     for (std::size_t r = 1; r < digests.size(); ++r)
       if (digests[r][i] != digests[0][i]) others.push_back(static_cast<int>(r));
-    if (others.empty()) continue;
-    throw parallel::AgreedError(
-        fmt::format("{} {} of rank{} {} differs from that of rank 0, though every rank did the same steps: a "
-                    "fault of a machine's, or of this program's; go on from the last checkpoint",
-                    when, tensors[i].first, others.size() == 1 ? "" : "s", fmt::join(others, ", ")),
-        false);
+    if (!others.empty())
+      return fmt::format("{} of rank{} {} differs from that of rank 0", tensors[i].first,
+                         others.size() == 1 ? "" : "s", fmt::join(others, ", "));
   }
+  return std::nullopt;
+}
+
+void Ranks::require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when) {
+  if (const auto differs = difference(tensors))
+    throw parallel::AgreedError(
+        fmt::format("{} {}, though every rank did the same steps: a fault of a machine's, "
+                    "or of this program's; go on from the last checkpoint",
+                    when, *differs),
+        false);
 }
 
 tasks::Carry Ranks::whole(const std::vector<tasks::Carry>& own) {

@@ -70,8 +70,10 @@ class Ranks {
   // The weights and the running statistics of the first rank.
   void take_from_first(nn::Module& module);
 
-  // Throws parallel::AgreedError on every rank unless these tensors, named alike, have the same bits on all
-  // of them; it names the first that differs, and whose. `when`: "after step 100".
+  // Of these tensors, named alike, the first that has not the same bits on all ranks, and whose it is;
+  // nothing where all have.
+  std::optional<std::string> difference(const std::vector<optim::NamedTensor>& tensors);
+  // Throws parallel::AgreedError where they differ though they should not. `when`: "after step 100:".
   void require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when);
 
   // What the own shards carry, as one of the whole batch: on the first rank; nothing on the others.

@@ -2,11 +2,17 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
 #include "config/precision.h"
 #include "core/backend.h"
@@ -28,20 +34,50 @@ namespace tandem::train {
 
 using config::Json;
 
-// Ranks that mpirun has bound to CPUs of their own have those.
-void share_cpus() {
-  const auto launch = parallel::launch_from_environment();
-  if (!launch || launch->local_size == 1) return;
-  const int usable = cpu::threads(), online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (usable < online) return;
-  cpu::set_threads(std::max(1, usable / launch->local_size));
+namespace {
+
+// Where a process may run.
+struct Place {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  cpu_set_t cpus{};
+
+  bool meets(const Place& other) const {
+    cpu_set_t both;
+    CPU_AND(&both, &cpus, &other.cpus);
+    return host == other.host && CPU_COUNT(&both) > 0;
+  }
+};
+
+Place own_place() {
+  Place place;
+  gethostname(place.host.data(), HOST_NAME_MAX);
+  sched_getaffinity(0, sizeof place.cpus, &place.cpus);
+  return place;
+}
+
+}  // namespace
+
+void share_cpus(parallel::Communicator& ranks, double deadline_s) {
+  if (ranks.size() == 1) return;
+  const Place own = own_place();
+  const auto bytes = std::as_bytes(std::span(&own, 1));
+  std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(ranks.size()));
+  ranks.all_gather(bytes, all, deadline_s);
+  int sharing = 0;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    Place other;
+    std::memcpy(&other, all.data() + static_cast<std::size_t>(rank) * bytes.size(), bytes.size());
+    sharing += own.meets(other) ? 1 : 0;
+  }
+  cpu::set_threads(std::max(1, cpu::threads() / std::max(1, sharing)));
 }
 
 void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
-  if (!config.threads) return share_cpus();
+  if (!config.threads) return;
   cpu::set_threads(static_cast<int>(*config.threads));
-  if (cpu::bound_threads())
+  const auto launch = parallel::launch_from_environment();
+  if (cpu::bound_threads() && (!launch || launch->rank == 0))
     output::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
                    *config.threads, cpu::threads());
 }

@@ -11,15 +11,17 @@
 #include "optim/optimizer.h"
 #include "optim/schedules.h"
 #include "optim/step.h"
+#include "parallel/communicator.h"
 #include "train/step_runner.h"
 
 namespace tandem::train {
 
 // Sets the threads: at most the CPUs the process may use, saying so where more are asked for. Where nothing
-// is said, all of them; ranks of a host that share CPUs have each a part of them.
+// is said, all of them.
 void prepare_machine(const config::Loaded& loaded);
-// The latter.
-void share_cpus();
+// Where nothing is said of threads: a part of them, as many as there are ranks that may use the same CPUs. A
+// call of all ranks.
+void share_cpus(parallel::Communicator& ranks, double deadline_s);
 
 // Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is
 // asked for and there is none.

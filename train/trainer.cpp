@@ -62,7 +62,12 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   require_scale_for_wire(config_);
   const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
-  if (device_ == Device{}) require_memory(loaded_, footprint_of(loaded_, data));
+  if (device_ == Device{}) {
+    // A rank has a shard in memory at a time.
+    config::Loaded of_shard = loaded_;
+    of_shard.config.data.batch_size = ranks_.division().most(config_.data.batch_size);
+    require_memory(of_shard, footprint_of(of_shard, data));
+  }
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);
@@ -103,7 +108,9 @@ void Trainer::compare_ranks() {
     rank_facts_.push_back(std::move(of_rank));
   }
   // Weights are drawn by each rank, or read from its files.
-  ranks_.require_same(learners_->state(), "before the first step:");
+  if (const auto differs = ranks_.difference(learners_->state()))
+    throw parallel::AgreedError(
+        "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
 }
 
 // The first rank writes: what it could not write has failed everywhere.
@@ -151,6 +158,7 @@ std::string Trainer::dry_run() {
   const amp::Autocast autocast(*precision_);
   std::string losses;
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    if (batch->samples == 0) break;  // a part for which none are left
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
     losses += fmt::format("{}loss{} {:.4f}", phase == 0 ? "" : ", ", learners_->whose(phase),
                           loss_of_phase(*task_, phase, *batch, random).item());
@@ -159,7 +167,7 @@ std::string Trainer::dry_run() {
   std::string text;
   for (const std::string& line : what_trains()) text += line + "\n";
   for (const std::string& note : notes_) text += note + "\n";
-  text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
+  if (batch->samples > 0) text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
   return text + course() + "\n";
 }

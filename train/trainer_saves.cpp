@@ -162,8 +162,9 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     session.metrics.write_tensors(steps_of(*learners_), step, epoch);
     const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
-    if (is_better(value, session.state.best,
-                  tasks::kind_of(config::metrics(config_), key).greater_is_better)) {
+    // Known to the first rank: what it could not save was no best one.
+    const bool greater = tasks::kind_of(config::metrics(config_), key).greater_is_better;
+    if (ranks_.any(ranks_.first() && is_better(value, session.state.best, greater))) {
       conclude_save(session);
       session.before_best = session.state;
       session.state.best = value;

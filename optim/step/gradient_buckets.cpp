@@ -48,12 +48,16 @@ void GradientBuckets::begin_next() {
   exchange_.begin(buffers_.gradients().rows(bucket.first, bucket.count));
 }
 
-void GradientBuckets::finish() {
+void GradientBuckets::begin_rest() {
   while (next_ < buckets_.size()) begin_next();
-  drop();
 }
 
 void GradientBuckets::drop() {
+  if (next_ > 0) begin_rest();  // as the others do, which went on
+  finish();
+}
+
+void GradientBuckets::finish() {
   armed_ = false;
   next_ = 0;
   std::ranges::fill(is_ready_, false);

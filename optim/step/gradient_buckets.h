@@ -28,9 +28,11 @@ class GradientBuckets {
   // The backward that comes is the last one of the step: what it completes is begun.
   void arm() { armed_ = true; }
   void disarm() { armed_ = false; }
-  // Begins the buckets that have not been begun, and waits for all. Every gradient is there.
+  // Begins the buckets that have not been begun. Every gradient is there.
+  void begin_rest();
+  // Waits for all of them.
   void finish();
-  // The step is dropped: waits for what was begun.
+  // The step is dropped: what was begun comes to its end.
   void drop();
 
  private:

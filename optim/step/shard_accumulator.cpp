@@ -91,6 +91,10 @@ void ShardAccumulator::put_in_place(Shard& shard) {
 
 ShardTotals ShardAccumulator::join() {
   put_aside(current());
+  // All that is added up is begun before anything else is said: a process whose shard had no samples begins
+  // nothing earlier. What has no gradient takes part with zeros.
+  trained_.collect(true);
+  if (buckets_) buckets_->begin_rest();
   std::vector<double> rows;
   for (const Shard& shard : shards_)
     for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
@@ -116,13 +120,11 @@ ShardTotals ShardAccumulator::join() {
 void ShardAccumulator::add_gradients() {
   const Tensor& gradients = trained_.buffers().gradients();
   if (buckets_) {
-    trained_.collect(true);  // a range is begun when its last gradient is there: what has none is zero by now
     buckets_->finish();
     trained_.mark_gradients();
     return trained_.collect(true);
   }
   if (alone()) {
-    trained_.collect(true);
     exchange_.add(values_of(gradients));
   } else if (!once_) {
     for (const Shard& shard : shards_) exchange_.add(values_of(shard.gradients));

@@ -33,7 +33,7 @@ std::size_t batch_memory(Index batches) {
   };
   train::Trainer trainer(loaded, {.quiet = true});
   const std::size_t before = live();
-  REQUIRE(trainer.run(run, "", train::StopRequest()).status == train::TrainStatus::completed);
+  REQUIRE(trainer.run(&run, "", train::StopRequest()).status == train::TrainStatus::completed);
   return live() - before;
 }
 

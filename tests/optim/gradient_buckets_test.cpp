@@ -45,7 +45,7 @@ class Twin final : public optim::ShardExchange {
   }
 
   std::vector<Index> begun;
-  int early = 0;     // begun before the figures of the step were gathered, which follows backward
+  int early = 0;     // begun before the figures of the step were gathered
   int gathered = 0;  // since the test cleared it
 
  private:
@@ -122,12 +122,20 @@ TEST_CASE("buckets are begun in the order of the buffer, while backward goes on"
     CHECK(trained.begun == std::vector<Index>{4, 32, 16});
     CHECK(trained.early == 9);  // of three steps
   }
+  const auto toy = three();
+  Twin twin(1);
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.01});
+  optim::Step step(*toy, {&sgd}, {.accumulate = 2, .shards = &twin});
+  step.backward(loss_of(*toy, true));
+  CHECK(twin.begun.empty());  // gradients of a step are there after its last backward
+  step.backward(loss_of(*toy, true));
+  CHECK(twin.begun.size() == 3);
 }
 
 TEST_CASE("what gets no gradient takes part with zeros, after backward", "[buckets]") {
   const Trained some = train(1, 1, false);
   CHECK(some.begun == std::vector<Index>{4, 32, 16});
-  CHECK(some.early == 3);  // the first alone: the second one waits, and with it the third
+  CHECK(some.early == 9);  // before the figures of the step, which all processes tell after it
   CHECK(some.masters == train(0, 1, false).masters);
 }
 
@@ -154,6 +162,6 @@ TEST_CASE("a shard that passes begins its buckets at the end", "[buckets]") {
   step.pass();
   step.apply();
   CHECK(twin.begun == std::vector<Index>{4, 32, 16});
-  CHECK(twin.early == 0);
+  CHECK(twin.early == 3);  // others, which had samples, began theirs in backward
   CHECK(values_of(step.buffers().masters()) == before);
 }

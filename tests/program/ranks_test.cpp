@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -22,6 +23,7 @@ namespace {
 bool cannot_be_started() {
   const std::string why = why_no_ranks();
   if (why.empty()) return false;
+  if (std::getenv("TANDEM_REQUIRE_RANKS")) FAIL("no ranks: " << why);
   WARN("skipped: " << why);
   return true;
 }
@@ -146,6 +148,60 @@ TEST_CASE("fast sums are those of the whole batch but for rounding", "[program][
   }
 }
 
+TEST_CASE("batches that leave ranks without samples, and shards that ranks share unevenly, are trained on",
+          "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto trained = [&](const std::string& run, int ranks, const std::vector<std::string>& more) {
+    must(run_ranks(
+        directory, ranks,
+        in(run,
+           joined({"train", "digits_mlp", "epochs=2", "optimizer={\"name\": \"sgd\", \"lr\": 0.1}"}, more))));
+    return losses_of(directory / run);
+  };
+  const auto check_close = [](const std::vector<double>& losses, const std::vector<double>& wanted) {
+    REQUIRE(losses.size() == wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(losses[i] == Approx(wanted[i]).epsilon(1e-5));
+  };
+  // The last batch has one sample.
+  const std::vector<std::string> uneven{"data.train_size=201", "data.batch_size=100"};
+  const std::vector<double> whole = trained("whole", 0, uneven);
+  check_close(trained("two", 2, uneven), whole);
+  check_close(trained("four", 4, uneven), whole);
+  check_close(trained("at_once", 4, joined(uneven, {"parallel.bucket_mb=0"})), whole);
+  check_close(trained("more", 2, joined(uneven, {"parallel.shards=3"})), whole);
+  check_close(trained("most", 3, joined(uneven, {"parallel.shards=4", "accumulate=2"})),
+              trained("accumulated", 0, joined(uneven, {"accumulate=2"})));
+  must(run_ranks(directory, 4,
+                 {"train", "digits_mlp", "data.train_size=3", "data.batch_size=8", "--dry-run"}));
+}
+
+TEST_CASE("ranks agree on what is best where it could not be saved", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const std::filesystem::path run = directory / "run", folder = run / "checkpoints";
+  Launch ranks =
+      by_ranks(directory, 2,
+               in("run", joined(kDigits, {"epochs=150", "checkpoint.every_epochs=0", "log_every=1000",
+                                          "checkpoint.on_save_error=continue"})));
+  // From then on nothing can be saved.
+  bool in_the_way = false;
+  ranks.watch = [&] {
+    if (!in_the_way && std::filesystem::exists(folder / "latest")) {
+      std::filesystem::rename(folder, run / "before");
+      std::ofstream(folder) << "in the way";
+      in_the_way = true;
+    }
+    return 0;
+  };
+  const Outcome outcome = launch(ranks);
+  INFO(outcome.err);
+  CHECK(in_the_way);
+  CHECK(outcome.exit_code == 1);  // the last checkpoint is missing
+  CHECK_THAT(outcome.err, Catch::Contains("could not be saved"));
+  CHECK(end_of(run)["status"] == "failed");
+}
+
 TEST_CASE("two gradients have one sum, whatever is added up when", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;
@@ -227,14 +283,18 @@ pid_t process_of_rank(int rank, const std::string& run) {
 }
 
 // A run of three ranks without an end, one of which gets a signal once a checkpoint is there.
-Outcome disturbed(const TemporaryDirectory& directory, const std::string& run, int rank, int signal) {
+Outcome disturbed(const TemporaryDirectory& directory, const std::string& run, int rank, int signal,
+                  int deadline_s = 30) {
   const std::string path = (directory / run).string();
-  Launch ranks = by_ranks(
-      directory, 3,
-      in(path, joined(kDigits, {"epochs=100000", "parallel.deadline_s=5", "checkpoint.every_steps=20",
-                                "checkpoint.every_epochs=0", "eval.every_epochs=0", "log_every=1000"})));
+  Launch ranks =
+      by_ranks(directory, 3,
+               in(path, joined(kDigits, {"epochs=100000", "parallel.deadline_s=" + std::to_string(deadline_s),
+                                         "checkpoint.every_steps=20", "checkpoint.every_epochs=0",
+                                         "eval.every_epochs=0", "log_every=1000"})));
   bool sent = false;
+  const auto begun = std::chrono::steady_clock::now();
   ranks.watch = [&] {
+    if (!sent && std::chrono::steady_clock::now() - begun > std::chrono::minutes(2)) return SIGTERM;
     if (!sent && std::filesystem::exists(path + "/checkpoints/latest"))
       if (const pid_t process = process_of_rank(rank, path)) sent = ::kill(process, signal) == 0;
     return 0;
@@ -277,7 +337,7 @@ TEST_CASE("a rank that is killed ends the others, and the run goes on", "[progra
 TEST_CASE("a rank that is stopped is named when the deadline has passed", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;
-  const Outcome outcome = disturbed(directory, "halted", 2, SIGSTOP);
+  const Outcome outcome = disturbed(directory, "halted", 2, SIGSTOP, 5);
   INFO(outcome.err);
   CHECK(outcome.exit_code != 0);
   const auto lines = own_lines(outcome);
@@ -317,6 +377,7 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
     return lines[0];
   };
   CHECK_THAT(told(joined(kDigits, {"epoch=3"})), Catch::Contains("unknown key"));
+  CHECK_THAT(told({"train", "--nonsense"}), Catch::Contains("--nonsense"));
   CHECK_THAT(told(joined(kDigits, {"parallel.shards=2"})), Catch::Contains("parallel.shards: 2 for 3 ranks"));
   CHECK_THAT(told(joined(kDigits, {"data.batch_size=2"})), Catch::Contains("start at most 2 ranks"));
   CHECK_THAT(told(joined(kDigits, {"parallel.deadline_s=0"})), Catch::Contains("parallel.deadline_s"));
