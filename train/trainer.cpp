@@ -18,7 +18,6 @@
 #include "files/write.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
-#include "tasks/record.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
@@ -91,38 +90,6 @@ void Trainer::make_loaders() {
   const std::string chooses = task_->validation_split();
   chooses_ = std::make_unique<SharedPass>(*task_, chooses, device_, ranks_);
   if (chooses == "validation") test_ = std::make_unique<SharedPass>(*task_, "test", device_, ranks_);
-}
-
-void Trainer::compare_ranks() {
-  if (!ranks_.several() || !rank_facts_.empty()) return;
-  config::Json course = course_of(given_.config);
-  course.erase("threads");
-  std::vector<config::Json> facts;
-  for (const std::string& text :
-       ranks_.texts(files::json_text(facts_of_rank(runs::environment(), course, *task_->data()))))
-    facts.push_back(config::Json::parse(text));
-  if (const auto differs = difference(facts)) throw parallel::AgreedError(*differs, true);
-  rank_facts_ = config::Json::array();
-  for (config::Json& of_rank : facts) {
-    of_rank.erase("same");
-    rank_facts_.push_back(std::move(of_rank));
-  }
-  // Weights are drawn by each rank, or read from its files.
-  if (const auto differs = ranks_.difference(learners_->state()))
-    throw parallel::AgreedError(
-        "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
-}
-
-// The first rank writes: what it could not write has failed everywhere.
-void Trainer::share_outcome(Session& session) {
-  if (!ranks_.several()) return;
-  TrainResult& result = session.result;
-  tasks::RecordWriter writer;
-  writer.put(result.status).put_text(result.failure);
-  const auto record = ranks_.from_first(std::move(writer).record());
-  tasks::RecordReader reader(record);
-  result.status = reader.take<TrainStatus>();
-  result.failure = reader.take_text();
 }
 
 void Trainer::make_learners() {

@@ -207,26 +207,6 @@ void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
   averaged.leave();
 }
 
-// Of parallel.check_every.
-bool Trainer::check_due(Session& session) const {
-  const std::int64_t every = config_.parallel.check_every;
-  if (every == 0 || !ranks_.several()) return false;
-  const std::int64_t before = std::exchange(session.checked_step, learners_->iterations());
-  return passes_multiple(before, learners_->iterations(), every);
-}
-
-// Throws AgreedError unless all ranks hold the same state.
-void Trainer::check_ranks(std::string_view when) {
-  if (ranks_.several()) ranks_.require_same(learners_->state(), when);
-}
-
-// What the next micro-batches begin with, by phase, as one process would have it; on the first rank.
-std::vector<tasks::Carry> Trainer::whole_carries() {
-  std::vector<tasks::Carry> carries;
-  for (const auto& own : carries_) carries.push_back(ranks_.whole(own));
-  return carries;
-}
-
 // With the choice among algorithms, by which a resumed run rounds as this one does.
 void Trainer::save(Session& session, const runs::RunState& state, bool best) {
   if (config_.parallel.check_every > 0)
