@@ -1,5 +1,6 @@
 // What the ranks of a run tell each other besides steps: what they are, whether they still agree, how it
 // ended.
+#include "files/json_text.h"
 #include "parallel/agreement.h"
 #include "runs/environment.h"
 #include "tasks/record.h"
