@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend.h"
 #include "data/loader.h"
 
 namespace tandem::test {

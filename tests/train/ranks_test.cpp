@@ -5,7 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/errors.h"
+#include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
 #include "train/rank_facts.h"
 
