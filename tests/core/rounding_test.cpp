@@ -12,7 +12,6 @@
 #include "core/random.h"
 
 using namespace tandem;
-using namespace tandem::test;
 
 namespace {
 

@@ -8,7 +8,6 @@
 #include "models/resnet.h"
 
 using namespace tandem;
-using namespace tandem::test;
 
 using Catch::Contains;
 

@@ -192,8 +192,9 @@ Oracle oracle_of(const Form& form) {
   };
 }
 
-// Sizes on both sides of a vector of 16 units, of one of 4, of the rows of a tile, and of two steps; and more
-// steps than one segment where those are what is kept.
+// Sizes on both sides of a vector of 16 units, of one of 4, of the rows of a tile, of the part of a panel
+// that all rows are multiplied with at once, and of two steps; and more steps than one segment where those
+// are what is kept.
 std::vector<Sizes> sizes_of(const Form& form) {
   const auto rows = static_cast<Index>(form.lengths.size());
   std::vector<Sizes> sizes;

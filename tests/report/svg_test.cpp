@@ -7,7 +7,6 @@
 #include "core/error.h"
 
 using namespace tandem;
-using namespace tandem::test;
 
 using Catch::Contains;
 

@@ -44,6 +44,12 @@ class RnnSteps {
   const std::int64_t* lengths_;
 };
 
+// The panel that a thread computes as its `i`th in a step. Steps go through them from either end in turn, so
+// that what one step read last, and the second cache still holds, is what the next one reads first.
+inline Index panel_in_turn(Range panels, Index i, Index step) {
+  return step % 2 == 0 ? panels.first + i : panels.last - 1 - i;
+}
+
 // What a product reads: rows in its storage type, of which one set is read while the next is written.
 template <class Products>
 class RnnOperand {
@@ -64,9 +70,18 @@ class RnnOperand {
   Tensor memory_;
 };
 
+// Has the lines of some values brought into the cache, by the time that a product has been computed: cells
+// read and write short pieces of long rows, which no processor foresees.
+template <class T>
+void fetch(const T* values, Index count) {
+  constexpr Index kLine = 64 / sizeof(T);
+  for (Index i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
+  if (count > 0) __builtin_prefetch(values + count - 1);
+}
+
 // At most sixteen values; as many as a vector has, which most are, without a call.
 template <class S, class T>
-void load_units(const S* from, T* to, Index count) {
+[[gnu::always_inline]] inline void load_units(const S* from, T* to, Index count) {
   if (count == kLanes) [[likely]] {
     load_block(from, to, kLanes);
   } else {
@@ -74,7 +89,7 @@ void load_units(const S* from, T* to, Index count) {
   }
 }
 template <class T, class S>
-void store_units(const T* from, S* to, Index count) {
+[[gnu::always_inline]] inline void store_units(const T* from, S* to, Index count) {
   if (count == kLanes) [[likely]] {
     store_block(from, to, kLanes);
   } else {

@@ -138,7 +138,9 @@ class StepsBack {
       T* mine = memory.data<T>() + part * sums;
       for (Index step = last - 1; step >= first; --step) {
         const Range panels = part_of(hidden_.panels(), part, parts);
-        for (Index panel = panels.first; panel < panels.last; ++panel) {
+        for (Index i = 0; i < panels.count(); ++i) {
+          const Index panel = panel_in_turn(panels, i, step);
+          if (!projection_) fetch_cells(step, hidden_.columns(panel), kept);
           if (pending || step < last - 1) {
             hidden_.multiply(panel, n_.rows, gates_.all(step + 1), mine);
           } else {
@@ -163,6 +165,20 @@ class StepsBack {
 
   Index kept_at(Index time, Index row, const Kept& kept) const {
     return (time - kept.first_time) * n_.rows + row;
+  }
+
+  // What the cells of some units will read and write.
+  void fetch_cells(Index step, Range units, const Kept& kept) const {
+    const Index time = steps_.time(step);
+    for (Index row = 0; row < n_.rows; ++row) {
+      const Index at = kept_at(time, row, kept), first = at * n_.gates + units.first;
+      for (int g = 0; g < Cell::kGates; ++g) {
+        if (Cell::kKeepsGates) fetch(kept.gates.template data<S>() + first + g * n_.units, units.count());
+        fetch(kept.da.template data<S>() + first + g * n_.units, units.count());
+      }
+      if (Cell::kCellState)
+        fetch(kept.states.template data<T>() + at * n_.units + units.first, units.count());
+    }
   }
 
   // The gradient of some outputs h of a row, from the product (`sums`), the step itself and what passes by.

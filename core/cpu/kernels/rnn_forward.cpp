@@ -75,7 +75,9 @@ class Steps {
       T* mine = memory.data<T>() + part * sums;
       for (Index step = range_.first; step < range_.last; ++step) {
         const Range panels = part_of(hidden_.panels(), part, parts);
-        for (Index panel = panels.first; panel < panels.last; ++panel) {
+        for (Index i = 0; i < panels.count(); ++i) {
+          const Index panel = panel_in_turn(panels, i, step);
+          fetch_cells(step, hidden_.columns(panel));
           hidden_.multiply(panel, n_.rows, h_.all(step), mine);
           for (Index row = 0; row < n_.rows; ++row)
             cells(step, hidden_.columns(panel), row, mine + row * hidden_.out_step());
@@ -126,6 +128,17 @@ class Steps {
       std::fill_n(range_.y.data<S>() + (steps_.time(step) * n_.rows + row) * n_.outputs + outputs.first,
                   outputs.count(), S{});
     std::copy_n(h_.row(step, row) + outputs.first, outputs.count(), h_.row(step + 1, row) + outputs.first);
+  }
+
+  // What the cells of some units will read and write.
+  void fetch_cells(Index step, Range units) const {
+    for (Index row = 0; row < n_.rows; ++row) {
+      const Index kept = at(step, row).kept, first = kept * n_.gates + units.first;
+      for (int g = 0; g < Cell::kGates; ++g) {
+        fetch(inputs_.data<T>() + first + g * n_.units, units.count());
+        if (range_.gates.defined()) fetch(range_.gates.data<S>() + first + g * n_.units, units.count());
+      }
+    }
   }
 
   // The units of a row: `sums` are its products, gate by gate.

@@ -59,15 +59,21 @@ inline constexpr int kMostVectors = 1;
 inline constexpr int kSumRegisters = 2;
 #endif
 
-// R rows by V·16 columns. `depth` counts elements of kDepth.
+// Bytes of a panel that all rows are multiplied with before the next ones are read: they stay in the first
+// cache.
+inline constexpr Index kHotBytes = 16 * 1024;
+
+// R rows by V·16 columns. `depth` counts elements of kDepth; unless they are the first, sums go on from
+// `out`.
 template <class P, int R, int V>
 void row_tile(Index depth, const typename P::Storage* a, Index a_step, const typename P::Storage* w,
-              float* out, Index out_step) {
+              float* out, Index out_step, bool first) {
   Vec sum[R][V];
 #pragma GCC unroll 24
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) sum[r][v] = zero();
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = first ? zero() : TANDEM_LEVEL::load(out + r * out_step + v * kLanes);
   }
 #pragma GCC unroll 1
   for (Index k = 0; k < depth; ++k, a += P::kDepth, w += V * kLanes * P::kDepth) {
@@ -89,7 +95,8 @@ void row_tile(Index depth, const typename P::Storage* a, Index a_step, const typ
 }
 
 template <class P>
-using RowTile = void (*)(Index, const typename P::Storage*, Index, const typename P::Storage*, float*, Index);
+using RowTile = void (*)(Index, const typename P::Storage*, Index, const typename P::Storage*, float*, Index,
+                         bool);
 
 // Tiles of 1, 2, … rows, as many as leave registers for V columns and a factor.
 template <class P, int V>
@@ -101,16 +108,24 @@ constexpr auto row_tiles() {
   (std::make_index_sequence<static_cast<std::size_t>(kRows)>());
 }
 
-// All rows, in even shares: a tile of few rows waits for its sums.
+// All rows, in even shares: a tile of few rows waits for its sums. Where there are several shares, each part
+// of the panel serves all of them before the next one is read; sums run over k in order all the same.
 template <class P, int V>
 void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index a_step,
                    const typename P::Storage* w, float* out, Index out_step) {
   static constexpr auto kTiles = row_tiles<P, V>();
   constexpr auto kMost = static_cast<Index>(kTiles.size());
-  for (Index left = rows; left > 0;) {
-    const Index shares = (left + kMost - 1) / kMost, count = (left + shares - 1) / shares;
-    kTiles[static_cast<std::size_t>(count - 1)](depth, a, a_step, w, out, out_step);
-    left -= count, a += count * a_step, out += count * out_step;
+  constexpr Index kElement = V * kLanes * P::kDepth;
+  constexpr Index kHot = kHotBytes / (kElement * Index(sizeof(typename P::Storage)));
+  const Index part = rows > kMost ? kHot : depth;
+  for (Index k = 0; k < depth; k += part) {
+    const Index count = std::min(part, depth - k);
+    for (Index row = 0; row < rows;) {
+      const Index left = rows - row, shares = (left + kMost - 1) / kMost, tile = (left + shares - 1) / shares;
+      kTiles[static_cast<std::size_t>(tile - 1)](count, a + row * a_step + k * P::kDepth, a_step,
+                                                 w + k * kElement, out + row * out_step, out_step, k == 0);
+      row += tile;
+    }
   }
 }
 
