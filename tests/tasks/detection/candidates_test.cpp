@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/ops/softmax.h"
 #include "core/random.h"
 #include "tests/support/errors.h"
 
@@ -28,16 +29,11 @@ std::vector<float> drawn_logits(Index anchors) {
   return logits;
 }
 
-std::vector<float> softmax_of(const std::vector<float>& logits) {
-  std::vector<float> scores(logits.size());
-  for (std::size_t at = 0; at < logits.size(); at += kClasses) {
-    const float most = *std::max_element(logits.begin() + static_cast<std::ptrdiff_t>(at),
-                                         logits.begin() + static_cast<std::ptrdiff_t>(at + kClasses));
-    float total = 0;
-    for (std::size_t c = at; c < at + kClasses; ++c) total += scores[c] = std::exp(logits[c] - most);
-    for (std::size_t c = at; c < at + kClasses; ++c) scores[c] /= total;
-  }
-  return scores;
+std::vector<float> softmax_of(const std::vector<float>& logits, Index classes) {
+  const Tensor rows = Tensor::empty({static_cast<Index>(logits.size()) / classes, classes});
+  std::ranges::copy(logits, rows.data<float>());
+  const Tensor scores = softmax(rows);
+  return {scores.data<float>(), scores.data<float>() + scores.numel()};
 }
 
 void check_equal(const Candidates& a, const Candidates& b) {
@@ -54,7 +50,7 @@ void check_equal(const Candidates& a, const Candidates& b) {
 }  // namespace
 
 TEST_CASE("candidates of logits are those of their softmax", "[tasks][detection]") {
-  const std::vector<float> logits = drawn_logits(3000), scores = softmax_of(logits);
+  const std::vector<float> logits = drawn_logits(3000), scores = softmax_of(logits, kClasses);
   for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
     CAPTURE(score);
     const tasks::CandidateOptions options{.score = score, .per_class = 400};
@@ -74,14 +70,11 @@ TEST_CASE("a logit at the border of a score is looked at", "[tasks][detection]")
       logits.push_back(3.0F + d + 1e-7F * static_cast<float>(step));
       logits.push_back(3.0F);
     }
-    std::size_t above = 0;
-    for (std::size_t i = 0; i < logits.size(); i += 2) {
-      const float most = std::max(logits[i], logits[i + 1]);
-      const float a = std::exp(logits[i] - most), b = std::exp(logits[i + 1] - most);
-      above += b / (a + b) > score ? 1 : 0;
-    }
+    const std::vector<float> scores = softmax_of(logits, 2);
+    std::ptrdiff_t above = 0;
+    for (std::size_t i = 1; i < scores.size(); i += 2) above += scores[i] > score ? 1 : 0;
     const Candidates found = tasks::candidates_of_logits(logits, 2, {.score = score, .per_class = 400});
-    CHECK(found[1].size() == above);
+    CHECK(std::ssize(found[1]) == above);
   }
 }
 
