@@ -53,11 +53,12 @@ Candidates surest(const std::vector<Candidates>& of_block, std::size_t classes,
     return a.score != b.score ? a.score > b.score : a.anchor < b.anchor;
   };
   Candidates found(classes);
-#pragma omp parallel for schedule(dynamic)
+  for (const Candidates& block : of_block)
+    for (std::size_t label = 1; label < classes; ++label)
+      found[label].insert(found[label].end(), block[label].begin(), block[label].end());
+#pragma omp parallel for schedule(dynamic) if (are_many(found))
   for (std::size_t label = 1; label < found.size(); ++label) {
     std::vector<Candidate>& each = found[label];
-    for (const Candidates& block : of_block)
-      each.insert(each.end(), block[label].begin(), block[label].end());
     const std::size_t most = std::min(each.size(), static_cast<std::size_t>(options.per_class));
     std::partial_sort(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(most), each.end(), surer);
     each.resize(most);
@@ -95,6 +96,13 @@ Row row_of(Row values, Index classes, Index anchor) {
 }
 
 }  // namespace
+
+bool are_many(const Candidates& candidates) {
+  constexpr std::size_t kFew = 4096;
+  std::size_t count = 0;
+  for (const auto& of_class : candidates) count += of_class.size();
+  return count > kFew;
+}
 
 Candidates candidates_of(std::span<const float> scores, Index classes, const CandidateOptions& options) {
   const auto least = static_cast<float>(options.score);
