@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "autograd/ops/softmax.h"
 #include "core/random.h"
@@ -16,15 +18,13 @@ using tasks::Candidates;
 
 namespace {
 
-constexpr Index kClasses = 5;
-
 // Some rows sure of the background, some not.
-std::vector<float> drawn_logits(Index anchors) {
+std::vector<float> drawn_logits(Index anchors, Index classes) {
   RandomStream random({.seed = 11});
-  std::vector<float> logits(static_cast<std::size_t>(anchors * kClasses));
+  std::vector<float> logits(static_cast<std::size_t>(anchors * classes));
   for (std::size_t i = 0; i < logits.size(); ++i) {
     logits[i] = random.uniform(-4.0F, 4.0F);
-    if (i % kClasses == 0) logits[i] += random.uniform(0.0F, 8.0F);
+    if (i % static_cast<std::size_t>(classes) == 0) logits[i] += random.uniform(0.0F, 8.0F);
   }
   return logits;
 }
@@ -50,15 +50,40 @@ void check_equal(const Candidates& a, const Candidates& b) {
 }  // namespace
 
 TEST_CASE("candidates of logits are those of their softmax", "[tasks][detection]") {
-  const std::vector<float> logits = drawn_logits(3000), scores = softmax_of(logits, kClasses);
-  for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
-    CAPTURE(score);
-    const tasks::CandidateOptions options{.score = score, .per_class = 400};
-    const Candidates found = tasks::candidates_of_logits(logits, kClasses, options);
-    check_equal(found, tasks::candidates_of(scores, kClasses, options));
-    CHECK(found[0].empty());
-    CHECK(found[1].empty() == (score == 1.0));
+  for (const Index classes : {2, 5, 37}) {
+    const std::vector<float> logits = drawn_logits(3000, classes), scores = softmax_of(logits, classes);
+    for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
+      CAPTURE(classes, score);
+      const tasks::CandidateOptions options{.score = score, .per_class = 400};
+      const Candidates found = tasks::candidates_of_logits(logits, classes, options);
+      check_equal(found, tasks::candidates_of(scores, classes, options));
+      CHECK(found[0].empty());
+      CHECK(found.back().empty() == (score == 1.0 || (classes == 37 && score >= 0.5)));
+    }
   }
+}
+
+// Of 37 classes, by a loop.
+TEST_CASE("candidates are all scores above the least one, the surest first", "[tasks][detection]") {
+  constexpr Index kClasses = 37;
+  const std::vector<float> scores = softmax_of(drawn_logits(300, kClasses), kClasses);
+  const Candidates found = tasks::candidates_of(scores, kClasses, {.score = 0.2, .per_class = 3});
+  std::size_t most = 0;
+  for (std::size_t label = 1; label < kClasses; ++label) {
+    CAPTURE(label);
+    std::vector<std::pair<float, Index>> expected;
+    for (Index anchor = 0; anchor < 300; ++anchor) {
+      const float score = scores[static_cast<std::size_t>(anchor * kClasses) + label];
+      if (score > 0.2F) expected.emplace_back(-score, anchor);
+    }
+    std::ranges::sort(expected);
+    expected.resize(std::min<std::size_t>(expected.size(), 3));
+    std::vector<std::pair<float, Index>> got;
+    for (const Candidate& each : found[label]) got.emplace_back(-each.score, each.anchor);
+    CHECK(got == expected);
+    most = std::max(most, got.size());
+  }
+  CHECK(most == 3);
 }
 
 TEST_CASE("a logit at the border of a score is looked at", "[tasks][detection]") {
