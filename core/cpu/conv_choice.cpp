@@ -66,9 +66,10 @@ Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; 
 //           256→256@14  510 → 922   511 → 915   461 → 822           253 → 507   258 → 510   241 → 502
 //           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323
 // 16 bits are widened on the way and gain as much; f16 filter gradient 16→16@28 418 → 480.
-// A filter gradient has 16 sums a thread for every pair of channels, which are to stay small and be added to
-// often; with many the sums leave the caches. Two Zen 3 cores, AVX2, direct → winograd: 256→512@14 180 → 219,
-// 512→512@14 177 → 183, @7 177 → 130, batch 4 180 → 94.
+// Filter gradients by one AVX-512 core: 16→16@28 253 → 199, 16→32@14 205 → 214, @64 152 → 237, @150 163 →
+// 261. A filter gradient has 16 sums a thread for every pair of channels, which are to stay small and be
+// added to often; with many the sums leave the caches. Two Zen 3 cores, AVX2, direct → winograd: 256→512@14
+// 180 → 219, 512→512@14 177 → 183, @7 177 → 130, batch 4 180 → 94.
 bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
   const bool of_input = pass == Pass::input_gradient;
@@ -79,7 +80,7 @@ bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMach
     if (machine.threads * kPositions * pairs > kMostSums) return false;
     if (p.batch * tiles < machine.threads * kFewestTiles) return false;
     if (pairs > (machine.level >= Level::v4 ? 256 * 256 : 256 * 512)) return false;
-    if (machine.level >= Level::v4 && dtype == DType::f32 && pairs < 32 * 32) return false;
+    if (machine.level >= Level::v4 && dtype == DType::f32 && pairs < 16 * 32) return false;
   }
   // Tiles that stick out of a small image are work for nothing: at most a third of it.
   return 2 * 4 * tiles <= 3 * height * width;
@@ -189,13 +190,19 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
 //                   128→128@56/2 425 → 411
 //             2×2/2  16→32@64  286 → 495   64→128@16  492 → 761
 //               1×1  64→64@56  866 → 554  2048→512@7  718 → 798
-// In its filter gradients the library's threads wait for each other by spinning: beside another busy process
-// some take hundreds of times as long.
+// Forward of one channel and stride 2, one core: 1→16@64 69 → 77, @128 62 → 69, @300 35 → 75. Input gradients
+// of wide images seem slower here alone, 16→32@64 370 → 314, but not in a step: 1.005 and 1.009 of
+// ssd_small's. In its filter gradients the library's threads wait for each other by spinning: beside another
+// busy process some take hundreds of times as long.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
   if (machine.level == Level::amx) return true;
-  if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0)
-    return true;  // no panels to pair up
+  constexpr Index kWide = 32;  // pixels
+  if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0) {
+    // No panels to pair up.
+    const bool strided_line = pass == Pass::forward && p.channels == 1 && is_strided(p);
+    return !strided_line || p.out_width < kWide;
+  }
   const Index channels = channel_pairs(p);
   const bool wide_pointwise = is_pointwise(p) && channels >= 1024 * 1024;
   if (pass == Pass::filter_gradient) return wide_pointwise;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
-#include <limits>
 
+#include "core/backend.h"
 #include "core/error.h"
 
 namespace tandem::tasks {
@@ -17,24 +17,33 @@ using Row = std::span<const float>;
 bool some_above_or_nan(Row values, float bound) {
   std::int32_t some = 0;  // as wide as the values
 #pragma omp simd reduction(| : some)
-  for (std::size_t i = 0; i < values.size(); ++i) some |= values[i] <= bound ? 0 : 1;
+  for (std::size_t i = 0; i < values.size(); ++i) some |= values[i] <= bound ? 0 : -1;
   return some != 0;
 }
 
-// Whatever it is where one is no number.
-float largest(Row values) {
-  float most = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : most)
-  for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, values[i]);
-  return most;
+// Adds what is above `least` of the scores of an anchor, of which most are not.
+void add_surest(Row scores, Index anchor, float least, Candidates& found) {
+  constexpr std::size_t kRun = 16;
+  for (std::size_t first = 1; first < scores.size(); first += kRun) {
+    const std::size_t last = std::min(first + kRun, scores.size());
+    if (!some_above_or_nan(scores.subspan(first, last - first), least)) continue;
+    for (std::size_t label = first; label < last; ++label) {
+      if (scores[label] <= least) continue;
+      require(!std::isnan(scores[label]), "detection", "the score of class {} at anchor {} is no number",
+              label, anchor);
+      found[label].push_back({scores[label], anchor});
+    }
+  }
 }
 
-void softmax_of(Row logits, std::span<float> scores) {
-  const float most = largest(logits);
-  for (std::size_t i = 0; i < logits.size(); ++i) scores[i] = std::exp(logits[i] - most);
-  float total = 0;  // of a loop of its own: across calls it would lie in memory
-  for (const float score : scores) total += score;
-  for (float& score : scores) score /= total;
+// Of [anchors.size(),classes] the softmax of the rows of `anchors`, by the CPU's kernel.
+Tensor scores_of(Row logits, Index classes, std::span<const Index> anchors) {
+  const Tensor rows = Tensor::empty({static_cast<Index>(anchors.size()), classes});
+  const Tensor scores = Tensor::empty(rows.shape());
+  float* to = rows.data<float>();
+  for (const Index anchor : anchors) to = std::copy_n(logits.data() + anchor * classes, classes, to);
+  backend_for({}).softmax(rows, 1, false, scores);
+  return scores;
 }
 
 // Of each class the surest of all blocks, which are in the order of their anchors.
@@ -44,11 +53,12 @@ Candidates surest(const std::vector<Candidates>& of_block, std::size_t classes,
     return a.score != b.score ? a.score > b.score : a.anchor < b.anchor;
   };
   Candidates found(classes);
-#pragma omp parallel for schedule(dynamic)
+  for (const Candidates& block : of_block)
+    for (std::size_t label = 1; label < classes; ++label)
+      found[label].insert(found[label].end(), block[label].begin(), block[label].end());
+#pragma omp parallel for schedule(dynamic) if (are_many(found))
   for (std::size_t label = 1; label < found.size(); ++label) {
     std::vector<Candidate>& each = found[label];
-    for (const Candidates& block : of_block)
-      each.insert(each.end(), block[label].begin(), block[label].end());
     const std::size_t most = std::min(each.size(), static_cast<std::size_t>(options.per_class));
     std::partial_sort(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(most), each.end(), surer);
     each.resize(most);
@@ -56,47 +66,51 @@ Candidates surest(const std::vector<Candidates>& of_block, std::size_t classes,
   return found;
 }
 
-// Anchors that one thread looks at in one go.
-constexpr std::size_t kBlock = 1024;
+struct AnchorRange {
+  Index first, last;
+};
 
-// Calls look(row, add) for the row of each anchor, where add(scores) takes what is above options.score; on
-// the OpenMP team, blocks of anchors in any order, by a copy of `look` each.
-template <class Look>
-Candidates collected(std::span<const float> rows, Index classes, const CandidateOptions& options,
-                     const Look& look) {
-  const auto width = static_cast<std::size_t>(classes);
-  const auto least = static_cast<float>(options.score);
-  const std::size_t anchors = rows.size() / width, blocks = (anchors + kBlock - 1) / kBlock;
-  std::vector<Candidates> of_block(blocks, Candidates(width));
+// Calls add(range, found) for blocks of anchors that one thread each looks at, on the OpenMP team.
+template <class Add>
+Candidates collected(Index anchors, Index classes, const CandidateOptions& options, const Add& add) {
+  constexpr Index kBlock = 1024;
+  const auto blocks = static_cast<std::size_t>((anchors + kBlock - 1) / kBlock);
+  std::vector<Candidates> of_block(blocks, Candidates(static_cast<std::size_t>(classes)));
   std::vector<std::exception_ptr> errors(blocks);
 #pragma omp parallel for schedule(dynamic) if (blocks > 1)
   for (std::size_t block = 0; block < blocks; ++block) {
-    Look own = look;
-    Candidates& found = of_block[block];
+    const Index first = static_cast<Index>(block) * kBlock;
     try {
-      for (std::size_t anchor = block * kBlock; anchor < std::min(anchors, (block + 1) * kBlock); ++anchor)
-        own(rows.subspan(anchor * width, width), [&](Row scores) {
-          if (!some_above_or_nan(scores.subspan(1), least)) return;
-          for (std::size_t label = 1; label < width; ++label) {
-            if (scores[label] <= least) continue;
-            require(!std::isnan(scores[label]), "detection",
-                    "the score of class {} at anchor {} is no number", label, anchor);
-            found[label].push_back({scores[label], static_cast<Index>(anchor)});
-          }
-        });
+      add(AnchorRange{first, std::min(anchors, first + kBlock)}, of_block[block]);
     } catch (...) {
       errors[block] = std::current_exception();
     }
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  return surest(of_block, width, options);
+  return surest(of_block, static_cast<std::size_t>(classes), options);
+}
+
+Row row_of(Row values, Index classes, Index anchor) {
+  return values.subspan(static_cast<std::size_t>(anchor * classes), static_cast<std::size_t>(classes));
 }
 
 }  // namespace
 
+bool are_many(const Candidates& candidates) {
+  constexpr std::size_t kFew = 4096;
+  std::size_t count = 0;
+  for (const auto& of_class : candidates) count += of_class.size();
+  return count > kFew;
+}
+
 Candidates candidates_of(std::span<const float> scores, Index classes, const CandidateOptions& options) {
-  return collected(scores, classes, options, [](Row row, const auto& add) { add(row); });
+  const auto least = static_cast<float>(options.score);
+  const auto add = [&](AnchorRange range, Candidates& found) {
+    for (Index anchor = range.first; anchor < range.last; ++anchor)
+      add_surest(row_of(scores, classes, anchor), anchor, least, found);
+  };
+  return collected(static_cast<Index>(scores.size()) / classes, classes, options, add);
 }
 
 Candidates candidates_of_logits(std::span<const float> logits, Index classes,
@@ -105,13 +119,23 @@ Candidates candidates_of_logits(std::span<const float> logits, Index classes,
   // x is above b - ln(1/s - 1). The slack is more than what rounding does to either.
   constexpr double kSlack = 1e-3;
   const auto reach = static_cast<float>(std::log(1.0 / options.score - 1.0) + kSlack);
-  std::vector<float> scores(static_cast<std::size_t>(classes));
-  return collected(logits, classes, options, [reach, scores](Row row, const auto& add) mutable {
+  const auto least = static_cast<float>(options.score);
+  const auto may_hold_one = [&](Index anchor) {
+    const Row row = row_of(logits, classes, anchor);
     const float bound = row[0] - reach;
-    if (std::isfinite(bound) && !some_above_or_nan(row.subspan(1), bound)) return;
-    softmax_of(row, scores);
-    add(scores);
-  });
+    return !std::isfinite(bound) || some_above_or_nan(row.subspan(1), bound);
+  };
+  const auto add = [&](AnchorRange range, Candidates& found) {
+    std::vector<Index> unsure;
+    for (Index anchor = range.first; anchor < range.last; ++anchor)
+      if (may_hold_one(anchor)) unsure.push_back(anchor);
+    if (unsure.empty()) return;
+    const Tensor scores = scores_of(logits, classes, unsure);
+    const Row rows(scores.data<float>(), static_cast<std::size_t>(scores.numel()));
+    for (std::size_t i = 0; i < unsure.size(); ++i)
+      add_surest(row_of(rows, classes, static_cast<Index>(i)), unsure[i], least, found);
+  };
+  return collected(static_cast<Index>(logits.size()) / classes, classes, options, add);
 }
 
 }  // namespace tandem::tasks

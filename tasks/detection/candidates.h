@@ -14,6 +14,9 @@ struct Candidate {
 };
 using Candidates = std::vector<std::vector<Candidate>>;  // by class; the background, class 0, has none
 
+// Of all classes: whether there are so many that waking a team's threads is worth it.
+bool are_many(const Candidates& candidates);
+
 // Which they are: those of a score above `score`, and of these the `per_class` surest, in order; of equal
 // ones the lower anchor comes first.
 struct CandidateOptions {

@@ -80,7 +80,7 @@ std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const flo
   ensure(codes.size() == anchors.size() && options.variances.size() == 2, "detection",
          "{} codes for {} anchors", codes.size() / 4, anchors.size() / 4);
   std::vector<std::vector<FoundBox>> of_class(by_class.size());
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (are_many(by_class))
   for (std::size_t label = 1; label < by_class.size(); ++label)
     of_class[label] = boxes_of_class(static_cast<Index>(label), by_class[label], codes, anchors, options);
   std::vector<FoundBox> found;

@@ -80,6 +80,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(16, 64, 256, 56, 1), library, library, direct},
       {shape(16, 512, 512, 7, 3), winograd, winograd, library},
       {shape(1, 16, 16, 28, 3), winograd, winograd, library},
+      {shape(32, 16, 32, 64, 3), winograd, winograd, winograd},
       {shape(16, 64, 128, 28, 1, 2), direct, direct, direct},
   };
   check(avx512, DType::f32, kAvx512);
@@ -110,6 +111,9 @@ TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multipl
   check(widened, DType::bf16, kAvx512);
   const std::vector<Case> multiplied = {
       {shape(128, 1, 16, 28, 3), library, library, library},
+      {shape(16, 1, 32, 32, 3, 2), library, library, library},
+      {shape(32, 1, 16, 64, 3, 2), direct, library, library},
+      {shape(32, 3, 16, 64, 3, 2), library, library, library},
       {shape(128, 16, 16, 28, 3), direct, direct, direct},
       {shape(128, 16, 32, 28, 3, 2), direct, direct, direct},
       {shape(128, 64, 64, 7, 3), library, library, direct},

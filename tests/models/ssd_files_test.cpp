@@ -200,3 +200,55 @@ TEST_CASE("a detector on VGG-16 starts from torchvision's classifier", "[ssd]") 
   CHECK(values(detector, "backbone.extra.0.1.weight").back() == 24.0F);
   CHECK(values(detector, "backbone.extra.0.5.bias").front() == 28.0F);
 }
+
+// The 71 tensors of its state dict, 35,641,826 numbers.
+TEST_CASE("torchvision's SSD300 on VGG-16 loads whole", "[ssd]") {
+  const ForeignFile file;
+  Named state{{"backbone.scale_weight", Tensor::full({512}, 20.0)}};
+  double value = 0.0;
+  const auto convolution = [&](const std::string& name, Index out, Index in, Index kernel) {
+    state.emplace_back(name + ".weight", Tensor::full({out, in, kernel, kernel}, ++value));
+    state.emplace_back(name + ".bias", Tensor::full({out}, -value));
+  };
+  Index in = 3;
+  for (const auto& [place, out] : std::vector<std::pair<int, Index>>{{0, 64},
+                                                                     {2, 64},
+                                                                     {5, 128},
+                                                                     {7, 128},
+                                                                     {10, 256},
+                                                                     {12, 256},
+                                                                     {14, 256},
+                                                                     {17, 512},
+                                                                     {19, 512},
+                                                                     {21, 512}}) {
+    convolution(fmt::format("backbone.features.{}", place), out, in, 3);
+    in = out;
+  }
+  for (const int place : {1, 3, 5}) convolution(fmt::format("backbone.extra.0.{}", place), 512, 512, 3);
+  convolution("backbone.extra.0.7.1", 1024, 512, 3);
+  convolution("backbone.extra.0.7.3", 1024, 1024, 1);
+  in = 1024;
+  for (const auto& [place, out] :
+       std::vector<std::pair<int, Index>>{{1, 512}, {2, 256}, {3, 256}, {4, 256}}) {
+    convolution(fmt::format("backbone.extra.{}.0", place), out / 2, in, 1);
+    convolution(fmt::format("backbone.extra.{}.2", place), out, out / 2, 3);
+    in = out;
+  }
+  const std::array<Index, 6> channels{512, 1024, 512, 256, 256, 256}, anchors{4, 6, 6, 6, 4, 4};
+  for (std::size_t map = 0; map < channels.size(); ++map) {
+    convolution(fmt::format("head.classification_head.module_list.{}", map), 91 * anchors[map], channels[map],
+                3);
+    convolution(fmt::format("head.regression_head.module_list.{}", map), 4 * anchors[map], channels[map], 3);
+  }
+  CHECK(state.size() == 71);
+  safetensors::write(file.path, state);
+  models::Ssd detector(
+      std::make_shared<models::VggDetectorBody>(models::vgg_extras_300()),
+      {.num_classes = 91, .anchors = models::anchor_grid("coco300"), .clip = models::AnchorClip::wh});
+  CHECK(detector.parameter_count() == 35'641'826);
+  CHECK(models::load_weights(detector, file.path).loaded.size() == 71);
+  for (const auto& [name, tensor] : state) {
+    INFO(name);
+    CHECK(values(detector, name).back() == tensor.to_vector<float>().back());
+  }
+}

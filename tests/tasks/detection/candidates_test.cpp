@@ -5,7 +5,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
+#include "autograd/ops/softmax.h"
 #include "core/random.h"
 #include "tests/support/errors.h"
 
@@ -15,29 +18,22 @@ using tasks::Candidates;
 
 namespace {
 
-constexpr Index kClasses = 5;
-
 // Some rows sure of the background, some not.
-std::vector<float> drawn_logits(Index anchors) {
+std::vector<float> drawn_logits(Index anchors, Index classes) {
   RandomStream random({.seed = 11});
-  std::vector<float> logits(static_cast<std::size_t>(anchors * kClasses));
+  std::vector<float> logits(static_cast<std::size_t>(anchors * classes));
   for (std::size_t i = 0; i < logits.size(); ++i) {
     logits[i] = random.uniform(-4.0F, 4.0F);
-    if (i % kClasses == 0) logits[i] += random.uniform(0.0F, 8.0F);
+    if (i % static_cast<std::size_t>(classes) == 0) logits[i] += random.uniform(0.0F, 8.0F);
   }
   return logits;
 }
 
-std::vector<float> softmax_of(const std::vector<float>& logits) {
-  std::vector<float> scores(logits.size());
-  for (std::size_t at = 0; at < logits.size(); at += kClasses) {
-    const float most = *std::max_element(logits.begin() + static_cast<std::ptrdiff_t>(at),
-                                         logits.begin() + static_cast<std::ptrdiff_t>(at + kClasses));
-    float total = 0;
-    for (std::size_t c = at; c < at + kClasses; ++c) total += scores[c] = std::exp(logits[c] - most);
-    for (std::size_t c = at; c < at + kClasses; ++c) scores[c] /= total;
-  }
-  return scores;
+std::vector<float> softmax_of(const std::vector<float>& logits, Index classes) {
+  const Tensor rows = Tensor::empty({static_cast<Index>(logits.size()) / classes, classes});
+  std::ranges::copy(logits, rows.data<float>());
+  const Tensor scores = softmax(rows);
+  return {scores.data<float>(), scores.data<float>() + scores.numel()};
 }
 
 void check_equal(const Candidates& a, const Candidates& b) {
@@ -54,15 +50,40 @@ void check_equal(const Candidates& a, const Candidates& b) {
 }  // namespace
 
 TEST_CASE("candidates of logits are those of their softmax", "[tasks][detection]") {
-  const std::vector<float> logits = drawn_logits(3000), scores = softmax_of(logits);
-  for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
-    CAPTURE(score);
-    const tasks::CandidateOptions options{.score = score, .per_class = 400};
-    const Candidates found = tasks::candidates_of_logits(logits, kClasses, options);
-    check_equal(found, tasks::candidates_of(scores, kClasses, options));
-    CHECK(found[0].empty());
-    CHECK(found[1].empty() == (score == 1.0));
+  for (const Index classes : {2, 5, 37}) {
+    const std::vector<float> logits = drawn_logits(3000, classes), scores = softmax_of(logits, classes);
+    for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
+      CAPTURE(classes, score);
+      const tasks::CandidateOptions options{.score = score, .per_class = 400};
+      const Candidates found = tasks::candidates_of_logits(logits, classes, options);
+      check_equal(found, tasks::candidates_of(scores, classes, options));
+      CHECK(found[0].empty());
+      CHECK(found.back().empty() == (score == 1.0 || (classes == 37 && score >= 0.5)));
+    }
   }
+}
+
+// Of 37 classes, by a loop.
+TEST_CASE("candidates are all scores above the least one, the surest first", "[tasks][detection]") {
+  constexpr Index kClasses = 37;
+  const std::vector<float> scores = softmax_of(drawn_logits(300, kClasses), kClasses);
+  const Candidates found = tasks::candidates_of(scores, kClasses, {.score = 0.2, .per_class = 3});
+  std::size_t most = 0;
+  for (std::size_t label = 1; label < kClasses; ++label) {
+    CAPTURE(label);
+    std::vector<std::pair<float, Index>> expected;
+    for (Index anchor = 0; anchor < 300; ++anchor) {
+      const float score = scores[static_cast<std::size_t>(anchor * kClasses) + label];
+      if (score > 0.2F) expected.emplace_back(-score, anchor);
+    }
+    std::ranges::sort(expected);
+    expected.resize(std::min<std::size_t>(expected.size(), 3));
+    std::vector<std::pair<float, Index>> got;
+    for (const Candidate& each : found[label]) got.emplace_back(-each.score, each.anchor);
+    CHECK(got == expected);
+    most = std::max(most, got.size());
+  }
+  CHECK(most == 3);
 }
 
 TEST_CASE("a logit at the border of a score is looked at", "[tasks][detection]") {
@@ -74,14 +95,11 @@ TEST_CASE("a logit at the border of a score is looked at", "[tasks][detection]")
       logits.push_back(3.0F + d + 1e-7F * static_cast<float>(step));
       logits.push_back(3.0F);
     }
-    std::size_t above = 0;
-    for (std::size_t i = 0; i < logits.size(); i += 2) {
-      const float most = std::max(logits[i], logits[i + 1]);
-      const float a = std::exp(logits[i] - most), b = std::exp(logits[i + 1] - most);
-      above += b / (a + b) > score ? 1 : 0;
-    }
+    const std::vector<float> scores = softmax_of(logits, 2);
+    std::ptrdiff_t above = 0;
+    for (std::size_t i = 1; i < scores.size(); i += 2) above += scores[i] > score ? 1 : 0;
     const Candidates found = tasks::candidates_of_logits(logits, 2, {.score = score, .per_class = 400});
-    CHECK(found[1].size() == above);
+    CHECK(std::ssize(found[1]) == above);
   }
 }
 
