@@ -109,6 +109,7 @@ struct ParallelConfig {
   std::optional<std::int64_t> shards;
   double bucket_mb = 25.0;
   std::string wire = "fp32";
+  bool sync_batch_norm = false, shard_optimizer = false;
   double deadline_s = 60.0;
   std::int64_t check_every = 1000;
   static const Schema& schema();

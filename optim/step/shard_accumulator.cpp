@@ -1,5 +1,6 @@
 #include "optim/step/shard_accumulator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -30,7 +31,7 @@ ShardAccumulator::ShardAccumulator(ShardExchange& exchange, TrainedState& traine
       counters_(counters),
       once_(accumulate == 1),
       shards_(static_cast<std::size_t>(exchange.own())) {
-  if (alone() && exchange.bucket_bytes() > 0)
+  if (alone() && exchange.bucket_bytes() > 0 && !trained.parts())
     buckets_ = std::make_unique<GradientBuckets>(trained.buffers(), exchange);
 }
 
@@ -47,7 +48,7 @@ void ShardAccumulator::enter(int call) {
 }
 
 void ShardAccumulator::expect(bool last) {
-  if (buckets_ && last) buckets_->arm();
+  if (buckets_ && last && overlaps_) buckets_->arm();
 }
 
 void ShardAccumulator::count(double weight, double loss) {
@@ -129,7 +130,11 @@ void ShardAccumulator::add_gradients() {
   } else if (!once_) {
     for (const Shard& shard : shards_) exchange_.add(values_of(shard.gradients));
   }
-  exchange_.sum(values_of(gradients));
+  if (const UpdateParts* const parts = trained_.parts()) {
+    exchange_.sum_parts(gradients, parts->counts());
+  } else {
+    exchange_.sum(values_of(gradients));
+  }
   trained_.mark_gradients();
   trained_.collect(true);
 }
@@ -150,6 +155,26 @@ void ShardAccumulator::average_statistics(double shards) {
   } else {
     trained_.drop_statistics();
   }
+}
+
+void ShardAccumulator::join_check(StepState& state) {
+  if (!trained_.parts()) return;
+  constexpr std::size_t kWidth = 3;
+  std::vector<double> rows(kWidth * shards_.size());  // what this process found stands with its first shard
+  rows[0] = state.sum_of_squares;
+  rows[1] = state.non_finite;
+  rows[2] = state.amax;
+  const std::vector<double> all = exchange_.gather(rows);
+  double squares = 0.0, non_finite = 0.0, amax = 0.0;
+  for (std::size_t row = 0; row + kWidth <= all.size(); row += kWidth) {
+    squares += all[row];
+    non_finite += all[row + 1];
+    amax = std::max(amax, all[row + 2]);
+  }
+  state.sum_of_squares = squares;
+  state.non_finite = static_cast<std::int32_t>(
+      std::min(non_finite, static_cast<double>(std::numeric_limits<std::int32_t>::max())));
+  state.amax = amax;
 }
 
 void ShardAccumulator::clear() {

@@ -32,6 +32,9 @@ class ShardAccumulator {
   // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
   // be added up.
   void expect(bool last);
+  // Whether gradients may be added up while backward makes others, where processes can: not where they say
+  // other things to each other meanwhile, in an order that is not the same for all. Until it is said again.
+  void overlap(bool may) { overlaps_ = may; }
   // What that backward gave.
   void count(double weight, double loss);
   // Of the own shards so far.
@@ -39,6 +42,9 @@ class ShardAccumulator {
   // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
   // parameter has a gradient.
   ShardTotals join();
+  // Of an update in parts: the processes have looked at their parts of the gradients, and `state` gets what
+  // all of them found. The squares are added in the order of the shards.
+  void join_check(StepState& state);
   // Forgets the step.
   void clear();
 
@@ -65,6 +71,7 @@ class ShardAccumulator {
   std::vector<Shard> shards_;
   std::unique_ptr<GradientBuckets> buckets_;  // absent where gradients are added up at once
   int current_ = -1;
+  bool overlaps_ = true;
   std::vector<std::int64_t> before_;  // the counters as the step found them
 };
 
