@@ -309,13 +309,16 @@ void Step::check_and_decide(const Tensor& rates) {
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
   if (!rules_.unscaled) scaler_->repair(gradients, trained_.active(), scale_index_);
-  if (options_.check_gradients)
-    backend().check_gradients(gradients, trained_.active(),
-                              {.divisor = rules_.divisor,
-                               .unscaled = rules_.unscaled,
-                               .magnitude = scaler_->options().estimator != ScaleEstimator::none},
-                              state_, scale);
-  if (shards_ && options_.check_gradients) shards_->join_check(*static_cast<StepState*>(state_.raw()));
+  if (options_.check_gradients) {
+    const auto check = [&] {
+      backend().check_gradients(gradients, trained_.active(),
+                                {.divisor = rules_.divisor,
+                                 .unscaled = rules_.unscaled,
+                                 .magnitude = scaler_->options().estimator != ScaleEstimator::none},
+                                state_, scale);
+    };
+    trained_.parts() ? shards_->check_in_turn(*static_cast<StepState*>(state_.raw()), check) : check();
+  }
   backend().decide_step(rules_, rates, state_, scale);
   if (own_scaler_) own_scaler_->move_scales();
 }

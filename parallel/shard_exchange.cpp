@@ -44,6 +44,10 @@ class RankExchange : public optim::ShardExchange {
     ranks_.all_gather(elements_of(own_part(whole, counts)), counts, elements_of(whole), options_.deadline_s);
   }
 
+  void tell(std::span<double> values, int process) override {
+    ranks_.broadcast(values, process, options_.deadline_s);
+  }
+
   Tensor part_by_part(const Tensor& own, std::span<const std::size_t> counts) override {
     const auto* const first = static_cast<const std::byte*>(own.raw());
     const auto parts = ranks_.gather_bytes({first, own.bytes()}, options_.deadline_s);

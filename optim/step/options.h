@@ -36,8 +36,8 @@ struct StepOptions {
   // gradient take part with zeros. Must outlive the step.
   ShardExchange* shards = nullptr;
   // The update is divided among so many processes, which `shards` joins, of which this is number `own_part`:
-  // each has moments of its part of the flat buffers alone. The bits are those of an undivided update, as far
-  // as sums have them (ShardExchange::sum_parts) and clip_norm does not enter: the norm is a sum over parts.
+  // each has moments of its part of the flat buffers alone. The bits are those of an undivided update, where
+  // the sums over shards are (ShardExchange::sum_parts).
   int update_parts = 1, own_part = 0;
 };
 

@@ -1,6 +1,6 @@
 #include "optim/step/shard_accumulator.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -157,24 +157,18 @@ void ShardAccumulator::average_statistics(double shards) {
   }
 }
 
-void ShardAccumulator::join_check(StepState& state) {
-  if (!trained_.parts()) return;
-  constexpr std::size_t kWidth = 3;
-  std::vector<double> rows(kWidth * shards_.size());  // what this process found stands with its first shard
-  rows[0] = state.sum_of_squares;
-  rows[1] = state.non_finite;
-  rows[2] = state.amax;
-  const std::vector<double> all = exchange_.gather(rows);
-  double squares = 0.0, non_finite = 0.0, amax = 0.0;
-  for (std::size_t row = 0; row + kWidth <= all.size(); row += kWidth) {
-    squares += all[row];
-    non_finite += all[row + 1];
-    amax = std::max(amax, all[row + 2]);
+void ShardAccumulator::check_in_turn(StepState& state, const std::function<void()>& check) {
+  const UpdateParts& parts = *trained_.parts();
+  for (std::size_t part = 0; part < parts.counts().size(); ++part) {
+    if (parts.counts()[part] == 0) continue;
+    const auto process = static_cast<int>(part);
+    if (process == parts.own()) check();
+    std::array<double, 3> found{state.sum_of_squares, static_cast<double>(state.non_finite), state.amax};
+    exchange_.tell(found, process);
+    state.sum_of_squares = found[0];
+    state.non_finite = static_cast<std::int32_t>(found[1]);
+    state.amax = found[2];
   }
-  state.sum_of_squares = squares;
-  state.non_finite = static_cast<std::int32_t>(
-      std::min(non_finite, static_cast<double>(std::numeric_limits<std::int32_t>::max())));
-  state.amax = amax;
 }
 
 void ShardAccumulator::clear() {

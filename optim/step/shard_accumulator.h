@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -42,9 +43,10 @@ class ShardAccumulator {
   // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
   // parameter has a gradient.
   ShardTotals join();
-  // Of an update in parts: the processes have looked at their parts of the gradients, and `state` gets what
-  // all of them found. The squares are added in the order of the shards.
-  void join_check(StepState& state);
+  // Of an update in parts: each process looks at its part of the gradients in turn, going on with what those
+  // before it have found, so that the norm has the bits that one of them would find. It takes as long as
+  // that.
+  void check_in_turn(StepState& state, const std::function<void()>& check);
   // Forgets the step.
   void clear();
 

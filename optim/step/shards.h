@@ -52,6 +52,8 @@ class ShardExchange {
   virtual void sum_parts(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
   // Every process gets what each has in its part of a buffer.
   virtual void gather_parts(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
+  // Every process gets the values of that one.
+  virtual void tell(std::span<double>, int /*process*/) { refuse_parts(); }
   // The first process gets a buffer of what each has in its part, of which `own` is this one's; the others
   // get nothing.
   virtual Tensor part_by_part(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }

@@ -1,6 +1,7 @@
 #include "optim/step/update_parts.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -8,31 +9,37 @@ namespace tandem::optim {
 
 namespace {
 
-// Every parameter begins at a multiple of it, so that no part is cut within a vector.
+// Elements of a parameter that the check of the gradients adds up at once (core/cpu/kernels/update.cpp): a
+// part that ends with such a block leaves the sum over blocks as it is without parts.
+constexpr Index kBlock = 4096;
+// Every parameter takes a multiple of it.
 constexpr Index kUnit = 64 / sizeof(float);
 
-// The border that is nearest to `wanted`.
-Index nearest_parameter(const FlatBuffers& buffers, Index wanted) {
-  Index nearest = buffers.length();
-  for (const FlatBuffers::Slot& slot : buffers.slots())
-    if (std::abs(slot.first - wanted) < std::abs(nearest - wanted)) nearest = slot.first;
-  return nearest;
+// The place nearest to `wanted` where buffers may be cut.
+Index nearest_border(const FlatBuffers& buffers, Index wanted, bool whole) {
+  const auto& slots = buffers.slots();
+  const auto behind =
+      std::ranges::upper_bound(slots, wanted, {}, [](const FlatBuffers::Slot& slot) { return slot.first; });
+  const FlatBuffers::Slot& slot = *std::prev(behind);
+  const Index end = behind == slots.end() ? buffers.length() : behind->first;
+  Index below = slot.first, above = end;
+  if (!whole) {
+    below += std::min(wanted - slot.first, slot.count - 1) / kBlock * kBlock;
+    if (below + kBlock < slot.first + slot.count) above = below + kBlock;
+  }
+  return wanted - below <= above - wanted ? below : above;
 }
 
 }  // namespace
 
-UpdateParts::UpdateParts(const FlatBuffers& buffers, int parts, int own, bool whole) {
+UpdateParts::UpdateParts(const FlatBuffers& buffers, int parts, int own, bool whole) : own_(own) {
   require(parts >= 1 && own >= 0 && own < parts, "step", "part {} of an update in {} parts", own, parts);
   const Index length = buffers.length();
   const auto border = [&](int part) {
-    if (part == 0 || part == parts) return part == 0 ? Index{0} : length;
-    const Index units = length / kUnit;
-    const auto first =
-        static_cast<Index>(part_of(static_cast<std::size_t>(units), static_cast<std::size_t>(parts),
-                                   static_cast<std::size_t>(part))
-                               .first) *
-        kUnit;
-    return whole ? nearest_parameter(buffers, first) : first;
+    if (part == parts) return length;
+    const Range even = part_of(static_cast<std::size_t>(length), static_cast<std::size_t>(parts),
+                               static_cast<std::size_t>(part));
+    return nearest_border(buffers, static_cast<Index>(even.first), whole);
   };
   for (int part = 0; part < parts; ++part)
     counts_.push_back(static_cast<std::size_t>(border(part + 1) - border(part)));

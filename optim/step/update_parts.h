@@ -14,11 +14,12 @@ namespace tandem::optim {
 
 class UpdateParts {
  public:
-  // Parts of about the same length, of which number `own` is that of this process. `whole`: a parameter
-  // belongs to one part, as rules with a norm of each want; parts may be empty then. Throws UserError for a
-  // part that there is not.
+  // Parts of about the same length, but for some thousand elements, of which number `own` is that of this
+  // process. `whole`: a parameter belongs to one part, as rules with a norm of each want. Parts may be empty.
+  // Throws UserError for a part that there is not.
   UpdateParts(const FlatBuffers& buffers, int parts, int own, bool whole);
 
+  int own() const { return own_; }
   // Elements of each part, in order; they add up to the length of the buffers.
   std::span<const std::size_t> counts() const { return counts_; }
   // What of a range is in the own part, by its place in the buffers; perhaps nothing.
@@ -40,6 +41,7 @@ class UpdateParts {
   Tensor behind(const Tensor& buffer) const { return buffer.rows(last_, buffer.numel() - last_); }
 
  private:
+  int own_;
   std::vector<std::size_t> counts_;
   Index first_ = 0, last_ = 0;
   Index window_first_ = 0, window_count_ = 0;

@@ -83,6 +83,10 @@ class SeatShards final : public optim::ShardExchange {
     for (int seat = 0; seat < table_.seats(); ++seat)
       std::ranges::copy(parts[static_cast<std::size_t>(seat)], values.begin() + part(counts, seat).first);
   }
+  void tell(std::span<double> values, int process) override {
+    const auto all = table_.all(seat_, std::span<const double>(values));
+    std::ranges::copy(all[static_cast<std::size_t>(process)], values.begin());
+  }
   Tensor part_by_part(const Tensor& own, std::span<const std::size_t>) override {
     Values whole;
     for (const Values& values : table_.all(seat_, std::span<const float>(span_of(own))))
@@ -113,8 +117,8 @@ std::shared_ptr<Toy> several_parameters() {
   const auto wave = [](double phase) {
     return [=](Index i) { return std::sin(1.3 * static_cast<double>(i) + phase); };
   };
-  toy->add("table", {45, 20}, wave(0.1));
-  toy->add("weight", {20, 7}, wave(0.2));
+  toy->add("table", {900, 20}, wave(0.1));
+  toy->add("weight", {700, 7}, wave(0.2));
   toy->add("bias", {7}, wave(0.3));
   toy->add("scale", {1}, wave(0.4));
   toy->add("head", {7, 30}, wave(0.5));
@@ -207,10 +211,10 @@ void check_same(const Trained& a, const Trained& b) {
   for (std::size_t i = 0; i < a.state.size(); ++i) {
     INFO(a.state[i].first);
     CHECK(a.state[i].first == b.state[i].first);
-    if (a.state[i].first == "step.values") continue;  // the norm is added in another order
     CHECK(same_tensor(a.state[i].second, b.state[i].second));
   }
-  CHECK(a.report.gradient_norm == Approx(b.report.gradient_norm).epsilon(1e-13));
+  CHECK((a.report.gradient_norm == b.report.gradient_norm ||
+         (std::isnan(a.report.gradient_norm) && std::isnan(b.report.gradient_norm))));
   CHECK(a.report.loss == b.report.loss);
   CHECK(a.report.applied == b.report.applied);
 }
@@ -252,6 +256,13 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
     check(kAdam, {.clip_value = 0.2, .accumulate = 2, .ema = optim::EmaOptions{}, .working = DType::bf16});
     check(kAdam, {.working = DType::f16, .rounding = {.moments = DType::bf16}});
   }
+  SECTION("a norm that is clipped") { check(kAdam, {.clip_norm = 0.05}); }
+  SECTION("the greatest magnitude moves a scale") {
+    optim::StepOptions options;
+    options.scaler = optim::ScalerOptions::fixed(64.0);
+    options.scaler.estimator = ScaleEstimator::amax;
+    check(kAdam, options);
+  }
   SECTION("a step that overflows in one part alone") {
     check(kAdam,
           {.scaler = {.initial = 1024.0, .growth = 2.0, .backoff = 0.5, .interval = 100},
@@ -264,15 +275,6 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
     CHECK(skipped.report.applied == 3);
     CHECK(skipped.report.next_loss_scale == 512.0);
   }
-}
-
-TEST_CASE("a norm of the gradients is that of all parts", "[update_parts]") {
-  const optim::StepOptions clipped{.clip_norm = 0.05};
-  const Trained parts = train(3, true, kAdam, clipped), whole = train(3, false, kAdam, clipped);
-  CHECK(parts.report.gradient_norm == Approx(whole.report.gradient_norm).epsilon(1e-13));
-  CHECK(parts.report.clip_factor == Approx(whole.report.clip_factor).epsilon(1e-6));
-  for (std::size_t i = 0; i < whole.masters.size(); ++i)
-    CHECK(parts.masters[i] == Approx(whole.masters[i]).epsilon(1e-5).margin(1e-7));
 }
 
 TEST_CASE("a state of parts goes on in any other division", "[update_parts]") {
@@ -310,8 +312,9 @@ TEST_CASE("moments take the memory of their part", "[update_parts]") {
       const std::size_t bytes = optimizer_bytes(parts, own),
                         part = kMoments / static_cast<std::size_t>(parts);
       INFO("part " << own << " of " << parts << ": " << bytes << " bytes");
-      CHECK(bytes >= part - 256);
-      CHECK(bytes <= part + kCounts + 1024);  // rounded up to what the allocator gives
+      constexpr std::size_t kCut = 2 * sizeof(float) * 4096;
+      CHECK(bytes + kCut >= part);
+      CHECK(bytes <= part + kCounts + kCut + 1024);  // rounded up to what the allocator gives
     }
 }
 
@@ -344,7 +347,7 @@ TEST_CASE("parts lie beside each other, and are cut where rules allow it", "[upd
           covered += own_of.count;
         }
         CHECK(covered <= count);
-        if (!whole) CHECK(std::abs(count - buffers.length() / parts) <= 16);
+        if (!whole) CHECK(std::abs(count - buffers.length() / parts) <= 4096);
         first += count;
       }
       CHECK(first == buffers.length());

@@ -51,7 +51,7 @@ void check_sum(Communicator& ranks, int shards, std::size_t length, bool reprodu
       // One addition has the same bits either way round.
       if (reproducible || (ranks.size() <= 2 && shards == ranks.size()))
         expect(parts[i] == whole[i], "element {} of {} shards: {} for {}", i, shards, parts[i], whole[i]);
-      expect(std::abs(parts[i] - whole[i]) <= 1e-4f * (1.0f + std::abs(whole[i])),
+      expect(std::abs(parts[i] - whole[i]) <= 1e-3f * (1.0f + std::abs(whole[i])),
              "element {} of {} shards: {} for {}", i, shards, parts[i], whole[i]);
     }
   }
@@ -94,7 +94,7 @@ void check_wire(Communicator& ranks, DType wire, double most) {
     exchange->sum_parts(total, counts);
     const Values parts = total.to_vector<float>();
     for (std::size_t i = part.first; i < part.last; ++i)
-      expect(std::abs(parts[i] - exact[i]) <= 0.02, "element {}: {} for {}", i, parts[i], exact[i]);
+      expect(std::abs(parts[i] - exact[i]) <= 0.1, "element {}: {} for {}", i, parts[i], exact[i]);
     expect(error.has_value() && error->norm > 0.0, "an error of {} was measured", name_of(wire));
     const double share = error->difference / error->norm;
     expect(share > 1e-6 && share < most, "{} on the wire: off by {}", name_of(wire), share);

@@ -46,7 +46,7 @@ Found pass(Index rows, Index first, Index last, BatchNormPeers* peers, std::vect
   }
   // What a bucket of gradients is: begun before backward, and ended after it.
   std::vector<float> bucket(5000, 1.0f);
-  if (meanwhile) meanwhile->push_back(ranks.start_all_reduce(bucket, Reduction::sum));
+  if (meanwhile) meanwhile->push_back(ranks.start_all_reduce(bucket, parallel::Reduction::sum));
   const Tensor seed = part(1.0);
   backward({&y, 1}, {&seed, 1});
   if (meanwhile) {
@@ -101,7 +101,8 @@ void check_peers(Communicator& ranks) {
     for (const Index rows : {Index{64}, Index{7}, Index{3}, Index{2}, Index{29}}) {
       check_batch(ranks, peers, rows);
       // Other calls fit in between.
-      expect(ranks.all_reduce_value(1.0, Reduction::sum, kDeadline) == ranks.size(), "ranks are in step");
+      expect(ranks.all_reduce_value(1.0, parallel::Reduction::sum, kDeadline) == ranks.size(),
+             "ranks are in step");
     }
   // A micro-batch that nobody has samples of.
   peers.begin(false);
