@@ -147,7 +147,9 @@ void Step::enter_shard(bool overlap) {
 
 void Step::pass() {
   require(shards_ != nullptr, "step", "a micro-batch without samples is one of a batch in shards");
-  micro_batches_.add(begin_micro_batch(0.0, 0), 0);
+  const double weight = begin_micro_batch(0.0, 0);
+  shards_->pass(micro_batches_.last());
+  micro_batches_.add(weight, 0);
 }
 
 // Of several losses the leaves get the sum back.

@@ -51,6 +51,11 @@ void ShardAccumulator::expect(bool last) {
   if (buckets_ && last && overlaps_) buckets_->arm();
 }
 
+void ShardAccumulator::pass(bool last) {
+  expect(last);
+  if (buckets_) buckets_->disarm();
+}
+
 void ShardAccumulator::count(double weight, double loss) {
   if (buckets_) buckets_->disarm();
   Shard& shard = current();

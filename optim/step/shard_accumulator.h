@@ -33,6 +33,8 @@ class ShardAccumulator {
   // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
   // be added up.
   void expect(bool last);
+  // In place of a backward: a shard without samples has none of its own.
+  void pass(bool last);
   // Whether gradients may be added up while backward makes others, where processes can: not where they say
   // other things to each other meanwhile, in an order that is not the same for all. Until it is said again.
   void overlap(bool may) { overlaps_ = may; }
