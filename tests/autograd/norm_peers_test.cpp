@@ -2,7 +2,7 @@
 // of several processes: tests/program.
 #include "autograd/ops/norm_peers.h"
 
-#include <barrier>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -16,46 +16,43 @@
 #include "autograd/ops/elementwise.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "tests/support/meeting.h"
 
 using namespace tandem;
 
 namespace {
 
-// Adds up what so many threads give, in the order in which they come.
-class Meeting {
- public:
-  explicit Meeting(int peers) : all_here_(peers), all_read_(peers) {}
-
-  void sum(std::span<double> values) {
-    {
-      const std::lock_guard lock(mutex_);
-      sum_.resize(values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) sum_[i] += values[i];
-    }
-    all_here_.arrive_and_wait();
-    std::ranges::copy(sum_, values.begin());
-    all_read_.arrive_and_wait();
-    const std::lock_guard lock(mutex_);
-    if (!sum_.empty()) sum_.clear();
-    ++calls_;
-    all_here_.arrive_and_wait();
-  }
-  int calls() const { return calls_; }
-
- private:
-  std::mutex mutex_;
-  std::vector<double> sum_;
-  int calls_ = 0;  // over all peers
-  std::barrier<> all_here_, all_read_;
+// What so many threads add up, in the order in which they come.
+struct Sums {
+  explicit Sums(int peers) : all(peers) {}
+  std::mutex mutex{};
+  std::vector<double> sum{};
+  int calls = 0;  // over all peers
+  test::Meeting all;
 };
 
 class ThreadPeers final : public BatchNormPeers {
  public:
-  explicit ThreadPeers(Meeting& meeting) : meeting_(meeting) {}
-  void sum(std::span<double> values) override { meeting_.sum(values); }
+  explicit ThreadPeers(Sums& sums) : sums_(sums) {}
+  void sum(std::span<double> values) override {
+    {
+      const std::lock_guard lock(sums_.mutex);
+      sums_.sum.resize(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) sums_.sum[i] += values[i];
+      ++sums_.calls;
+    }
+    sums_.all.meet();
+    std::ranges::copy(sums_.sum, values.begin());
+    sums_.all.meet();
+    {
+      const std::lock_guard lock(sums_.mutex);
+      sums_.sum.clear();
+    }
+    sums_.all.meet();
+  }
 
  private:
-  Meeting& meeting_;
+  Sums& sums_;
 };
 
 struct Case {
@@ -127,17 +124,17 @@ double relative_error(const std::vector<double>& found, const std::vector<double
 
 // Shards that end at these rows, one a thread.
 std::vector<Found> by_peers(const Case& c, const std::vector<Index>& ends) {
-  Meeting meeting(static_cast<int>(ends.size()));
+  Sums sums(static_cast<int>(ends.size()));
   std::vector<Found> found(ends.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < ends.size(); ++i)
     threads.emplace_back([&, i] {
-      ThreadPeers peers(meeting);
+      ThreadPeers peers(sums);
       found[i] = pass(c, i == 0 ? 0 : ends[i - 1], ends[i], &peers);
     });
   for (std::thread& thread : threads) thread.join();
   // Two sums of forward and one of each backward.
-  CHECK(meeting.calls() == static_cast<int>(ends.size()) * (c.leaves_accumulate ? 4 : 3));
+  CHECK(sums.calls == static_cast<int>(ends.size()) * (c.leaves_accumulate ? 4 : 3));
   return found;
 }
 

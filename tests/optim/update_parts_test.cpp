@@ -2,10 +2,8 @@
 // that go on with any other division. Of processes: tests/ranks, tests/program.
 #include "optim/step/update_parts.h"
 
-#include <barrier>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <thread>
 
 #include "core/backend.h"
@@ -15,6 +13,7 @@
 #include "optim/lars.h"
 #include "optim/sgd.h"
 #include "tests/optim/toy.h"
+#include "tests/support/meeting.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -24,26 +23,26 @@ namespace {
 // Where so many threads put values, and read those of all.
 class Table {
  public:
-  explicit Table(int seats) : given_(static_cast<std::size_t>(seats)), barrier_(seats) {}
+  explicit Table(int seats) : given_(static_cast<std::size_t>(seats)), meeting_(seats) {}
   int seats() const { return static_cast<int>(given_.size()); }
 
   template <class T>
   std::vector<std::vector<T>> all(int seat, std::span<const T> values) {
     const auto bytes = std::as_bytes(values);
     given_[static_cast<std::size_t>(seat)].assign(bytes.begin(), bytes.end());
-    barrier_.arrive_and_wait();
+    meeting_.meet();
     std::vector<std::vector<T>> all;
     for (const auto& given : given_) {
       all.emplace_back(given.size() / sizeof(T));
       if (!given.empty()) std::memcpy(all.back().data(), given.data(), given.size());
     }
-    barrier_.arrive_and_wait();
+    meeting_.meet();
     return all;
   }
 
  private:
   std::vector<std::vector<std::byte>> given_;
-  std::barrier<> barrier_;
+  Meeting meeting_;
 };
 
 // Of one thread, which has a shard; sums are taken in the order of threads.
@@ -188,7 +187,9 @@ Trained train(int seats, bool divided, const MakeOptimizers& make, optim::StepOp
       Trained& end = trained[static_cast<std::size_t>(seat)];
       end.report = step.synchronize();
       step.gather_gradients();
-      end.gradients = values_of(step.buffers().gradients());
+      for (const optim::FlatBuffers::Slot& slot : step.buffers().slots())  // what lies between is nobody's
+        for (const float value : values_of(step.buffers().range(step.buffers().gradients(), slot)))
+          end.gradients.push_back(value);
       end.masters = values_of(step.buffers().masters());
       for (const auto& [name, tensor] : step.state()) end.state.emplace_back(name, tensor.clone());
       for (const auto& [name, tensor] : step.common_state()) end.common.emplace_back(name, tensor.clone());
@@ -265,11 +266,14 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
   }
   SECTION("a step that overflows in one part alone") {
     check(kAdam,
-          {.scaler = {.initial = 1024.0, .growth = 2.0, .backoff = 0.5, .interval = 100},
+          {.scaler =
+               {.initial = 1024.0, .growth = 2.0, .backoff = 0.5, .interval = 100, .spare_forward = false},
            .working = DType::f16},
           {.overflow_in = 2});
     const Trained skipped = train(
-        seats, true, kAdam, {.scaler = {.initial = 1024.0, .growth = 2.0, .backoff = 0.5, .interval = 100}},
+        seats, true, kAdam,
+        {.scaler =
+             {.initial = 1024.0, .growth = 2.0, .backoff = 0.5, .interval = 100, .spare_forward = false}},
         {.overflow_in = 3});
     CHECK(skipped.report.skip);
     CHECK(skipped.report.applied == 3);
@@ -299,22 +303,22 @@ TEST_CASE("moments take the memory of their part", "[update_parts]") {
       return backend_for({}).memory().live_by_kind[static_cast<std::size_t>(MemoryKind::optimizer)];
     };
     const auto toy = std::make_shared<Toy>();
-    toy->add("weight", {1000, 96}, [](Index i) { return static_cast<double>(i); });
+    toy->add("weight", {10000, 96}, [](Index i) { return static_cast<double>(i); });
     optim::Adam adam(toy->parameters(), {.lr = 0.1});
     const std::size_t before = live();
     const optim::Step step(*toy, {&adam}, {.update_parts = parts, .own_part = own});
     return live() - before;
   };
-  constexpr std::size_t kMoments = 2 * sizeof(float) * 96000, kCounts = sizeof(std::int64_t);
+  constexpr std::size_t kMoments = 2 * sizeof(float) * 960000;
   CHECK(optimizer_bytes(1, 0) >= kMoments);
   for (const int parts : {2, 3, 4, 8})
     for (int own = 0; own < parts; ++own) {
       const std::size_t bytes = optimizer_bytes(parts, own),
                         part = kMoments / static_cast<std::size_t>(parts);
       INFO("part " << own << " of " << parts << ": " << bytes << " bytes");
-      constexpr std::size_t kCut = 2 * sizeof(float) * 4096;
-      CHECK(bytes + kCut >= part);
-      CHECK(bytes <= part + kCounts + kCut + 1024);  // rounded up to what the allocator gives
+      // Cuts lie some thousand elements off, and the allocator gives a little more.
+      CHECK(bytes + part / 10 >= part);
+      CHECK(bytes <= part + part / 10);
     }
 }
 
