@@ -101,11 +101,15 @@ ShardTotals ShardAccumulator::join() {
   // nothing earlier. What has no gradient takes part with zeros.
   trained_.collect(true);
   if (buckets_) buckets_->begin_rest();
-  std::vector<double> rows;
-  for (const Shard& shard : shards_)
+  constexpr std::ptrdiff_t kFigures = 4;
+  std::vector<double> rows;  // of each own shard these figures, and its counters
+  for (const Shard& shard : shards_) {
     for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
                                shard.backwards > 0 ? 1.0 : 0.0})
       rows.push_back(value);
+    for (const std::int64_t count : alone() ? counters_.next() : shard.counts)
+      rows.push_back(static_cast<double>(count));
+  }
   const std::size_t width = rows.size() / shards_.size();
   const std::vector<double> all = exchange_.gather(rows);
   ShardTotals totals;
@@ -119,7 +123,7 @@ ShardTotals ShardAccumulator::join() {
   add_gradients();
   average_statistics(with_samples);
   // The first shard is the largest: no other has more passes.
-  if (!alone()) counters_.set_next(shards_.front().counts);
+  counters_.set_next({all.begin() + kFigures, all.begin() + static_cast<std::ptrdiff_t>(width)});
   return totals;
 }
 
