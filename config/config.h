@@ -104,7 +104,7 @@ struct CompareConfig {
 
 // What several processes of one training agree on (docs/clusters.md).
 struct ParallelConfig {
-  bool per_rank = false;
+  bool per_rank = false, sync_batch_norm = false, shard_optimizer = false;
   std::string reduction = "fast";
   std::optional<std::int64_t> shards;
   double bucket_mb = 25.0;

@@ -202,6 +202,12 @@ const Schema& ParallelConfig::schema() {
               "what gradients are sent as: with 16 bits half as much, rounded; fp16 needs a loss scale; with "
               "`fast` and one shard a process",
               one_of({"fp32", "bf16", "fp16"}))
+          .key("sync_batch_norm", &ParallelConfig::sync_batch_norm,
+               "batch norm takes its statistics over the whole batch, not over each process's part; with "
+               "`fast` "
+               "and one shard a process")
+          .key("shard_optimizer", &ParallelConfig::shard_optimizer,
+               "each process updates a part of the weights, and holds the optimizer state of that part alone")
           .key("deadline_s", &ParallelConfig::deadline_s,
                "seconds that a process waits for another one before it gives the run up",
                {.min = 0.0, .max = 1e6, .open_min = true})

@@ -58,7 +58,7 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data, int update_parts) {
   const config::Config& config = loaded.config;
   Backend& shapes = shapes_backend();
   shapes.reset_peak_memory();
@@ -71,7 +71,9 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
   const auto precision = make_plan(loaded, model);
-  Learners learners(*task, loaded, step_options(config), [](double lr) { return optim::constant(lr); });
+  optim::StepOptions of_step = step_options(config);
+  of_step.update_parts = update_parts;
+  Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;

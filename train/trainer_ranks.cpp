@@ -24,7 +24,7 @@ void Trainer::compare_ranks() {
     rank_facts_.push_back(std::move(of_rank));
   }
   // Weights are drawn by each rank, or read from its files.
-  if (const auto differs = ranks_.difference(learners_->state()))
+  if (const auto differs = ranks_.difference(learners_->common_state()))
     throw parallel::AgreedError(
         "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
 }
@@ -51,7 +51,7 @@ bool Trainer::check_due(Session& session) const {
 
 // Throws AgreedError unless all ranks hold the same state.
 void Trainer::check_ranks(std::string_view when) {
-  if (ranks_.several()) ranks_.require_same(learners_->state(), when);
+  if (ranks_.several()) ranks_.require_same(learners_->common_state(), when);
 }
 
 // What the next micro-batches begin with, by phase, as one process would have it; on the first rank.

@@ -31,6 +31,8 @@ void check_collectives(parallel::Communicator& ranks);
 void check_overlap(parallel::Communicator& ranks);
 void check_shards(parallel::Communicator& ranks);
 void check_exchange(parallel::Communicator& ranks);
+void check_parts(parallel::Communicator& ranks);
+void check_peers(parallel::Communicator& ranks);
 void check_large(parallel::Communicator& ranks);
 // Something happens to one rank, and the others notice by the end of their deadline.
 void meet_a_fault(parallel::Communicator& ranks, const Arguments& arguments);

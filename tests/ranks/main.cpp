@@ -1,6 +1,6 @@
 // What mpirun starts several of, for tests of what they say to each other.
 //
-//   ranks collectives|overlap|shards|exchange|large [--own-hosts] [--piece BYTES]
+//   ranks collectives|overlap|shards|exchange|parts|peers|large [--own-hosts] [--piece BYTES]
 //   ranks late|slow|stop|kill|throw|leave|abort|drop --rank R [--deadline S] [--own-hosts]
 //                                       it happens to rank R in the midst of reductions
 //   ranks run [--deadline S]            reductions without an end
@@ -48,6 +48,8 @@ void run(parallel::Communicator& ranks, const Arguments& arguments) {
   if (mode == "overlap") return check_overlap(ranks);
   if (mode == "shards") return check_shards(ranks);
   if (mode == "exchange") return check_exchange(ranks);
+  if (mode == "parts") return check_parts(ranks);
+  if (mode == "peers") return check_peers(ranks);
   if (mode == "large") return check_large(ranks);
   if (mode == "start") return;
   if (mode == "end") {
