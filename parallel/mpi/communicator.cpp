@@ -40,6 +40,7 @@ MpiCommunicator::MpiCommunicator(const MpiLibrary& mpi, const Launch& launch,
       }) {
   start(launch);
   find_hosts(launch);
+  if (options_.host_sums) open_host_sums();
 }
 
 void MpiCommunicator::start(const Launch& launch) {
@@ -114,7 +115,10 @@ bool MpiCommunicator::test(Operation& operation) {
   int ended = 0;
   board_.looked();
   const CallWatch::Inside inside(call_watch_);
+  if (host_sums_) host_sums_->advance();
   try {
+    // Others wait for what MPI has to do here, perhaps, where this one is none of MPI's.
+    if (operation.ticket > 0 && open_.size() > 1) roll_call_.serve();
     check(mpi_,
           mpi_.Testall(static_cast<int>(operation.requests.size()), operation.requests.data(), &ended,
                        MPI_STATUSES_IGNORE),
@@ -123,7 +127,7 @@ bool MpiCommunicator::test(Operation& operation) {
     broken_ = error.what();
     throw;
   }
-  if (!ended) return false;
+  if (!ended || (operation.ticket > 0 && !host_sums_->ended(operation.ticket))) return false;
   open_.erase(operation.number);
   board_.ended_below(open_.empty() ? last_ + 1 : *open_.begin());
   return true;
@@ -146,8 +150,9 @@ std::string MpiCommunicator::description() const {
   check(mpi_, mpi_.Get_library_version(text, &length), "MPI_Get_library_version");
   // "Open MPI v4.1.4, package: …"
   const std::string_view version(text, static_cast<std::size_t>(length));
-  return fmt::format("{}, {} rank{} on {} host{}", version.substr(0, version.find(',')), size(),
-                     size() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s");
+  return fmt::format("{}, {} rank{} on {} host{}{}", version.substr(0, version.find(',')), size(),
+                     size() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s",
+                     host_sums_ ? ", sums in shared memory" : "");
 }
 
 void MpiCommunicator::abort(std::string_view message, int exit_code) {
