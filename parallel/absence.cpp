@@ -81,9 +81,14 @@ RankError absence(std::span<const Arrival> arrivals, const Waiting& waiting,
       fmt::format("rank {} waited for {}", waiting.rank, duration_text(waiting.waited_s));
   if (ranks.empty())
     return {where,
-            fmt::format("all ranks came and look after it, and it does not end: {}. The connection between "
-                        "hosts may be broken. {}",
-                        waited, kWayOut),
+            waiting.call == Call::start
+                ? fmt::format(
+                      "all ranks are there, and Open MPI has not joined them: {}. Cores may have too much "
+                      "to do, or hosts do not reach each other. {}",
+                      waited, kWayOut)
+                : fmt::format("all ranks came and look after it, and it does not end: {}. The connection "
+                              "between hosts may be broken. {}",
+                              waited, kWayOut),
             ranks};
   const bool came = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
     const Arrival* const arrival = found[static_cast<std::size_t>(rank)];

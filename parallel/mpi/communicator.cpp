@@ -8,6 +8,7 @@
 
 #include "parallel/absence.h"
 #include "parallel/last_words.h"
+#include "parallel/launcher_end.h"
 #include "parallel/patience.h"
 
 namespace tandem::parallel {
@@ -17,6 +18,7 @@ namespace {
 constexpr double kServeEvery = 0.01;  // seconds between looks for questions
 constexpr double kRollCall = 2;       // seconds in which other hosts answer
 constexpr double kEnd = 2.5;          // seconds from a failure to the end of the process
+constexpr double kLauncher = 20;      // seconds that mpirun may take to end the ranks, and itself
 constexpr double kTelling = 1;        // seconds in which one rank tells why
 
 // PMIx's usual store of what processes know of each other has locks in shared memory, which a process that is
@@ -170,6 +172,7 @@ void MpiCommunicator::tell(std::string_view message) {
     say_last_words(words_of_rank(rank(), size(), message));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for mpirun to take it
     board_.kill_stopped();
+    end_launcher_after(kLauncher);
     board_.has_told();
   } else {
     for (Patience patience(kTelling); !board_.is_told() && !patience.over();) patience.pause();

@@ -11,6 +11,7 @@
 #include "parallel/call_watch.h"
 #include "parallel/exit_watch.h"
 #include "parallel/last_words.h"
+#include "parallel/launcher_end.h"
 #include "parallel/patience.h"
 
 using namespace tandem::parallel;
@@ -115,6 +116,28 @@ TEST_CASE("a call that does not come back ends the process, and many that do end
           }
           std::this_thread::sleep_for(std::chrono::milliseconds(1000));  // outside
         }) == 0);
+}
+
+namespace {
+
+// Ends as `launcher` does, whose only child calls end_launcher_after and ends.
+int exit_of_launcher(void (*launcher)()) {
+  return exit_code_of([launcher] {
+    const pid_t child = fork();
+    if (child == 0) {
+      end_launcher_after(0.5);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    launcher();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a launcher that stays is ended, and one that ends in time is not", "[parallel]") {
+  CHECK(exit_of_launcher([] { pause(); }) == -1);
+  CHECK(exit_of_launcher([] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }) == 0);
 }
 
 TEST_CASE("last words do not wait for a reader that is not there", "[parallel]") {
