@@ -21,11 +21,6 @@ constexpr double kEnd = 2.5;          // seconds from a failure to the end of th
 constexpr double kLauncher = 20;      // seconds that mpirun may take to end the ranks, and itself
 constexpr double kTelling = 1;        // seconds in which one rank tells why
 
-// PMIx's usual store of what processes know of each other has locks in shared memory, which a process that is
-// killed or stopped keeps: then mpirun, too, waits for ever. The other store has none. It is chosen by each
-// process for itself, from the environment, which may say otherwise.
-void choose_store() { setenv("PMIX_MCA_gds", "hash", 0); }
-
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const MpiLibrary& mpi, const Launch& launch,
@@ -50,7 +45,6 @@ void MpiCommunicator::start(const Launch& launch) {
   mpi_.Initialized(&initialised);
   ensure(!initialised, "mpi", "a communicator is opened once in a process");
   Operation operation = begin(Call::start);
-  choose_store();
   int given = 0;
   {
     const ExitWatch watch(options_.deadline_s, 1, [this, number = operation.number] {

@@ -1,4 +1,5 @@
-// Open MPI's library (TANDEM_MPI_LIBRARY) with an MPI_Finalize in which the rank that STOPPED_RANK names stops.
+// Open MPI's library (TANDEM_MPI_LIBRARY) with an MPI_Finalize in which the rank that STOPPED_RANK names
+// stops.
 #include <mpi.h>
 
 #include <csignal>
