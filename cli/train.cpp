@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/rank_deadline.h"
 #include "config/load.h"
 #include "config/task.h"
 #include "core/error.h"
@@ -97,8 +98,9 @@ class Training {
   }
 
  public:
-  Training(const TrainArguments& arguments, parallel::Communicator& ranks)
-      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0) {}
+  // `deadline_s`: until the configuration says so.
+  Training(const TrainArguments& arguments, parallel::Communicator& ranks, double deadline_s)
+      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0), deadline_s_(deadline_s) {}
 
   int run() {
     find_run();
@@ -216,31 +218,19 @@ class Training {
   const TrainArguments& arguments_;
   parallel::Communicator& ranks_;
   const bool first_;
-  double deadline_s_ = config::ParallelConfig().deadline_s;  // until the configuration says so
-  std::optional<runs::RunDirectory> resumed_;                // of the first rank
-  std::string path_;  // of the run, on every rank; empty: there is none yet
+  double deadline_s_;
+  std::optional<runs::RunDirectory> resumed_;  // of the first rank
+  std::string path_;                           // of the run, on every rank; empty: there is none yet
 };
-
-// How long ranks are waited for that do not start: as the configuration says, where this rank can read it.
-// What is wrong with it is told once they have met.
-double deadline_at_start(const TrainArguments& arguments) {
-  const double usual = config::ParallelConfig().deadline_s;
-  if (!parallel::launch_from_environment()) return usual;
-  try {
-    const std::string run = !arguments.config.empty() ? arguments.config : arguments.resume;
-    const std::string file = runs::RunDirectory::is_run(run) ? run + "/config.json" : run;
-    return config::load(file, overrides_of(arguments)).config.parallel.deadline_s;
-  } catch (const Error&) {
-    return usual;
-  }
-}
 
 }  // namespace
 
 int train(const TrainArguments& arguments) {
+  const std::string& run = !arguments.config.empty() ? arguments.config : arguments.resume;
+  const double deadline_s = deadline_at_start(run, arguments.overrides);
   const std::unique_ptr<parallel::Communicator> ranks =
-      parallel::open_communicator({.deadline_s = deadline_at_start(arguments)});
-  Training training(arguments, *ranks);
+      parallel::open_communicator({.deadline_s = deadline_s});
+  Training training(arguments, *ranks, deadline_s);
   if (ranks->size() == 1) return training.run();
   try {
     return training.run();

@@ -184,7 +184,8 @@ const Schema& ParallelConfig::schema() {
                "data.batch_size is that of each process, and the batch of a step so many times as large; by "
                "default it is the step's, divided among the processes")
           .key("reduction", &ParallelConfig::reduction,
-               "how gradients are added: fast, in an order of MPI's, or reproducible, in a fixed tree over "
+               "how gradients are added: fast, in the order of ranks or one of MPI's, or reproducible, in a "
+               "fixed tree over "
                "`shards`, which gives the same bits with any number of processes",
                one_of({"fast", "reproducible"}))
           .key("shards", &ParallelConfig::shards,
