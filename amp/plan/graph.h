@@ -23,7 +23,7 @@ namespace tandem::amp::plan {
 struct OpKey {
   std::string path;  // of the module that calls it; "loss" outside of the model
   std::string op;    // its name; "" of an input of the step and of a parameter, which `path` names
-  int call = 0;      // calls of that op within one call of that module are counted from 0
+  int call = 0;      // calls of that op by that module are counted from 0 in each forward
 
   bool operator==(const OpKey&) const = default;
 };
@@ -102,6 +102,7 @@ struct Op {
   bool capable = true;          // has a 16-bit kernel worth having
   bool keeps_output = false;    // backward needs its result: softmax, exp, sigmoid
   bool fetched = false;         // its result leaves the step, in f32
+  bool one_type = false;        // of a product: its results have the type of its operands (lstm, gru, rnn)
   // Its results lie in the memory of its first read, and have its type: what pins or fetches it does so to
   // what it is a view of.
   bool view = false;
