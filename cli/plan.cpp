@@ -64,9 +64,14 @@ int plan(const PlanArguments& arguments) {
     return kExitFailure;
   }
   files::write_atomically(arguments.out, amp::plan::plan_text(planned.plan));
+  const config::PrecisionConfig& precision = loaded.config.precision;
   if (!arguments.json)
-    output::print("\n{}: train with it: tandem train {} precision.plan={}\n", arguments.out, arguments.config,
-                  arguments.out);
+    output::print(
+        "\n{}: train with it: tandem train {} {}\n", arguments.out, arguments.config,
+        precision.is_fp32() || !arguments.dtype.empty()
+            ? fmt::format(R"('precision={{"level":"O1","dtype":"{}","plan":"{}"}}')",
+                          arguments.dtype.empty() ? precision.dtype : arguments.dtype, arguments.out)
+            : "precision.plan=" + arguments.out);
   return 0;
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("plan: ops are measured and given types, the step is predicted and mea
   CHECK_THAT(outcome.out, Contains("policy cut") && Contains("predicted") && Contains("measured") &&
                               Contains("the plan is ") && Contains("casts of activations: ") &&
                               Contains("% of the FLOP of products") &&
-                              Contains("tandem train resnet20_synthetic precision.plan=plan.json"));
+                              Contains("plan.json: train with it: tandem train resnet20_synthetic "));
   const json plan = plan_in(directory, "plan.json");
   CHECK(plan["dtype"] == "bf16");
   CHECK(plan["model"]["ops"] == plan["ops"].size());
