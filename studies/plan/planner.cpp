@@ -131,6 +131,7 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
   const amp::Precision precision = precision_of(loaded);
   const tasks::DataPtr data = config::describe_data(loaded.config);
   const amp::TracedModel traced = train::trace_of(loaded, data);
+  amp::plan::pinned(traced.graph, request.must);  // what it pins is told before anything is measured
   Planned planned{.measured = measure(loaded, data, traced, precision, request.seconds)};
   Graph& graph = planned.measured.graph;
   graph = amp::plan::without_noise(amp::plan::pinned(std::move(graph), request.must));

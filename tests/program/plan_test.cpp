@@ -178,8 +178,7 @@ TEST_CASE("a plan of another model, or none, ends a run before its first step", 
   refused("{}", "is no plan");
   refused(good.substr(0, good.size() / 2), "bad.json");
   refused(changed("\"tandem_plan\": 1", "\"tandem_plan\": 2"), "version 2 is not known");
-  refused(changed(R"(["layer1.0.conv1","conv2d",0])", R"(["layer1.0.conv9","conv2d",0])"),
-          "layer1.0.conv9");
+  refused(changed(R"(["layer1.0.conv1","conv2d",0])", R"(["layer1.0.conv9","conv2d",0])"), "layer1.0.conv9");
   refused(changed(R"(["layer1.0.conv1","conv2d",0])", R"(["layer1.0.conv1","conv3d",0])"), "conv3d");
   refused(changed("sha256:", "sha256:0"), "layers or rules differ");
   std::vector<std::string> other = training("bad", "plan.json");
