@@ -11,7 +11,6 @@
 #include "models/lenet.h"
 
 using namespace tandem;
-using namespace tandem::test;
 
 using amp::ExponentHistogram;
 
