@@ -4,6 +4,7 @@
 #include <array>
 
 #include "autograd/leaf.h"
+#include "autograd/modes.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
@@ -39,6 +40,12 @@ void check_precision(const plan::PrecisionPlan& plan, const std::string& file, c
           "{} leaves the parameters of batch norm in f32; remove batch_norm", file);
 }
 
+bool asks_for_types(const OpInfo& info, std::span<const Tensor> inputs) {
+  return info.rule != CastRule::none && std::ranges::any_of(inputs, [](const Tensor& input) {
+           return input.defined() && is_floating(input.dtype());
+         });
+}
+
 std::string_view trained_name(std::string_view op) {
   return op == "batch_norm_infer" ? std::string_view("batch_norm_train") : op;
 }
@@ -46,9 +53,7 @@ std::string_view trained_name(std::string_view op) {
 }  // namespace
 
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
-  return info.rule != CastRule::none && std::ranges::any_of(inputs, [](const Tensor& input) {
-           return input.defined() && is_floating(input.dtype());
-         });
+  return GradMode::enabled() && asks_for_types(info, inputs);
 }
 
 // ---- PlannedTypes
@@ -127,6 +132,7 @@ void PlannedPolicy::leave(nn::Module&, const Tensor&) {
 const PlannedTypes::Entry* PlannedPolicy::next(const OpInfo& info) {
   if (mode_ == Mode::undecided) mode_ = types_.model().training() ? Mode::follows : Mode::looks_up;
   if (mode_ == Mode::looks_up) return look_up(info);
+  if (!GradMode::enabled()) return nullptr;
   const std::vector<Entry>& entries = types_.entries();
   const nn::Module* const module = running_.empty() ? nullptr : running_.back();
   if (cursor_ == entries.size() || entries[cursor_].op != &info || entries[cursor_].module != module)
@@ -190,7 +196,7 @@ void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, D
 }
 
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
-  if (!is_planned(info, inputs)) return common;  // such as the casts of this policy itself
+  if (!asks_for_types(info, inputs)) return common;  // such as the casts of this policy itself
   const Entry* const entry = next(info);
   if (!entry) return types_.rules().prepare(info, inputs, common);
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.

@@ -7,6 +7,7 @@
 
 #include "amp/plan/precision_plan.h"
 #include "amp/planned_policy.h"
+#include "autograd/modes.h"
 #include "autograd/node.h"
 #include "autograd/observers.h"
 #include "core/error.h"
@@ -55,7 +56,7 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
     const bool floating = std::ranges::any_of(inputs, is_traced);
-    if (!floating) return common;
+    if (!floating || !GradMode::enabled()) return common;
     const bool inner = std::ranges::any_of(open_, [](const Frame& frame) { return frame.asked; });
     ensure(!inner, "plan", "precision is asked about {} within another op", info.name);
     open_.back().asked = true;
