@@ -16,10 +16,19 @@ namespace {
 
 constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
 
-// Ops whose kernels move elements as they are: a plan that wants another type has their inputs cast.
-constexpr auto kKeepType = std::to_array<std::string_view>(
-    {"reshape", "permute", "concat", "stack", "split", "unbind", "slice", "pad", "broadcast_to", "flip",
-     "resize2d", "gather", "scatter_add", "index_select", "max_pool2d", "max_pool2d_select"});
+constexpr auto kMoveValues = std::to_array<std::string_view>(
+    {"reshape", "permute", "split", "unbind", "slice", "pad", "broadcast_to", "flip"});
+// Other ops whose kernels write the type that they read: a plan that wants another one has their inputs cast.
+constexpr auto kKeepType =
+    std::to_array<std::string_view>({"concat", "stack", "resize2d", "gather", "scatter_add", "index_select",
+                                     "max_pool2d", "max_pool2d_select"});
+
+std::vector<const OpInfo*> infos_of(std::span<const std::string_view> names) {
+  std::vector<const OpInfo*> infos;
+  for (const OpInfo* info : all_op_infos())
+    if (std::ranges::find(names, info->name) != names.end()) infos.push_back(info);
+  return infos;
+}
 
 Role role_of(const OpInfo& info, std::size_t input) {
   return input < info.roles.size() ? info.roles[input] : Role::data;
@@ -56,6 +65,11 @@ bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
   return GradMode::enabled() && asks_for_types(info, inputs);
 }
 
+bool moves_values(const OpInfo& info) {
+  static const std::vector<const OpInfo*> moving = infos_of(kMoveValues);
+  return std::ranges::find(moving, &info) != moving.end();
+}
+
 // ---- PlannedTypes
 
 PlannedTypes::PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision,
@@ -69,7 +83,7 @@ PlannedTypes::PlannedTypes(plan::PrecisionPlan plan, std::string file, const Pre
   model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
   for (std::size_t i = 0; i < plan_.ops.size(); ++i) {
     const Entry entry = entry_of(i);
-    if (entry.op->rule == CastRule::none) continue;
+    if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
     by_name_[{entry.module, entry.op->name}].push_back(static_cast<std::uint32_t>(entries_.size()));
     entries_.push_back(entry);
   }
@@ -196,7 +210,8 @@ void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, D
 }
 
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
-  if (!asks_for_types(info, inputs)) return common;  // such as the casts of this policy itself
+  // The first are casts, those of this policy itself among them.
+  if (!asks_for_types(info, inputs) || moves_values(info)) return common;
   const Entry* const entry = next(info);
   if (!entry) return types_.rules().prepare(info, inputs, common);
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.

@@ -26,6 +26,11 @@ inline constexpr std::string_view kOutsideModel = "loss";
 // next batch, follows the cast rules. Both who traces a graph and who follows its plan go by this.
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
 
+// Whether an op has the values and the type of what it reads, in another place: reshape, permute, slice. Such
+// ops have nothing to decide. Which of them run may differ from forward to forward, with extents of 1 and
+// with what is carried, so a plan lists them and nobody follows it there.
+bool moves_values(const OpInfo& info);
+
 // A plan looked up for the modules of one model. Valid as long as the model; nothing is written after the
 // constructor, so several threads may follow it.
 class PlannedTypes {
