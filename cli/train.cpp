@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,8 @@
 #include "files/output.h"
 #include "parallel/agreement.h"
 #include "parallel/launch.h"
+#include "studies/plan/planner.h"
+#include "train/planned.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -105,7 +108,7 @@ class Training {
   int run() {
     find_run();
     const std::vector<std::string> overrides = overrides_of(arguments_);
-    const auto loaded = together([&] {
+    auto loaded = together([&] {
       auto made = config::load(path_.empty() ? arguments_.config : path_ + "/config.json", overrides);
       if (path_.empty()) require_ranks(made);
       return made;
@@ -113,6 +116,7 @@ class Training {
     deadline_s_ = loaded.config.parallel.deadline_s;
     train::prepare_machine(loaded);
     if (!loaded.config.threads) train::share_cpus(ranks_, deadline_s_);
+    take_plan(loaded);
     const bool resumes = !path_.empty();
     const auto trainer = together([&] {
       return std::make_unique<train::Trainer>(loaded,
@@ -180,6 +184,29 @@ class Training {
     });
     for (const std::string& note : passed_over) output::print_error("warning: " + note);
     path_ = text_of_first(resumed_ ? resumed_->path().string() : "");
+  }
+
+  // What precision.plan means: the plan of the run that is gone on with, unless the command line names
+  // another one; a file; or a plan that is made now. The first rank's.
+  void take_plan(config::Loaded& loaded) {
+    const auto& plan = loaded.config.precision.plan;
+    if (!plan) return;
+    const bool named = std::ranges::any_of(arguments_.overrides, [](const std::string& given) {
+      return given.starts_with("precision.plan=") || given.starts_with("precision=");
+    });
+    const bool made = *plan == train::kPlanAtStart;
+    together([&] {
+      if (!first_) return;
+      if (resumed_ && !named) train::take_plan_of_run(loaded, *resumed_);
+      if (!loaded.plan.empty()) return;
+      require(
+          !made || ranks_.size() == 1, "",
+          "precision.plan: auto measures this machine, which {} ranks would wait for; make the plan before, "
+          "with one process: tandem plan CONFIG",
+          ranks_.size());
+      loaded.plan = made ? planning::plan_at_start(loaded) : train::plan_text_of(loaded);
+    });
+    loaded.plan = text_of_first(loaded.plan);
   }
 
   std::optional<runs::RunDirectory> open_directory(const config::Config& config) const {

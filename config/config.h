@@ -55,6 +55,7 @@ struct PrecisionConfig {
   std::string batch_norm = "auto";
   OpListsConfig lists;
   std::vector<std::pair<std::string, std::string>> layers;
+  std::optional<std::string> plan;
 
   static PrecisionConfig fp32() {
     PrecisionConfig config;

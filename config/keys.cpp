@@ -120,6 +120,9 @@ const Schema& PrecisionConfig::schema() {
           .key("layers", &PrecisionConfig::layers,
                "regular expression on layer names → precision of those layers",
                one_of({"fp32", "fp16", "bf16"}))
+          .key("plan", &PrecisionConfig::plan,
+               "at level O1, the types of every op as `tandem plan` has written them to this file; auto: a "
+               "plan is made when the run starts, and kept in its directory")
           .preset("fp32", {{"level", "O0"}})
           .preset("amp_fp16", {{"level", "O1"}, {"dtype", "fp16"}})
           .preset("amp_bf16", {{"level", "O1"}, {"dtype", "bf16"}});
@@ -128,7 +131,8 @@ const Schema& PrecisionConfig::schema() {
 
 std::string PrecisionConfig::label() const {
   const Value value = load_options(schema(), this);
-  return value.is(Value::Kind::string) ? value.text : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
+  if (value.is(Value::Kind::string)) return value.text;
+  return is_fp32() ? "fp32" : fmt::format("{}/{}{}", level, dtype, plan ? "/plan" : "");
 }
 
 const Schema& EmaConfig::schema() {

@@ -93,6 +93,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   } else {
     loss = loss_of_phase(task_, phase_, batch, random, &carry, ready);
   }
+  autocast.finish();
   stages_.finish(Stage::loss);
   return loss;
 }
@@ -100,7 +101,9 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
 Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
   const amp::Autocast autocast(precision_);
   const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);
-  return loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
+  Tensor loss = loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
+  autocast.finish();
+  return loss;
 }
 
 // The number by which a backward of the step draws random numbers. Shards have numbers of their own, the same

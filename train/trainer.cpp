@@ -22,6 +22,7 @@
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
 #include "train/perturbation.h"
+#include "train/planned.h"
 #include "train/ranges.h"
 #include "train/rank_facts.h"
 #include "train/trainer_session.h"
@@ -89,6 +90,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       of_shard.config.data.batch_size = std::max<Index>(2, of_shard.config.data.batch_size);
     require_memory(of_shard, footprint_of(of_shard, data, ranks_.update_parts()));
   }
+  require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);
@@ -157,6 +159,7 @@ std::string Trainer::dry_run() {
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
     losses += fmt::format("{}loss{} {:.4f}", phase == 0 ? "" : ", ", learners_->whose(phase),
                           loss_of_phase(*task_, phase, *batch, random).item());
+    autocast.finish();
     (*learners_)[phase].step->clear();
   }
   std::string text;
@@ -198,6 +201,8 @@ void Trainer::begin(Session& session, const std::string& command_line,
   found["seed"] = config_.seed;
   if (session.directory)
     files::write_atomically(session.directory->environment(), files::json_text(found, 2) + "\n");
+  if (const std::string plan = plan_text_of(loaded_); session.directory && !plan.empty())
+    files::write_atomically(session.directory->plan(), plan);
   if (!options_.quiet && ranks_.first()) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);

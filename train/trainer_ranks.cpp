@@ -1,9 +1,11 @@
 // What the ranks of a run tell each other besides steps: what they are, whether they still agree, how it
 // ended.
+#include "files/digest.h"
 #include "files/json_text.h"
 #include "parallel/agreement.h"
 #include "runs/environment.h"
 #include "tasks/record.h"
+#include "train/planned.h"
 #include "train/rank_facts.h"
 #include "train/trainer_session.h"
 
@@ -13,6 +15,7 @@ void Trainer::compare_ranks() {
   if (!ranks_.several() || !rank_facts_.empty()) return;
   config::Json course = course_of(given_.config);
   course.erase("threads");
+  if (const std::string plan = plan_text_of(loaded_); !plan.empty()) course["plan"] = files::sha256(plan);
   std::vector<config::Json> facts;
   for (const std::string& text :
        ranks_.texts(files::json_text(facts_of_rank(runs::environment(), course, *task_->data()))))
