@@ -1,7 +1,7 @@
 // What mpirun starts several of, for tests of what they say to each other.
 //
-//   ranks collectives|overlap|shards|exchange|parts|peers|large|speed [--own-hosts] [--mpi-sums] [--piece BYTES]
-//   ranks late|slow|stop|kill|stop_inside|kill_inside|throw|leave|abort|drop --rank R [--deadline S]
+//   ranks collectives|overlap|shards|exchange|parts|peers|large|speed [--own-hosts] [--mpi-sums] [--piece
+//   BYTES] ranks late|slow|stop|kill|stop_inside|kill_inside|throw|leave|abort|drop --rank R [--deadline S]
 //   [--own-hosts]
 //                                       it happens to rank R in the midst of reductions
 //   ranks run [--deadline S]            reductions without an end
