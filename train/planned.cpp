@@ -59,7 +59,8 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+void forward_on_shapes(const config::Loaded& loaded, const tasks::DataPtr& data,
+                       const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use) {
   const nn::BuildDevice building(kShapes);
   const auto task = config::make_task(loaded, data);
   require_one_forward(*task);
@@ -68,9 +69,17 @@ amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& da
   Index size = loaded.config.data.batch_size;
   if (data->training_samples() > 0) size = std::min(size, data->training_samples());
   const datasets::Batch batch = task->made_up(size, 0, kShapes);
-  return amp::trace(model, [&] {
+  use(model, [&] {
     return loss_of_phase(*task, 0, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)});
   });
+}
+
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+  amp::TracedModel traced;
+  forward_on_shapes(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
+    traced = amp::trace(model, forward);
+  });
+  return traced;
 }
 
 void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) {
