@@ -69,7 +69,11 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
     const Frame frame = open_.back();
     open_.pop_back();
     held_.insert(held_.end(), outputs.begin(), outputs.end());
-    if (frame.asked) add(info, inputs, outputs);
+    if (frame.asked) {
+      add(info, inputs, outputs);
+    } else if (open_.empty()) {
+      note_reads(inputs);
+    }
   }
 
   plan::Graph finish(const Tensor& loss) {
@@ -142,6 +146,17 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
       results_[name_of(outputs[i])] = {number, result++};
     }
     graph_.ops.push_back(std::move(op));
+  }
+
+  // Of an op that runs without a policy.
+  void note_reads(std::span<const Tensor> inputs) {
+    for (const Tensor& input : inputs) {
+      if (!is_traced(input)) continue;
+      const auto found = results_.find(name_of(input));
+      if (found == results_.end()) continue;
+      const auto [op, result] = found->second;
+      ++graph_.ops[static_cast<std::size_t>(op)].results[static_cast<std::size_t>(result)].other_reads;
+    }
   }
 
   static const Tensor* first_traced(std::span<const Tensor> tensors) {

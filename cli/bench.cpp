@@ -23,7 +23,6 @@
 #include "parallel/launch.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
-#include "train/planned.h"
 #include "train/ranges.h"
 #include "train/setup.h"
 #include "train/stages.h"
@@ -55,9 +54,7 @@ class Bench {
  public:
   explicit Bench(const config::Loaded& loaded)
       : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
-    const tasks::DataPtr data = config::describe_data(config_);
-    train::require_own_plan(loaded, data);
-    task_ = config::make_task(loaded, data);
+    task_ = config::make_task(loaded, config::describe_data(config_));
     nn::Module& model = task_->model();
     precision_ = train::make_plan(loaded, model);
     model.to(device_);

@@ -52,6 +52,7 @@ struct Result {
                                 // apart, reads it, in both directions
   std::int64_t cast_ns = 0;     // one cast of it to the other type, of its gradient included
   std::int64_t kept_bytes = 0;  // more that is kept for backward when it is f32
+  int other_reads = 0;          // by what is no op of the graph, and takes either type
 
   bool operator==(const Result&) const = default;
 };

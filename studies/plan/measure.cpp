@@ -24,10 +24,10 @@ using amp::plan::Op;
 
 namespace {
 
-constexpr int kFewestRounds = 3, kMostRounds = 25;
+constexpr int kFewestTurns = 3, kMostTurns = 25;
 constexpr int kCastRepeats = 7;
 
-double ns_of(double seconds) { return seconds * 1e9; }
+double nanoseconds(double seconds) { return seconds * 1e9; }
 
 enum Arm { kFull, kLow, kMixed, kArms };
 
@@ -49,7 +49,7 @@ class CastTimes {
       times.push_back(backend_.seconds_between(first, backend_.timestamp()) / 2.0);
       backend_.clear_timestamps();
     }
-    return known_[elements] = ns_of(median(times));
+    return known_[elements] = nanoseconds(median(times));
   }
 
  private:
@@ -74,7 +74,14 @@ Assignment mixed(const Graph& graph) {
   return assignment;
 }
 
-// Medians by arm and op, of rounds of all arms.
+// A time that a quarter of all are below: whatever else the machine does only adds to them.
+double quartile(std::vector<double> values) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
+// Lower quartiles by arm and op, of rounds of all arms.
 struct Rounds {
   std::array<std::vector<double>, kArms> ops;  // seconds
   double whole = 0.0;                          // of an f32 step
@@ -92,8 +99,8 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& a
   const auto passed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  for (int round = 0; round <= kMostRounds; ++round) {
-    if (round > kFewestRounds && passed() > seconds) break;
+  for (int round = 0; round <= kMostTurns; ++round) {
+    if (round > kFewestTurns && passed() > seconds) break;
     for (std::size_t arm = 0; arm < kArms; ++arm) {
       const StepTimes times = time_step(subject, *arms[arm]);
       ensure(times.ops.size() == ops, "plan", "a step has {} ops, its trace {}", times.ops.size(), ops);
@@ -107,8 +114,8 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& a
     rounds.count = round;
   }
   for (std::size_t arm = 0; arm < kArms; ++arm)
-    for (const auto& times : seen[arm]) rounds.ops[arm].push_back(median(times));
-  rounds.whole = median(whole);
+    for (const auto& times : seen[arm]) rounds.ops[arm].push_back(quartile(times));
+  rounds.whole = quartile(whole);
   return rounds;
 }
 
@@ -236,16 +243,16 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
     const std::size_t op = ops[i];
     measured.measured[op] = true;
     measured.flop[op] = rounds.flop[i];
-    measured.f32_ns[op] = ns_of(rounds.ops[kFull][i]);
-    measured.low_ns[op] = ns_of(rounds.ops[kLow][i]);
+    measured.f32_ns[op] = nanoseconds(rounds.ops[kFull][i]);
+    measured.low_ns[op] = nanoseconds(rounds.ops[kLow][i]);
     in_ops += measured.f32_ns[op];
     if (is_product(graph.ops[op])) {
-      pricing.product(op, measured.f32_ns[op], measured.low_ns[op], ns_of(rounds.ops[kMixed][i]));
+      pricing.product(op, measured.f32_ns[op], measured.low_ns[op], nanoseconds(rounds.ops[kMixed][i]));
     } else {
       pricing.other(op, measured.f32_ns[op], measured.low_ns[op]);
     }
   }
-  measured.rest_ns = std::llround(std::max(0.0, ns_of(rounds.whole) - in_ops));
+  measured.rest_ns = std::llround(std::max(0.0, nanoseconds(rounds.whole) - in_ops));
   measured.machine = machine_of(subject.backend(), precision.dtype);
   price_casts(
       graph, subject.backend(), precision.dtype,

@@ -21,11 +21,11 @@ struct Measured {
   amp::plan::PrecisionPlan::Machine machine;
 };
 
-// Steps of three kinds, in turns, at most for `seconds` but at least three rounds of them; medians of each
-// op: everything in f32; everything in 16 bits; operands of products in f32 and everything else in 16 bits,
-// which tells what a product takes by its operands from what its result takes. What an op that is no product
-// takes less in 16 bits is divided among the tensors that it reads and writes, by their elements. Casts are
-// timed on each size that there is. Differences that are noise (`band`) count as none.
+// Steps of three kinds, in turns, at most for `seconds` but at least three rounds of them; lower
+// quartiles of each op: everything in f32; everything in 16 bits; operands of products in f32 and everything
+// else in 16 bits, which tells what a product takes by its operands from what its result takes. What an op
+// that is no product takes less in 16 bits is divided among the tensors that it reads and writes, by their
+// elements. Casts are timed on each size that there is. Differences that are noise (`band`) count as none.
 Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::TracedModel& traced,
                  const amp::Precision& precision, double seconds, const amp::plan::DeadBand& band = {});
 

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "files/output.h"
 #include "studies/plan/subject.h"
+#include "tasks/skipped_samples.h"
 #include "train/planned.h"
 #include "train/setup.h"
 
@@ -51,6 +52,16 @@ config::Loaded without_plan(config::Loaded loaded) {
   loaded.config.precision.plan.reset();
   loaded.plan.clear();
   return loaded;
+}
+
+// Sizes of models may follow from their data.
+tasks::DataPtr data_of(const config::Config& config) {
+  try {
+    return config::open_data(config, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
+  } catch (const UserError& error) {
+    output::remark("the data cannot be read ({}): the plan is of a model of usual sizes\n", error.what());
+    return config::describe_data(config);
+  }
 }
 
 Assignment solved(const Graph& graph, const Request& request) {
@@ -132,8 +143,9 @@ void describe(amp::plan::PrecisionPlan& plan, const amp::TracedModel& traced, co
 Planned make_plan(const config::Loaded& given, const Request& request) {
   const config::Loaded loaded = without_plan(given);
   const amp::Precision precision = precision_of(loaded);
-  const tasks::DataPtr data = config::describe_data(loaded.config);
+  const tasks::DataPtr data = data_of(loaded.config);
   const amp::TracedModel traced = train::trace_of(loaded, data);
+  amp::plan::pinned(traced.graph, request.must);  // what it pins is told before anything is measured
   Planned planned{.measured = measure(loaded, data, traced, precision, request.seconds)};
   Graph& graph = planned.measured.graph;
   graph = amp::plan::without_noise(amp::plan::pinned(std::move(graph), request.must));

@@ -16,8 +16,8 @@ Subject::Subject(const config::Loaded& loaded, const tasks::DataPtr& data, const
   optim::StepOptions options = amp::step_options(precision, static_cast<std::uint64_t>(config.seed));
   options.clip_norm = config.clip_norm;
   options.clip_value = config.clip_value;
-  learners_ =
-      std::make_unique<train::Learners>(*task_, loaded, options, [](double) { return optim::constant(0.0); });
+  learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
+                                                [](double lr) { return optim::constant(lr); });
   Index size = config.data.batch_size;
   if (data->training_samples() > 0) size = std::min(size, data->training_samples());
   batch_ = task_->made_up(size, static_cast<std::uint64_t>(config.seed), device_);

@@ -12,8 +12,7 @@ namespace tandem::planning {
 
 class Subject {
  public:
-  // `precision` is what the step is prepared for: working copies, loss scale. Learning rates are 0, so that
-  // all steps compute the same; everything else is done.
+  // `precision` is what the step is prepared for: working copies, loss scale. Rates stay as they begin.
   Subject(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::Precision& precision);
 
   nn::Module& model() { return task_->model(); }

@@ -12,7 +12,6 @@
 #include "tests/support/tensors.h"
 
 using namespace tandem;
-using namespace tandem::test;
 
 using amp::ExponentHistogram;
 
