@@ -106,7 +106,13 @@ class Linter {
   }
   static bool readable(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
+  // Of several calls of an op by one module the first is told of.
   void add(LintRule rule, double value, DType type, std::string what, std::string way_out) {
+    const bool again = std::ranges::any_of(lines_, [&](const LintLine& line) {
+      return line.rule == rule && rule != LintRule::weights && line.key.path == op_->key.path &&
+             line.key.op == op_->key.op;
+    });
+    if (again) return;
     lines_.push_back({.rule = rule,
                       .key = op_->key,
                       .value = value,
@@ -370,7 +376,8 @@ class Linter {
     const double infinite = limits_of(*type).infinite;
     const auto follows = [&](double limit) {
       return std::ranges::any_of(op_->inputs, [&](const Tensor& input) {
-        return readable(input) && (told(input) || (forward_.stored(input) && exceeds(input, limit)));
+        return readable(input) &&
+               (told(input) || (forward_.maker_of(input) && forward_.stored(input) && exceeds(input, limit)));
       });
     };
     const double amax = forward_.range(tensor).amax();
@@ -402,7 +409,7 @@ class Linter {
         const double share = static_cast<double>(values.flushed(0)) / std::max(nonzero, 1.0);
         if (share <= kFlushedShare) continue;
         add(LintRule::weights, share, DType::f16,
-            fmt::format("{:.2g} % of {} is zero in f16", 100.0 * share, path),
+            fmt::format("{:.3g} % of {} is zero in f16", 100.0 * share, path),
             "initialise it larger and scale its product down, or take BF16");
       }
     }
