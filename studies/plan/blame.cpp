@@ -26,7 +26,8 @@ namespace {
 
 // Values of one op in one step: its first result, and the gradients of its inputs without the loss scale.
 struct Values {
-  std::vector<float> result, gradients;
+  Tensor result;
+  std::vector<float> gradients;
 };
 
 // Watches some ops of a step.
@@ -54,7 +55,7 @@ class OpValues final : public OpObserver, public nn::ModuleObserver {
     key.call = calls_[key.path + " " + key.op]++;
     const auto found = numbers_.find(to_string(key));
     if (found == numbers_.end()) return;
-    values[found->second].result = outputs.front().to_vector<float>();
+    values[found->second].result = outputs.front().detach();
     if (const Node* const node = node_of(outputs.front())) nodes_[node] = found->second;
   }
   void before_backward(const Node&, std::span<const Tensor>) override { backward_ = true; }
@@ -177,7 +178,8 @@ class Blaming {
   // The op in 16 bits and all others in f32: it reads what it reads in f32.
   BlamedOp alone(int op, const Values& wide) {
     const Values low = watched({op}, plan_with({op}))[op];
-    const Apart result = apart(low.result, wide.result), gradients = apart(low.gradients, wide.gradients);
+    const Apart result = apart(low.result.to_vector<float>(), wide.result.to_vector<float>()),
+                gradients = apart(low.gradients, wide.gradients);
     return {.key = graph_.at(op).key,
             .local = std::sqrt(result.squares / std::max(result.whole, 1e-60)),
             .share = 0.0,

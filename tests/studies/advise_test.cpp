@@ -74,8 +74,8 @@ TEST_CASE("products of a model, and layers with other widths", "[advise]") {
   const Product& first = products.front();
   CHECK(first.size.m == 8 * 8 * 8);
   CHECK(first.size.n == 4);
-  CHECK(first.size.k == 27);
-  CHECK(first.inputs == 3);
+  CHECK(first.size.k == 9);
+  CHECK(first.inputs == 1);
   CHECK_FALSE(first.input_gradient);
   const Product& last = products.back();
   CHECK(last.key.op == "linear");

@@ -1,9 +1,11 @@
 // Which op spoils a step, and how far its gradients are from overflow.
 #include "studies/plan/blame.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "autograd/observers.h"
 #include "core/convert.h"
@@ -21,6 +23,11 @@ namespace {
 config::Loaded tiny(const std::string& precision) {
   return config::load("resnet20_synthetic", {"data.batch_size=8", "model.width=4", "data.image_size=8",
                                              "data.train_size=64", "precision=" + precision});
+}
+
+// Without kinks and statistics of a few samples, over which errors do not add up.
+config::Loaded smooth(const std::string& precision) {
+  return config::load("digits_mlp", {"model.activation=tanh", "precision=" + precision});
 }
 
 // Rounds what an op of a layer writes in 16 bits to so many significant bits.
@@ -59,26 +66,29 @@ class Coarse final : public OpObserver, public nn::ModuleObserver {
 }  // namespace
 
 TEST_CASE("the op that rounds to 5 bits has most of the error", "[blame]") {
-  const config::Loaded loaded = tiny("amp_fp16");
-  const Coarse coarse("Linear", "linear", 5);
-  const planning::Blame blame = planning::blame(loaded, "", 1, 1024.0);
-  REQUIRE(blame.ops.size() > 10);
-  const planning::BlamedOp& first = blame.ops.front();
-  CHECK(first.key.path == "fc");
-  CHECK(first.key.op == "linear");
-  CHECK(first.share > 0.9);
-  CHECK(first.cause == planning::Cause::rounding);
-  CHECK(first.local > 0x1p-8);
-  CHECK(first.local < 0x1p-4);
-  for (std::size_t i = 1; i < blame.ops.size(); ++i) {
-    CHECK(blame.ops[i].share <= blame.ops[i - 1].share);
-    CHECK(blame.ops[i].local < 0x1p-9);
+  const config::Loaded loaded = smooth("amp_fp16");
+  for (const auto& [layer, module] :
+       {std::pair{"fc1", "Linear(64 → 64)"}, std::pair{"fc2", "Linear(64 → 10)"}}) {
+    const Coarse coarse(module, "linear", 5);
+    const planning::Blame blame = planning::blame(loaded, "", 1, 1024.0);
+    REQUIRE(blame.ops.size() >= 3);
+    const planning::BlamedOp& first = blame.ops.front();
+    CHECK(first.key.path == layer);
+    CHECK(first.key.op == "linear");
+    CHECK(first.share > 0.9);
+    CHECK(first.cause == planning::Cause::rounding);
+    CHECK(first.local > 0x1p-8);
+    CHECK(first.local < 0x1p-4);
+    for (std::size_t i = 1; i < blame.ops.size(); ++i) {
+      CHECK(blame.ops[i].share <= blame.ops[i - 1].share);
+      CHECK(blame.ops[i].local < 0x1p-9);
+    }
+    CHECK(blame.error > blame.noise);
   }
-  CHECK(blame.error > blame.noise);
 }
 
 TEST_CASE("shares of a step add up to about its error, and looking leaves nothing behind", "[blame]") {
-  const config::Loaded loaded = tiny("amp_bf16");
+  const config::Loaded loaded = smooth("amp_bf16");
   const planning::Blame blame = planning::blame(loaded, "", 1, 1.0),
                         again = planning::blame(loaded, "", 1, 1.0);
   double sum = 0.0;
@@ -86,8 +96,8 @@ TEST_CASE("shares of a step add up to about its error, and looking leaves nothin
     sum += blame.ops[i].share;
     CHECK(blame.ops[i].share == again.ops[i].share);
   }
-  CHECK(sum > 0.3);
-  CHECK(sum < 3.0);
+  CHECK(sum > 0.4);
+  CHECK(sum < 1.6);
   CHECK(blame.error == again.error);
 }
 
@@ -98,7 +108,7 @@ TEST_CASE("flushed gradients are told from rounding, and overflow from both", "[
     for (const auto& op : planning::blame(loaded, "", 1, scale).ops) causes.push_back(op.cause);
     return causes;
   };
-  const auto flushed = causes(0x1p-20);
+  const auto flushed = causes(0x1p-32);
   CHECK(std::ranges::count(flushed, planning::Cause::flush) >
         static_cast<std::ptrdiff_t>(flushed.size() / 2));
   const auto overflown = causes(0x1p30);
