@@ -4,6 +4,7 @@
 #include <array>
 
 #include "autograd/leaf.h"
+#include "autograd/modes.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
@@ -15,10 +16,19 @@ namespace {
 
 constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
 
-// Ops whose kernels move elements as they are: a plan that wants another type has their inputs cast.
-constexpr auto kKeepType = std::to_array<std::string_view>(
-    {"reshape", "permute", "concat", "stack", "split", "unbind", "slice", "pad", "broadcast_to", "flip",
-     "resize2d", "gather", "scatter_add", "index_select", "max_pool2d", "max_pool2d_select"});
+constexpr auto kMoveValues = std::to_array<std::string_view>(
+    {"reshape", "permute", "split", "unbind", "slice", "pad", "broadcast_to", "flip"});
+// Other ops whose kernels write the type that they read: a plan that wants another one has their inputs cast.
+constexpr auto kKeepType =
+    std::to_array<std::string_view>({"concat", "stack", "resize2d", "gather", "scatter_add", "index_select",
+                                     "max_pool2d", "max_pool2d_select"});
+
+std::vector<const OpInfo*> infos_of(std::span<const std::string_view> names) {
+  std::vector<const OpInfo*> infos;
+  for (const OpInfo* info : all_op_infos())
+    if (std::ranges::find(names, info->name) != names.end()) infos.push_back(info);
+  return infos;
+}
 
 Role role_of(const OpInfo& info, std::size_t input) {
   return input < info.roles.size() ? info.roles[input] : Role::data;
@@ -39,6 +49,12 @@ void check_precision(const plan::PrecisionPlan& plan, const std::string& file, c
           "{} leaves the parameters of batch norm in f32; remove batch_norm", file);
 }
 
+bool asks_for_types(const OpInfo& info, std::span<const Tensor> inputs) {
+  return info.rule != CastRule::none && std::ranges::any_of(inputs, [](const Tensor& input) {
+           return input.defined() && is_floating(input.dtype());
+         });
+}
+
 std::string_view trained_name(std::string_view op) {
   return op == "batch_norm_infer" ? std::string_view("batch_norm_train") : op;
 }
@@ -46,9 +62,12 @@ std::string_view trained_name(std::string_view op) {
 }  // namespace
 
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
-  return info.rule != CastRule::none && std::ranges::any_of(inputs, [](const Tensor& input) {
-           return input.defined() && is_floating(input.dtype());
-         });
+  return GradMode::enabled() && asks_for_types(info, inputs);
+}
+
+bool moves_values(const OpInfo& info) {
+  static const std::vector<const OpInfo*> moving = infos_of(kMoveValues);
+  return std::ranges::find(moving, &info) != moving.end();
 }
 
 // ---- PlannedTypes
@@ -64,7 +83,7 @@ PlannedTypes::PlannedTypes(plan::PrecisionPlan plan, std::string file, const Pre
   model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
   for (std::size_t i = 0; i < plan_.ops.size(); ++i) {
     const Entry entry = entry_of(i);
-    if (entry.op->rule == CastRule::none) continue;
+    if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
     by_name_[{entry.module, entry.op->name}].push_back(static_cast<std::uint32_t>(entries_.size()));
     entries_.push_back(entry);
   }
@@ -127,6 +146,7 @@ void PlannedPolicy::leave(nn::Module&, const Tensor&) {
 const PlannedTypes::Entry* PlannedPolicy::next(const OpInfo& info) {
   if (mode_ == Mode::undecided) mode_ = types_.model().training() ? Mode::follows : Mode::looks_up;
   if (mode_ == Mode::looks_up) return look_up(info);
+  if (!GradMode::enabled()) return nullptr;
   const std::vector<Entry>& entries = types_.entries();
   const nn::Module* const module = running_.empty() ? nullptr : running_.back();
   if (cursor_ == entries.size() || entries[cursor_].op != &info || entries[cursor_].module != module)
@@ -190,7 +210,8 @@ void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, D
 }
 
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
-  if (!is_planned(info, inputs)) return common;  // such as the casts of this policy itself
+  // The first are casts, those of this policy itself among them.
+  if (!asks_for_types(info, inputs) || moves_values(info)) return common;
   const Entry* const entry = next(info);
   if (!entry) return types_.rules().prepare(info, inputs, common);
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.

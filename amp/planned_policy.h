@@ -21,9 +21,15 @@ namespace tandem::amp {
 // The path of what is called outside of the model's modules.
 inline constexpr std::string_view kOutsideModel = "loss";
 
-// Whether an op stands in a plan for its types: precision looks at it, and it reads something floating. Both
-// who traces a graph and who follows its plan go by this.
+// Whether an op of a training forward stands in a plan for its types: precision looks at it, it reads
+// something floating, and the tape is on. What runs without a tape beside it, such as what is carried to the
+// next batch, follows the cast rules. Both who traces a graph and who follows its plan go by this.
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
+
+// Whether an op has the values and the type of what it reads, in another place: reshape, permute, slice. Such
+// ops have nothing to decide. Which of them run may differ from forward to forward, with extents of 1 and
+// with what is carried, so a plan lists them and nobody follows it there.
+bool moves_values(const OpInfo& info);
 
 // A plan looked up for the modules of one model. Valid as long as the model; nothing is written after the
 // constructor, so several threads may follow it.

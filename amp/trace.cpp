@@ -7,6 +7,7 @@
 
 #include "amp/plan/precision_plan.h"
 #include "amp/planned_policy.h"
+#include "autograd/modes.h"
 #include "autograd/node.h"
 #include "autograd/observers.h"
 #include "core/error.h"
@@ -28,12 +29,10 @@ bool has_one_type(std::string_view op) { return op == "lstm" || op == "gru" || o
 // Results that are f32 whatever the op's type is: the cell's state.
 bool stays_wide(std::string_view op, std::size_t result) { return op == "lstm" && result == 2; }
 
-// Ops that write the type they read without being views: they have the type of what they read.
-bool moves(const Op& op) {
-  for (const char* name : {"reshape", "permute", "split", "unbind", "slice", "pad", "broadcast_to", "flip",
-                           "resize2d", "gather", "index_select", "max_pool2d", "max_pool2d_select"})
-    if (op.key.op == name) return true;
-  return false;
+// Further ops of one input that write the type that they read.
+bool keeps_type(std::string_view op) {
+  return op == "resize2d" || op == "gather" || op == "index_select" || op == "max_pool2d" ||
+         op == "max_pool2d_select";
 }
 
 class Tracer final : public OpObserver, public nn::ModuleObserver, public PrecisionPolicy {
@@ -55,7 +54,7 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
     const bool floating = std::ranges::any_of(inputs, is_traced);
-    if (!floating) return common;
+    if (!floating || !GradMode::enabled()) return common;
     const bool inner = std::ranges::any_of(open_, [](const Frame& frame) { return frame.asked; });
     ensure(!inner, "plan", "precision is asked about {} within another op", info.name);
     open_.back().asked = true;
@@ -133,8 +132,8 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
     note_saved(op, outputs);
     const Tensor* const first = first_traced(outputs);
     const Tensor* const read = first_traced(inputs);
-    op.view = first && read && !is_product(op) && first->storage() == read->storage();
-    const bool follows = !op.view && moves(op) && !op.reads.empty() && op.reads.front().role == Role::data;
+    op.view = first && read && !is_product(op) && (moves_values(info) || first->storage() == read->storage());
+    const bool follows = !op.view && keeps_type(op.key.op) && !op.reads.empty();
     if (follows) graph_.ties.emplace_back(op.reads.front().op, graph_.count());
     // A cast that the model asks for has the type that it asks for.
     if (op.rule == CastRule::none && first && is_16bit(first->dtype()))

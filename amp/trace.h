@@ -22,9 +22,9 @@ struct TracedModel {
 
 // Runs `forward`, which gives the loss, in f32 with a tape, and notes every op that precision is asked about:
 // its key, rule, roles, and what it reads, tensors being told apart by (storage, offset, shape). On any
-// device, `shapes` too. All outputs are held until it is over. Ops that run without a policy are no part of
-// the graph: what they give is an input of the step, and what they read has other reads. The loss is fetched.
-// Running statistics are written as ever.
+// device, `shapes` too. All outputs are held until it is over. Ops that run without a policy or a tape are no
+// part of the graph: what they give is an input of the step, and what they read has other reads. The loss is
+// fetched. Running statistics are written as ever.
 //
 // Throws InternalError for an op that asks precision about others on the way.
 TracedModel trace(nn::Module& model, const std::function<Tensor()>& forward);

@@ -70,7 +70,9 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   nn::Module& model = task->model();
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
-  const auto precision = make_plan(loaded, model);
+  // A plan is of ops that some families have on no device of shapes; level O1 takes about as much.
+  const auto precision =
+      config.precision.plan ? std::make_unique<amp::Plan>(precision_of(config)) : make_plan(loaded, model);
   Learners learners(*task, loaded, step_options(config), [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
 

@@ -5,9 +5,7 @@
 #include "amp/plan/plan_file.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "core/shapes_backend.h"
 #include "files/input.h"
-#include "nn/device.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
 
@@ -15,6 +13,7 @@ namespace tandem::train {
 
 namespace {
 
+constexpr Index kFewSamples = 2;  // ops are the same for any number
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
 // What messages call it.
@@ -59,26 +58,29 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
-void forward_on_shapes(const config::Loaded& loaded, const tasks::DataPtr& data,
-                       const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use) {
-  const nn::BuildDevice building(kShapes);
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+                  const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
+                  Index most_samples) {
   const auto task = config::make_task(loaded, data);
   require_one_forward(*task);
   nn::Module& model = task->model();
   freeze_parameters(loaded.config, model);
   Index size = loaded.config.data.batch_size;
   if (data->training_samples() > 0) size = std::min(size, data->training_samples());
-  const datasets::Batch batch = task->made_up(size, 0, kShapes);
+  if (most_samples > 0) size = std::min(size, most_samples);
+  const datasets::Batch batch = task->made_up(size, static_cast<std::uint64_t>(loaded.config.seed), {});
+  tasks::Carry carry;
   use(model, [&] {
-    return loss_of_phase(*task, 0, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)});
+    return loss_of_phase(*task, 0, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)}, &carry);
   });
 }
 
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples) {
   amp::TracedModel traced;
-  forward_on_shapes(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
-    traced = amp::trace(model, forward);
-  });
+  with_forward(
+      loaded, data,
+      [&](nn::Module& model, const std::function<Tensor()>& forward) { traced = amp::trace(model, forward); },
+      most_samples);
   return traced;
 }
 
@@ -87,7 +89,7 @@ void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) 
   if (text.empty()) return;
   const std::string file = name_of_plan(loaded);
   const amp::plan::PrecisionPlan plan = amp::plan::parse_plan(text, file);
-  const amp::TracedModel traced = trace_of(loaded, data);
+  const amp::TracedModel traced = trace_of(loaded, data, kFewSamples);
   amp::plan::require_match(plan, amp::plan::keys_of(traced.graph), file);
   require(
       plan.model.digest == traced.model_digest(), "plan",

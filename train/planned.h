@@ -28,14 +28,15 @@ void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
 std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
                                                        nn::Module& model);
 
-// Hands a model on the device `shapes` to `use`, with its training forward of a full batch, which gives the
-// loss: in a few milliseconds, without memory. Throws UserError as trace_of.
-void forward_on_shapes(const config::Loaded& loaded, const tasks::DataPtr& data,
-                       const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use);
+// Hands a model on the host to `use`, with its training forward of a made-up batch, which gives the loss: of
+// so many samples at most, 0: a full one. Throws UserError as trace_of.
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+                  const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
+                  Index most_samples = 0);
 
-// One training forward of a full batch, traced on the device `shapes`: in a few milliseconds, without memory.
+// One training forward of a made-up batch on the host, traced: of so many samples at most, 0: a full one.
 // Throws UserError for a task of several phases or losses, each of which would need a plan of its own.
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data);
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples = 0);
 
 // Throws UserError, naming the first op that differs, unless the configuration's plan is of its model. Does
 // nothing without a plan. With other shapes or on another machine a plan's prices are stale, and it applies.

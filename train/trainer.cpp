@@ -64,13 +64,13 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   require_scale_for_wire(config_);
   const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
-  require_own_plan(loaded_, data);
   if (device_ == Device{}) {
     // A rank has a shard in memory at a time.
     config::Loaded of_shard = loaded_;
     of_shard.config.data.batch_size = ranks_.division().most(config_.data.batch_size);
     require_memory(of_shard, footprint_of(of_shard, data));
   }
+  require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);

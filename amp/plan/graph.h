@@ -104,8 +104,8 @@ struct Op {
   bool keeps_output = false;    // backward needs its result: softmax, exp, sigmoid
   bool fetched = false;         // its result leaves the step, in f32
   bool one_type = false;        // of a product: its results have the type of its operands (lstm, gru, rnn)
-  // Its results lie in the memory of its first read, and have its type: what pins or fetches it does so to
-  // what it is a view of.
+  // Its results lie in the memory of its first read, or are its values moved (reshape, permute, slice), and
+  // have its type: what pins or fetches it does so to what it is a view of.
   bool view = false;
   Pin pin;
 

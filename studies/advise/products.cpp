@@ -13,7 +13,6 @@
 #include "autograd/ops/conv_ops.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/matmul_ops.h"
-#include "core/shapes_backend.h"
 #include "studies/plan/measure.h"
 #include "train/planned.h"
 
@@ -146,7 +145,7 @@ std::int64_t Product::bytes() const {
 
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
   Collector collector;
-  train::forward_on_shapes(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
+  train::with_forward(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
     collector.watch(model);
     const ObserverScope ops(collector);
     const nn::ModuleObserverScope modules(collector);

@@ -27,8 +27,8 @@ struct Product {
   std::int64_t bytes() const;
 };
 
-// In the order of forward, of a batch as the configuration has it; on the device `shapes`, in a few
-// milliseconds. Products of two activations and recurrent cells are not resizable. Throws as train::trace_of.
+// In the order of forward, of a made-up batch as the configuration has it, on the host.
+// Products of two activations and recurrent cells are not resizable. Throws as train::trace_of.
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data);
 
 // Forward and gradients of a resizable product with operands of `dtype`, in turns of the given ones: the

@@ -1,6 +1,7 @@
 #include "studies/plan/accuracy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "amp/plan/rules.h"
 #include "core/error.h"
@@ -36,7 +37,14 @@ class Shadow final : public amp::plan::Oracle {
     std::ranges::sort(ops);
     const amp::Plan plan =
         runnable(graph_, amp::plan::restricted(graph_, assignment_, ops), precision_, true, step_.model());
-    return step_.error(plan, batch, precision_.scaler.initial);
+    return step_.error(plan, batch, scale_);
+  }
+
+  // Lowers the loss scale, as a run would, until nothing overflows with these ops in 16 bits; the error then.
+  double settle_scale(std::span<const int> low) {
+    double found = error(low);
+    for (; std::isinf(found) && scale_ > 1.0; found = error(low)) scale_ /= 2.0;
+    return found;
   }
 
   bool within(std::span<const int> low) override { return error(low) <= limit_; }
@@ -68,6 +76,7 @@ class Shadow final : public amp::plan::Oracle {
   const amp::Precision& precision_;
   const double noise_;
   double limit_ = 0.0;
+  double scale_ = precision_.scaler.initial;
   int failed_ = 1;
 };
 
@@ -86,7 +95,7 @@ Accuracy search_types(const config::Loaded& loaded, const Graph& graph, const As
       limit, accuracy.noise);
   shadow.limit(limit);
   const std::vector<int> candidates = amp::plan::lowered(graph, assignment);
-  accuracy.error_before = shadow.error(candidates);
+  accuracy.error_before = shadow.settle_scale(candidates);
   accuracy.search = amp::plan::search(candidates, shadow);
   accuracy.error = shadow.error(accuracy.search.good);
   accuracy.runs = shadow.runs();

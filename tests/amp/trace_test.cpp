@@ -7,8 +7,9 @@
 #include "amp/plan/rules.h"
 #include "amp/planned_policy.h"
 #include "autograd/engine.h"
-#include "autograd/ops/conv.h"
+#include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -121,14 +122,50 @@ TEST_CASE("a forward is a graph: keys, rules, and what each op reads", "[plan][t
   CHECK_FALSE(at("(input)").results.front().gradient);
   CHECK(at("one matmul").results.front() == amp::plan::Result{.elements = 36, .gradient = true});
   CHECK(at("reshape").view);
-  CHECK_FALSE(at("permute").view);
+  CHECK(at("permute").view);  // as far as types go
   CHECK(at("one softmax").keeps_output);
   CHECK_FALSE(at("one matmul").keeps_output);
   CHECK(at("loss mean").fetched);
-  // What moves elements has the type of what it moves.
-  CHECK(graph.ties == std::vector<std::pair<int, int>>{{3, 9}});
+  CHECK(graph.ties.empty());
   CHECK(traced.modules ==
         std::vector<std::string>{"|Net|", "one|Layer|weight[6,6]", "two|Layer|weight[6,6]"});
+}
+
+TEST_CASE("an op whose kernel keeps the type of what it reads is tied to it, and is given the plan's",
+          "[plan][policy]") {
+  Net net;
+  const Tensor x = leaf(numbers({6, 6}, 3)), rows = Tensor::from(std::vector<std::int64_t>{4, 0}, {2});
+  DType found = DType::f64;
+  const auto forward = [&] {
+    const Tensor y = index_select(relu(x), rows, 0);
+    found = y.dtype();
+    return mean(y);
+  };
+  const auto graph = amp::trace(net, forward).graph;
+  CHECK(graph.ties == std::vector<std::pair<int, int>>{{1, 2}});
+  Assignment types = amp::plan::full_precision(graph);
+  types[2].out = true;  // as a policy by lists may have it
+  const amp::Plan plan = plan_for(net, graph, types, true);
+  const amp::Autocast autocast(plan);
+  forward();
+  CHECK(found == DType::bf16);
+  autocast.finish();
+}
+
+TEST_CASE("what moves values, and what runs without a tape, is for no plan to follow", "[plan][policy]") {
+  Net net;
+  const Tensor x = numbers({6, 6}, 3);
+  const auto graph = amp::trace(net, [&] { return loss_of(net, x); }).graph;
+  const amp::Plan plan = plan_for(net, graph, amp::plan::rules(graph), true);
+  const amp::Autocast autocast(plan);
+  Tensor y = net(x);
+  y = reshape(permute(y, {1, 0, 2}), {36});
+  {
+    const NoGrad no_grad;
+    CHECK(relu(y).dtype() == y.dtype());
+  }
+  mean(y);
+  autocast.finish();
 }
 
 TEST_CASE("other layers, inputs and shapes have other digests", "[plan][trace]") {
@@ -186,9 +223,6 @@ TEST_CASE("products read and write the types that a plan gives them", "[plan][po
   types[10] = {.operands = false, .out = true};
   CHECK(watched(types, true).first ==
         std::vector<std::string>{"f32 f32 f32", "bf16 bf16 f32", "f32 f32 bf16"});
-  // A permute of f32 that is to be 16-bit is given 16 bits.
-  types[9].out = true;
-  CHECK(watched(types, true).second == 3);
 }
 
 TEST_CASE("a cast that several products read is made once, and its gradient is theirs together",
