@@ -95,7 +95,7 @@ void Trainer::make_loaders() {
 void Trainer::make_learners() {
   const std::int64_t per_epoch = steps_per_epoch();
   const Index batch_size = train_loader_->source().layout().samples();
-  exchange_ = ranks_.exchange(static_cast<double>(batch_size));
+  exchange_ = ranks_.exchange(static_cast<double>(batch_size), device_);
   optim::StepOptions of_step = step_options(config_);
   of_step.shards = exchange_.get();
   learners_ = std::make_unique<Learners>(*task_, loaded_, of_step, [&](double lr) {
@@ -165,6 +165,7 @@ void Trainer::begin(Session& session, const std::string& command_line,
   if (ranks_.several()) {
     found["communicator"] = ranks_.communicator().description();
     found["ranks"] = rank_facts_;
+    if (ranks_.devices()) found["devices_by"] = ranks_.devices()->description();
   }
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
@@ -384,7 +385,7 @@ bool Trainer::train_epoch(Session& session) {
 void Trainer::finish_steps(Session& session) {
   settle(session);
   for (Learner& learner : *learners_) learner.step->synchronize();
-  read_outcomes(session);
+  read_outcomes(session, true);
   guard::check("memory");
   session.state.position = train_loader_->state().position;
 }

@@ -1,8 +1,13 @@
 // What the shards of one process gather in a step, one after the other in the same buffers.
+//
+// On a device that is not the CPU a process has one shard. Its gradients are added up by the end of its last
+// backward, as part of that backward's recording; statistics and what the state gathered follow at the end of
+// the step. The host tells the others the weights, which it knows, and hears theirs; it waits for no device.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "optim/step/counters.h"
@@ -17,6 +22,12 @@ struct ShardTotals {
   double weight = 0.0;    // of the micro-batches
   double loss_sum = 0.0;  // of their losses, each times its weight
   std::int32_t non_finite_losses = 0;
+  double with_samples = 0.0;  // shards that had a backward
+
+  // Whether steps with these end alike.
+  bool weighs_like(const ShardTotals& other) const {
+    return weight == other.weight && with_samples == other.with_samples;
+  }
 };
 
 // Micro-batches come in turn, and of each the own shards in turn: backward number n of a step is of own shard
@@ -32,13 +43,25 @@ class ShardAccumulator {
   // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
   // be added up.
   void expect(bool last);
-  // What that backward gave.
-  void count(double weight, double loss);
+  // What that backward gave. `loss` is not read on a device; the last backward adds the gradients up there.
+  void count(double weight, double loss, bool last);
+  // On a device: the backward was done from its recording.
+  void replayed(double weight, bool last);
+  // What was done since `noted` is undone by put_back: a recording has failed.
+  struct Noted;
+  Noted noted() const;
+  void put_back(const Noted& noted);
   // Of the own shards so far.
   std::int32_t own_non_finite_losses() const;
+  // What all shards weigh, which is told once in a step; a call of all processes. On a device without losses.
+  const ShardTotals& tell();
   // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
   // parameter has a gradient.
   ShardTotals join();
+  // The same on a device, with what `state` (a StepState) and `scale` (a ScaleState) gathered of the losses.
+  ShardTotals join(const Tensor& state, const Tensor& scale);
+  // On a device: the gradients of the step have been added up.
+  bool complete() const { return complete_; }
   // Forgets the step.
   void clear();
 
@@ -53,10 +76,13 @@ class ShardAccumulator {
 
   bool alone() const { return shards_.size() == 1; }
   Shard& current() { return shards_[static_cast<std::size_t>(current_)]; }
+  bool on_device() const { return exchange_.device() != Device{}; }
+  void complete_gradients();
   void put_aside(Shard& shard);
   void put_in_place(Shard& shard);
   void add_gradients();
   void average_statistics(double shards);
+  void divide_statistics(double shards);
 
   ShardExchange& exchange_;
   TrainedState& trained_;
@@ -65,7 +91,15 @@ class ShardAccumulator {
   std::vector<Shard> shards_;
   std::unique_ptr<GradientBuckets> buckets_;  // absent where gradients are added up at once
   int current_ = -1;
-  std::vector<std::int64_t> before_;  // the counters as the step found them
+  std::vector<std::int64_t> before_;   // the counters as the step found them
+  std::optional<ShardTotals> totals_;  // what all have told
+  bool complete_ = false;
+};
+
+struct ShardAccumulator::Noted {
+  double weight = 0.0;
+  std::int32_t backwards = 0;
+  bool complete = false;
 };
 
 }  // namespace tandem::optim

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/device.h"
 #include "core/tensor.h"
 
 namespace tandem::optim {
@@ -42,8 +43,21 @@ class ShardExchange {
   virtual std::size_t bucket_bytes() const { return 0; }
   // Begins to add up a range of f32 gradients over all shards, in its place, and waits for nobody.
   virtual void begin(const Tensor&) {}
-  // Waits for all that were begun.
+  // Waits for all that were begun: on a device, what it is asked for from now on waits.
   virtual void finish() {}
+
+  // Where the parameters are whose gradients this adds up. On another device than the CPU a process has one
+  // shard, `add` and `sum` are not called, and what is begun is done in the order of the device, again by
+  // every replay of a recording.
+  virtual Device device() const { return {}; }
+  // A few values in the memory of that device. Begins to make each the sum over all shards, or the greatest.
+  struct Values {
+    void* data;
+    Index count;
+    DType dtype;
+    bool greatest;
+  };
+  virtual void begin_values(std::span<const Values>) {}
 };
 
 }  // namespace tandem::optim
