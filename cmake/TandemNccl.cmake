@@ -1,7 +1,8 @@
 # tandem_nccl(<target>): compiles what speaks to NCCL (parallel/nccl) into a target, where nccl.h and the CUDA headers that it
 # includes are there. Nothing is linked: the library is opened at run time, and a program without it says so when ranks are to
 # be joined on GPUs.
-find_path(TANDEM_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS /usr/local/cuda/include)
+find_path(TANDEM_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+          PATHS /usr/local/cuda/include ${PROJECT_SOURCE_DIR}/.deps/nccl/include)
 find_path(TANDEM_CUDA_INCLUDE_DIR cuda_runtime.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${TANDEM_NCCL_INCLUDE_DIR}
           PATHS /usr/local/cuda/include)
 
