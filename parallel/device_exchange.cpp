@@ -38,7 +38,10 @@ class DeviceExchange final : public optim::ShardExchange {
 
   void add(std::span<const float>) override { fail_on_host(); }
   void sum(std::span<float>) override { fail_on_host(); }
-  void drop() override {}
+  void drop() override {
+    begun_ = false;
+    sent_.clear();
+  }
 
   void begin(const Tensor& range) override {
     if (options_.wire == DType::f32) return start(range);

@@ -50,6 +50,10 @@ class Ranks {
   std::unique_ptr<optim::ShardExchange> exchange(double usual_samples, Device device);
   // Joins the devices of ranks that exchange() was asked for; before the first step. Throws AgreedError.
   void join_devices();
+  // Before a failure that is not that of all ranks is passed on: nothing waits for their devices any more.
+  void abandon_devices() noexcept {
+    if (devices_) devices_->abandon();
+  }
   // Of these; absent where ranks compute on CPUs.
   parallel::DeviceCommunicator* devices() { return devices_.get(); }
   // What sending gradients in 16 bits made of the sums of the first step, where they are.

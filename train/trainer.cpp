@@ -16,6 +16,7 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/write.h"
+#include "parallel/agreement.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
 #include "train/evaluate.h"
@@ -222,6 +223,7 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
     session.result.status = TrainStatus::failed;
     session.result.failure = diverged.what;
   } catch (const std::exception& error) {
+    if (!dynamic_cast<const parallel::AgreedError*>(&error)) ranks_.abandon_devices();
     session.result.status = TrainStatus::failed;
     session.log.error(error.what());
     try {

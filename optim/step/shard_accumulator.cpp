@@ -82,6 +82,7 @@ void ShardAccumulator::put_back(const Noted& noted) {
   shard.backwards = noted.backwards;
   complete_ = noted.complete;
   buckets_->forget();
+  exchange_.drop();
 }
 
 // What has no gradient takes part with zeros.

@@ -203,7 +203,7 @@ void NcclCommunicator::fail(std::string_view what, ncclResult_t result) {
   const char* const more = communicator_ ? nccl().GetLastError(communicator_) : nullptr;
   broken_ = fmt::format("NCCL reports of {}: {}{}{}; NCCL_DEBUG=INFO tells more", what,
                         nccl().GetErrorString(result), more && *more ? ": " : "", more ? more : "");
-  abort();
+  let_go();
   throw VendorError("nccl", broken_);
 }
 
@@ -211,14 +211,20 @@ void NcclCommunicator::give_up(double waited_s) {
   const RankError error = ranks_.absence_elsewhere(step_, waited_s);
   broken_ = error.what();
   by_rank_ = true;
-  abort();
+  let_go();
   throw RankError(error);
 }
 
-void NcclCommunicator::abort() {
+void NcclCommunicator::let_go() noexcept {
   const ExitWatch watch(kNcclAbort, 1, [this] { return words_of_rank(rank(), size(), broken_); });
   if (communicator_) nccl().CommAbort(communicator_);
   communicator_ = nullptr;
+}
+
+void NcclCommunicator::abandon() noexcept {
+  if (!communicator_) return;
+  broken_ = "this rank has failed";
+  let_go();
 }
 
 NcclCommunicator::~NcclCommunicator() {

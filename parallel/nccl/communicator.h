@@ -25,6 +25,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   void connect() override;
   void join() override;
   void begin_step() override;
+  void abandon() noexcept override;
 
  private:
   void do_all_reduce(std::span<const ReducedElements> values) override;
@@ -45,7 +46,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   void require_whole() const;
   [[noreturn]] void fail(std::string_view what, ncclResult_t result);
   [[noreturn]] void give_up(double waited_s);
-  void abort();
+  void let_go() noexcept;
 
   Communicator& ranks_;
   DeviceLink& link_;

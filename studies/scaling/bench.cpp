@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -92,6 +93,15 @@ class Side {
   std::vector<std::vector<tasks::Carry>> carries_;  // by phase and shard
 };
 
+// Where a failure passes, devices no longer wait for other ranks, and so do not keep it from passing.
+struct Abandonment {
+  train::Ranks& ranks;
+  const int exceptions = std::uncaught_exceptions();
+  ~Abandonment() {
+    if (std::uncaught_exceptions() > exceptions) ranks.abandon_devices();
+  }
+};
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t half = values.size() / 2;
@@ -148,10 +158,11 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   const config::Config& config = loaded.config;
   train::Ranks ranks(&communicator, config.parallel, config.data.batch_size);
   const double deadline_s = ranks.deadline_s();
-  const Device device = train::device_of(config);
-  const auto exchange = ranks.exchange(1.0, device);
+  const Device device = ranks.together([&] { return train::device_of(config); });
+  const auto exchange = ranks.together([&] { return ranks.exchange(1.0, device); });
   ranks.join_devices();
   Side together(loaded, ranks, device, exchange.get()), apart(loaded, ranks, device, nullptr);
+  const Abandonment abandonment{ranks};
   const auto slowest = [&](double seconds) {
     return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);
   };

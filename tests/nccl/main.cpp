@@ -1,5 +1,5 @@
-// What mpirun starts several of, for tests of ranks on GPUs; a rank has the GPU of its number on its host. Without
-// mpirun there is one.
+// What mpirun starts several of, for tests of ranks on GPUs; a rank has the GPU of its number on its host.
+// Without mpirun there is one.
 //
 //   nccl_ranks collectives|recorded|steps|recorded_steps|reduce|different|measure [--deadline S]
 //   nccl_ranks why                     exit code 77, and why, where ranks on GPUs cannot be joined
@@ -55,8 +55,7 @@ int main_of(const std::string& mode, double deadline_s) {
   std::unique_ptr<parallel::Communicator> ranks = std::make_unique<parallel::OneProcess>();
   if (started) ranks = parallel::open_mpi(launch, {.deadline_s = deadline_s});  // of one rank, too
   try {
-    const Device device{DeviceType::cuda,
-                        static_cast<std::int8_t>(launch.local_rank % cuda_devices().count)};
+    const Device device{DeviceType::cuda, static_cast<std::int8_t>(launch.local_rank % cuda_devices().count)};
     backend_for(device).set_rules({.allow_tf32 = false, .deterministic = true, .autotune = false});
     const auto devices = parallel::open_nccl(*ranks, device, deadline_s);
     devices->connect();
