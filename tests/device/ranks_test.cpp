@@ -39,6 +39,7 @@ Launch on_gpus(const TemporaryDirectory& directory, int ranks, std::vector<std::
       by_ranks(directory, ranks, joined(std::move(arguments), {"threads=1", "allow_tf32=false"}));
   started.environment["TANDEM_NCCL_LIBRARY"] = stand_in().string();
   started.environment["TANDEM_EMULATOR_DEVICES"] = "4";
+  started.environment["TANDEM_EMULATOR_PROGRESS"] = "1";
   return started;
 }
 
