@@ -57,9 +57,9 @@ class DeviceExchange final : public optim::ShardExchange {
     start(sent.values);
   }
 
-  void begin_values(std::span<const Values> values) override {
+  void begin_values(std::span<const DeviceValues> values) override {
     std::vector<ReducedElements> reduced;
-    for (const Values& each : values)
+    for (const DeviceValues& each : values)
       reduced.push_back({Elements(each.data, static_cast<std::size_t>(each.count), each.dtype),
                          each.greatest ? Reduction::max : Reduction::sum});
     devices_.all_reduce(reduced);
@@ -127,22 +127,20 @@ class DeviceExchange final : public optim::ShardExchange {
 
 }  // namespace
 
-void require_device_shards(const ShardExchangeOptions& options, int ranks, Device device) {
+void require_device_shards(const ShardExchangeOptions& options, int ranks) {
   require(!options.reproducible, "",
-          "parallel.reduction: reproducible on {}: a GPU's sums have an order of their own; take fast, or "
-          "device=cpu",
-          to_string(device));
-  require(
-      options.shards == ranks, "",
-      "parallel.shards: {} shards by {} rank{} on {}: a GPU computes one shard, that of its rank; leave the "
-      "key out, or take device=cpu",
-      options.shards, ranks, ranks == 1 ? "" : "s", to_string(device));
+          "parallel.reduction: reproducible on GPUs: their sums have an order of their own; take fast, or "
+          "device=cpu");
+  require(options.shards == ranks, "",
+          "parallel.shards: {} shards by {} rank{} on GPUs: each computes one shard, that of its rank; leave "
+          "the key out, or take device=cpu",
+          options.shards, ranks, ranks == 1 ? "" : "s");
 }
 
 std::unique_ptr<optim::ShardExchange> make_device_exchange(Communicator& ranks, DeviceCommunicator& devices,
                                                            const ShardExchangeOptions& options,
                                                            std::optional<WireError>* error) {
-  require_device_shards(options, ranks.size(), devices.device());
+  require_device_shards(options, ranks.size());
   require(options.bucket_bytes > 0, "shards", "ranges of 0 bytes on {}", to_string(devices.device()));
   return std::make_unique<DeviceExchange>(ranks, devices, options, error);
 }

@@ -19,6 +19,6 @@ std::unique_ptr<optim::ShardExchange> make_device_exchange(Communicator& ranks, 
                                                            std::optional<WireError>* error = nullptr);
 
 // Throws that UserError.
-void require_device_shards(const ShardExchangeOptions& options, int ranks, Device device);
+void require_device_shards(const ShardExchangeOptions& options, int ranks);
 
 }  // namespace tandem::parallel

@@ -113,7 +113,7 @@ std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples, Devi
       .wire = wire_of(options_)};
   std::optional<parallel::WireError>* const error = options_.wire == "fp32" ? nullptr : &wire_error_;
   if (device == Device{}) return parallel::make_shard_exchange(communicator_, options, error);
-  parallel::require_device_shards(options, size(), device);
+  parallel::require_device_shards(options, size());
   if (!devices_) devices_ = parallel::open_nccl(communicator_, device, options_.deadline_s);
   return parallel::make_device_exchange(communicator_, *devices_, options, error);
 }

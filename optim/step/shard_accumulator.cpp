@@ -165,7 +165,7 @@ ShardTotals ShardAccumulator::join(const Tensor& state, const Tensor& scale) {
   };
   // Counts matter as far as they are not 0, which holds for the greatest of them as well, and other steps may
   // have added to that of a shared scale.
-  std::vector<ShardExchange::Values> values{
+  std::vector<ShardExchange::DeviceValues> values{
       {in(state, offsetof(StepState, loss_sum)), 1, DType::f64, false},
       {in(state, offsetof(StepState, forward_non_finite)), 1, DType::i32, true},
       {in(scale, offsetof(ScaleState, forward_non_finite)), 1, DType::i32, true}};

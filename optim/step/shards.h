@@ -51,13 +51,13 @@ class ShardExchange {
   // every replay of a recording.
   virtual Device device() const { return {}; }
   // A few values in the memory of that device. Begins to make each the sum over all shards, or the greatest.
-  struct Values {
+  struct DeviceValues {
     void* data;
     Index count;
     DType dtype;
     bool greatest;
   };
-  virtual void begin_values(std::span<const Values>) {}
+  virtual void begin_values(std::span<const DeviceValues>) {}
 };
 
 }  // namespace tandem::optim
