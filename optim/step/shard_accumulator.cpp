@@ -124,13 +124,23 @@ void ShardAccumulator::put_in_place(Shard& shard) {
   if (shard.statistics.defined()) copy_values(shard.statistics, trained_.statistics().next);
 }
 
+// What its passes have added to the counters.
+std::vector<std::int64_t> ShardAccumulator::counted_by(const Shard& shard) const {
+  if (alone()) return counters_.added();
+  std::vector<std::int64_t> counts = shard.counts;
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= before_[i];
+  return counts;
+}
+
 const ShardTotals& ShardAccumulator::tell() {
   if (totals_) return *totals_;
   std::vector<double> rows;
-  for (const Shard& shard : shards_)
+  for (const Shard& shard : shards_) {
     for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
                                shard.backwards > 0 ? 1.0 : 0.0})
       rows.push_back(value);
+    for (const std::int64_t count : counted_by(shard)) rows.push_back(static_cast<double>(count));
+  }
   const std::size_t width = rows.size() / shards_.size();
   const std::vector<double> all = exchange_.gather(rows);
   ShardTotals& totals = totals_.emplace();
@@ -140,6 +150,8 @@ const ShardTotals& ShardAccumulator::tell() {
     totals.non_finite_losses += static_cast<std::int32_t>(all[row + 2]);
     totals.with_samples += all[row + 3];
   }
+  const std::vector<std::int64_t> counted(all.begin() + 4, all.begin() + static_cast<std::ptrdiff_t>(width));
+  counters_.set_added(counted);
   return totals;
 }
 
@@ -152,8 +164,6 @@ ShardTotals ShardAccumulator::join() {
   const ShardTotals totals = tell();
   add_gradients();
   average_statistics(totals.with_samples);
-  // The first shard is the largest: no other has more passes.
-  if (!alone()) counters_.set_next(shards_.front().counts);
   return totals;
 }
 

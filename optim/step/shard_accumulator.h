@@ -54,6 +54,7 @@ class ShardAccumulator {
   // Of the own shards so far.
   std::int32_t own_non_finite_losses() const;
   // What all shards weigh, which is told once in a step; a call of all processes. On a device without losses.
+  // Counters have counted the passes of the first shard of all, which is the largest.
   const ShardTotals& tell();
   // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
   // parameter has a gradient.
@@ -76,6 +77,7 @@ class ShardAccumulator {
 
   bool alone() const { return shards_.size() == 1; }
   Shard& current() { return shards_[static_cast<std::size_t>(current_)]; }
+  std::vector<std::int64_t> counted_by(const Shard& shard) const;
   bool on_device() const { return exchange_.device() != Device{}; }
   void complete_gradients();
   void put_aside(Shard& shard);

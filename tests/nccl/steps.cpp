@@ -134,12 +134,13 @@ class Run {
     learner.emplace(of, device_, exchange_.get());
   }
 
-  // One step over batches of these sizes.
-  Outcome step(const std::vector<std::size_t>& sizes, std::ptrdiff_t spoilt = -1) {
+  // One step over batches of these sizes. `first_alone`: the first rank has all samples.
+  Outcome step(const std::vector<std::size_t>& sizes, std::ptrdiff_t spoilt = -1, bool first_alone = false) {
     optim::Step& step = *learner->step;
     double samples = 0.0;
     for (const std::size_t size : sizes) {
-      const Range part = part_of(size);
+      Range part = part_of(size);
+      if (first_alone) part = {0, joined_.ranks.rank() == 0 ? size : 0};
       step.enter_shard();
       if (part.count() == 0) {
         step.pass();
@@ -283,33 +284,46 @@ void check_case(const Joined& joined, const Case& of) {
   expect_same_everywhere(joined, divided, of.name);
 }
 
+// The mean over samples `part` of batch `number_of` of what the norm sees, by channel.
+std::vector<double> seen_means(const Case& of, const std::map<std::string, std::vector<double>>& state,
+                               std::uint64_t number_of, const Range& part) {
+  const std::vector<float> x =
+      batch_of(of, number_of, part.first, part.last, Device{}).inputs.to_vector<float>();
+  const std::vector<double>& weight = state.at("master.0.weight");
+  std::vector<double> means(state.at("master.0.bias"));
+  for (std::size_t c = 0; c < means.size(); ++c)
+    for (std::size_t n = 0; n < part.count(); ++n)
+      for (std::size_t i = 0; i < kFeatures; ++i)
+        means[c] += weight[c * kFeatures + i] * x[n * kFeatures + i] / static_cast<double>(part.count());
+  return means;
+}
+
 // Statistics are the mean of those of the ranks, of those that had samples.
 void check_statistics(const Joined& joined) {
   const Case of{.name = "batch norm", .batch_norm = true};
   const int ranks = joined.ranks.size();
   Run divided(joined, of, true, 24);
-  std::vector<double> means;  // the mean over the ranks of the mean of what the norm sees, of each channel
-  const auto weights = divided.state();
+  const auto expect_running = [&](const std::map<std::string, std::vector<double>>& before,
+                                  const std::vector<double>& means) {
+    const std::vector<double>& was = before.at("statistic.1.running_mean");
+    const std::vector<double> running = divided.state().at("statistic.1.running_mean");
+    for (std::size_t c = 0; c < means.size(); ++c) {
+      const double wanted = 0.9 * was[c] + 0.1 * means[c];
+      expect(std::abs(running[c] - wanted) < 1e-6, "channel {}: a running mean of {} for {}", c, running[c],
+             wanted);
+    }
+  };
+  const auto before = divided.state();
+  std::vector<double> means(16, 0.0);
   for (int rank = 0; rank < ranks; ++rank) {
-    const Range part = part_of_rank(24, ranks, rank);
-    const Batch batch = batch_of(of, 1, part.first, part.last, Device{});
-    const std::vector<float> x = batch.inputs.to_vector<float>();
-    const std::vector<double>& w = weights.at("master.0.weight");
-    const std::vector<double>& b = weights.at("master.0.bias");
-    means.resize(b.size(), 0.0);
-    for (std::size_t c = 0; c < b.size(); ++c)
-      for (std::size_t n = 0; n < part.count(); ++n) {
-        double y = b[c];
-        for (std::size_t i = 0; i < kFeatures; ++i) y += w[c * kFeatures + i] * x[n * kFeatures + i];
-        means[c] += y / static_cast<double>(part.count()) / ranks;
-      }
+    const std::vector<double> own = seen_means(of, before, 1, part_of_rank(24, ranks, rank));
+    for (std::size_t c = 0; c < means.size(); ++c) means[c] += own[c] / ranks;
   }
   divided.step({24});
-  const std::vector<double> running = divided.state().at("statistic.1.running_mean");
-  for (std::size_t c = 0; c < means.size(); ++c)
-    expect(std::abs(running[c] - 0.1 * means[c]) < 1e-6, "channel {}: a running mean of {} for {}", c,
-           running[c], 0.1 * means[c]);
-  divided.step({static_cast<std::size_t>(2 * ranks + 1)});
+  expect_running(before, means);
+  const auto later = divided.state();
+  divided.step({8}, -1, true);  // the other ranks have no samples
+  expect_running(later, seen_means(of, later, 2, {0, 8}));
   expect_same_everywhere(joined, divided, of.name);
 }
 
@@ -394,6 +408,8 @@ void check_recorded_steps(const Joined& joined) {
     const std::size_t some = of.batch_norm ? static_cast<std::size_t>(4 * joined.ranks.size()) : 13;
     both(std::vector<std::size_t>(static_cast<std::size_t>(of.accumulate), some));  // not from the recording
     if (!of.batch_norm) both(std::vector<std::size_t>(static_cast<std::size_t>(of.accumulate), 1));
+    // The first rank's part is as large as ever, the last one's is not.
+    both(std::vector<std::size_t>(static_cast<std::size_t>(of.accumulate), 23));
     both(full);
     if (!of.language) both(full, 0);  // of the first rank
     both(full);
