@@ -59,7 +59,8 @@ class DeviceCommunicator {
   // For the host: all that the device was asked for so far, these calls included.
   Pending pending();
 
-  // Before an end that is not that of all ranks: gives up what has been begun, which the device would wait for.
+  // Before an end that is not that of all ranks: gives up what has been begun, which the device would wait
+  // for.
   virtual void abandon() noexcept = 0;
 
   // A step has begun on all ranks, whose calls may be replays: what is waited for from now on is its.
