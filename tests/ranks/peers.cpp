@@ -67,8 +67,8 @@ void expect_close(const Values& found, const Values& wanted, const char* what, d
     difference += std::pow(found[i] - wanted[i], 2);
     norm += std::pow(wanted[i], 2);
   }
-  expect(std::sqrt(difference) <= 1e-6 * std::sqrt(norm), "{}: off by {}", what,
-         std::sqrt(difference / norm));
+  const double scale = std::max(std::sqrt(norm), least * std::sqrt(static_cast<double>(wanted.size())));
+  expect(std::sqrt(difference) <= 1e-6 * scale, "{}: off by {}", what, std::sqrt(difference / norm));
 }
 
 void check_batch(Communicator& ranks, RankPeers& peers, Index rows) {
