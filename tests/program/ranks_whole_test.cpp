@@ -125,9 +125,14 @@ TEST_CASE("batch norm over ranks gives the gradients and statistics of the whole
   for (const int ranks : {2, 3, 4}) {
     const auto run = trained(directory, ranks_name(ranks), ranks, joined(step, kNorm));
     INFO(ranks << " ranks");
-    // What rounds to the other side of a ReLU's kink has another gradient; layers by themselves are within
-    // 1e-6 (tests/autograd/norm_peers_test.cpp).
-    CHECK(apart(state_of(run, "moment."), state_of(whole, "moment.")) <= 1e-4);
+    // Of the first convolution alone, below a batch norm of images with a mean, the gradient is a small
+    // difference of large terms.
+    Values found = state_of(run, "moment."), wanted = state_of(whole, "moment.");
+    const std::string first = "moment.momentum.conv1.weight";
+    CHECK(apart({{first, found.at(first)}}, {{first, wanted.at(first)}}) <= 2e-4);
+    found.erase(first);
+    wanted.erase(first);
+    CHECK(apart(found, wanted) <= 1e-6);
     CHECK(apart(state_of(run, "statistic."), state_of(whole, "statistic.")) <= 1e-6);
   }
   // Apart they have others.
