@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "amp/planned_policy.h"
 #include "autograd/leaf.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
@@ -238,6 +239,8 @@ Plan::Plan(const Precision& precision, nn::Module& model) {
   if (!precision.layers.empty()) layers_ = std::make_unique<LayerPolicies>(precision, model);
 }
 
+Plan::Plan(std::shared_ptr<const PlannedTypes> types) : types_(std::move(types)) {}
+
 // ---- Autocast
 
 // Opens a scope around each module that has a policy of its own, unless another Autocast was entered in
@@ -280,8 +283,17 @@ Autocast::Autocast(const Precision& precision, nn::Module& model)
 Autocast::Autocast(const Plan& plan) { enter(plan); }
 
 void Autocast::enter(const Plan& plan) {
+  if (plan.types_) {
+    planned_ = std::make_unique<PlannedPolicy>(*plan.types_);
+    scope_ = std::make_unique<PrecisionScope>(planned_.get());
+    return;
+  }
   scope_ = std::make_unique<PrecisionScope>(plan.policy_.get());
   if (plan.layers_) layers_ = std::make_unique<LayerSwitch>(*plan.layers_, plan.policy_.get());
+}
+
+void Autocast::finish() const {
+  if (planned_) planned_->finish();
 }
 
 Autocast::~Autocast() {

@@ -58,16 +58,22 @@ class LayerPolicies {
   std::unordered_map<const nn::Module*, std::shared_ptr<PrecisionPolicy>> policies_;
 };
 
+class PlannedTypes;  // amp/planned_policy.h
+class PlannedPolicy;
+
 // A policy made once for many scopes: what a training loop keeps.
 class Plan {
  public:
   explicit Plan(const Precision& precision);
   Plan(const Precision& precision, nn::Module& model);  // with the rules for layers
+  // What a plan of the planner decides, op by op.
+  explicit Plan(std::shared_ptr<const PlannedTypes> types);
 
  private:
   friend class Autocast;
   std::unique_ptr<CastPolicy> policy_;  // absent at O0
   std::unique_ptr<LayerPolicies> layers_;
+  std::shared_ptr<const PlannedTypes> types_;  // in the place of both
 };
 
 class Autocast {
@@ -80,6 +86,10 @@ class Autocast {
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
+  // After the loss of a training forward: throws UserError when a planned precision has ops left that the
+  // forward did not come to.
+  void finish() const;
+
   // No casts inside: a scope for a part that needs full precision.
   static Autocast off() { return Autocast(Precision::fp32()); }
 
@@ -88,6 +98,7 @@ class Autocast {
   void enter(const Plan& plan);
 
   std::unique_ptr<Plan> own_;
+  std::unique_ptr<PlannedPolicy> planned_;
   std::unique_ptr<PrecisionScope> scope_;
   std::unique_ptr<LayerSwitch> layers_;
 };

@@ -11,6 +11,7 @@
 
 #include "amp/autocast.h"
 #include "cli/commands.h"
+#include "cli/rank_deadline.h"
 #include "config/task.h"
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
@@ -304,8 +305,7 @@ void print_ranks(const Json& result) {
 }
 
 // The step of several ranks; the first one tells.
-int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& ranks) {
-  double deadline_s = config::ParallelConfig().deadline_s;
+int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& ranks, double deadline_s) {
   try {
     auto loaded = parallel::together(ranks, deadline_s, [&] {
       require(!arguments.serve && !arguments.profile, "",
@@ -337,8 +337,10 @@ int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& rank
 }  // namespace
 
 int bench(const BenchArguments& arguments) {
-  const std::unique_ptr<parallel::Communicator> ranks = parallel::open_communicator();
-  if (ranks->size() > 1) return bench_by_ranks(arguments, *ranks);
+  const double deadline_s = deadline_at_start(arguments.config, arguments.overrides);
+  const std::unique_ptr<parallel::Communicator> ranks =
+      parallel::open_communicator({.deadline_s = deadline_s});
+  if (ranks->size() > 1) return bench_by_ranks(arguments, *ranks, deadline_s);
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
   Bench bench(loaded);

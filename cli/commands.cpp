@@ -41,6 +41,7 @@ class Program {
     add_export();
     add_compare();
     add_bench();
+    add_plan();
     add_inspect();
     add_report();
     add_demo();
@@ -205,6 +206,40 @@ class Program {
     sub->add_flag("--json", inspect_.json, "print one JSON object");
   }
 
+  void add_plan() {
+    CLI::App* sub =
+        command("plan", "which ops are worth 16 bits on this machine, measured op by op", plan_, &cli::plan);
+    sub->add_option("config", plan_.config, "configuration: a file, a shipped name, or a run directory");
+    sub->add_option("overrides", plan_.overrides, kOverrides);
+    sub->add_option("--policy", plan_.policy,
+                    "cut: the cheapest types; search: of these, those that keep the gradient's error within "
+                    "--limit; rules, colours, growth: by lists")
+        ->check(CLI::IsMember({"rules", "colours", "growth", "cut", "search"}))
+        ->capture_default_str();
+    sub->add_option("--dtype", plan_.dtype, "the 16-bit type; by default the configuration's")
+        ->check(CLI::IsMember({"bf16", "fp16"}));
+    sub->add_option("--must", plan_.must, "pin what an expression matches: \"^fc=f32\", \"^block3=low\"")
+        ->allow_extra_args(false);
+    sub->add_flag("--free", plan_.free, "ops may round where level O1 does not");
+    sub->add_option("--limit", plan_.limit, "of search: relative error of loss and gradient against FP32")
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--seconds", plan_.seconds, "for measuring ops, and again for measuring steps")
+        ->check(CLI::Range(0.0, 3600.0))
+        ->capture_default_str();
+    sub->add_option("--out", plan_.out, "the file to write")->type_name("FILE")->capture_default_str();
+    sub->add_flag("--force", plan_.force, "write a plan whose steps take longer than in FP32");
+    sub->add_flag("--json", plan_.json, "print one JSON object");
+    CLI::App* difference =
+        sub->add_subcommand("diff", "how two plans differ; exit code 1 where their types do");
+    difference->add_option("first", plan_difference_.first, "a plan")->required();
+    difference->add_option("second", plan_difference_.second, "another one")->required();
+    sub->callback([this, difference] {
+      action_ = [this, difference] {
+        return difference->parsed() ? plan_difference(plan_difference_) : plan(plan_);
+      };
+    });
+  }
+
   void add_report() {
     CLI::App* sub =
         command("report", "one HTML page of a run, or of several side by side", report_, &cli::report);
@@ -322,6 +357,8 @@ class Program {
   EvalArguments eval_;
   PredictArguments predict_;
   ExportArguments export_;
+  PlanArguments plan_;
+  PlanDifferenceArguments plan_difference_;
   CompareArguments compare_;
   InspectArguments inspect_;
   ReportArguments report_;

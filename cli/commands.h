@@ -57,6 +57,21 @@ struct BenchArguments : ConfigArguments {
   bool serve = false;    // blocks of steps on request, for `compare`
 };
 
+struct PlanArguments : ConfigArguments {
+  std::string policy = "cut";
+  std::string dtype;  // fp16 or bf16; empty: the configuration's
+  std::string out = "plan.json";
+  std::vector<std::string> must;  // "EXPRESSION=f32"
+  std::optional<double> limit;    // of policy search
+  double seconds = 10.0;
+  bool free = false;  // rounding
+  bool force = false, json = false;
+};
+
+struct PlanDifferenceArguments {
+  std::string first, second;
+};
+
 struct CompareArguments : ConfigArguments {
   std::string require;  // "equivalent", or empty
   std::string out;      // empty: runs/NAME-compare
@@ -109,6 +124,8 @@ int eval(const EvalArguments& arguments);
 int predict(const PredictArguments& arguments);
 int export_weights(const ExportArguments& arguments);
 int bench(const BenchArguments& arguments);
+int plan(const PlanArguments& arguments);
+int plan_difference(const PlanDifferenceArguments& arguments);
 int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);
 int report(const ReportArguments& arguments);

@@ -14,6 +14,7 @@
 #include "runs/checkpoints.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
+#include "train/planned.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -41,7 +42,8 @@ void print_breakdown(const tasks::Breakdown& breakdown) {
 
 int eval(const EvalArguments& arguments) {
   const auto run = runs::RunDirectory::open(arguments.run);
-  const config::Loaded loaded = config::load(run.config(), arguments.overrides);
+  config::Loaded loaded = config::load(run.config(), arguments.overrides);
+  train::take_plan_of_run(loaded, run);
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) runs::weights_path(run, arguments.weights);  // before the data is read
@@ -57,10 +59,9 @@ int eval(const EvalArguments& arguments) {
   datasets::Loader loader(task->evaluation_source(arguments.split, device));
   runs::load_run_weights(run, which, task->model());
   task->model().to(device);
-  const amp::Precision precision =
-      arguments.in_precision ? train::precision_of(loaded.config) : amp::Precision::fp32();
-  const amp::Plan plan(precision, task->model());
-  const amp::Autocast autocast(plan);
+  const auto plan = arguments.in_precision ? train::make_plan(loaded, task->model())
+                                           : std::make_unique<amp::Plan>(amp::Precision::fp32());
+  const amp::Autocast autocast(*plan);
   const bool details = arguments.confusion || !arguments.out.empty();
   const auto evaluation = train::evaluate(*task, loader, details);
   tasks::warn_of_skipped(skipped);

@@ -1,12 +1,14 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/rank_deadline.h"
 #include "config/load.h"
 #include "config/task.h"
 #include "core/error.h"
@@ -15,6 +17,8 @@
 #include "files/output.h"
 #include "parallel/agreement.h"
 #include "parallel/launch.h"
+#include "studies/plan/planner.h"
+#include "train/planned.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -97,13 +101,14 @@ class Training {
   }
 
  public:
-  Training(const TrainArguments& arguments, parallel::Communicator& ranks)
-      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0) {}
+  // `deadline_s`: until the configuration says so.
+  Training(const TrainArguments& arguments, parallel::Communicator& ranks, double deadline_s)
+      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0), deadline_s_(deadline_s) {}
 
   int run() {
     find_run();
     const std::vector<std::string> overrides = overrides_of(arguments_);
-    const auto loaded = together([&] {
+    auto loaded = together([&] {
       auto made = config::load(path_.empty() ? arguments_.config : path_ + "/config.json", overrides);
       if (path_.empty()) require_ranks(made);
       return made;
@@ -111,6 +116,7 @@ class Training {
     deadline_s_ = loaded.config.parallel.deadline_s;
     train::prepare_machine(loaded);
     if (!loaded.config.threads) train::share_cpus(ranks_, deadline_s_);
+    take_plan(loaded);
     const bool resumes = !path_.empty();
     const auto trainer = together([&] {
       return std::make_unique<train::Trainer>(loaded,
@@ -180,6 +186,29 @@ class Training {
     path_ = text_of_first(resumed_ ? resumed_->path().string() : "");
   }
 
+  // What precision.plan means: the plan of the run that is gone on with, unless the command line names
+  // another one; a file; or a plan that is made now. The first rank's.
+  void take_plan(config::Loaded& loaded) {
+    const auto& plan = loaded.config.precision.plan;
+    if (!plan) return;
+    const bool named = std::ranges::any_of(arguments_.overrides, [](const std::string& given) {
+      return given.starts_with("precision.plan=") || given.starts_with("precision=");
+    });
+    const bool made = *plan == train::kPlanAtStart;
+    together([&] {
+      if (!first_) return;
+      if (resumed_ && !named) train::take_plan_of_run(loaded, *resumed_);
+      if (!loaded.plan.empty()) return;
+      require(
+          !made || ranks_.size() == 1, "",
+          "precision.plan: auto measures this machine, which {} ranks would wait for; make the plan before, "
+          "with one process: tandem plan CONFIG",
+          ranks_.size());
+      loaded.plan = made ? planning::plan_at_start(loaded) : train::plan_text_of(loaded);
+    });
+    loaded.plan = text_of_first(loaded.plan);
+  }
+
   std::optional<runs::RunDirectory> open_directory(const config::Config& config) const {
     if (!first_ || resumed_) return resumed_;
     return runs::RunDirectory::create(config.run_dir, config.name,
@@ -216,31 +245,19 @@ class Training {
   const TrainArguments& arguments_;
   parallel::Communicator& ranks_;
   const bool first_;
-  double deadline_s_ = config::ParallelConfig().deadline_s;  // until the configuration says so
-  std::optional<runs::RunDirectory> resumed_;                // of the first rank
-  std::string path_;  // of the run, on every rank; empty: there is none yet
+  double deadline_s_;
+  std::optional<runs::RunDirectory> resumed_;  // of the first rank
+  std::string path_;                           // of the run, on every rank; empty: there is none yet
 };
-
-// How long ranks are waited for that do not start: as the configuration says, where this rank can read it.
-// What is wrong with it is told once they have met.
-double deadline_at_start(const TrainArguments& arguments) {
-  const double usual = config::ParallelConfig().deadline_s;
-  if (!parallel::launch_from_environment()) return usual;
-  try {
-    const std::string run = !arguments.config.empty() ? arguments.config : arguments.resume;
-    const std::string file = runs::RunDirectory::is_run(run) ? run + "/config.json" : run;
-    return config::load(file, overrides_of(arguments)).config.parallel.deadline_s;
-  } catch (const Error&) {
-    return usual;
-  }
-}
 
 }  // namespace
 
 int train(const TrainArguments& arguments) {
+  const std::string& run = !arguments.config.empty() ? arguments.config : arguments.resume;
+  const double deadline_s = deadline_at_start(run, arguments.overrides);
   const std::unique_ptr<parallel::Communicator> ranks =
-      parallel::open_communicator({.deadline_s = deadline_at_start(arguments)});
-  Training training(arguments, *ranks);
+      parallel::open_communicator({.deadline_s = deadline_s});
+  Training training(arguments, *ranks, deadline_s);
   if (ranks->size() == 1) return training.run();
   try {
     return training.run();

@@ -55,6 +55,7 @@ struct PrecisionConfig {
   std::string batch_norm = "auto";
   OpListsConfig lists;
   std::vector<std::pair<std::string, std::string>> layers;
+  std::optional<std::string> plan;
 
   static PrecisionConfig fp32() {
     PrecisionConfig config;
@@ -104,7 +105,7 @@ struct CompareConfig {
 
 // What several processes of one training agree on (docs/clusters.md).
 struct ParallelConfig {
-  bool per_rank = false;
+  bool per_rank = false, sync_batch_norm = false, shard_optimizer = false;
   std::string reduction = "fast";
   std::optional<std::int64_t> shards;
   double bucket_mb = 25.0;

@@ -120,6 +120,9 @@ const Schema& PrecisionConfig::schema() {
           .key("layers", &PrecisionConfig::layers,
                "regular expression on layer names → precision of those layers",
                one_of({"fp32", "fp16", "bf16"}))
+          .key("plan", &PrecisionConfig::plan,
+               "at level O1, the types of every op as `tandem plan` has written them to this file; auto: a "
+               "plan is made when the run starts, and kept in its directory")
           .preset("fp32", {{"level", "O0"}})
           .preset("amp_fp16", {{"level", "O1"}, {"dtype", "fp16"}})
           .preset("amp_bf16", {{"level", "O1"}, {"dtype", "bf16"}});
@@ -128,7 +131,8 @@ const Schema& PrecisionConfig::schema() {
 
 std::string PrecisionConfig::label() const {
   const Value value = load_options(schema(), this);
-  return value.is(Value::Kind::string) ? value.text : is_fp32() ? "fp32" : fmt::format("{}/{}", level, dtype);
+  if (value.is(Value::Kind::string)) return value.text;
+  return is_fp32() ? "fp32" : fmt::format("{}/{}{}", level, dtype, plan ? "/plan" : "");
 }
 
 const Schema& EmaConfig::schema() {
@@ -184,7 +188,8 @@ const Schema& ParallelConfig::schema() {
                "data.batch_size is that of each process, and the batch of a step so many times as large; by "
                "default it is the step's, divided among the processes")
           .key("reduction", &ParallelConfig::reduction,
-               "how gradients are added: fast, in an order of MPI's, or reproducible, in a fixed tree over "
+               "how gradients are added: fast, in the order of ranks or one of MPI's, or reproducible, in a "
+               "fixed tree over "
                "`shards`, which gives the same bits with any number of processes",
                one_of({"fast", "reproducible"}))
           .key("shards", &ParallelConfig::shards,
@@ -202,6 +207,12 @@ const Schema& ParallelConfig::schema() {
               "what gradients are sent as: with 16 bits half as much, rounded; fp16 needs a loss scale; with "
               "`fast` and one shard a process",
               one_of({"fp32", "bf16", "fp16"}))
+          .key("sync_batch_norm", &ParallelConfig::sync_batch_norm,
+               "batch norm takes its statistics over the whole batch, not over each process's part; with "
+               "`fast` "
+               "and one shard a process")
+          .key("shard_optimizer", &ParallelConfig::shard_optimizer,
+               "each process updates a part of the weights, and holds the optimizer state of that part alone")
           .key("deadline_s", &ParallelConfig::deadline_s,
                "seconds that a process waits for another one before it gives the run up",
                {.min = 0.0, .max = 1e6, .open_min = true})

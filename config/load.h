@@ -13,6 +13,7 @@ struct Loaded {
   Value given;       // what files and command line say, with origins
   std::string path;  // the file
   std::string stem;  // its name without folder and ".json"; of a run's config.json the name of the run
+  std::string plan;  // what the file of precision.plan holds, once somebody has read or made it
 };
 
 // Throws UserError with the first problem; one line.

@@ -92,6 +92,15 @@ amp::Precision precision_of(const PrecisionConfig& from) {
   const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
   precision.scaler = scaler_of(from.scaler, fp16);
   amp::check(precision);
+  require(
+      !from.plan || (precision.level == amp::Level::O1 && from.layers.empty() && from.lists.allow.empty() &&
+                     from.lists.deny.empty() && from.lists.infer.empty() && !precision.lower_batch_norm),
+      "precision",
+      "a plan decides for every op, from level O1: take that level, and no lists, layers or batch_norm "
+      "beside "
+      "it");
+  require(!from.plan || !from.plan->empty(), "precision",
+          "plan is empty; give a file that `tandem plan` wrote, or auto");
   require(from.on_skip != "retry" || precision.scaler.moves(), "precision",
           "on_skip retry needs a loss scale that falls: with one that does not move, or none, the step would "
           "overflow "

@@ -103,7 +103,7 @@ void Step::check_backward(int loss_index) const {
 double Step::begin_micro_batch(double samples, int loss_index) {
   check_backward(loss_index);
   const double weight = micro_batches_.weigh(samples);
-  enter_shard();
+  if (shards_) shards_->enter(micro_batches_.count());
   if (micro_batches_.count() == 0 || per_loss()) {
     buffers().check_attached();
     for (const FlatBuffers::Slot& slot : buffers().slots())
@@ -139,13 +139,17 @@ void Step::backward(const Tensor& loss, double samples, int loss_index) {
   micro_batches_.add(weight, loss_index);
 }
 
-void Step::enter_shard() {
-  if (shards_) shards_->enter(micro_batches_.count());
+void Step::enter_shard(bool overlap) {
+  if (!shards_) return;
+  shards_->enter(micro_batches_.count());
+  shards_->overlap(overlap);
 }
 
 void Step::pass() {
   require(shards_ != nullptr, "step", "a micro-batch without samples is one of a batch in shards");
-  micro_batches_.add(begin_micro_batch(0.0, 0), 0);
+  const double weight = begin_micro_batch(0.0, 0);
+  shards_->pass(micro_batches_.last());
+  micro_batches_.add(weight, 0);
 }
 
 // Of several losses the leaves get the sum back.
@@ -181,6 +185,9 @@ void Step::unscale() {
           "unscale() after apply(): the gradients are used up; call LossScaler::update(), then backward()");
   require(phase() != Phase::unscaled, "step", "unscale() was called already since the last apply()");
   require(micro_batches_.count() > 0, "step", "unscale() without a backward(): there is nothing to unscale");
+  require(
+      !trained_.parts(), "step",
+      "unscale() shows gradients that are whole, and of a divided update each process has a part of them");
   check_shards();
   gather();
   const Tensor& gradients = buffers().gradients();
@@ -304,12 +311,16 @@ void Step::check_and_decide(const Tensor& rates) {
   rules_.unscaled = unscaled_ || per_loss();
   rules_.attributed = per_loss();
   if (!rules_.unscaled) scaler_->repair(gradients, trained_.active(), scale_index_);
-  if (options_.check_gradients)
-    backend().check_gradients(gradients, trained_.active(),
-                              {.divisor = rules_.divisor,
-                               .unscaled = rules_.unscaled,
-                               .magnitude = scaler_->options().estimator != ScaleEstimator::none},
-                              state_, scale);
+  if (options_.check_gradients) {
+    const auto check = [&] {
+      backend().check_gradients(gradients, trained_.active(),
+                                {.divisor = rules_.divisor,
+                                 .unscaled = rules_.unscaled,
+                                 .magnitude = scaler_->options().estimator != ScaleEstimator::none},
+                                state_, scale);
+    };
+    trained_.parts() ? shards_->check_in_turn(*static_cast<StepState*>(state_.raw()), check) : check();
+  }
   backend().decide_step(rules_, rates, state_, scale);
   if (own_scaler_) own_scaler_->move_scales();
 }

@@ -63,14 +63,15 @@ class Step {
   // gradients, see clear().
   void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
   // With StepOptions::shards: before the forward of a micro-batch, which begins with what its shard has
-  // gathered. Nothing otherwise.
-  void enter_shard();
+  // gathered. `overlap`: see ShardAccumulator. Nothing otherwise.
+  void enter_shard(bool overlap = true);
   // In place of backward() for a micro-batch of a shard without samples, which has no loss.
   void pass();
   // Divides the gradients of the leaves by the scale in place, for code that looks at them or changes them
   // before apply(): a clipping of one's own (optim/clip.h), a measurement. apply() does so by itself in the
   // pass of the update. What is not finite here skips the step, whatever becomes of it. Throws UserError
-  // without a backward, when called twice, and after an apply() that waits for LossScaler::update().
+  // without a backward, when called twice, after an apply() that waits for LossScaler::update(), and where
+  // the update is divided, of whose gradients a process has a part.
   void unscale();
   // All micro-batches are there.
   bool ready() const { return micro_batches_.ready(); }
@@ -144,10 +145,16 @@ class Step {
   // Everything a run needs to go on bit for bit, by name: masters, statistics, moments, counts, averages,
   // counters and scale, and inside an accumulation the gradients so far. The tensors share the step's memory
   // and change with it. Waits for the device.
-  // Throws UserError within a step over shards.
+  // Throws UserError within a step over shards. Of a divided update (StepOptions::update_parts) a call of all
+  // processes, of which the first gets the whole state, and the others one without moments.
   // `prefix` stands before every name ("discriminator.", with its dot), so that the states of several steps
   // go into one file. A shared scaler is nobody's: LossScaler::state() saves it, once.
   std::vector<NamedTensor> state(std::string_view prefix = {});
+  // Of it what every process holds: all, but for the moments of a divided update. No call of others.
+  std::vector<NamedTensor> common_state(std::string_view prefix = {});
+  // Of a divided update, by all processes: the gradients of the last step are whole in the flat buffer, for
+  // who looks at them. Nothing otherwise.
+  void gather_gradients() { trained_.gather_gradients(); }
   // Takes what state(prefix) gave on a step over the same model with the same optimizers; what has another
   // prefix is left to others. A shared scaler is loaded before its steps. Throws UserError, before anything
   // is changed, that lists missing and unexpected names or the first tensor of another shape or dtype.
@@ -191,6 +198,7 @@ class Step {
   StepState gathered_state() const;
   void write_state(const StepState& state);
   Tensor accumulation_state() const;
+  std::vector<NamedTensor> state_with(std::vector<NamedTensor> trained, std::string_view prefix);
   const Tensor& gradients_so_far();
   bool has_gradient_so_far(std::size_t slot) const;
   std::vector<char> slots_with_gradient() const;

@@ -24,13 +24,20 @@ Tensor Step::accumulation_state() const {
 }
 
 std::vector<NamedTensor> Step::state(std::string_view prefix) {
+  return state_with(trained_.gathered(), prefix);
+}
+
+std::vector<NamedTensor> Step::common_state(std::string_view prefix) {
+  return state_with(trained_.named(), prefix);
+}
+
+std::vector<NamedTensor> Step::state_with(std::vector<NamedTensor> state, std::string_view prefix) {
   require(!ema() || !ema()->swapped_in(), "state",
           "the model holds its averages: leave the Ema::Scope before saving");
   require(!unscaled_, "state", "the gradients are unscaled already: call apply() before saving");
   require(!shards_ || micro_batches_.count() == 0, "state",
           "a step over shards is saved between two steps: call apply() or clear() before");
   synchronize();
-  std::vector<NamedTensor> state = trained_.named();
   const auto add = [&](std::vector<NamedTensor> more) { std::ranges::move(more, std::back_inserter(state)); };
   const auto add_count = [&](const std::string& name, std::int64_t count) {
     state.emplace_back(name, Tensor::from(std::vector<std::int64_t>{count}, {1}));
@@ -58,7 +65,7 @@ std::vector<NamedTensor> Step::state(std::string_view prefix) {
 
 std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::string_view prefix) {
   std::unordered_map<std::string, DType> types;
-  for (const auto& [name, target] : with_prefix(trained_.named(), prefix))
+  for (const auto& [name, target] : with_prefix(trained_.named_with(trained_.moments_to_load()), prefix))
     types.emplace(name, target.dtype());
   const std::string scaler = std::string(prefix) + "scaler.";
   std::erase_if(state, [&](const NamedTensor& named) { return named.first.starts_with(scaler); });
@@ -80,6 +87,7 @@ std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::st
 
 // What load_state expects: tensors that are copied where they belong, and numbers.
 struct Step::Incoming {
+  TrainedState::Moments moments{};   // whole
   std::vector<NamedTensor> targets;  // all that is expected
   std::vector<std::pair<std::int64_t*, Tensor>> counts;
   std::vector<char> has_gradient;  // by slot
@@ -95,7 +103,10 @@ struct Step::Incoming {
 };
 
 Step::Incoming Step::expected(const GivenState& given) {
-  Incoming in{.targets = trained_.named(), .has_gradient = std::vector<char>(buffers().slots().size(), 0)};
+  Incoming in{.moments = trained_.moments_to_load(),
+              .targets = {},
+              .has_gradient = std::vector<char>(buffers().slots().size(), 0)};
+  in.targets = trained_.named_with(in.moments);
   if (own_scaler_) std::ranges::move(own_scaler_->state(), std::back_inserter(in.targets));
   in.accumulation = accumulation_state();
   in.targets.emplace_back(kStepCounters, in.counters);
@@ -149,6 +160,7 @@ void Step::load_state(const std::vector<NamedTensor>& state, std::string_view pr
 // Goes on with what was copied.
 void Step::resume(const Incoming& in, const StepState& loaded) {
   for (const auto& [count, tensor] : in.counts) *count = tensor.data<std::int64_t>()[0];
+  trained_.take_moments(in.moments);
   trained_.drop_gradients();
   if (per_loss()) {
     loss_gradients_->resume(in.has_gradient);

@@ -25,7 +25,8 @@ std::vector<const Arrival*> by_rank(std::span<const Arrival> arrivals, int size)
 bool is_silent(const Arrival* arrival, Call call) {
   if (!arrival || arrival->state == ProcessState::stopped || arrival->state == ProcessState::ended)
     return true;
-  return call != Call::start && arrival->silent_ms >= kSilentMs;
+  // Inside of MPI_Init and MPI_Finalize nobody looks.
+  return call != Call::start && call != Call::closing && arrival->silent_ms >= kSilentMs;
 }
 
 std::string what_it_does(const Arrival& arrival) {
@@ -73,16 +74,21 @@ RankError absence(std::span<const Arrival> arrivals, const Waiting& waiting,
                   std::span<const std::string> hosts) {
   const std::vector<int> ranks = ranks_to_blame(arrivals, waiting);
   const std::vector<const Arrival*> found = by_rank(arrivals, waiting.size);
-  const std::string where = waiting.call == Call::start || waiting.call == Call::end
-                                ? std::string(name_of(waiting.call))
-                                : fmt::format("{} {}", name_of(waiting.call), waiting.number);
+  const bool once = waiting.call == Call::start || waiting.call == Call::end || waiting.call == Call::closing;
+  const std::string where =
+      once ? std::string(name_of(waiting.call)) : fmt::format("{} {}", name_of(waiting.call), waiting.number);
   const std::string waited =
       fmt::format("rank {} waited for {}", waiting.rank, duration_text(waiting.waited_s));
   if (ranks.empty())
     return {where,
-            fmt::format("all ranks came and look after it, and it does not end: {}. The connection between "
-                        "hosts may be broken. {}",
-                        waited, kWayOut),
+            waiting.call == Call::start
+                ? fmt::format(
+                      "all ranks are there, and Open MPI has not joined them: {}. Cores may have too much "
+                      "to do, or hosts do not reach each other. {}",
+                      waited, kWayOut)
+                : fmt::format("all ranks came and look after it, and it does not end: {}. The connection "
+                              "between hosts may be broken. {}",
+                              waited, kWayOut),
             ranks};
   const bool came = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
     const Arrival* const arrival = found[static_cast<std::size_t>(rank)];

@@ -25,7 +25,8 @@ struct Waiting {
 // A rank looks after communication a thousand times a second while it waits. So of those that have not ended
 // the call, it is they who are silent for a second, stopped, gone, or neither seen nor heard; those that look
 // and have not come wait for somebody themselves. Where no rank is silent, those that have not come are:
-// ranks that make different calls wait for each other. At the start all are inside of MPI, and nobody looks.
+// ranks that make different calls wait for each other. At the start, and while MPI is closed, all are inside
+// of MPI, and nobody looks.
 std::vector<int> ranks_to_blame(std::span<const Arrival> arrivals, const Waiting& waiting);
 
 // "[all_reduce 17] rank 2 (process 4711 on node1, stopped) did not come: rank 0 waited for 1:00. …", with the

@@ -6,12 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "core/error.h"
@@ -21,7 +25,7 @@ namespace tandem::parallel {
 // All zero is a record of nobody, so that a file of zeros needs no beginning.
 struct ArrivalBoard::Header {
   std::atomic<std::uint64_t> id;
-  std::atomic<std::uint32_t> aborted;
+  std::atomic<std::uint32_t> aborted, told;
 };
 
 // A rank's own line of the cache.
@@ -30,6 +34,7 @@ struct alignas(64) ArrivalBoard::Slot {
   std::atomic<Call> call;
   std::atomic<std::uint64_t> begun, ended;  // ended: all below this number + 1
   std::atomic<std::int64_t> looked_ms;
+  std::atomic<std::uint64_t> started;  // start_of_process
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // or processes could not share it
@@ -56,6 +61,21 @@ void* map_shared(const std::string& path, std::size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// What /proc/PID/stat says from the state on, as text; nothing where there is no such process.
+std::optional<std::array<char, 512>> stat_of(std::int32_t process) {
+  std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "re");
+  if (!file) return std::nullopt;
+  std::array<char, 512> text{};
+  const std::size_t length = std::fread(text.data(), 1, text.size() - 1, file);
+  std::fclose(file);
+  // "PID (name) STATE …"; the name may hold anything, parentheses, too.
+  std::size_t end = length;
+  while (end > 0 && text[end - 1] != ')') --end;
+  std::array<char, 512> rest{};
+  if (end > 0 && end + 1 < length) std::copy(text.data() + end + 1, text.data() + length, rest.data());
+  return rest;
+}
+
 void* map_private(std::size_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -68,21 +88,16 @@ void* map_private(std::size_t bytes) {
 std::string_view name_of(Call call) {
   constexpr std::string_view names[] = {"nothing",    "the start",  "all_reduce", "reduce_scatter",
                                         "all_gather", "all_to_all", "broadcast",  "gather",
-                                        "barrier",    "the end"};
+                                        "barrier",    "the end",    "the end"};
   return names[static_cast<int>(call)];
 }
 
 ProcessState state_of_process(std::int32_t process) {
-  std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "re");
-  if (!file) return ProcessState::ended;
-  char text[512];
-  const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  text[length] = '\0';
-  // "PID (name) STATE …"; the name may hold anything, parentheses, too.
-  const char* const end = std::strrchr(text, ')');
-  if (!end || end[1] == '\0') return ProcessState::unknown;
-  switch (end[2]) {
+  const auto stat = stat_of(process);
+  if (!stat) return ProcessState::ended;
+  switch (stat->front()) {
+    case '\0':
+      return ProcessState::unknown;
     case 'T':
     case 't':
       return ProcessState::stopped;
@@ -92,6 +107,17 @@ ProcessState state_of_process(std::int32_t process) {
     default:
       return ProcessState::runs;
   }
+}
+
+std::uint64_t start_of_process(std::int32_t process) {
+  constexpr int kFieldsBetween = 19;  // from the state, field 3 of proc(5), to starttime, field 22
+  const auto stat = stat_of(process);
+  const char* field = stat ? stat->data() : nullptr;
+  for (int i = 0; field && i < kFieldsBetween; ++i) {
+    field = std::strchr(field, ' ');
+    if (field) ++field;
+  }
+  return field ? std::strtoull(field, nullptr, 10) : 0;
 }
 
 ArrivalBoard::ArrivalBoard(int rank, int size, const std::string& folder)
@@ -110,6 +136,7 @@ ArrivalBoard::ArrivalBoard(int rank, int size, const std::string& folder)
   const std::uint64_t id = (std::uint64_t{random()} << 32 | random()) | 1;
   header_->id.compare_exchange_strong(none, id);
   looked();
+  slot(rank_).started = start_of_process(getpid());
   slot(rank_).process = getpid();
 }
 
@@ -137,25 +164,40 @@ void ArrivalBoard::looked() { slot(rank_).looked_ms.store(now_ms(), std::memory_
 
 bool ArrivalBoard::first_to_abort() { return header_->aborted.exchange(1) == 0; }
 
-void ArrivalBoard::kill_stopped() const {
+void ArrivalBoard::has_told() { header_->told = 1; }
+
+bool ArrivalBoard::is_told() const { return header_->told != 0; }
+
+void ArrivalBoard::kill_where(bool (*applies)(const Arrival&)) const {
   for (const Arrival& arrival : read())
-    if (arrival.rank != rank_ && arrival.state == ProcessState::stopped) kill(arrival.process, SIGKILL);
+    if (arrival.rank != rank_ && applies(arrival) &&
+        start_of_process(arrival.process) == slot(arrival.rank).started)
+      kill(arrival.process, SIGKILL);
+}
+
+void ArrivalBoard::kill_stopped() const {
+  kill_where([](const Arrival& arrival) { return arrival.state == ProcessState::stopped; });
+}
+
+void ArrivalBoard::kill_others() const {
+  kill_where([](const Arrival& arrival) { return arrival.state != ProcessState::ended; });
+}
+
+Arrival ArrivalBoard::read_slot(int rank) const {
+  const Slot& from = slot(rank);
+  Arrival arrival{.rank = rank, .process = from.process};
+  arrival.oldest = from.ended + 1;  // before what was begun: it ends no call that has not begun
+  arrival.begun = from.begun;
+  arrival.call = from.call;
+  arrival.silent_ms = now_ms() - from.looked_ms;
+  arrival.state = state_of_process(arrival.process);
+  return arrival;
 }
 
 std::vector<Arrival> ArrivalBoard::read() const {
   std::vector<Arrival> arrivals;
-  const std::int64_t now = now_ms();
-  for (int rank = 0; rank < size_; ++rank) {
-    const Slot& from = slot(rank);
-    if (from.process == 0) continue;
-    Arrival arrival{.rank = rank, .process = from.process};
-    arrival.oldest = from.ended + 1;  // before what was begun: it ends no call that has not begun
-    arrival.begun = from.begun;
-    arrival.call = from.call;
-    arrival.silent_ms = now - from.looked_ms;
-    arrival.state = state_of_process(arrival.process);
-    arrivals.push_back(arrival);
-  }
+  for (int rank = 0; rank < size_; ++rank)
+    if (slot(rank).process != 0) arrivals.push_back(read_slot(rank));
   return arrivals;
 }
 

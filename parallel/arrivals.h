@@ -23,7 +23,8 @@ enum class Call : std::uint8_t {
   broadcast,
   gather,
   barrier,
-  end  // ranks part
+  end,     // ranks part
+  closing  // all have come to the end, and MPI is closed
 };
 
 std::string_view name_of(Call call);
@@ -43,6 +44,9 @@ struct Arrival {
 
 // The state of a process of this host, from /proc.
 ProcessState state_of_process(std::int32_t process);
+// When it began, in ticks since the host did: what tells it from another one that got its number later. 0
+// where it is gone.
+std::uint64_t start_of_process(std::int32_t process);
 
 class ArrivalBoard {
  public:
@@ -62,18 +66,24 @@ class ArrivalBoard {
   void ended_below(std::uint64_t oldest);
   void looked();
 
-  // True for the first process that asks.
+  // True for the first process that asks, which tells why all end, and then says that it has.
   bool first_to_abort();
-  // Ends the processes of other ranks that are stopped, which hear of no other end.
+  void has_told();
+  bool is_told() const;
+  // Ends the processes of other ranks: those that are stopped, which hear of no other end, or all.
   void kill_stopped() const;
+  void kill_others() const;
   // Of those that are there.
   std::vector<Arrival> read() const;
+  Arrival own() const { return read_slot(rank_); }
 
  private:
   struct Header;
   struct Slot;
 
   Slot& slot(int rank) const;
+  Arrival read_slot(int rank) const;
+  void kill_where(bool (*applies)(const Arrival&)) const;
 
   int rank_, size_;
   std::string path_;  // empty when it is not shared

@@ -26,9 +26,9 @@
 
 namespace tandem::parallel {
 
-// Of f64, f32, f16, bf16 and i64. 16-bit sums are computed in f32 and rounded at every addition. The order
-// in which ranks are added is the communicator's own, but all ranks get the same bits. NaN of any rank makes
-// every reduction NaN, min and max, too (which NaN may differ). Sums of i64 wrap around.
+// Of f64, f32, f16, bf16 and i64. 16-bit sums are computed in f32 and rounded at every addition, or once.
+// The order in which ranks are added is the communicator's own, but all ranks get the same bits. NaN of any
+// rank makes every reduction NaN, min and max, too (which NaN may differ). Sums of i64 wrap around.
 enum class Reduction { sum, min, max };
 
 // What has been begun and may not have ended. Its buffer is the communicator's until then. To drop one before

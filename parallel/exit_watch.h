@@ -4,17 +4,15 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <string>
 #include <thread>
 
 namespace tandem::parallel {
 
-// While one lives, `deadline_s` seconds at most go by: then a thread of its own prints what `last_words` says
-// and ends the process with `exit_code`, without unwinding.
+// While one lives, `deadline_s` seconds at most go by: then a thread of its own does `last_act`, which is to
+// say why, and ends the process with `exit_code`, without unwinding.
 class ExitWatch {
  public:
-  // `last_words` is called from that thread.
-  ExitWatch(double deadline_s, int exit_code, std::function<std::string()> last_words);
+  ExitWatch(double deadline_s, int exit_code, std::function<void()> last_act);
   ~ExitWatch();
   ExitWatch(const ExitWatch&) = delete;
   ExitWatch& operator=(const ExitWatch&) = delete;

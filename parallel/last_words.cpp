@@ -1,6 +1,7 @@
 #include "parallel/last_words.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "core/printable.h"
@@ -13,7 +14,11 @@ std::string words_of_rank(int rank, int size, std::string_view message) {
 }
 
 void say_last_words(const std::string& line) {
+  constexpr int kPatienceMs = 500;
   const std::string text = line + "\n";
+  // A pipe that nobody reads any more must not keep a process that ends.
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&room, 1, kPatienceMs) <= 0) return;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
 }
 

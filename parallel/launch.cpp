@@ -46,7 +46,14 @@ std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& optio
   require(options.deadline_s > 0, "deadline", "is a positive number of seconds, not {}", options.deadline_s);
   const std::optional<Launch> launch = launch_from_environment();
   if (!launch || launch->size == 1) return std::make_unique<OneProcess>();
-  return open_mpi(*launch, options);
+  CommunicatorOptions chosen = options;
+  if (const char* asked = std::getenv("TANDEM_ALL_REDUCE")) {
+    const std::string_view by = asked;
+    require(by == "mpi" || by == "host" || by.empty(), "TANDEM_ALL_REDUCE",
+            "is \"{}\", expected mpi or host: who adds up the gradients of ranks of one host", by);
+    if (by == "mpi") chosen.host_sums = false;
+  }
+  return open_mpi(*launch, chosen);
 }
 
 }  // namespace tandem::parallel

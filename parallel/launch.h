@@ -26,6 +26,9 @@ struct CommunicatorOptions {
   // Whether ranks of a host show each other by shared memory where they are. Without, they ask each other by
   // messages, as ranks of several hosts do.
   bool shared_memory = true;
+  // Whether ranks of one host that share memory add up gradients there (parallel/host/host_sums.h), and not
+  // by messages.
+  bool host_sums = true;
   // Larger messages are sent in pieces of so many bytes.
   std::size_t piece_bytes = std::size_t{1} << 30;
 };
@@ -35,6 +38,8 @@ struct CommunicatorOptions {
 // VendorError when mpirun started several ranks and MPI cannot be used, with the reason. Ranks that do not
 // start within the deadline end the process with exit code 1 and a line on stderr that names them: MPI does
 // not come back from waiting for them.
+//
+// The environment variable TANDEM_ALL_REDUCE=mpi does as host_sums = false.
 //
 // When the communicator is destroyed all ranks meet once more and MPI is closed. Where that cannot be (an
 // exception is on its way, a rank has failed, work is pending) MPI is left as it is, whereupon mpirun ends

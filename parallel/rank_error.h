@@ -11,7 +11,8 @@
 namespace tandem::parallel {
 
 // A rank did not come to a collective, or did not go on in it, before its deadline. The communicator is of no
-// more use: what remains is Communicator::abort, and to start again from the last checkpoint.
+// more use: what remains is Communicator::abort, and to start again from the last checkpoint. Of several
+// processes each ends within 5 s, whether it calls it or not.
 class [[gnu::visibility("default")]] RankError : public Error {
  public:
   // `ranks`: those that are to blame, ascending; empty where that cannot be told.

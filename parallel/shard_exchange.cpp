@@ -1,6 +1,7 @@
 #include "parallel/shard_exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -39,7 +40,36 @@ class RankExchange : public optim::ShardExchange {
     return all;
   }
 
+  void gather_parts(const Tensor& whole, std::span<const std::size_t> counts) override {
+    ranks_.all_gather(elements_of(own_part(whole, counts)), counts, elements_of(whole), options_.deadline_s);
+  }
+
+  void tell(std::span<double> values, int process) override {
+    ranks_.broadcast(values, process, options_.deadline_s);
+  }
+
+  Tensor part_by_part(const Tensor& own, std::span<const std::size_t> counts) override {
+    const auto* const first = static_cast<const std::byte*>(own.raw());
+    const auto parts = ranks_.gather_bytes({first, own.bytes()}, options_.deadline_s);
+    if (parts.empty()) return {};
+    const Tensor whole = Tensor::empty({std::accumulate(counts.begin(), counts.end(), Index{0})},
+                                       {own.dtype(), own.device(), MemoryKind::workspace});
+    auto* to = static_cast<std::byte*>(whole.raw());
+    for (const std::vector<std::byte>& part : parts) to = std::ranges::copy(part, to).out;
+    return whole;
+  }
+
  protected:
+  static Elements elements_of(const Tensor& values) {
+    return {values.raw(), static_cast<std::size_t>(values.numel()), values.dtype()};
+  }
+
+  // Of a buffer that ranks have parts of.
+  Tensor own_part(const Tensor& whole, std::span<const std::size_t> counts) const {
+    const auto own = counts.begin() + ranks_.rank();
+    return whole.rows(std::accumulate(counts.begin(), own, Index{0}), static_cast<Index>(*own));
+  }
+
   Communicator& ranks_;
   const ShardExchangeOptions options_;
   const Range block_;
@@ -69,6 +99,31 @@ class RangeSums {
     for (Sum& each : sums_) each.work.test();  // helps along those before it
   }
 
+  // Of `total`, of which `own` is a part, that part alone, and at once.
+  void scatter(const Tensor& total, std::span<const std::size_t> counts, const Tensor& own) {
+    if (options_.wire == DType::f32) return reduce(total, counts, own);
+    const auto first = (static_cast<const float*>(own.raw()) - total.data<float>());
+    Tensor exact;
+    if (error_ && !*error_) {
+      exact = total.clone();
+      reduce(exact, counts, exact.rows(first, own.numel()));
+    }
+    Backend& backend = backend_for(total.device());
+    if (divisor_ > 1) backend.scale_and_limit(total, 1.0 / divisor_, kNoLimit);
+    used_ = 0;
+    const Tensor sent = memory_for(total), received = sent.rows(first, own.numel());
+    backend.cast(total, sent);
+    reduce(sent, counts, received);
+    backend.cast(received, own);
+    if (divisor_ > 1) backend.scale_and_limit(own, divisor_, kNoLimit);
+    if (!exact.defined()) return;
+    WireError found;
+    add_difference(own, exact.rows(first, own.numel()), found);
+    std::array<double, 2> squares{found.difference, found.norm};
+    ranks_.all_reduce(squares, Reduction::sum, options_.deadline_s);
+    note({squares[0], squares[1]});
+  }
+
   void finish() {
     WireError found;
     for (Sum& sum : sums_) {
@@ -79,9 +134,7 @@ class RangeSums {
       if (divisor_ > 1) backend.scale_and_limit(sum.range, divisor_, kNoLimit);
       if (sum.exact.defined()) compare(sum, found);
     }
-    // A step that overflowed says nothing.
-    if (error_ && found.norm > 0.0 && std::isfinite(found.norm) && std::isfinite(found.difference))
-      *error_ = {std::sqrt(found.difference), std::sqrt(found.norm)};
+    note(found);
     sums_.clear();
     used_ = 0;
   }
@@ -108,15 +161,32 @@ class RangeSums {
     return memory_[used_++];
   }
 
+  void reduce(const Tensor& total, std::span<const std::size_t> counts, const Tensor& own) {
+    ranks_.reduce_scatter(ConstElements(total.raw(), static_cast<std::size_t>(total.numel()), total.dtype()),
+                          counts, Elements(own.raw(), static_cast<std::size_t>(own.numel()), own.dtype()),
+                          Reduction::sum, options_.deadline_s);
+  }
+
   void compare(const Sum& sum, WireError& found) {
     std::span exact(sum.exact.data<float>(), static_cast<std::size_t>(sum.exact.numel()));
     ranks_.all_reduce(exact, Reduction::sum, options_.deadline_s);
-    const float* const got = sum.range.data<float>();
-    for (std::size_t i = 0; i < exact.size(); ++i) {
-      const double value = exact[i], difference = static_cast<double>(got[i]) - value;
+    add_difference(sum.range, sum.exact, found);
+  }
+
+  // Squares of it.
+  static void add_difference(const Tensor& got, const Tensor& exact, WireError& found) {
+    for (Index i = 0; i < exact.numel(); ++i) {
+      const double value = exact.data<float>()[i],
+                   difference = static_cast<double>(got.data<float>()[i]) - value;
       found.difference += difference * difference;
       found.norm += value * value;
     }
+  }
+
+  // A step that overflowed says nothing.
+  void note(const WireError& squares) {
+    if (error_ && squares.norm > 0.0 && std::isfinite(squares.norm) && std::isfinite(squares.difference))
+      *error_ = {std::sqrt(squares.difference), std::sqrt(squares.norm)};
   }
 
   Communicator& ranks_;
@@ -146,10 +216,14 @@ class FastExchange final : public RankExchange {
   }
 
   void sum(std::span<float> total) override {
-    ensure(added_ == own(), "shards", "{} of {} shards were added", added_, own());
-    const std::span<const float> own_sum = own() == 1 ? only_ : std::span<const float>(sum_);
-    if (own_sum.data() != total.data()) std::ranges::copy(own_sum, total.begin());
+    add_own(total);
     ranks_.all_reduce(total, Reduction::sum, options_.deadline_s);
+    drop();
+  }
+
+  void sum_parts(const Tensor& total, std::span<const std::size_t> counts) override {
+    add_own({total.data<float>(), static_cast<std::size_t>(total.numel())});
+    ranges_.scatter(total, counts, own_part(total, counts));
     drop();
   }
 
@@ -164,6 +238,13 @@ class FastExchange final : public RankExchange {
   void finish() override { ranges_.finish(); }
 
  private:
+  // The sum of the own shards.
+  void add_own(std::span<float> total) {
+    ensure(added_ == own(), "shards", "{} of {} shards were added", added_, own());
+    const std::span<const float> own_sum = own() == 1 ? only_ : std::span<const float>(sum_);
+    if (own_sum.data() != total.data()) std::ranges::copy(own_sum, total.begin());
+  }
+
   int added_ = 0;
   std::span<const float> only_;
   std::vector<float> sum_;  // its memory is kept
@@ -182,6 +263,15 @@ class ReproducibleExchange final : public RankExchange {
   void sum(std::span<float> total) override {
     ensure(current_ != nullptr, "shards", "nothing was added");
     all_reduce_shards(ranks_, *current_, total, options_.deadline_s);
+    drop();
+  }
+
+  void sum_parts(const Tensor& total, std::span<const std::size_t> counts) override {
+    ensure(current_ != nullptr, "shards", "nothing was added");
+    const Tensor part = own_part(total, counts);
+    reduce_scatter_shards(ranks_, *current_, counts,
+                          std::span(part.data<float>(), static_cast<std::size_t>(part.numel())),
+                          options_.deadline_s);
     drop();
   }
 

@@ -7,6 +7,7 @@
 //   metrics.csv       the same steps and evaluations as a table, written at the end (runs/metrics_table.h)
 //   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (runs/tensorboard)
 //   report.html       what `tandem report` made of it
+//   plan.json         the types of every op, where precision.plan has one (amp/plan/plan_file.h)
 //   log.txt           what was printed, with times
 //   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
 //   checkpoints/      see runs/checkpoint_store.h
@@ -41,6 +42,7 @@ class RunDirectory {
   std::string metrics_csv() const { return path_ / "metrics.csv"; }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   std::string report() const { return path_ / "report.html"; }
+  std::string plan() const { return path_ / "plan.json"; }
   std::string log() const { return path_ / "log.txt"; }
   std::string algorithms() const { return path_ / kAlgorithmsFile; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

@@ -58,7 +58,7 @@ std::string model_text(const Footprint& footprint) {
 
 }  // namespace
 
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data, int update_parts) {
   const config::Config& config = loaded.config;
   Backend& shapes = shapes_backend();
   shapes.reset_peak_memory();
@@ -70,8 +70,12 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data)
   nn::Module& model = task->model();
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
-  const auto precision = make_plan(loaded, model);
-  Learners learners(*task, loaded, step_options(config), [](double lr) { return optim::constant(lr); });
+  // A plan is of ops that some families have on no device of shapes; level O1 takes about as much.
+  const auto precision =
+      config.precision.plan ? std::make_unique<amp::Plan>(precision_of(config)) : make_plan(loaded, model);
+  optim::StepOptions of_step = step_options(config);
+  of_step.update_parts = update_parts;
+  Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
 
   footprint.batch = config.data.batch_size;

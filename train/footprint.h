@@ -21,8 +21,9 @@ struct Footprint {
   Index batch = 0;  // data.batch_size, or all samples where there are fewer
 };
 
-// In a few milliseconds. Throws UserError for a model, rule, loss or optimizer that does not fit the rest.
-Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data);
+// `update_parts`: processes that divide the update among them; of the first one. In a few milliseconds.
+// Throws UserError for a model, rule, loss or optimizer that does not fit the rest.
+Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data, int update_parts = 1);
 
 // "weights 0 B, masters 1.2 GiB, gradients …", and "…" of a step.
 std::string to_string(const Footprint& footprint);

@@ -130,11 +130,19 @@ std::string Learners::whose(std::size_t phase) const {
   return size() == 1 ? "" : " of the " + learners_[phase].phase.name;
 }
 
-std::vector<optim::NamedTensor> Learners::state() {
+std::vector<optim::NamedTensor> Learners::state() { return state_of(&optim::Step::state); }
+
+std::vector<optim::NamedTensor> Learners::common_state() { return state_of(&optim::Step::common_state); }
+
+void Learners::gather_gradients() {
+  for (Learner& learner : learners_) learner.step->gather_gradients();
+}
+
+std::vector<optim::NamedTensor> Learners::state_of(StateOf kind) {
   name_parameters();
   std::vector<optim::NamedTensor> all;
   for (std::size_t phase = 0; phase < size(); ++phase)
-    for (optim::NamedTensor& tensor : learners_[phase].step->state(prefix_of(phase)))
+    for (optim::NamedTensor& tensor : ((*learners_[phase].step).*kind)(prefix_of(phase)))
       all.push_back(std::move(tensor));
   if (scaler_)
     for (optim::NamedTensor& tensor : scaler_->state()) all.push_back(std::move(tensor));

@@ -54,6 +54,9 @@ class Learners {
   // All that the steps and their scaler need to go on bit for bit, see Step::state. With one phase the names
   // are its step's; with several they begin with the phase's ("generator.master.generator.main.0.weight").
   std::vector<optim::NamedTensor> state();
+  // See Step::common_state and Step::gather_gradients.
+  std::vector<optim::NamedTensor> common_state();
+  void gather_gradients();
   // `converting`: from a run of another precision; the scales are as they are now then.
   void load_state(const std::vector<optim::NamedTensor>& state, bool converting);
 
@@ -63,6 +66,8 @@ class Learners {
   std::string whose(std::size_t phase) const;
 
  private:
+  using StateOf = std::vector<optim::NamedTensor> (optim::Step::*)(std::string_view);
+  std::vector<optim::NamedTensor> state_of(StateOf kind);
   // Parameters are named by the module that was asked for them last: from the root, for states and reports.
   void name_parameters() { task_.model().parameters(); }
 

@@ -62,6 +62,17 @@ void check_wire(const config::ParallelConfig& options, int ranks, int shards) {
           options.wire, ranks, shards);
 }
 
+// Ranks wait for each other in every layer, which shards that one of them computes in turn cannot.
+void check_batch_norm(const config::ParallelConfig& options, int ranks, int shards) {
+  if (!options.sync_batch_norm || shards == 1) return;
+  require(
+      options.reduction == "fast" && shards == ranks, "",
+      "parallel.sync_batch_norm: joins ranks of one shard each, and not the {} shards{} of {} rank{}, which "
+      "may have to be computed one after the other; leave parallel.shards and parallel.reduction out",
+      shards, options.reduction == "fast" ? "" : " (parallel.reduction: reproducible)", ranks,
+      ranks == 1 ? "" : "s");
+}
+
 // What a state is known by: the digest of the values of each tensor.
 tasks::Record digests_of(const std::vector<optim::NamedTensor>& tensors) {
   tasks::RecordWriter writer;
@@ -83,6 +94,7 @@ Ranks::Ranks(parallel::Communicator* communicator, const config::ParallelConfig&
       shards_(checked_shards(options, communicator_.size(), batch_size)),
       own_(parallel::part_of_rank(static_cast<std::size_t>(shards_), size(), rank())) {
   check_wire(options_, size(), shards_);
+  check_batch_norm(options_, size(), shards_);
 }
 
 datasets::Division Ranks::division() const {
@@ -95,6 +107,8 @@ std::string Ranks::text() const {
   if (divided() && (shards_ != size() || reproducible))
     text += fmt::format("{}{} shards{}", text.empty() ? "" : ", ", shards_,
                         reproducible ? " added reproducibly" : "");
+  if (syncs_batch_norm()) text += ", one batch norm";
+  if (update_parts() > 1) text += ", optimizer state divided";
   return text;
 }
 
@@ -111,6 +125,11 @@ std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples) {
        .bucket_bytes = bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<std::size_t>::max(),
        .wire = wire_of(options_)},
       options_.wire == "fp32" ? nullptr : &wire_error_);
+}
+
+std::unique_ptr<parallel::RankPeers> Ranks::batch_norm_peers() {
+  if (!syncs_batch_norm()) return nullptr;
+  return std::make_unique<parallel::RankPeers>(communicator_, options_.deadline_s);
 }
 
 bool Ranks::any(bool here) {

@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "parallel/agreement.h"
 #include "parallel/communicator.h"
+#include "parallel/rank_peers.h"
 #include "parallel/shard_exchange.h"
 #include "tasks/carry.h"
 
@@ -46,6 +47,11 @@ class Ranks {
   std::string text() const;
   // What a step adds its shards with; absent where the batch is not divided.
   std::unique_ptr<optim::ShardExchange> exchange(double usual_samples);
+  // With whom batch norm takes its statistics: all ranks, or absent where each shard has its own.
+  std::unique_ptr<parallel::RankPeers> batch_norm_peers();
+  bool syncs_batch_norm() const { return options_.sync_batch_norm && divided(); }
+  // Ranks that divide the update among them; 1: each makes all of it.
+  int update_parts() const { return options_.shard_optimizer ? size() : 1; }
   // What sending gradients in 16 bits made of the sums of the first step, where they are.
   const std::optional<parallel::WireError>& wire_error() const { return wire_error_; }
 

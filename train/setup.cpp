@@ -29,6 +29,7 @@
 #include "parallel/launch.h"
 #include "runs/checkpoints.h"
 #include "runs/run_directory.h"
+#include "train/planned.h"
 
 namespace tandem::train {
 
@@ -163,6 +164,8 @@ optim::Schedule make_schedule(const config::Config& config, double lr, std::int6
 amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }
 
 std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model) {
+  if (const std::string text = plan_text_of(loaded); !text.empty())
+    return std::make_unique<amp::Plan>(planned_types(loaded, text, model));
   try {
     return std::make_unique<amp::Plan>(precision_of(loaded.config), model);
   } catch (const options::OptionError& error) {

@@ -80,6 +80,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_);
+  const BatchNormPeersScope together(options_.peers);
   const tasks::OutputsReady ready = [&] {
     stages_.finish(Stage::forward);
     stages_.begin(Stage::loss);
@@ -92,13 +93,17 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   } else {
     loss = loss_of_phase(task_, phase_, batch, random, &carry, ready);
   }
+  autocast.finish();
   stages_.finish(Stage::loss);
   return loss;
 }
 
 Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
   const amp::Autocast autocast(precision_);
-  return loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
+  const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);
+  Tensor loss = loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
+  autocast.finish();
+  return loss;
 }
 
 // The number by which a backward of the step draws random numbers. Shards have numbers of their own, the same
@@ -200,8 +205,19 @@ void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry
 void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts) {
   stages_.start();
   count_factor(batch, counts.value_or(samples_of(batch)));
-  step_.enter_shard();
-  if (batch.samples == 0 && step_.options().shards) return step_.pass();
+  const bool passes_by = batch.samples == 0 && step_.options().shards;
+  parallel::RankPeers* const peers = options_.peers;
+  if (peers) peers->begin(!passes_by);
+  step_.enter_shard(!peers || !peers->uneven());
+  if (passes_by) {
+    if (peers) peers->follow();
+    return step_.pass();
+  }
+  backward_passes(batch, carry);
+  if (peers) peers->end();
+}
+
+void StepRunner::backward_passes(const datasets::Batch& batch, tasks::Carry& carry) {
   const int micro_batch = step_.micro_batches() / passes();
   const tasks::Carry before = carry;
   for (int pass = 0; pass < passes(); ++pass) {

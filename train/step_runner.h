@@ -18,6 +18,7 @@
 #include "nn/module.h"
 #include "optim/recorded_step.h"
 #include "optim/step.h"
+#include "parallel/rank_peers.h"
 #include "tasks/task.h"
 #include "train/learners.h"
 #include "train/stages.h"
@@ -37,6 +38,9 @@ struct StepRunnerOptions {
   // draws the same ones.
   bool number_by_applied = false;
   GraphUse graphs = GraphUse::automatic;
+  // With whom batch norm takes its statistics; absent: each shard its own. Then every backward() is a call of
+  // all ranks.
+  parallel::RankPeers* peers = nullptr;
 };
 
 class StepRunner {
@@ -54,7 +58,7 @@ class StepRunner {
   void apply();
 
   // The loss of a batch with the random numbers of a certain step, under the precision of the run, outside of
-  // any step: to look at one again.
+  // any step: to look at one again, by this rank alone. Batch norm has the statistics of the batch as it is.
   // `call`: number of the backward among those of this process in the step.
   Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step);
 
@@ -70,6 +74,7 @@ class StepRunner {
   };
 
   std::uint32_t draw_number(int call) const;
+  void backward_passes(const datasets::Batch& batch, tasks::Carry& carry);
   int passes() const { return learner_.separate_losses ? learner_.phase.losses : 1; }
   Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
   void backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
@@ -91,6 +96,7 @@ class StepRunner {
   const StepRunnerOptions options_;
   bool records_ = false;  // recordings are made, or will be
   std::string why_not_;
+  NoBatchNormPeers alone_;
   int warm_steps_ = 0;                  // ordinary steps so far
   datasets::Batch inputs_;              // what recordings read; absent before the first
   std::vector<RecordedPass> recorded_;  // by number of the backward in the step

@@ -22,6 +22,7 @@
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
 #include "train/perturbation.h"
+#include "train/planned.h"
 #include "train/ranges.h"
 #include "train/rank_facts.h"
 #include "train/trainer_session.h"
@@ -44,6 +45,24 @@ void require_scale_for_wire(const config::Config& config) {
           config.precision.label());
 }
 
+// What ranks on CPUs alone do, or with FP32 masters alone.
+void require_divisible(const config::Config& config, const Ranks& ranks, Device device) {
+  require(
+      !ranks.syncs_batch_norm() || device == Device{}, "",
+      "parallel.sync_batch_norm: batch norm is synchronised on CPUs so far, the device is {}; leave the key "
+      "out, or take device=cpu",
+      to_string(device));
+  if (ranks.update_parts() == 1) return;
+  require(
+      device == Device{}, "",
+      "parallel.shard_optimizer: the update is divided on CPUs so far, the device is {}; leave the key out, "
+      "or take device=cpu",
+      to_string(device));
+  require(!step_options(config).rounding.stochastic, "",
+          "parallel.shard_optimizer: stochastic rounding (precision.rounding) draws by the place of a weight "
+          "among all of them; take one of the two");
+}
+
 // The batch of a step is that of all ranks, whatever the configuration gives it as.
 config::Loaded of_all_ranks(config::Loaded loaded, const parallel::Communicator* ranks) {
   if (ranks && loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks->size();
@@ -60,13 +79,18 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       options_(options),
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   require_scale_for_wire(config_);
+  require_divisible(config_, ranks_, device_);
   const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
   if (device_ == Device{}) {
     // A rank has a shard in memory at a time.
     config::Loaded of_shard = loaded_;
     of_shard.config.data.batch_size = ranks_.division().most(config_.data.batch_size);
-    require_memory(of_shard, footprint_of(of_shard, data));
+    // One value a channel is enough where batch norm has those of other ranks, which this does not know.
+    if (ranks_.syncs_batch_norm())
+      of_shard.config.data.batch_size = std::max<Index>(2, of_shard.config.data.batch_size);
+    require_memory(of_shard, footprint_of(of_shard, data, ranks_.update_parts()));
   }
+  require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
   notes_ = initialise_from(config_, model);
@@ -98,6 +122,9 @@ void Trainer::make_learners() {
   exchange_ = ranks_.exchange(static_cast<double>(batch_size));
   optim::StepOptions of_step = step_options(config_);
   of_step.shards = exchange_.get();
+  of_step.update_parts = ranks_.update_parts();
+  of_step.own_part = of_step.update_parts > 1 ? ranks_.rank() : 0;
+  peers_ = ranks_.batch_norm_peers();
   learners_ = std::make_unique<Learners>(*task_, loaded_, of_step, [&](double lr) {
     return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
   });
@@ -107,7 +134,8 @@ void Trainer::make_learners() {
                                      StepRunnerOptions{.batch_size = batch_size,
                                                        .seed = static_cast<std::uint64_t>(config_.seed),
                                                        .number_by_applied = retries(),
-                                                       .graphs = graph_use(config_)}));
+                                                       .graphs = graph_use(config_),
+                                                       .peers = peers_.get()}));
   carries_.assign(learners_->size(), std::vector<tasks::Carry>(static_cast<std::size_t>(ranks_.own())));
 }
 
@@ -123,12 +151,15 @@ bool Trainer::limit_reached() const {
 std::string Trainer::dry_run() {
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
+  NoBatchNormPeers alone;
+  const BatchNormPeersScope apart(peers_ ? &alone : nullptr);
   std::string losses;
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     if (batch->samples == 0) break;  // a part for which none are left
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
     losses += fmt::format("{}loss{} {:.4f}", phase == 0 ? "" : ", ", learners_->whose(phase),
                           loss_of_phase(*task_, phase, *batch, random).item());
+    autocast.finish();
     (*learners_)[phase].step->clear();
   }
   std::string text;
@@ -170,6 +201,8 @@ void Trainer::begin(Session& session, const std::string& command_line,
   found["seed"] = config_.seed;
   if (session.directory)
     files::write_atomically(session.directory->environment(), files::json_text(found, 2) + "\n");
+  if (const std::string plan = plan_text_of(loaded_); session.directory && !plan.empty())
+    files::write_atomically(session.directory->plan(), plan);
   if (!options_.quiet && ranks_.first()) session.progress = std::make_unique<Progress>();
   session.log.info(command_line);
   for (const std::string& warning : warnings) session.warn(warning);
@@ -311,6 +344,8 @@ void Trainer::warn_of_underflow(Session& session) {
     initialise_from(config_, task->model());
     task->model().to(device_);
     amp::GradientCollector collector(task->model());
+    NoBatchNormPeers alone;
+    const BatchNormPeersScope apart(peers_ ? &alone : nullptr);
     for (std::size_t phase = 0; phase < learners_->size(); ++phase)
       backward(loss_of_phase(*task, phase, *batch, {.seed = static_cast<std::uint64_t>(config_.seed)}));
     gradients = collector.activations();

@@ -168,6 +168,7 @@ class Trainer {
   std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;                  // of initialisation
   std::unique_ptr<optim::ShardExchange> exchange_;  // outlives the steps; absent with undivided batches
+  std::unique_ptr<parallel::RankPeers> peers_;      // outlives the runners; absent unless batch norm has any
   std::unique_ptr<Learners> learners_;
   StageTimer stages_;
   // By phase: what runs its steps, and what its next micro-batch begins with.

@@ -1,9 +1,11 @@
 // What the ranks of a run tell each other besides steps: what they are, whether they still agree, how it
 // ended.
+#include "files/digest.h"
 #include "files/json_text.h"
 #include "parallel/agreement.h"
 #include "runs/environment.h"
 #include "tasks/record.h"
+#include "train/planned.h"
 #include "train/rank_facts.h"
 #include "train/trainer_session.h"
 
@@ -13,6 +15,7 @@ void Trainer::compare_ranks() {
   if (!ranks_.several() || !rank_facts_.empty()) return;
   config::Json course = course_of(given_.config);
   course.erase("threads");
+  if (const std::string plan = plan_text_of(loaded_); !plan.empty()) course["plan"] = files::sha256(plan);
   std::vector<config::Json> facts;
   for (const std::string& text :
        ranks_.texts(files::json_text(facts_of_rank(runs::environment(), course, *task_->data()))))
@@ -24,7 +27,7 @@ void Trainer::compare_ranks() {
     rank_facts_.push_back(std::move(of_rank));
   }
   // Weights are drawn by each rank, or read from its files.
-  if (const auto differs = ranks_.difference(learners_->state()))
+  if (const auto differs = ranks_.difference(learners_->common_state()))
     throw parallel::AgreedError(
         "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
 }
@@ -51,7 +54,7 @@ bool Trainer::check_due(Session& session) const {
 
 // Throws AgreedError unless all ranks hold the same state.
 void Trainer::check_ranks(std::string_view when) {
-  if (ranks_.several()) ranks_.require_same(learners_->state(), when);
+  if (ranks_.several()) ranks_.require_same(learners_->common_state(), when);
 }
 
 // What the next micro-batches begin with, by phase, as one process would have it; on the first rank.

@@ -159,6 +159,7 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
     if (!evaluate_now(session, *chooses_, last && task_->keeps_details())) return false;
+    if (ranks_.update_parts() > 1) learners_->gather_gradients();
     session.metrics.write_tensors(steps_of(*learners_), step, epoch);
     const std::string key = config_.best();
     const double value = runs::metric(session.result.metrics, key);
@@ -212,10 +213,10 @@ void Trainer::save(Session& session, const runs::RunState& state, bool best) {
   if (config_.parallel.check_every > 0)
     check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
   const std::vector<tasks::Carry> carries = whole_carries();
+  std::vector<optim::NamedTensor> tensors = learners_->state();  // of all ranks
   if (session.checkpoints) {
     const std::string choices = backend_for(device_).tuning_cache();
     if (!choices.empty()) session.write_beside(runs::kAlgorithmsFile, choices);
-    std::vector<optim::NamedTensor> tensors = learners_->state();
     for (std::size_t phase = 0; phase < carries.size(); ++phase)
       for (const datasets::Field& field : carries[phase].fields())
         tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);

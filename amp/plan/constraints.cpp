@@ -112,6 +112,7 @@ void GraphEnergy::add_penalty(const Graph& graph, const Penalty& penalty, double
 void GraphEnergy::constrain(const Graph& graph, const ReaderTable& readers, int i, const Freedom& freedom) {
   const Op& op = graph.at(i);
   if (is_product(op)) {
+    if (op.one_type) energy_.tie(i, operands_of(i));
     if (op.pin.operands) {
       energy_.fix(operands_of(i), *op.pin.operands);
     } else if (!op.capable) {

@@ -1,6 +1,6 @@
 // What an assignment may do beside its price: the rules of the ops, and where it may round.
 //
-//   product                 out only if operands
+//   product                 out only if operands, and as them where it has one type
 //   neutral, widest         strict: out only if all the data that it reads is
 //   fp32, no data to read   f32: softmax, losses, an embedding
 //   banned                  f32, and so is what it reads: its gradient does not fit 16 bits

@@ -127,6 +127,7 @@ ReaderTable readers_of(const Graph& graph) {
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     readers.emplace_back(op.results.size());
+    for (std::size_t r = 0; r < op.results.size(); ++r) readers[i][r].others = op.results[r].other_reads;
     for (std::size_t r = 0; r < op.reads.size(); ++r) {
       const Read& read = op.reads[r];
       Readers& of = readers[static_cast<std::size_t>(read.op)][static_cast<std::size_t>(read.result)];

@@ -23,7 +23,7 @@ namespace tandem::amp::plan {
 struct OpKey {
   std::string path;  // of the module that calls it; "loss" outside of the model
   std::string op;    // its name; "" of an input of the step and of a parameter, which `path` names
-  int call = 0;      // calls of that op within one call of that module are counted from 0
+  int call = 0;      // calls of that op by that module are counted from 0 in each forward
 
   bool operator==(const OpKey&) const = default;
 };
@@ -52,6 +52,7 @@ struct Result {
                                 // apart, reads it, in both directions
   std::int64_t cast_ns = 0;     // one cast of it to the other type, of its gradient included
   std::int64_t kept_bytes = 0;  // more that is kept for backward when it is f32
+  int other_reads = 0;          // by what is no op of the graph, and takes either type
 
   bool operator==(const Result&) const = default;
 };
@@ -102,8 +103,9 @@ struct Op {
   bool capable = true;          // has a 16-bit kernel worth having
   bool keeps_output = false;    // backward needs its result: softmax, exp, sigmoid
   bool fetched = false;         // its result leaves the step, in f32
-  // Its results lie in the memory of its first read, and have its type: what pins or fetches it does so to
-  // what it is a view of.
+  bool one_type = false;        // of a product: its results have the type of its operands (lstm, gru, rnn)
+  // Its results lie in the memory of its first read, or are its values moved (reshape, permute, slice), and
+  // have its type: what pins or fetches it does so to what it is a view of.
   bool view = false;
   Pin pin;
 

@@ -1,10 +1,15 @@
 #include "autograd/ops/norm.h"
 
+#include <cmath>
+#include <vector>
+
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/norm_ops.h"
+#include "autograd/ops/norm_peers.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "core/convert.h"
 #include "core/error.h"
 
 namespace tandem {
@@ -48,7 +53,7 @@ void check_batch_norm(const OpInfo& info, const BatchNormTensors& op, const Batc
 void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
   check_batch_norm(BatchNormTrain::info, op, in);
   const Index channels = in.x.size(-1);
-  require(channels == 0 || in.x.numel() / channels > 1, BatchNormTrain::info.name,
+  require(channels == 0 || op.peers || in.x.numel() / channels > 1, BatchNormTrain::info.name,
           "{} has {} value(s) per channel, statistics need at least 2; use a larger batch or evaluation mode",
           to_string(in.x), channels == 0 ? 0 : in.x.numel() / channels);
   const Tensor& sums = op.options.sums;
@@ -95,9 +100,8 @@ Destination parameter_destination(const Needs& needs, std::size_t input, const T
 }
 
 // dy's memory serves one of dresidual and dx where nobody else reads it.
-BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
-                                          const Tensor& dy, const Needs& needs, bool frozen) {
-  if (!dy.defined()) return {};
+BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
+                                     const Tensor& dy, const Needs& needs) {
   bool dy_is_free = needs.may_overwrite(dy);
   BatchNormBackward args;
   args.x = saved.x;
@@ -107,7 +111,6 @@ BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const Batc
   args.mask = saved.mask;
   args.dy = dy;
   args.relu = op.options.relu;
-  args.frozen = frozen;
   if (needs[1]) {
     if (const Destination* sink = needs.sink(1)) {
       args.dresidual = sink->tensor;
@@ -135,8 +138,51 @@ BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const Batc
   args.accumulate_dgamma = dgamma.accumulate;
   args.dbeta = dbeta.tensor;
   args.accumulate_dbeta = dbeta.accumulate;
+  return args;
+}
+
+BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
+                                          const Tensor& dy, const Needs& needs, bool frozen) {
+  if (!dy.defined()) return {};
+  BatchNormBackward args = backward_arguments(op, saved, dy, needs);
+  args.frozen = frozen;
   backend_for(dy.device()).batch_norm_backward(args);
-  return {args.dx, args.dresidual, dgamma.tensor, dbeta.tensor};
+  return {args.dx, args.dresidual, args.dgamma, args.dbeta};
+}
+
+// Adds f64 values to a parameter's gradient, or makes them it.
+void put_gradient(const Tensor& values, const Tensor& gradient, bool accumulate) {
+  if (!gradient.defined()) return;
+  visit_floating(gradient.dtype(), [&]<class S>(TypeTag<S>) {
+    S* const to = gradient.data<S>();
+    const double* const from = values.data<double>();
+    for (Index c = 0; c < values.numel(); ++c)
+      to[c] = convert<S>(accumulate ? convert<double>(to[c]) + from[c] : from[c]);
+  });
+}
+
+// The same over the shards of all peers: the kernel with frozen statistics makes the gradient of this shard's
+// residual and parameters, and the part of dx that needs no sums; those of all shards make the rest. Between
+// the two passes 16-bit dx is f32, so that it is rounded once.
+BatchNormTensors::In shared_gradients(const BatchNormTrain& op, const BatchNormTensors::Saved& saved,
+                                      const Tensor& dy, const Needs& needs) {
+  const BatchNormBackward wanted = backward_arguments(op, saved, dy, needs);
+  BatchNormBackward args = wanted;
+  const TensorOptions wide{.dtype = DType::f64};
+  args.frozen = true;
+  args.dgamma = Tensor::zeros(saved.mean.shape(), wide);
+  args.dbeta = Tensor::zeros(saved.mean.shape(), wide);
+  args.accumulate_dgamma = args.accumulate_dbeta = false;
+  Backend& backend = backend_for(dy.device());
+  if (wanted.dx.defined() && is_16bit(wanted.dx.dtype())) {
+    args.dx = Tensor::empty(wanted.dx.shape(), {.dtype = DType::f32});
+    if (args.accumulate_dx) backend.cast(wanted.dx, args.dx);
+  }
+  backend.batch_norm_backward(args);
+  put_gradient(args.dgamma, wanted.dgamma, wanted.accumulate_dgamma);
+  put_gradient(args.dbeta, wanted.dbeta, wanted.accumulate_dbeta);
+  add_shared_gradient(*op.peers, saved, args.dgamma, args.dbeta, args.dx, wanted.dx);
+  return {wanted.dx, wanted.dresidual, wanted.dgamma, wanted.dbeta};
 }
 
 // act(centred·rstd·gamma + beta + residual) in the dtype the fused op would have returned.
@@ -155,10 +201,48 @@ void write_shadow(const Tensor& running, const Tensor& batch, double momentum, c
   backend_for(next.device()).pointwise(formula_id<formulas::LerpScalar>(), {momentum}, operands, next);
 }
 
+// The statistics of all peers take the place of the running ones in the pass that writes.
+BatchNormTensors::Out shared_forward(const BatchNormTrain& op, Context& context,
+                                     BatchNormTensors::Saved& saved, const BatchNormTensors::In& in) {
+  const SharedMoments moments = shared_moments(*op.peers, in.x, op.options.sums);
+  BatchNormTensors::Out out{context.empty(in.x.shape())};
+  saved.x = in.x;
+  saved.gamma = in.gamma;
+  saved.mean = context.empty(moments.mean.shape(), wide_of(in.x.dtype()));
+  saved.rstd = context.empty(moments.mean.shape(), wide_of(in.x.dtype()));
+  if (op.options.relu) saved.mask = new_mask(context, in.x);
+  const auto put = [&](const Tensor& to, const auto& value) {
+    if (!to.defined()) return;
+    visit_floating(to.dtype(), [&]<class S>(TypeTag<S>) {
+      for (Index c = 0; c < to.numel(); ++c) to.data<S>()[c] = convert<S>(value(c));
+    });
+  };
+  const double *const mean = moments.mean.data<double>(), *const var = moments.var.data<double>();
+  const auto moved = [&](const Tensor& running, const double* batch, double unbiased) {
+    return
+        [=, &op, before = running.defined() ? running.to_vector<double>() : std::vector<double>()](Index c) {
+          const double momentum = op.options.momentum;
+          return (1.0 - momentum) * before[static_cast<std::size_t>(c)] + momentum * (batch[c] * unbiased);
+        };
+  };
+  put(saved.mean, [&](Index c) { return mean[c]; });
+  put(saved.rstd, [&](Index c) { return 1.0 / std::sqrt(var[c] + op.options.eps); });
+  const BatchNormStatistics& statistics = op.statistics;
+  put(statistics.next_mean, moved(statistics.mean, mean, 1.0));
+  put(statistics.next_var, moved(statistics.var, var, moments.count / (moments.count - 1.0)));
+  BatchNormForward args = forward_arguments(op, in, out.y);
+  args.running_mean = moments.mean;
+  args.running_var = moments.var;
+  args.mask = saved.mask;
+  context.backend.batch_norm_infer(args);
+  return out;
+}
+
 }  // namespace
 
 BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, const In& in) const {
   check_train(*this, in);
+  if (peers) return shared_forward(*this, context, saved, in);
   const Index channels = in.x.size(-1);
   Out out{context.empty(in.x.shape())};
   saved.x = in.x;
@@ -178,11 +262,15 @@ BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, co
 }
 
 BatchNormTensors::In BatchNormTrain::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  if (peers && dy.y.defined()) return shared_gradients(*this, saved, dy.y, needs);
   return batch_norm_gradients(*this, saved, dy.y, needs, /*frozen=*/false);
 }
 
 BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
   check_train(op, in);
+  require(!op.peers, info.name,
+          "no gradient of a gradient goes through statistics of several processes "
+          "(parallel.sync_batch_norm); leave the key out, or take a norm of each sample");
   const Tensor x = cast(in.x, wide_of(in.x.dtype()));
   const Axes axes = all_but_last(x);
   const Tensor batch_mean = mean(x, axes);
@@ -338,6 +426,7 @@ Tensor batch_norm_train(const Tensor& x, const Tensor& gamma, const Tensor& beta
   ops::BatchNormTrain op;
   op.statistics = statistics;
   op.options = options;
+  op.peers = BatchNormPeersScope::current();
   return apply(op, {x, residual, gamma, beta}).y;
 }
 

@@ -5,6 +5,8 @@
 
 namespace tandem {
 
+class BatchNormPeers;
+
 namespace ops {
 
 struct BatchNormTensors {
@@ -23,6 +25,7 @@ struct BatchNormTensors {
 
 // With the statistics of the batch; writes the shadow of the running statistics.
 struct BatchNormTrain : BatchNormTensors {
+  BatchNormPeers* peers = nullptr;  // who have other shards of the batch, see norm_peers.h
   static constexpr OpInfo info{"batch_norm_train", CastRule::neutral, {data, data, keep, keep}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;

@@ -53,12 +53,12 @@ void GradientBuckets::begin_rest() {
 }
 
 void GradientBuckets::drop() {
-  if (next_ > 0) begin_rest();  // as the others do, which went on
+  if (due_) begin_rest();  // as the others do, which went on
   finish();
 }
 
 void GradientBuckets::finish() {
-  armed_ = false;
+  armed_ = due_ = false;
   next_ = 0;
   std::ranges::fill(is_ready_, false);
   for (Bucket& bucket : buckets_) bucket.ready = 0;

@@ -26,13 +26,13 @@ class GradientBuckets {
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   // The backward that comes is the last one of the step: what it completes is begun.
-  void arm() { armed_ = true; }
+  void arm() { armed_ = due_ = true; }
   void disarm() { armed_ = false; }
   // Begins the buckets that have not been begun. Every gradient is there.
   void begin_rest();
   // Waits for all of them.
   void finish();
-  // The step is dropped: what was begun comes to its end.
+  // The step is dropped: what other processes have begun comes to its end.
   void drop();
 
  private:
@@ -51,6 +51,7 @@ class GradientBuckets {
   std::vector<char> is_ready_;          // by slot
   std::size_t next_ = 0;                // to be begun
   bool armed_ = false;
+  bool due_ = false;  // the last backward of the step has been armed, here as everywhere
 };
 
 }  // namespace tandem::optim

@@ -40,6 +40,9 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
             shards->first() + shards->own() - 1, shards->shards());
     check_positive("usual_samples", shards->usual_samples());
   }
+  require(options.update_parts == 1 || !options.rounding.stochastic, "step",
+          "an update in {} parts does not round stochastically: elements draw by their place in the whole",
+          options.update_parts);
   check_storage("rounding.weights", options.rounding.weights);
   check_storage("rounding.moments", options.rounding.moments);
   require(!options.rounding.stochastic || options.rounding.weights != DType::f32, "step",

@@ -35,6 +35,10 @@ struct StepOptions {
   // The batch comes in shards, which are added up before the gradients are checked; parameters without a
   // gradient take part with zeros. Must outlive the step.
   ShardExchange* shards = nullptr;
+  // The update is divided among so many processes, which `shards` joins, of which this is number `own_part`:
+  // each has moments of its part of the flat buffers alone. The bits are those of an undivided update, where
+  // the sums over shards are (ShardExchange::sum_parts).
+  int update_parts = 1, own_part = 0;
 };
 
 // Throws UserError for numbers out of range and for what contradicts the scaler, which is the step's own or

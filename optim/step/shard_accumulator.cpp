@@ -1,5 +1,6 @@
 #include "optim/step/shard_accumulator.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -30,7 +31,7 @@ ShardAccumulator::ShardAccumulator(ShardExchange& exchange, TrainedState& traine
       counters_(counters),
       once_(accumulate == 1),
       shards_(static_cast<std::size_t>(exchange.own())) {
-  if (alone() && exchange.bucket_bytes() > 0)
+  if (alone() && exchange.bucket_bytes() > 0 && !trained.parts())
     buckets_ = std::make_unique<GradientBuckets>(trained.buffers(), exchange);
 }
 
@@ -47,7 +48,12 @@ void ShardAccumulator::enter(int call) {
 }
 
 void ShardAccumulator::expect(bool last) {
-  if (buckets_ && last) buckets_->arm();
+  if (buckets_ && last && overlaps_) buckets_->arm();
+}
+
+void ShardAccumulator::pass(bool last) {
+  expect(last);
+  if (buckets_) buckets_->disarm();
 }
 
 void ShardAccumulator::count(double weight, double loss) {
@@ -95,11 +101,15 @@ ShardTotals ShardAccumulator::join() {
   // nothing earlier. What has no gradient takes part with zeros.
   trained_.collect(true);
   if (buckets_) buckets_->begin_rest();
-  std::vector<double> rows;
-  for (const Shard& shard : shards_)
+  constexpr std::ptrdiff_t kFigures = 4;
+  std::vector<double> rows;  // of each own shard these figures, and its counters
+  for (const Shard& shard : shards_) {
     for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
                                shard.backwards > 0 ? 1.0 : 0.0})
       rows.push_back(value);
+    for (const std::int64_t count : alone() ? counters_.next() : shard.counts)
+      rows.push_back(static_cast<double>(count));
+  }
   const std::size_t width = rows.size() / shards_.size();
   const std::vector<double> all = exchange_.gather(rows);
   ShardTotals totals;
@@ -113,7 +123,7 @@ ShardTotals ShardAccumulator::join() {
   add_gradients();
   average_statistics(with_samples);
   // The first shard is the largest: no other has more passes.
-  if (!alone()) counters_.set_next(shards_.front().counts);
+  counters_.set_next({all.begin() + kFigures, all.begin() + static_cast<std::ptrdiff_t>(width)});
   return totals;
 }
 
@@ -129,7 +139,11 @@ void ShardAccumulator::add_gradients() {
   } else if (!once_) {
     for (const Shard& shard : shards_) exchange_.add(values_of(shard.gradients));
   }
-  exchange_.sum(values_of(gradients));
+  if (const UpdateParts* const parts = trained_.parts()) {
+    exchange_.sum_parts(gradients, parts->counts());
+  } else {
+    exchange_.sum(values_of(gradients));
+  }
   trained_.mark_gradients();
   trained_.collect(true);
 }
@@ -149,6 +163,20 @@ void ShardAccumulator::average_statistics(double shards) {
     backend.scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
   } else {
     trained_.drop_statistics();
+  }
+}
+
+void ShardAccumulator::check_in_turn(StepState& state, const std::function<void()>& check) {
+  const UpdateParts& parts = *trained_.parts();
+  for (std::size_t part = 0; part < parts.counts().size(); ++part) {
+    if (parts.counts()[part] == 0) continue;
+    const auto process = static_cast<int>(part);
+    if (process == parts.own()) check();
+    std::array<double, 3> found{state.sum_of_squares, static_cast<double>(state.non_finite), state.amax};
+    exchange_.tell(found, process);
+    state.sum_of_squares = found[0];
+    state.non_finite = static_cast<std::int32_t>(found[1]);
+    state.amax = found[2];
   }
 }
 

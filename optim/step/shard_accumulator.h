@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,11 @@ class ShardAccumulator {
   // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
   // be added up.
   void expect(bool last);
+  // In place of a backward: a shard without samples has none of its own.
+  void pass(bool last);
+  // Whether gradients may be added up while backward makes others, where processes can: not where they say
+  // other things to each other meanwhile, in an order that is not the same for all. Until it is said again.
+  void overlap(bool may) { overlaps_ = may; }
   // What that backward gave.
   void count(double weight, double loss);
   // Of the own shards so far.
@@ -39,6 +45,10 @@ class ShardAccumulator {
   // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
   // parameter has a gradient.
   ShardTotals join();
+  // Of an update in parts: each process looks at its part of the gradients in turn, going on with what those
+  // before it have found, so that the norm has the bits that one of them would find. It takes as long as
+  // that.
+  void check_in_turn(StepState& state, const std::function<void()>& check);
   // Forgets the step.
   void clear();
 
@@ -65,6 +75,7 @@ class ShardAccumulator {
   std::vector<Shard> shards_;
   std::unique_ptr<GradientBuckets> buckets_;  // absent where gradients are added up at once
   int current_ = -1;
+  bool overlaps_ = true;
   std::vector<std::int64_t> before_;  // the counters as the step found them
 };
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/error.h"
 #include "core/tensor.h"
 
 namespace tandem::optim {
@@ -44,6 +45,23 @@ class ShardExchange {
   virtual void begin(const Tensor&) {}
   // Waits for all that were begun.
   virtual void finish() {}
+
+  // Where the update is divided among processes (StepOptions::update_parts), buffers are: counts[p] elements
+  // for process p, in order.
+  // As `sum`, but each process gets its own part of the f32 total. What lies elsewhere in it is lost.
+  virtual void sum_parts(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
+  // Every process gets what each has in its part of a buffer.
+  virtual void gather_parts(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
+  // Every process gets the values of that one.
+  virtual void tell(std::span<double>, int /*process*/) { refuse_parts(); }
+  // The first process gets a buffer of what each has in its part, of which `own` is this one's; the others
+  // get nothing.
+  virtual Tensor part_by_part(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
+
+ private:
+  [[noreturn]] static void refuse_parts() {
+    throw InternalError("shards", "these processes do not divide an update");
+  }
 };
 
 }  // namespace tandem::optim

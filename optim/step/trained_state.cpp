@@ -19,8 +19,14 @@ TrainedState::TrainedState(nn::Module& module, const std::vector<Optimizer*>& op
       skips_(options.skip_non_finite),
       per_loss_((options.shared_scaler ? options.shared_scaler->options() : options.scaler).scope ==
                 ScalerScope::loss),
+      exchange_(options.shards),
       buffers_(module.parameters()) {
   assign_parameters(optimizers);
+  if (options.update_parts > 1) {
+    const bool whole =
+        std::ranges::any_of(groups_, [](const Group& group) { return group.optimizer.rule().adapts(); });
+    parts_.emplace(buffers_, options.update_parts, options.own_part, whole);
+  }
   allocate_moments();
   if (const auto dtype = options.working) {
     require(is_16bit(*dtype), "step", "working copies are f16 or bf16, not {}", name_of(*dtype));
@@ -133,10 +139,14 @@ void TrainedState::allocate_moments() {
     for (std::size_t m = 0; m < moments_.size(); ++m) {
       const Moment& moment = group.optimizer.moments()[m];
       if (moment.name.empty()) continue;
-      if (!moments_[m].defined()) moments_[m] = buffers_.make(MemoryKind::optimizer);
+      if (!moments_[m].defined())
+        moments_[m] = Tensor::zeros({parts_ ? parts_->window_length() : buffers_.length()},
+                                    {DType::f32, buffers_.device(), MemoryKind::optimizer});
       if (moment.initial == 0.0) continue;
-      for (const UpdateRange& range : group.ranges)
+      for (const UpdateRange& whole : group.ranges) {
+        const UpdateRange range = parts_ ? parts_->in_window(whole) : whole;
         backend.fill(moments_[m].rows(range.first, range.count), moment.initial);
+      }
     }
   }
   counts_ = Tensor::zeros({static_cast<Index>(buffers_.slots().size())},
@@ -178,8 +188,8 @@ void TrainedState::collect(bool zeros) {
       const bool has_gradient = slots[static_cast<std::size_t>(range.slot)].parameter.gradient().defined();
       if (!has_gradient && !zeros) continue;
       if (!has_gradient) backend.fill(buffers_.gradients().rows(range.first, range.count), 0.0);
-      group.active.push_back(range);
-      active_.push_back(range);
+      group.active.push_back(parts_ ? parts_->in_window(range) : range);
+      active_.push_back(parts_ ? parts_->own_of(range) : range);
     }
   }
   require(!active_.empty(), "step",
@@ -199,14 +209,18 @@ void TrainedState::prepare_update() const {
 
 void TrainedState::update_groups(const Tensor& state) {
   Backend& backend = backend_for(buffers_.device());
+  const auto own = [&](const Tensor& buffer) {
+    return parts_ && buffer.defined() ? parts_->window(buffer) : buffer;
+  };
   for (const Group& group : groups_) {
     if (group.active.empty()) continue;
     UpdateRule rule = group.optimizer.rule();
     rule.clip_value = clip_value_;
+    // What is in no own part has an empty range: its updates are counted all the same.
     backend.update(rule, group.active,
-                   {.master = buffers_.masters(),
-                    .gradient = buffers_.gradients(),
-                    .working = working_,
+                   {.master = own(buffers_.masters()),
+                    .gradient = own(buffers_.gradients()),
+                    .working = own(working_),
                     .moment1 = moments_[0],
                     .moment2 = moments_[1],
                     .moment3 = moments_[2],
@@ -216,8 +230,24 @@ void TrainedState::update_groups(const Tensor& state) {
   }
 }
 
+// Every process gets the masters of all parts, and rounds those of the others by itself.
+void TrainedState::share_update(const Tensor& state) {
+  if (static_cast<const StepState*>(state.raw())->skip != 0) return;
+  ensure(exchange_ != nullptr, "step", "an update in parts without those who have the others");
+  exchange_->gather_parts(buffers_.masters(), parts_->counts());
+  if (!working_.defined()) return;
+  Backend& backend = backend_for(buffers_.device());
+  backend.cast(parts_->before(buffers_.masters()), parts_->before(working_));
+  backend.cast(parts_->behind(buffers_.masters()), parts_->behind(working_));
+}
+
+void TrainedState::gather_gradients() const {
+  if (parts_) exchange_->gather_parts(buffers_.gradients(), parts_->counts());
+}
+
 void TrainedState::update(const Tensor& state, std::int64_t applied) {
   update_groups(state);
+  if (parts_) share_update(state);
   if (statistics_.live.defined()) {
     Backend& backend = backend_for(buffers_.device());
     if (round_statistics_) backend.round_to(statistics_.next, *round_statistics_);
@@ -265,7 +295,8 @@ std::int64_t TrainedState::update_bytes() const {
     std::int64_t each = kValue + kBoth + (ema_ ? kBoth : 0);
     for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
     if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
-    for (const UpdateRange& range : group.ranges) {
+    for (const UpdateRange& whole : group.ranges) {
+      const UpdateRange range = parts_ ? parts_->own_of(whole) : whole;
       if (range.marks) {  // of the rows that a step touches nobody knows how many there are
         bytes += range.count / range.row;
       } else {
@@ -277,7 +308,33 @@ std::int64_t TrainedState::update_bytes() const {
   return bytes;
 }
 
-std::vector<NamedTensor> TrainedState::named() const {
+std::vector<NamedTensor> TrainedState::named() const { return named_with(parts_ ? Moments() : moments_); }
+
+std::vector<NamedTensor> TrainedState::gathered() const {
+  if (!parts_) return named();
+  Moments whole;
+  for (std::size_t m = 0; m < whole.size(); ++m)
+    if (moments_[m].defined())
+      whole[m] = exchange_->part_by_part(parts_->part_of_window(moments_[m]), parts_->counts());
+  return named_with(whole);
+}
+
+TrainedState::Moments TrainedState::moments_to_load() const {
+  if (!parts_) return moments_;
+  Moments whole;
+  for (std::size_t m = 0; m < whole.size(); ++m)
+    if (moments_[m].defined()) whole[m] = buffers_.make(MemoryKind::workspace);
+  return whole;
+}
+
+void TrainedState::take_moments(const Moments& whole) {
+  if (!parts_) return;
+  for (std::size_t m = 0; m < whole.size(); ++m)
+    if (moments_[m].defined())
+      backend_for(buffers_.device()).copy_bytes(parts_->part(whole[m]), parts_->part_of_window(moments_[m]));
+}
+
+std::vector<NamedTensor> TrainedState::named_with(const Moments& moments) const {
   std::vector<NamedTensor> state;
   const auto& slots = buffers_.slots();
   for (const Group& group : groups_) {
@@ -287,8 +344,8 @@ std::vector<NamedTensor> TrainedState::named() const {
       state.emplace_back("master." + name, buffers_.range(buffers_.masters(), slot));
       for (std::size_t m = 0; m < moments_.size(); ++m) {
         const Moment& moment = group.optimizer.moments()[m];
-        if (!moment.name.empty())
-          state.emplace_back("moment." + moment.name + "." + name, buffers_.range(moments_[m], slot));
+        if (!moment.name.empty() && moments[m].defined())
+          state.emplace_back("moment." + moment.name + "." + name, buffers_.range(moments[m], slot));
       }
       state.emplace_back("updates." + name, counts_.rows(range.slot, 1));
       if (ema_) state.emplace_back("average." + name, buffers_.range(ema_->average(), slot));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "optim/flat_buffers.h"
 #include "optim/optimizer.h"
 #include "optim/step/options.h"
+#include "optim/step/update_parts.h"
 
 namespace tandem::optim {
 
@@ -36,7 +38,10 @@ class TrainedState {
   Ema* ema() const { return ema_.get(); }  // nullptr without StepOptions::ema
   // Flat; absent where the module has none.
   const nn::StatisticBuffers& statistics() const { return statistics_; }
-  // Of the parameters that have a gradient in the step under way, as collect() found.
+  // Of an update that is divided among processes; absent otherwise.
+  const UpdateParts* parts() const { return parts_ ? &*parts_ : nullptr; }
+  // Of the parameters that have a gradient in the step under way, as collect() found; what of them is in the
+  // own part.
   std::span<const UpdateRange> active() const { return active_; }
 
   // Which parameters have a gradient. With `zeros` the others take part with a gradient of zero. Throws
@@ -69,15 +74,26 @@ class TrainedState {
   // Bytes that an applied step must move at least, each once: gradients read, masters, moments and averages
   // read and written, working copies written, statistics copied.
   std::int64_t update_bytes() const;
-  // Views by name. A step's forward writes the next statistics; they are live from its commit on.
+  // Views by name, of what every process holds: of a divided update without the moments. A step's forward
+  // writes the next statistics; they are live from its commit on.
   std::vector<NamedTensor> named() const;
+  // With the moments. Of a divided update a call of all processes: the first gets copies of all of them, and
+  // the others none.
+  std::vector<NamedTensor> gathered() const;
+  // Whole moments to be written to, for take_moments(); those that live where the update is not divided.
+  using Moments = std::array<Tensor, 3>;
+  Moments moments_to_load() const;
+  std::vector<NamedTensor> named_with(const Moments& moments) const;
+  void take_moments(const Moments& whole);
+  // Every process gets the gradients that the last step was made of, not those of its part alone.
+  void gather_gradients() const;
   std::vector<NamedTensor> next_statistics() const;
 
  private:
   struct Group {  // one optimizer
     Optimizer optimizer;
     std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
-    std::vector<UpdateRange> active;
+    std::vector<UpdateRange> active;  // by their place in the own part's window, where there are parts
   };
 
   void assign_parameters(const std::vector<Optimizer*>& optimizers);
@@ -86,6 +102,7 @@ class TrainedState {
   void allocate_moments();
   void round_initial();
   void update_groups(const Tensor& state);
+  void share_update(const Tensor& state);
 
   nn::Module& module_;
   // Of the step's options.
@@ -93,15 +110,17 @@ class TrainedState {
   const StorageRounding rounding_;
   const std::optional<DType> round_statistics_;
   const bool sharded_, skips_, per_loss_;
+  ShardExchange* const exchange_;
 
   FlatBuffers buffers_;
   std::vector<Group> groups_;
   std::vector<UpdateRange> active_;  // of all optimizers
   bool has_marks_ = false;
   std::vector<std::size_t> lazy_slots_;
-  std::array<Tensor, 3> moments_;
-  Tensor counts_;   // i64, updates of each slot
-  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
+  std::optional<UpdateParts> parts_;
+  Moments moments_;  // of the own part's window
+  Tensor counts_;    // i64, updates of each slot
+  Tensor working_;   // 16-bit copies of the masters, in the layout of the buffers, or absent
   nn::StatisticBuffers statistics_;
   std::unique_ptr<Ema> ema_;
 };

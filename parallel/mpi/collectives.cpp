@@ -93,8 +93,39 @@ void MpiCommunicator::find_hosts(const Launch& launch) {
   if (launch.local_rank == 0) board_.unlink();  // every rank has it open
 }
 
+// Every rank has the memory, or none: what one cannot have is no mistake, and the sums are MPI's.
+void MpiCommunicator::open_host_sums() {
+  const bool one_host = roll_call_.is_one_board();
+  if (size() == 1 || !one_host) return;
+  std::unique_ptr<SharedMemory> memory;
+  const auto if_it_can = [&](auto&& open) {
+    try {
+      memory = open();
+    } catch (const VendorError&) {
+      memory.reset();
+    }
+  };
+  SharedMemory::Place place;
+  if (rank() == 0) {
+    if_it_can([&] { return std::make_unique<SharedMemory>(HostSums::bytes_for(size())); });
+    if (memory) place = memory->place();
+  }
+  broadcast(std::as_writable_bytes(std::span(&place, 1)), 0, options_.deadline_s);
+  if (rank() > 0 && place.process > 0) if_it_can([&] { return std::make_unique<SharedMemory>(place); });
+  const bool all =
+      all_reduce_value(std::int64_t{memory != nullptr}, Reduction::min, options_.deadline_s) == 1;
+  if (!all) return;
+  memory->close_file();
+  host_sums_ = std::make_unique<HostSums>(rank(), size(), std::move(memory));
+}
+
 Pending MpiCommunicator::do_start_all_reduce(Elements data, Reduction reduction) {
   Operation operation = begin(Call::all_reduce);
+  if (host_sums_ && reduction == Reduction::sum && HostSums::adds(data.dtype)) {
+    const CallWatch::Inside inside(call_watch_);
+    operation.ticket = host_sums_->begin(data);
+    return Pending(std::make_unique<AllReduce>(*this, std::move(operation)));
+  }
   const MpiReduction by = reduction_of(mpi_, data.dtype, reduction);
   const std::size_t width = size_of(data.dtype);
   for_pieces(data.count, options_.piece_bytes / width, [&](std::size_t offset, int count) {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "parallel/absence.h"
-#include "parallel/exit_watch.h"
 #include "parallel/last_words.h"
+#include "parallel/launcher_end.h"
 #include "parallel/patience.h"
 
 namespace tandem::parallel {
@@ -17,7 +17,9 @@ namespace {
 
 constexpr double kServeEvery = 0.01;  // seconds between looks for questions
 constexpr double kRollCall = 2;       // seconds in which other hosts answer
-constexpr double kAbort = 5;          // seconds in which mpirun ends this process
+constexpr double kEnd = 2.5;          // seconds from a failure to the end of the process
+constexpr double kLauncher = 20;      // seconds that mpirun may take to end the ranks, and itself
+constexpr double kTelling = 1;        // seconds in which one rank tells why
 
 }  // namespace
 
@@ -28,9 +30,14 @@ MpiCommunicator::MpiCommunicator(const MpiLibrary& mpi, const Launch& launch,
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       board_(launch.rank, launch.size, options.shared_memory ? launch.session_folder : std::string()),
-      roll_call_(mpi, board_) {
+      roll_call_(mpi, board_),
+      call_watch_(options.deadline_s, [this, deadline_s = options.deadline_s] {
+        const Arrival own = board_.own();
+        end_all(absence_in(own.call, own.begun, deadline_s).what());
+      }) {
   start(launch);
   find_hosts(launch);
+  if (options_.host_sums) open_host_sums();
 }
 
 void MpiCommunicator::start(const Launch& launch) {
@@ -41,12 +48,7 @@ void MpiCommunicator::start(const Launch& launch) {
   int given = 0;
   {
     const ExitWatch watch(options_.deadline_s, 1, [this, number = operation.number] {
-      const Waiting waiting{rank(), size(), Call::start, number, options_.deadline_s};
-      // Who is asked first has seen the others while they were there.
-      const std::string words = words_of_rank(rank(), size(), absence(board_.read(), waiting, {}).what());
-      if (!board_.first_to_abort()) return std::string();
-      board_.kill_stopped();
-      return words;
+      end_all(absence_in(Call::start, number, options_.deadline_s).what());
     });
     check(mpi_, mpi_.Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
   }
@@ -68,6 +70,7 @@ void MpiCommunicator::wait(Operation& operation, double deadline_s) {
   while (!test(operation)) {
     if (patience.over()) return give_up(operation, patience.waited_s());
     if (patience.waited_s() >= served_s + kServeEvery) {
+      const CallWatch::Inside inside(call_watch_);
       roll_call_.serve();
       served_s = patience.waited_s();
     }
@@ -77,12 +80,22 @@ void MpiCommunicator::wait(Operation& operation, double deadline_s) {
 
 // Returns when the operation has ended after all.
 void MpiCommunicator::give_up(Operation& operation, double waited_s) {
+  // What is on the way from here to `abort` may wait, too: for a disk, for threads.
+  const std::string seen = absence_in(operation.call, operation.number, waited_s).what();
+  end_ = std::make_unique<ExitWatch>(kRollCall + kEnd, 1, [this, seen] { end_all(seen); });
   const std::vector<Arrival> arrivals = roll_call_.call(kRollCall);
-  if (test(operation)) return;
-  const Waiting waiting{rank(), size(), operation.call, operation.number, waited_s};
-  const RankError error = absence(arrivals, waiting, hosts_);
+  if (test(operation)) {
+    end_.reset();
+    return;
+  }
+  const RankError error =
+      absence(arrivals, {rank(), size(), operation.call, operation.number, waited_s}, hosts_);
   broken_ = error.what();
   throw RankError(error);
+}
+
+RankError MpiCommunicator::absence_in(Call call, std::uint64_t number, double waited_s) const {
+  return absence(board_.read(), {rank(), size(), call, number, waited_s}, hosts_);
 }
 
 MpiCommunicator::Operation MpiCommunicator::begin(Call call) {
@@ -97,7 +110,11 @@ MpiCommunicator::Operation MpiCommunicator::begin(Call call) {
 bool MpiCommunicator::test(Operation& operation) {
   int ended = 0;
   board_.looked();
+  const CallWatch::Inside inside(call_watch_);
+  if (host_sums_) host_sums_->advance();
   try {
+    // Others wait for what MPI has to do here, perhaps, where this one is none of MPI's.
+    if (operation.ticket > 0 && open_.size() > 1) roll_call_.serve();
     check(mpi_,
           mpi_.Testall(static_cast<int>(operation.requests.size()), operation.requests.data(), &ended,
                        MPI_STATUSES_IGNORE),
@@ -106,7 +123,7 @@ bool MpiCommunicator::test(Operation& operation) {
     broken_ = error.what();
     throw;
   }
-  if (!ended) return false;
+  if (!ended || (operation.ticket > 0 && !host_sums_->ended(operation.ticket))) return false;
   open_.erase(operation.number);
   board_.ended_below(open_.empty() ? last_ + 1 : *open_.begin());
   return true;
@@ -114,6 +131,7 @@ bool MpiCommunicator::test(Operation& operation) {
 
 void MpiCommunicator::add(Operation& operation, std::string_view what,
                           const std::function<int(MPI_Request*)>& post) {
+  const CallWatch::Inside inside(call_watch_);
   try {
     check(mpi_, post(&operation.requests.emplace_back(mpi_.request_null)), what);
   } catch (const VendorError& error) {
@@ -128,21 +146,37 @@ std::string MpiCommunicator::description() const {
   check(mpi_, mpi_.Get_library_version(text, &length), "MPI_Get_library_version");
   // "Open MPI v4.1.4, package: …"
   const std::string_view version(text, static_cast<std::size_t>(length));
-  return fmt::format("{}, {} rank{} on {} host{}", version.substr(0, version.find(',')), size(),
-                     size() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s");
+  return fmt::format("{}, {} rank{} on {} host{}{}", version.substr(0, version.find(',')), size(),
+                     size() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s",
+                     host_sums_ ? ", sums in shared memory" : "");
 }
 
 void MpiCommunicator::abort(std::string_view message, int exit_code) {
   ensure(exit_code != 0, "abort", "exit code 0 would say that all is well");
-  if (board_.first_to_abort()) {
-    say_last_words(words_of_rank(rank(), size(), message));
-    board_.kill_stopped();
-    // Time to pass the line on: mpirun may not get to it once it hears of the end.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  const ExitWatch watch(kAbort, exit_code, [] { return std::string(); });
+  const ExitWatch watch(kEnd, exit_code, [this, message] { end_all(message); });
+  tell(message);
   mpi_.Abort(mpi_.world, exit_code);
   std::_Exit(exit_code);
+}
+
+// Of several ranks of a host one tells. The others wait for it: once one has ended mpirun ends all, and
+// passes on no more of what they say.
+void MpiCommunicator::tell(std::string_view message) {
+  if (board_.first_to_abort()) {
+    say_last_words(words_of_rank(rank(), size(), message));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for mpirun to take it
+    board_.kill_stopped();
+    end_launcher_after(kLauncher);
+    board_.has_told();
+  } else {
+    for (Patience patience(kTelling); !board_.is_told() && !patience.over();) patience.pause();
+  }
+}
+
+// What is left where neither MPI nor mpirun ends the ranks.
+void MpiCommunicator::end_all(std::string_view message) {
+  tell(message);
+  board_.kill_others();
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -154,11 +188,11 @@ MpiCommunicator::~MpiCommunicator() {
   } catch (const std::exception& error) {
     abort(error.what());
   }
-  // All have come here: what can go wrong now takes no deadline of its own to find out.
-  const ExitWatch watch(options_.deadline_s, 1, [this] {
-    return words_of_rank(rank(), size(), "MPI_Finalize does not come back: a rank has ended or was stopped");
-  });
+  begin(Call::closing);
+  const ExitWatch watch(options_.deadline_s, 1,
+                        [this] { end_all(absence_in(Call::closing, last_, options_.deadline_s).what()); });
   mpi_.Finalize();
+  board_.ended_below(last_ + 1);
 }
 
 }  // namespace tandem::parallel

@@ -2,16 +2,24 @@
 //
 // Nothing here waits inside MPI, save MPI_Init and MPI_Finalize, which an ExitWatch ends: every call begins
 // nonblocking operations and looks after them until they have ended or the deadline has passed. MPI works
-// while it is looked after, and not between: it has no thread of its own.
+// while it is looked after, and not between: it has no thread of its own. The same holds for the sums of
+// ranks that share a host, which do without it. Should it not come back all the
+// same, CallWatch ends the process. From a failure on the process lives for 4.5 s at most, whatever it waits
+// for.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallel/arrivals.h"
+#include "parallel/call_watch.h"
+#include "parallel/exit_watch.h"
+#include "parallel/host/host_sums.h"
 #include "parallel/launch.h"
 #include "parallel/mpi/library.h"
 #include "parallel/mpi/roll_call.h"
@@ -32,6 +40,7 @@ class MpiCommunicator final : public Communicator {
     Call call;
     std::uint64_t number;
     std::vector<MPI_Request> requests{};
+    std::uint64_t ticket = 0;  // of HostSums; 0: none
   };
   class AllReduce;
 
@@ -49,6 +58,7 @@ class MpiCommunicator final : public Communicator {
 
   void start(const Launch& launch);
   void find_hosts(const Launch& launch);
+  void open_host_sums();
 
   // Throws when the communicator is of no more use.
   Operation begin(Call call);
@@ -60,6 +70,9 @@ class MpiCommunicator final : public Communicator {
   bool test(Operation& operation);
   void wait(Operation& operation, double deadline_s);
   void give_up(Operation& operation, double waited_s);
+  RankError absence_in(Call call, std::uint64_t number, double waited_s) const;
+  void tell(std::string_view message);
+  void end_all(std::string_view message);
 
   const MpiLibrary& mpi_;
   CommunicatorOptions options_;
@@ -68,9 +81,13 @@ class MpiCommunicator final : public Communicator {
   RollCall roll_call_;
   std::vector<std::string> hosts_;  // of each rank
   std::size_t host_count_ = 1;
-  std::uint64_t last_ = 0;        // number of the last call
-  std::set<std::uint64_t> open_;  // numbers of calls that have not ended
-  std::string broken_;            // why it is of no more use
+  std::unique_ptr<HostSums> host_sums_;  // where all ranks are on one host
+  std::uint64_t last_ = 0;               // number of the last call
+  std::set<std::uint64_t> open_;         // numbers of calls that have not ended
+  std::string broken_;                   // why it is of no more use
+  // Last, so that their threads end first.
+  CallWatch call_watch_;
+  std::unique_ptr<ExitWatch> end_;  // once a rank was given up
 };
 
 }  // namespace tandem::parallel

@@ -1,6 +1,7 @@
 // Ranks of several hosts tell each other who has arrived, by messages, when one of them has waited in vain.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -20,6 +21,11 @@ class RollCall {
 
   // Of each rank, what identifies its host's board (ArrivalBoard::id). Nobody is asked before.
   void set_boards(std::vector<std::uint64_t> boards) { boards_ = std::move(boards); }
+
+  // Whether all ranks share this rank's.
+  bool is_one_board() const {
+    return std::ranges::all_of(boards_, [this](std::uint64_t id) { return id == board_.id(); });
+  }
 
   // Answers who has asked. Waits for nobody.
   void serve();

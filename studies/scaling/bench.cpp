@@ -25,14 +25,19 @@ using Clock = std::chrono::steady_clock;
 // A model and what trains it, on the own shards of a made-up batch.
 class Side {
  public:
-  // `exchange`: absent where this rank trains by itself.
-  Side(const config::Loaded& loaded, const train::Ranks& ranks, optim::ShardExchange* exchange)
+  // `exchange`, `peers`: absent where this rank trains by itself.
+  Side(const config::Loaded& loaded, const train::Ranks& ranks, optim::ShardExchange* exchange,
+       parallel::RankPeers* peers)
       : config_(loaded.config), own_(static_cast<int>(ranks.own())) {
     task_ = config::make_task(loaded, config::describe_data(config_));
     precision_ = train::make_plan(loaded, task_->model());
     optim::StepOptions options = train::step_options(config_);
     options.shards = exchange;
     if (!exchange) options.accumulate *= own_;
+    if (exchange && ranks.update_parts() > 1) {
+      options.update_parts = ranks.update_parts();
+      options.own_part = ranks.rank();
+    }
     learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
                                                   [](double lr) { return optim::constant(lr); });
     const Index shard = ranks.division().most(config_.data.batch_size);
@@ -41,7 +46,8 @@ class Side {
           *task_, phase, (*learners_)[phase], *precision_, stages_,
           train::StepRunnerOptions{.batch_size = shard,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
-                                   .graphs = train::GraphUse::off}));
+                                   .graphs = train::GraphUse::off,
+                                   .peers = peers}));
     for (int i = 0; i < own_; ++i)
       batches_.push_back(
           task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), {}));
@@ -134,7 +140,8 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   train::Ranks ranks(&communicator, config.parallel, config.data.batch_size);
   const double deadline_s = ranks.deadline_s();
   const auto exchange = ranks.exchange(1.0);
-  Side together(loaded, ranks, exchange.get()), apart(loaded, ranks, nullptr);
+  const auto peers = ranks.batch_norm_peers();
+  Side together(loaded, ranks, exchange.get(), peers.get()), apart(loaded, ranks, nullptr, nullptr);
   const auto slowest = [&](double seconds) {
     return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);
   };

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "amp/plan/plan_file.h"
+#include "amp/plan/rules.h"
 #include "config/compose.h"
 #include "config/load.h"
 #include "core/error.h"
@@ -175,6 +177,37 @@ void pairs_and_pieces(const fs::path& folder) {
   }
 }
 
+void plans(const fs::path& folder) {
+  using namespace amp::plan;
+  Graph graph;
+  graph.ops.push_back({.key = {"(input)", ""}, .kind = Kind::input, .results = {{.elements = 8}}});
+  graph.ops.push_back({.key = {"fc.weight", ""}, .kind = Kind::parameter, .results = {{.elements = 16}}});
+  graph.ops.push_back({.key = {"fc", "linear"},
+                       .rule = CastRule::lower,
+                       .reads = {{0, 0}, {1, 0}},
+                       .results = {{.elements = 8, .storage_ns = 40, .cast_ns = 30}},
+                       .ns = {.f32 = 4000, .low = 1000}});
+  graph.ops.push_back(
+      {.key = {"loss", "mean"}, .rule = CastRule::fp32, .reads = {{2, 0}}, .results = {{.elements = 1}}});
+  for (const DType low : {DType::bf16, DType::f16}) {
+    const Assignment types = rules(graph);
+    PrecisionPlan plan =
+        plan_of(graph, types, std::vector<Why>(4, Why::gain), low, true, std::vector<bool>(4));
+    plan.model.digest = model_digest(graph, {"fc|Linear|weight[2,8]"});
+    plan.shapes = {shapes_digest(graph), 1};
+    plan.machine = {.device = "cpu",
+                    .libraries = {{"a", "1"}},
+                    .bytes_per_second = 1e10,
+                    .launch_ns = 900,
+                    .flops = {{"f32", 1e9}}};
+    plan.policy = {.name = "cut", .must = {{"^fc", low}}};
+    if (low == DType::f16)
+      plan.scale = PrecisionPlan::Scale{
+          .start = 13, .window = std::array{9, 15}, .segments = {{{"fc", "linear", 0}, -3}}};
+    write_file(folder / "plan" / std::string(name_of(low)), bytes_of(plan_text(plan)));
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -191,5 +224,6 @@ int main(int count, char** arguments) {
   configurations(folder);
   texts(folder);
   pairs_and_pieces(folder);
+  plans(folder);
   return 0;
 }

@@ -165,3 +165,38 @@ TEST_CASE("a shard that passes begins its buckets at the end", "[buckets]") {
   CHECK(twin.early == 3);  // others, which had samples, began theirs in backward
   CHECK(values_of(step.buffers().masters()) == before);
 }
+
+TEST_CASE("a shard that has passed begins what the others began of a step that is dropped", "[buckets]") {
+  const auto toy = three();
+  Twin twin(1);
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.01});
+  optim::Step step(*toy, {&sgd}, {.accumulate = 2, .shards = &twin});
+  step.pass();
+  step.clear();
+  CHECK(twin.begun.empty());  // the step could have had a backward more
+  step.pass();
+  step.pass();
+  step.clear();
+  CHECK(twin.begun == std::vector<Index>{4, 32, 16});
+}
+
+TEST_CASE("buckets wait for the end of backward where processes say other things meanwhile", "[buckets]") {
+  const auto toy = three();
+  Twin twin(1);
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.01});
+  optim::Step step(*toy, {&sgd}, {.shards = &twin});
+  step.enter_shard(/*overlap=*/false);
+  step.backward(loss_of(*toy, true));
+  CHECK(twin.begun.empty());
+  step.clear();
+  CHECK(twin.begun.empty());
+  step.enter_shard(false);
+  step.backward(loss_of(*toy, true));
+  step.apply();
+  CHECK(twin.begun == std::vector<Index>{4, 32, 16});
+  twin.begun.clear();
+  step.enter_shard();
+  step.backward(loss_of(*toy, true));
+  CHECK(twin.begun.size() == 3);
+  step.apply();
+}

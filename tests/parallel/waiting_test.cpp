@@ -1,4 +1,5 @@
 // Deadlines: how time is counted, and the end of calls that do not come back.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,8 +8,10 @@
 #include <csignal>
 #include <thread>
 
+#include "parallel/call_watch.h"
 #include "parallel/exit_watch.h"
 #include "parallel/last_words.h"
+#include "parallel/launcher_end.h"
 #include "parallel/patience.h"
 
 using namespace tandem::parallel;
@@ -61,9 +64,9 @@ TEST_CASE("a watch ends the process with its words", "[parallel]") {
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
     {
-      const ExitWatch watch(60, 3, [] { return std::string("not these"); });
+      const ExitWatch watch(60, 3, [] { say_last_words("not these"); });
     }
-    const ExitWatch watch(0.05, 4, [] { return words_of_rank(1, 2, "over\nand out"); });
+    const ExitWatch watch(0.05, 4, [] { say_last_words(words_of_rank(1, 2, "over\nand out")); });
     pause();
     _exit(0);
   }
@@ -77,4 +80,76 @@ TEST_CASE("a watch ends the process with its words", "[parallel]") {
   close(ends[0]);
   REQUIRE(length > 0);
   CHECK(std::string(text, static_cast<std::size_t>(length)) == "rank 1 of 2: over\\nand out\n");
+}
+
+namespace {
+
+// How a process ends that does this; -1: not within ten seconds.
+template <class Work>
+int exit_code_of(Work&& work) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(10);
+    work();
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("a call that does not come back ends the process, and many that do end nothing", "[parallel]") {
+  CHECK(exit_code_of([] {
+          CallWatch watch(0.5, [] {});
+          const CallWatch::Inside inside(watch);
+          pause();
+        }) == 1);
+  CHECK(exit_code_of([] {
+          CallWatch watch(0.5, [] {});
+          const auto start = Clock::now();
+          while (seconds_since(start) < 1.5) {
+            const CallWatch::Inside inside(watch);
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(1000));  // outside
+        }) == 0);
+}
+
+namespace {
+
+// Ends as `launcher` does, whose only child calls end_launcher_after and ends.
+int exit_of_launcher(void (*launcher)()) {
+  return exit_code_of([launcher] {
+    const pid_t child = fork();
+    if (child == 0) {
+      end_launcher_after(0.5);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    launcher();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a launcher that stays is ended, and one that ends in time is not", "[parallel]") {
+  CHECK(exit_of_launcher([] { pause(); }) == -1);
+  CHECK(exit_of_launcher([] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }) == 0);
+}
+
+TEST_CASE("last words do not wait for a reader that is not there", "[parallel]") {
+  CHECK(exit_code_of([] {
+          int ends[2];
+          if (pipe(ends) != 0) _exit(3);
+          dup2(ends[1], STDERR_FILENO);
+          fcntl(ends[1], F_SETFL, O_NONBLOCK);
+          const std::string block(4096, 'x');
+          while (write(ends[1], block.data(), block.size()) > 0) {
+          }
+          fcntl(ends[1], F_SETFL, 0);
+          say_last_words("nobody hears this");
+        }) == 0);
 }

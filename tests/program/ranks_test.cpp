@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -394,6 +395,8 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
   CHECK_THAT(told({"train", "--nonsense"}), Catch::Contains("--nonsense"));
   CHECK_THAT(told(joined(kDigits, {"parallel.shards=2"})), Catch::Contains("parallel.shards: 2 for 3 ranks"));
   CHECK_THAT(told(joined(kDigits, {"data.batch_size=2"})), Catch::Contains("start at most 2 ranks"));
+  CHECK_THAT(told(joined(kDigits, {"data.batch_size=10", "parallel.shards=11"})),
+             Catch::Contains("11 shards of a batch of 10 samples"));
   CHECK_THAT(told(joined(kDigits, {"parallel.deadline_s=0"})), Catch::Contains("parallel.deadline_s"));
   CHECK_THAT(told(joined(kDigits, {"parallel.wire=fp16"})),
              Catch::Contains("wants gradients that a loss scale has raised"));
@@ -411,53 +414,117 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
   REQUIRE(::flock(folder, LOCK_EX | LOCK_NB) == 0);
   CHECK_THAT(told({"train", "run"}), Catch::Contains("rank 0 of 3:"));
   ::close(folder);
+  CHECK_THAT(told(in("run", kDigits)), Catch::Contains("rank 0 of 3:"));
 }
 
-TEST_CASE("ranks that differ are refused before the first step", "[program][ranks]") {
+TEST_CASE("every rank ends with the same exit code", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;
-  const auto together = [&](const std::vector<std::string>& first, const std::vector<std::string>& second) {
-    Launch ranks = by_ranks(directory, 1, in("run", joined(kDigits, first)));
-    auto words = joined(ranks.arguments, {":", "-n", "1", tandem::test::program_path()});
-    ranks.arguments = joined(words, in("run", joined(kDigits, second)));
-    const Outcome outcome = launch(ranks);
-    INFO(outcome.err);
-    CHECK(outcome.exit_code == 2);
-    CHECK_FALSE(std::filesystem::exists(directory / "run"));
-    const auto lines = own_lines(outcome);
-    REQUIRE(lines.size() == 1);
-    return lines[0];
+  const auto codes = [&](const std::string& arguments) {
+    const std::string line = std::string(tandem::test::program_path()) + " train digits_mlp " + arguments +
+                             " -q; echo $? > code$OMPI_COMM_WORLD_RANK";
+    launch(by_ranks(directory, 3, {"-c", line}, "/bin/sh"));
+    std::vector<std::string> read;
+    for (int rank = 0; rank < 3; ++rank) {
+      read.push_back(read_text(directory / ("code" + std::to_string(rank))));
+      std::filesystem::remove(directory / ("code" + std::to_string(rank)));
+    }
+    return read;
   };
-  CHECK_THAT(together({}, {"seed=7"}), Catch::Contains("configuration.seed is 1 on rank 0 and 7 on rank 1"));
-  CHECK_THAT(together({}, {"data.train_size=100"}),
-             Catch::Contains("data.train_size is 200 on rank 0 and 100 on rank 1"));
-  CHECK_THAT(together({}, {"data.name=absent"}), Catch::Contains("rank 1 of 2:"));
+  using Codes = std::vector<std::string>;
+  CHECK(codes("parallel.deadline_s=0") == Codes(3, "2\n"));
+  CHECK(codes("parallel.shards=2") == Codes(3, "2\n"));
+  CHECK(codes("data.path=/nowhere") == Codes(3, "2\n"));
+  CHECK(codes("parallel.wire=fp16") == Codes(3, "2\n"));
+  CHECK(codes("run_dir=/proc/run epochs=1") == Codes(3, "1\n"));
+  CHECK(codes("run_dir=run epochs=1 data.train_size=100") == Codes(3, "0\n"));
 }
 
-TEST_CASE("ranks say what they run on", "[program][ranks]") {
+TEST_CASE("a host without the data is named", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;
-  const Outcome outcome = must(run_ranks(directory, 2, {"env"}));
-  CHECK_THAT(outcome.out, Catch::Contains("rank 0: ") && Catch::Contains("rank 1: "));
-  const json environment = json::parse(must(run_ranks(directory, 2, {"env", "--json"})).out);
-  CHECK(environment["ranks"].size() == 2);
-  CHECK_THAT(environment["communicator"].get<std::string>(), Catch::Contains("2 ranks on 1 host"));
+  write_text(directory);
+  std::filesystem::create_directory(directory / "bare");
+  // The second rank begins elsewhere, where the file is not.
+  const auto train = in((directory / "run").string(), language());
+  Launch ranks = by_ranks(directory, 1, train);
+  ranks.arguments = joined(joined(ranks.arguments, {":", "-n", "1", "-wdir", (directory / "bare").string(),
+                                                    tandem::test::program_path()}),
+                           train);
+  const Outcome outcome = launch(ranks);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  const auto lines = own_lines(outcome);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Catch::Contains("rank 1 of 2:") && Catch::Contains("text.txt"));
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
 }
 
-TEST_CASE("ranks measure what communication costs", "[program][ranks]") {
+TEST_CASE("keys of several processes are refused where there is one", "[program][ranks]") {
+  const TemporaryDirectory directory;
+  for (const char* key : {"parallel.per_rank=true", "parallel.wire=bf16"}) {
+    const Outcome outcome = run_ranks(directory, 0, in("run", joined(kDigits, {key})));
+    CHECK_THAT(refused(outcome), Catch::Contains("is for several processes"));
+    CHECK(outcome.exit_code == 2);
+  }
+}
+
+TEST_CASE("ranks end together where the first one's disk is full", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;
-  const std::vector<std::string> bench{"bench", "resnet20_synthetic", "--steps", "3", "--warmup",
-                                       "1",     "data.batch_size=8"};
-  const json result = json::parse(must(run_ranks(directory, 2, joined(bench, {"--json"}))).out);
-  CHECK(result["ranks"] == 2);
-  CHECK(result["gradient_bytes"].get<double>() > 4 * 270'000);
-  CHECK(result["step_ms"]["together"].get<double>() > 0.0);
-  CHECK(result["exposed"].get<double>() < 1.0);
-  CHECK(result["link"]["gb_per_s"].get<double>() > 0.0);
-  CHECK(result["predicted"].size() == 3);
-  CHECK_THAT(must(run_ranks(directory, 2, bench)).out, Catch::Contains("of a step is communication"));
-  const Outcome refusal = run_ranks(directory, 2, joined(bench, {"--profile"}));
-  CHECK(refusal.exit_code == 2);
-  CHECK(own_lines(refusal).size() == 1);
+  Launch ranks = by_ranks(directory, 3, in("run", joined(kDigits, {"checkpoint.every_steps=2"})));
+  ranks.largest_file = 64 << 10;  // room for a log, not for a checkpoint
+  const Outcome outcome = launch(ranks);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 1);
+  const auto lines = own_lines(outcome);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Catch::Contains("checkpoint"));
+  CHECK(end_of(directory / "run")["status"] == "failed");
+}
+
+TEST_CASE("ranks of a user who is not root train as well", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  if (::geteuid() != 0) {
+    WARN("skipped: the tests of ranks run as a user already");
+    return;
+  }
+  const TemporaryDirectory directory;
+  constexpr uid_t kNobody = 65534;
+  const std::filesystem::path home = directory / "home";
+  std::filesystem::create_directory(home);
+  REQUIRE(::chown(home.c_str(), kNobody, kNobody) == 0);
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  const auto as_nobody = [&](const std::vector<std::string>& words) {
+    return Launch{.arguments = joined({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, words),
+                  .directory = home.string(),
+                  .environment = {{"HOME", home.string()}, {"TMPDIR", home.string()}},
+                  .program = "/usr/bin/env"};
+  };
+  if (const Outcome can = launch(as_nobody({tandem::test::program_path(), "--version"}));
+      can.exit_code != 0) {
+    WARN("skipped: the program cannot be run by user 65534: " << can.err);
+    return;
+  }
+  const Outcome outcome = launch(as_nobody(
+      joined({"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", tandem::test::program_path()},
+             in("run", kDigits))));
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(end_of(home / "run")["status"] == "completed");
+}
+
+TEST_CASE("ranks that wait before the configuration is read wait as long as it says", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  must(run_ranks(directory, 2, in("run", joined(kDigits, {"--limit-steps", "2"}))));
+  // The first rank alone looks whether the run has completed; here it comes to no end.
+  std::filesystem::remove(directory / "run/metrics.jsonl");
+  REQUIRE(::mkfifo((directory / "run/metrics.jsonl").c_str(), 0600) == 0);
+  const Outcome outcome = run_ranks(directory, 3, {"train", "run", "parallel.deadline_s=9", "-q"});
+  INFO(outcome.err);
+  CHECK(outcome.exit_code != 0);
+  const auto lines = own_lines(outcome);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Catch::Contains("rank 0 (process") && Catch::Contains("waited for 9."));
 }

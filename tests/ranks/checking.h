@@ -23,7 +23,7 @@ struct Arguments {
   std::string mode;
   int rank = 0;  // that something happens to
   double deadline_s = kDeadline;
-  parallel::CommunicatorOptions options;  // --own-hosts, --piece BYTES
+  parallel::CommunicatorOptions options;  // --own-hosts, --mpi-sums, --piece BYTES
 };
 
 // Each mode of the program.
@@ -31,7 +31,10 @@ void check_collectives(parallel::Communicator& ranks);
 void check_overlap(parallel::Communicator& ranks);
 void check_shards(parallel::Communicator& ranks);
 void check_exchange(parallel::Communicator& ranks);
+void check_parts(parallel::Communicator& ranks);
+void check_peers(parallel::Communicator& ranks);
 void check_large(parallel::Communicator& ranks);
+void measure_speed(parallel::Communicator& ranks);
 // Something happens to one rank, and the others notice by the end of their deadline.
 void meet_a_fault(parallel::Communicator& ranks, const Arguments& arguments);
 

@@ -31,6 +31,11 @@ void happen(Communicator& ranks, const Arguments& arguments) {
     std::_Exit(0);
   } else if (mode == "abort") {
     ranks.abort("that is enough", 9);
+  } else if (mode == "stop_inside" || mode == "kill_inside") {
+    // A sum that others go on with until they want more of this rank.
+    std::vector<float> data(4 << 20);
+    Pending pending = ranks.start_all_reduce(data, Reduction::sum);
+    std::raise(mode == "stop_inside" ? SIGSTOP : SIGKILL);
   } else if (mode == "drop") {
     std::vector<float> data(1000);
     ranks.start_all_reduce(data, Reduction::sum);
@@ -46,6 +51,10 @@ void meet_a_fault(Communicator& ranks, const Arguments& arguments) {
   std::vector<float> data(5000), bucket(20000);
   for (int round = 0; round < rounds; ++round) {
     if (round == kBefore && ranks.rank() == arguments.rank) happen(ranks, arguments);
+    if (round == kBefore && arguments.mode.ends_with("_inside")) {
+      std::vector<float> large(4 << 20);
+      ranks.all_reduce(large, Reduction::sum, arguments.deadline_s);
+    }
     Pending pending = ranks.start_all_reduce(bucket, Reduction::max);
     ranks.all_reduce(data, Reduction::sum, arguments.deadline_s);
     ranks.broadcast(data, round % ranks.size(), arguments.deadline_s);

@@ -1,7 +1,8 @@
 // What mpirun starts several of, for tests of what they say to each other.
 //
-//   ranks collectives|overlap|shards|exchange|large [--own-hosts] [--piece BYTES]
-//   ranks late|slow|stop|kill|throw|leave|abort|drop --rank R [--deadline S] [--own-hosts]
+//   ranks collectives|overlap|shards|exchange|parts|peers|large|speed [--own-hosts] [--mpi-sums] [--piece
+//   BYTES] ranks late|slow|stop|kill|stop_inside|kill_inside|throw|leave|abort|drop --rank R [--deadline S]
+//   [--own-hosts]
 //                                       it happens to rank R in the midst of reductions
 //   ranks run [--deadline S]            reductions without an end
 //   ranks start|end --rank R            rank R stops before MPI has started, or before it ends
@@ -35,6 +36,7 @@ Arguments read(int count, char** words) {
       return std::atof(words[++i]);
     };
     if (word == "--own-hosts") arguments.options.shared_memory = false;
+    if (word == "--mpi-sums") arguments.options.host_sums = false;
     if (word == "--piece") arguments.options.piece_bytes = static_cast<std::size_t>(number());
     if (word == "--rank") arguments.rank = static_cast<int>(number());
     if (word == "--deadline") arguments.options.deadline_s = arguments.deadline_s = number();
@@ -48,7 +50,10 @@ void run(parallel::Communicator& ranks, const Arguments& arguments) {
   if (mode == "overlap") return check_overlap(ranks);
   if (mode == "shards") return check_shards(ranks);
   if (mode == "exchange") return check_exchange(ranks);
+  if (mode == "parts") return check_parts(ranks);
+  if (mode == "peers") return check_peers(ranks);
   if (mode == "large") return check_large(ranks);
+  if (mode == "speed") return measure_speed(ranks);
   if (mode == "start") return;
   if (mode == "end") {
     if (ranks.rank() == arguments.rank) std::raise(SIGSTOP);

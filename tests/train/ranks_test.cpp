@@ -90,6 +90,39 @@ TEST_CASE("shards that no rank or no sample is there for are refused", "[ranks]"
              Contains("9 shards of a batch of 8 samples"));
 }
 
+TEST_CASE("batch norm joins ranks of one shard each", "[ranks]") {
+  config::ParallelConfig config;
+  config.sync_batch_norm = true;
+  OneOfMany last(2, 3);
+  train::Ranks ranks(&last, config, 128);
+  CHECK(ranks.syncs_batch_norm());
+  CHECK(ranks.batch_norm_peers() != nullptr);
+  CHECK(ranks.text() == "3 ranks, one batch norm");
+  // By itself a process has the whole batch.
+  train::Ranks alone(nullptr, config, 128);
+  CHECK_FALSE(alone.syncs_batch_norm());
+  CHECK(alone.batch_norm_peers() == nullptr);
+  const auto refused = [&](parallel::Communicator* ranks_of, std::optional<std::int64_t> shards,
+                           const char* reduction) {
+    config.shards = shards;
+    config.reduction = reduction;
+    return user_error_of([&] { train::Ranks(ranks_of, config, 128); });
+  };
+  CHECK_THAT(refused(&last, 6, "fast"), Contains("not the 6 shards of 3 ranks"));
+  CHECK_THAT(refused(&last, 3, "reproducible"), Contains("3 shards (parallel.reduction: reproducible) of 3"));
+  CHECK_THAT(refused(nullptr, {}, "reproducible"), Contains("of 1 rank,"));
+}
+
+TEST_CASE("ranks divide an update where that is asked for", "[ranks]") {
+  config::ParallelConfig config;
+  OneOfMany last(2, 3);
+  CHECK(train::Ranks(&last, config, 128).update_parts() == 1);
+  config.shard_optimizer = true;
+  CHECK(train::Ranks(&last, config, 128).update_parts() == 3);
+  CHECK(train::Ranks(&last, config, 128).text() == "3 ranks, optimizer state divided");
+  CHECK(train::Ranks(nullptr, config, 128).update_parts() == 1);
+}
+
 TEST_CASE("what a whole batch carries is divided among own shards", "[ranks]") {
   tasks::Carry whole;
   whole.set("h", test::floats({0, 1, 2, 3, 4, 5, 6}, {1, 7, 1}));

@@ -272,6 +272,7 @@ void train(const BatchNormForward& a, const NormPeriod& p) {
     }
     for (Index c = channels.first; c < channels.last; ++c)
       finish_statistics(a, p, w, given ? moments_of(p, a.sums, c) : moments_of(p, w, threads, c), c);
+    if (!apply.y.defined()) return;  // the statistics alone
     barrier(threads);
     apply_range<Kernels>(p, apply, mine, with_tail);
   });

@@ -370,6 +370,27 @@ TEST_CASE("tied ops have the same types", "[plan][cut]") {
               "p linear and q linear have the same types, and are pinned to different ones");
 }
 
+TEST_CASE("a product of one type has it in operands and result", "[plan][cut]") {
+  const auto types = [](bool one_type, std::int64_t gain) {
+    GraphMaker g;
+    g.input("x").results = {{.elements = 1}};
+    Op& cell = g.op("cell", "lstm", CastRule::lower, {"x"});
+    cell.ns = {1000, 1000 - gain};
+    cell.one_type = one_type;
+    // In 16 bits the result would have to be cast for what reads it.
+    cell.results = {{.elements = 1, .storage_ns = 0, .cast_ns = 300}};
+    Op& wide = g.op("wide", "linear", CastRule::lower, {"cell"});
+    wide.ns = {1000, 1000};
+    wide.pin = {.operands = false, .out = false};
+    g.op("sum", "sum", CastRule::fp32, {"cell"});  // else it would round early, or not at all
+    const Assignment found = cut(g.graph);
+    return found[static_cast<std::size_t>(g.at("cell"))];
+  };
+  CHECK(types(false, 200) == Types{.operands = true, .out = false});
+  CHECK(types(true, 200) == Types{.operands = false, .out = false});
+  CHECK(types(true, 400) == Types{.operands = true, .out = true});
+}
+
 TEST_CASE("reasons tell gain, loss and tie", "[plan][cut]") {
   GraphMaker g;
   g.op("gain", "linear", CastRule::lower, {}).ns = {9, 1};

@@ -1,0 +1,230 @@
+#include "amp/planned_policy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "autograd/leaf.h"
+#include "autograd/modes.h"
+#include "autograd/ops/all_ops.h"
+#include "autograd/ops/elementwise.h"
+#include "core/error.h"
+#include "core/suggest.h"
+
+namespace tandem::amp {
+
+namespace {
+
+constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
+
+constexpr auto kMoveValues = std::to_array<std::string_view>(
+    {"reshape", "permute", "split", "unbind", "slice", "pad", "broadcast_to", "flip"});
+// Other ops whose kernels write the type that they read: a plan that wants another one has their inputs cast.
+constexpr auto kKeepType =
+    std::to_array<std::string_view>({"concat", "stack", "resize2d", "gather", "scatter_add", "index_select",
+                                     "max_pool2d", "max_pool2d_select"});
+
+std::vector<const OpInfo*> infos_of(std::span<const std::string_view> names) {
+  std::vector<const OpInfo*> infos;
+  for (const OpInfo* info : all_op_infos())
+    if (std::ranges::find(names, info->name) != names.end()) infos.push_back(info);
+  return infos;
+}
+
+Role role_of(const OpInfo& info, std::size_t input) {
+  return input < info.roles.size() ? info.roles[input] : Role::data;
+}
+
+void check_precision(const plan::PrecisionPlan& plan, const std::string& file, const Precision& precision) {
+  require(precision.level == Level::O1, "plan",
+          "{} decides for every op, which is what level O1 does; take level O1", file);
+  require(precision.dtype == plan.dtype, "plan", "{} is of {}, and precision.dtype is {}; {}", file,
+          name_of(plan.dtype), name_of(precision.dtype), kMakeAgain);
+  const OpLists& lists = precision.lists;
+  require(lists.allow.empty() && lists.deny.empty() && lists.infer.empty() && precision.layers.empty(),
+          "plan",
+          "{} decides for every op: lists and layers say nothing beside it; remove them, or pin ops with "
+          "`must` when the plan is made",
+          file);
+  require(!precision.lower_batch_norm, "plan",
+          "{} leaves the parameters of batch norm in f32; remove batch_norm", file);
+}
+
+bool asks_for_types(const OpInfo& info, std::span<const Tensor> inputs) {
+  return info.rule != CastRule::none && std::ranges::any_of(inputs, [](const Tensor& input) {
+           return input.defined() && is_floating(input.dtype());
+         });
+}
+
+std::string_view trained_name(std::string_view op) {
+  return op == "batch_norm_infer" ? std::string_view("batch_norm_train") : op;
+}
+
+}  // namespace
+
+bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
+  return GradMode::enabled() && asks_for_types(info, inputs);
+}
+
+bool moves_values(const OpInfo& info) {
+  static const std::vector<const OpInfo*> moving = infos_of(kMoveValues);
+  return std::ranges::find(moving, &info) != moving.end();
+}
+
+// ---- PlannedTypes
+
+PlannedTypes::PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision,
+                           nn::Module& model)
+    : plan_(std::move(plan)),
+      file_(std::move(file)),
+      model_(model),
+      rounds_weight_gradients_(precision.round_weight_gradients) {
+  check_precision(plan_, file_, precision);
+  rules_ = std::make_unique<CastPolicy>(precision);
+  model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+  for (std::size_t i = 0; i < plan_.ops.size(); ++i) {
+    const Entry entry = entry_of(i);
+    if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
+    by_name_[{entry.module, entry.op->name}].push_back(static_cast<std::uint32_t>(entries_.size()));
+    entries_.push_back(entry);
+  }
+}
+
+PlannedTypes::Entry PlannedTypes::entry_of(std::size_t number) const {
+  static const std::vector<const OpInfo*> infos = all_op_infos();
+  const plan::PrecisionPlan::PlannedOp& planned = plan_.ops[number];
+  const auto op =
+      std::ranges::find_if(infos, [&](const OpInfo* info) { return planned.key.op == info->name; });
+  require(op != infos.end(), "plan", "op {} is {} in {}, and this program has no op {}; {}", number,
+          to_string(planned.key), file_, planned.key.op, kMakeAgain);
+  Entry entry{.op = *op, .number = number, .out = planned.out};
+  entry.product = (*op)->rule == CastRule::lower;
+  require(entry.product == planned.operands.has_value(), "plan",
+          "op {}, {}, has {} operands in {}, and is {} in this program; {}", number, to_string(planned.key),
+          planned.operands ? "typed" : "no typed", file_, entry.product ? "a product" : "none", kMakeAgain);
+  entry.operands = planned.operands.value_or(DType::f32);
+  entry.keeps_type = std::ranges::find(kKeepType, planned.key.op) != kKeepType.end();
+  if (planned.key.path == kOutsideModel) return entry;
+  const auto module =
+      std::ranges::find_if(paths_, [&](const auto& known) { return known.second == planned.key.path; });
+  if (module == paths_.end()) {
+    std::vector<std::string> known;
+    for (const auto& [of, path] : paths_) known.push_back(path);
+    std::ranges::sort(known);
+    throw UserError("plan", fmt::format("op {} is {} in {}, and this model has no layer {}{}; {}", number,
+                                        to_string(planned.key), file_, planned.key.path,
+                                        did_you_mean(planned.key.path, known), kMakeAgain));
+  }
+  entry.module = module->first;
+  return entry;
+}
+
+std::string PlannedTypes::path_of(const nn::Module* module) const {
+  const auto found = paths_.find(module);
+  return found == paths_.end() ? std::string(kOutsideModel) : found->second;
+}
+
+std::span<const std::uint32_t> PlannedTypes::find(const nn::Module* module, const OpInfo& op) const {
+  const auto found = by_name_.find({module, trained_name(op.name)});
+  if (found == by_name_.end()) return {};
+  return found->second;
+}
+
+// ---- PlannedPolicy
+
+PlannedPolicy::PlannedPolicy(const PlannedTypes& types) : types_(types), observed_(*this) {}
+
+void PlannedPolicy::enter(nn::Module& module) {
+  if (running_.empty() && mode_ != Mode::follows) calls_.clear();
+  const nn::Module* const outer = running_.empty() ? nullptr : running_.back();
+  running_.push_back(types_.has(module) ? &module : outer);
+}
+
+void PlannedPolicy::leave(nn::Module&, const Tensor&) {
+  if (!running_.empty()) running_.pop_back();
+}
+
+const PlannedTypes::Entry* PlannedPolicy::next(const OpInfo& info) {
+  if (mode_ == Mode::undecided) mode_ = types_.model().training() ? Mode::follows : Mode::looks_up;
+  if (mode_ == Mode::looks_up) return look_up(info);
+  if (!GradMode::enabled()) return nullptr;
+  const std::vector<Entry>& entries = types_.entries();
+  const nn::Module* const module = running_.empty() ? nullptr : running_.back();
+  if (cursor_ == entries.size() || entries[cursor_].op != &info || entries[cursor_].module != module)
+    fail(info);
+  return &entries[cursor_++];
+}
+
+const PlannedTypes::Entry* PlannedPolicy::look_up(const OpInfo& info) {
+  const auto found = types_.find(running_.empty() ? nullptr : running_.back(), info);
+  if (found.empty()) return nullptr;
+  const std::uint32_t call = calls_[found.data()]++;
+  return call < found.size() ? &types_.entries()[found[call]] : nullptr;
+}
+
+void PlannedPolicy::fail(const OpInfo& info) const {
+  const std::vector<Entry>& entries = types_.entries();
+  const std::string here =
+      fmt::format("{} {}", types_.path_of(running_.empty() ? nullptr : running_.back()), info.name);
+  if (cursor_ == entries.size())
+    throw UserError("plan", fmt::format("{} ends after {} ops, and this forward goes on with {}; {}",
+                                        types_.file(), types_.plan().ops.size(), here, kMakeAgain));
+  const std::size_t number = entries[cursor_].number;
+  throw UserError("plan",
+                  fmt::format("op {} is {} in {}, {} in this forward; {}", number,
+                              to_string(types_.plan().ops[number].key), types_.file(), here, kMakeAgain));
+}
+
+void PlannedPolicy::finish() const {
+  if (mode_ != Mode::follows || cursor_ == types_.entries().size()) return;
+  const std::size_t number = types_.entries()[cursor_].number;
+  throw UserError("plan", fmt::format("op {} is {} in {}, and this forward ends before it; {}", number,
+                                      to_string(types_.plan().ops[number].key), types_.file(), kMakeAgain));
+}
+
+Tensor PlannedPolicy::converted(const Tensor& tensor, DType to) {
+  if (!types_.rounds_weight_gradients() && is_16bit(to)) {
+    if (Tensor copy = working_copy(tensor, to); copy.defined()) return copy;
+  }
+  if (!types_.plan().share || mode_ != Mode::follows) return cast(tensor, to);
+  for (auto shared = shared_.rbegin(); shared != shared_.rend(); ++shared)
+    if (shared->start == tensor.raw() && shared->edge.node == tensor.edge().node &&
+        shared->edge.output == tensor.edge().output && shared->shape == tensor.shape() &&
+        shared->cast.dtype() == to)
+      return shared->cast;
+  shared_.push_back({.from = tensor.requires_grad() ? Tensor() : tensor,
+                     .cast = cast(tensor, to),
+                     .edge = tensor.edge(),
+                     .start = tensor.raw(),
+                     .shape = tensor.shape()});
+  return shared_.back().cast;
+}
+
+void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, DType to) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor& input = inputs[i];
+    if (!input.defined() || role_of(info, i) == Role::keep || !is_floating(input.dtype()) ||
+        input.dtype() == to)
+      continue;
+    input = converted(input, to);
+  }
+}
+
+DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
+  // The first are casts, those of this policy itself among them.
+  if (!asks_for_types(info, inputs) || moves_values(info)) return common;
+  const Entry* const entry = next(info);
+  if (!entry) return types_.rules().prepare(info, inputs, common);
+  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
+  if (!is_floating(common) || common == DType::f64) return common;
+  require(info.rule != CastRule::banned, info.name,
+          "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "
+          "amp::Autocast::off()");
+  if (entry->product) {
+    convert_data(info, inputs, entry->operands);
+  } else if (entry->keeps_type && entry->out != common) {
+    convert_data(info, inputs, entry->out);
+  }
+  return entry->out;
+}
+
+}  // namespace tandem::amp

@@ -1,0 +1,131 @@
+// The types that a plan (amp/plan/precision_plan.h) decided, applied op by op, without a graph.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "amp/autocast.h"
+#include "amp/plan/precision_plan.h"
+#include "autograd/observers.h"
+#include "nn/module.h"
+
+namespace tandem::amp {
+
+// The path of what is called outside of the model's modules.
+inline constexpr std::string_view kOutsideModel = "loss";
+
+// Whether an op of a training forward stands in a plan for its types: precision looks at it, it reads
+// something floating, and the tape is on. What runs without a tape beside it, such as what is carried to the
+// next batch, follows the cast rules. Both who traces a graph and who follows its plan go by this.
+bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
+
+// Whether an op has the values and the type of what it reads, in another place: reshape, permute, slice. Such
+// ops have nothing to decide. Which of them run may differ from forward to forward, with extents of 1 and
+// with what is carried, so a plan lists them and nobody follows it there.
+bool moves_values(const OpInfo& info);
+
+// A plan looked up for the modules of one model. Valid as long as the model; nothing is written after the
+// constructor, so several threads may follow it.
+class PlannedTypes {
+ public:
+  struct Entry {
+    const nn::Module* module = nullptr;  // the innermost of the model's; nullptr: outside of them
+    const OpInfo* op = nullptr;
+    std::size_t number = 0;  // in the plan
+    bool product = false;
+    bool keeps_type = false;  // its kernel writes the type that it reads
+    DType operands = DType::f32, out = DType::f32;
+  };
+
+  // `file` is what messages call the plan. Throws UserError where `precision` is not level O1 of the plan's
+  // 16-bit type, or has lists or rules for layers beside it; where the model lacks a layer of the plan, the
+  // program an op, or an op is a product in one and none in the other.
+  PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision, nn::Module& model);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const plan::PrecisionPlan& plan() const { return plan_; }
+  const std::string& file() const { return file_; }
+  const nn::Module& model() const { return model_; }
+  bool has(const nn::Module& module) const { return paths_.contains(&module); }
+  std::string path_of(const nn::Module* module) const;
+  // Entries of that module and op, in order; the statistics of batch norm's evaluation have those of its
+  // training.
+  std::span<const std::uint32_t> find(const nn::Module* module, const OpInfo& op) const;
+  // What ops do that the plan does not list.
+  CastPolicy& rules() const { return *rules_; }
+  bool rounds_weight_gradients() const { return rounds_weight_gradients_; }
+
+ private:
+  using Name = std::pair<const nn::Module*, std::string_view>;
+  struct NameHash {
+    std::size_t operator()(const Name& name) const {
+      return std::hash<const void*>()(name.first) * 31 + std::hash<std::string_view>()(name.second);
+    }
+  };
+
+  Entry entry_of(std::size_t number) const;
+
+  plan::PrecisionPlan plan_;
+  std::string file_;
+  nn::Module& model_;
+  bool rounds_weight_gradients_;
+  std::unique_ptr<CastPolicy> rules_;
+  std::unordered_map<const nn::Module*, std::string> paths_;
+  std::vector<Entry> entries_;
+  std::unordered_map<Name, std::vector<std::uint32_t>, NameHash> by_name_;
+};
+
+// Follows a plan through one forward; each Autocast begins with a new one.
+//
+// While the model trains, a cursor compares the module and the op of each call with the next entry: two
+// pointers. What differs is a UserError that names the op and both sides. In evaluation other ops run, in
+// another order: entries are found by their key, calls being counted within each outermost call of a module,
+// and what is not listed follows the cast rules.
+//
+// With PrecisionPlan::share, a tensor is cast once for all who read it; the casts are held until the forward
+// is over. Without it every reader has a cast of its own, as under CastPolicy.
+class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
+ public:
+  explicit PlannedPolicy(const PlannedTypes& types);
+
+  DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override;
+  // Throws UserError when entries are left.
+  void finish() const;
+
+  void enter(nn::Module& module) override;
+  void leave(nn::Module& module, const Tensor& output) override;
+
+ private:
+  using Entry = PlannedTypes::Entry;
+  enum class Mode : std::uint8_t { undecided, follows, looks_up };
+  struct Shared {
+    Tensor from, cast;  // `from` is held where nothing on the tape tells it from later tensors
+    GradientEdge edge;
+    const void* start = nullptr;
+    Shape shape;
+  };
+
+  const Entry* next(const OpInfo& info);
+  const Entry* look_up(const OpInfo& info);
+  [[noreturn]] void fail(const OpInfo& info) const;
+  Tensor converted(const Tensor& tensor, DType to);
+  void convert_data(const OpInfo& info, std::span<Tensor> inputs, DType to);
+
+  const PlannedTypes& types_;
+  std::size_t cursor_ = 0;
+  Mode mode_ = Mode::undecided;
+  std::vector<const nn::Module*> running_;  // the innermost module of the model at each depth
+  std::vector<Shared> shared_;
+  std::unordered_map<const std::uint32_t*, std::uint32_t>
+      calls_;  // of evaluation: served, by list of entries
+  nn::ModuleObserverScope observed_;
+};
+
+}  // namespace tandem::amp

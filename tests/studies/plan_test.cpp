@@ -1,0 +1,118 @@
+// Prices that are measured, plans that are made of them, and the search against a shadow.
+#include <algorithm>
+#include <cmath>
+
+#include "amp/plan/cut.h"
+#include "amp/plan/prediction.h"
+#include "core/error.h"
+#include "studies/plan/op_times.h"
+#include "studies/plan/report.h"
+#include "tests/support/temporary_files.h"
+#include "train/planned.h"
+
+using namespace tandem;
+using amp::plan::Kind;
+using Catch::Contains;
+using testing::user_error_of;
+
+namespace {
+
+config::Loaded small(const std::string& precision = "amp_bf16") {
+  return config::load("resnet20_synthetic", {"data.batch_size=8", "model.width=4", "data.image_size=8",
+                                             "data.train_size=64", "precision=" + precision});
+}
+
+planning::Measured measured(const config::Loaded& loaded, const amp::Precision& precision) {
+  const auto data = config::describe_data(loaded.config);
+  return planning::measure(loaded, data, train::trace_of(loaded, data), precision, 0.05);
+}
+
+}  // namespace
+
+TEST_CASE("an op's time is its forward and its backward, without the casts before it", "[planning]") {
+  const config::Loaded loaded = small();
+  const auto data = config::describe_data(loaded.config);
+  planning::Subject subject(loaded, data, amp::Precision::amp_bf16());
+  const amp::Plan full(amp::Precision::fp32()), o1(amp::Precision::amp_bf16(), subject.model());
+  for (const amp::Plan* plan : {&full, &o1}) {
+    planning::time_step(subject, *plan);
+    const planning::StepTimes times = planning::time_step(subject, *plan);
+    CHECK(std::ranges::all_of(times.ops, [](double seconds) { return seconds > 0.0; }));
+    CHECK(times.rest() > 0.0);
+    CHECK(times.rest() < times.whole);
+    CHECK((times.casts > 0.0) == (plan == &o1));
+    CHECK((times.cast_count > 0) == (plan == &o1));
+    CHECK(std::ranges::any_of(times.flop, [](std::int64_t flop) { return flop > 0; }));
+  }
+}
+
+TEST_CASE("prices add up to the step that was measured", "[planning]") {
+  const config::Loaded loaded = small();
+  const planning::Measured prices = measured(loaded, amp::Precision::amp_bf16());
+  const auto f32 = amp::plan::predict(prices.graph, amp::plan::full_precision(prices.graph));
+  double ops = 0.0;
+  for (const double ns : prices.f32_ns) ops += ns;
+  CHECK(f32.total() == Approx(ops).epsilon(0.01));
+  CHECK(f32.cast_ns == 0);
+  CHECK(prices.rest_ns > 0);
+  CHECK(prices.rounds >= 3);
+  CHECK(prices.machine.bytes_per_second > 0.0);
+  CHECK(prices.machine.flops.size() == 2);
+  for (std::size_t i = 0; i < prices.graph.ops.size(); ++i) {
+    const auto& op = prices.graph.ops[i];
+    INFO(to_string(op.key));
+    CHECK(prices.measured[i] == (op.kind == Kind::op && op.rule != CastRule::none));
+    for (const auto& result : op.results) CHECK(result.cast_ns > 0);
+  }
+}
+
+TEST_CASE("a plan is no worse than the lists by its own prices, and says what it decided", "[planning]") {
+  const planning::Planned planned =
+      planning::make_plan(small(), {.must = {{"^fc", false}}, .seconds = 0.05, .measures_steps = false});
+  const auto& plan = planned.plan;
+  const auto ns = [](std::optional<std::int64_t> value) { return value.value_or(-1); };
+  CHECK(ns(plan.predicted.plan) <= ns(plan.predicted.f32));
+  CHECK(plan.policy.name == "cut");
+  CHECK(plan.policy.must.size() == 1);
+  const auto fc = std::ranges::find_if(plan.ops, [](const auto& op) { return op.key.path == "fc"; });
+  REQUIRE(fc != plan.ops.end());
+  CHECK(fc->operands == DType::f32);
+  CHECK(fc->why == amp::plan::Why::must);
+  CHECK_FALSE(planned.steps);
+  CHECK_FALSE(planned.is_slower());
+  const planning::Report report = planning::report_of(planned);
+  CHECK(report.gains.size() <= 10);
+  CHECK(report.flop_share >= 0.0);
+  CHECK(report.flop_share <= 1.0);
+  for (const auto& lines : {report.gains, report.missed})
+    CHECK(std::ranges::is_sorted(lines, std::ranges::greater{},
+                                 [](const auto& line) { return line.f32_ns - line.low_ns; }));
+  planning::Planned slower = planned;
+  slower.steps = planning::Steps{.against_f32 = {.median = 0.99}};
+  CHECK(slower.is_slower());
+}
+
+TEST_CASE("the search leaves in 16 bits what keeps the gradient within a limit", "[planning][search]") {
+  const config::Loaded loaded = small();
+  const auto data = config::describe_data(loaded.config);
+  const auto graph = train::trace_of(loaded, data).graph;
+  const auto low = amp::plan::low_precision(graph);
+  const amp::Precision precision = amp::Precision::amp_bf16();
+  const auto all = planning::search_types(loaded, graph, low, precision, 10.0);
+  CHECK(all.search.good == amp::plan::lowered(graph, low));
+  CHECK(all.search.bad.empty());
+  CHECK(all.error == all.error_before);
+  CHECK(all.error > all.noise);
+  // Half of that error: something has to go, and not everything.
+  const auto some = planning::search_types(loaded, graph, low, precision, all.error / 2.0);
+  CHECK(some.error <= all.error / 2.0);
+  CHECK(some.search.bad.size() + some.search.dropped.size() > 0);
+  CHECK(some.search.good.size() + some.search.bad.size() + some.search.dropped.size() ==
+        all.search.good.size());
+  // The same again: a step that was looked at leaves nothing behind.
+  const auto again = planning::search_types(loaded, graph, low, precision, all.error / 2.0);
+  CHECK(again.search.good == some.search.good);
+  CHECK(again.error == some.error);
+  CHECK_THAT(user_error_of([&] { planning::search_types(loaded, graph, low, precision, 1e-12); }),
+             Contains("one unit in the last place"));
+}

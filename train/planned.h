@@ -1,0 +1,38 @@
+// The plan that a run follows (precision.plan): where it comes from, and whether it is of the run's model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "amp/planned_policy.h"
+#include "amp/trace.h"
+#include "config/task.h"
+#include "runs/run_directory.h"
+#include "tasks/task.h"
+
+namespace tandem::train {
+
+// The word for a plan that is made when a run starts.
+inline constexpr const char* kPlanAtStart = "auto";
+
+// What the plan's file holds: `loaded.plan`, or else the file is read. "" where precision.plan is not given.
+// Throws UserError for a file that cannot be read, and for "auto" where nobody has made a plan.
+std::string plan_text_of(const config::Loaded& loaded);
+
+// Fills `loaded.plan` with the copy that a run keeps, where the configuration has a plan and the run a copy.
+void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
+
+// The plan for a model of the configuration's task. Throws UserError as plan::parse_plan and PlannedTypes.
+std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
+                                                       nn::Module& model);
+
+// One training forward of a made-up batch on the host, traced: of so many samples at most, 0: a full one.
+// Throws UserError for a task of several phases or losses, each of which would need a plan of its own.
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples = 0);
+
+// Throws UserError, naming the first op that differs, unless the configuration's plan is of its model. Does
+// nothing without a plan. With other shapes or on another machine a plan's prices are stale, and it applies.
+void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data);
+
+}  // namespace tandem::train
