@@ -76,7 +76,8 @@ int plan(const PlanArguments& arguments) {
 }
 
 int plan_difference(const PlanDifferenceArguments& arguments) {
-  const auto changes = amp::plan::differences(read_plan(arguments.first), read_plan(arguments.second));
+  const amp::plan::PrecisionPlan first = read_plan(arguments.first);
+  const auto changes = amp::plan::differences(first, read_plan(arguments.second));
   for (const auto& change : changes) output::print("{}\n", change.text);
   if (changes.empty()) output::print("no difference\n");
   return amp::plan::same_types(changes) ? 0 : kExitFailure;

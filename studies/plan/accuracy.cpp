@@ -61,7 +61,7 @@ class Shadow final : public amp::plan::Oracle {
   bool within(std::span<const int> low) override { return error(low) <= limit_; }
 
   bool verified(std::span<const int> low) override {
-    for (int batch = 1; batch < kBatches; ++batch)
+    for (int batch = 0; batch < kBatches; ++batch)
       if (!(error(low, batch) <= limit_)) {
         failed_ = batch;
         return false;
@@ -141,7 +141,7 @@ class Shadow final : public amp::plan::Oracle {
   std::vector<Outcome> full_;
   double noise_ = 0.0, limit_ = 0.0;
   double scale_ = precision_.scaler.initial;
-  int runs_ = 0, failed_ = 1;
+  int runs_ = 0, failed_ = 0;
 };
 
 }  // namespace

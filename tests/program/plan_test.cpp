@@ -24,10 +24,16 @@ Outcome make_plan(const TemporaryDirectory& directory, const std::string& file,
   return tandem_in(directory, arguments);
 }
 
+// `plan`: a file, "auto", or "" for level O1.
 std::vector<std::string> training(const std::string& run, const std::string& plan) {
+  const std::string planned = R"({"level":"O1","dtype":"bf16","plan":")" + plan + "\"}";
   return with_small({"train", "resnet20_synthetic", "run_dir=" + run, "data.train_size=64",
-                     "data.test_size=16", "epochs=2",
-                     R"(precision={"level":"O1","dtype":"bf16","plan":")" + plan + "\"}"});
+                     "data.test_size=16", "epochs=2", "precision=" + (plan.empty() ? "amp_bf16" : planned)});
+}
+
+bool same_weights(const TemporaryDirectory& directory, const std::string& one, const std::string& other) {
+  return saved_tensors(directory.path() / one, "weights") ==
+         saved_tensors(directory.path() / other, "weights");
 }
 
 json plan_in(const TemporaryDirectory& directory, const std::string& file) {
@@ -131,11 +137,8 @@ TEST_CASE("a run follows its plan, keeps it, and goes on with it", "[program][pl
   CHECK(read_text(directory.path() / "run/plan.json") == read_text(directory.path() / "plan.json"));
   CHECK(events_of(directory.path() / "run", "start").front()["precision"] == "O1/bf16/plan");
   // The cast rules as a plan are level O1.
-  std::vector<std::string> autocast = training("autocast", "plan.json");
-  autocast.back() = "precision=amp_bf16";
-  REQUIRE(tandem_in(directory, autocast).exit_code == 0);
-  CHECK(saved_tensors(directory.path() / "autocast", "weights") ==
-        saved_tensors(directory.path() / "run", "weights"));
+  REQUIRE(tandem_in(directory, training("autocast", "")).exit_code == 0);
+  CHECK(same_weights(directory, "autocast", "run"));
 
   // Interrupted half way, and gone on with, although the file is no more.
   std::vector<std::string> half = training("half", "plan.json");
@@ -145,8 +148,7 @@ TEST_CASE("a run follows its plan, keeps it, and goes on with it", "[program][pl
   const Outcome resumed = tandem_in(directory, {"train", "half"});
   INFO(resumed.err);
   REQUIRE(resumed.exit_code == 0);
-  CHECK(saved_tensors(directory.path() / "half", "weights") ==
-        saved_tensors(directory.path() / "run", "weights"));
+  CHECK(same_weights(directory, "half", "run"));
   const Outcome eval = tandem_in(directory, {"eval", "run", "--in-precision"});
   INFO(eval.err);
   CHECK(eval.exit_code == 0);
@@ -223,11 +225,8 @@ TEST_CASE("ranks follow one plan", "[program][plan][ranks]") {
   const Outcome planned = run_ranks(directory, 2, training("planned", "plan.json"));
   INFO(planned.err);
   REQUIRE(planned.exit_code == 0);
-  std::vector<std::string> autocast = training("autocast", "plan.json");
-  autocast.back() = "precision=amp_bf16";
-  REQUIRE(run_ranks(directory, 2, autocast).exit_code == 0);
-  CHECK(saved_tensors(directory.path() / "autocast", "weights") ==
-        saved_tensors(directory.path() / "planned", "weights"));
+  REQUIRE(run_ranks(directory, 2, training("autocast", "")).exit_code == 0);
+  CHECK(same_weights(directory, "autocast", "planned"));
   const Outcome made = run_ranks(directory, 2, training("made", "auto"));
   CHECK(made.exit_code == 2);
   CHECK_THAT(made.err, Contains("make the plan before, with one process"));
