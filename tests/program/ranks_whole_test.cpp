@@ -197,10 +197,17 @@ TEST_CASE("two networks, resumes, benches and dry runs take batch norm over rank
   const TemporaryDirectory directory;
   const Arguments pair{"train",         "dcgan_fashion",      "epochs=1",         "data.train_size=32",
                        "model.width=4", "data.batch_size=16", "data.test_size=64"};
-  const auto whole = trained(directory, "whole", 0, pair),
-             run = trained(directory, "pair", 2, joined(pair, kNorm));
-  for (const char* const phase : {"discriminator", "generator"})
-    check_near(losses_in(run, phase), losses_in(whole, phase), 1e-3);
+  // Each shard draws noise of its own, so there is no process to compare with: statistics of both shards
+  // differ from a shard's own, and not by much.
+  const Arguments checked = joined(pair, {"parallel.check_every=1"});
+  const auto together = trained(directory, "together", 2, joined(checked, kNorm)),
+             each = trained(directory, "each", 2, checked);
+  for (const char* const phase : {"discriminator", "generator"}) {
+    const auto losses = losses_in(together, phase), others = losses_in(each, phase);
+    CHECK(losses.size() == 2);
+    CHECK(losses != others);
+    check_near(losses, others, 0.05);
+  }
   // In two parts, with the bits of one.
   const auto once = trained(directory, "once", 2, joined(kNormal, kNorm));
   must(run_ranks(directory, 2, into("parts", joined(joined(kNormal, kNorm), {"--limit-steps", "2"}))));
