@@ -6,6 +6,7 @@
 #include "autograd/leaf.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/wide_gradients.h"
 #include "core/error.h"
 #include "core/options/check.h"
 #include "core/pattern.h"
@@ -87,6 +88,27 @@ void check_parts(const Precision& p) {
 
 }  // namespace
 
+namespace {
+
+void check_layer(const LayerRule& rule) {
+  for (const DType type : {rule.dtype, rule.multiplies_in(), rule.backward.value_or(rule.dtype)})
+    if (!is_16bit(type) && type != DType::f32)
+      fail("layers", fmt::format("\"{}\" must run in f32, f16 or bf16, not {}", rule.match, name_of(type)));
+  const DType math = rule.multiplies_in(), backward = rule.backward.value_or(rule.dtype);
+  if (is_16bit(math) && is_16bit(rule.dtype) && math != rule.dtype)
+    fail("layers",
+         fmt::format("\"{}\": math in {} and results in {}: two 16-bit types; take one of them, or f32 for "
+                     "either",
+                     rule.match, name_of(math), name_of(rule.dtype)));
+  if (backward != DType::f32 && backward != rule.dtype)
+    fail("layers",
+         fmt::format("\"{}\": backward in {} and forward in {}: gradients have the type of forward, "
+                     "or f32",
+                     rule.match, name_of(backward), name_of(rule.dtype)));
+}
+
+}  // namespace
+
 void check(const Precision& precision) {
   require(is_16bit(precision.dtype), "precision", "dtype must be f16 or bf16, is {}",
           name_of(precision.dtype));
@@ -94,9 +116,7 @@ void check(const Precision& precision) {
   check_parts(precision);
   for (const LayerRule& rule : precision.layers) {
     expression_of(rule.match);
-    if (!is_16bit(rule.dtype) && rule.dtype != DType::f32)
-      fail("layers",
-           fmt::format("\"{}\" must run in f32, f16 or bf16, not {}", rule.match, name_of(rule.dtype)));
+    check_layer(rule);
   }
   moved_rules(precision.lists);
 }
@@ -197,24 +217,57 @@ class FullPrecision final : public PrecisionPolicy {
   }
 };
 
+// Products of one type that give results of another; everything else as `others` has it.
+class OwnMath final : public PrecisionPolicy {
+ public:
+  OwnMath(std::shared_ptr<PrecisionPolicy> others, DType math, DType result)
+      : others_(std::move(others)), math_(math), result_(result) {}
+
+  DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
+    const std::string_view name = info.name;
+    const bool cell = name == "lstm" || name == "gru" || name == "rnn";
+    if (info.rule != CastRule::lower || cell || !is_floating(common) || common == DType::f64)
+      return others_->prepare(info, inputs, common);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Tensor& input = inputs[i];
+      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
+      if (!input.defined() || role == Role::keep || !is_floating(input.dtype()) || input.dtype() == math_)
+        continue;
+      const Tensor copy = is_16bit(math_) ? working_copy(input, math_) : Tensor();
+      input = copy.defined() ? copy : cast(input, math_);
+    }
+    return result_;
+  }
+
+ private:
+  const std::shared_ptr<PrecisionPolicy> others_;
+  const DType math_, result_;
+};
+
+std::shared_ptr<PrecisionPolicy> policy_of(const Precision& precision, const LayerRule& rule) {
+  std::shared_ptr<PrecisionPolicy> policy;
+  if (rule.dtype == DType::f32) {
+    policy = std::make_shared<FullPrecision>();
+  } else {
+    policy = std::make_shared<CastPolicy>(of_layer(precision, rule.dtype));
+  }
+  if (rule.multiplies_in() == rule.dtype) return policy;
+  return std::make_shared<OwnMath>(std::move(policy), rule.multiplies_in(), rule.dtype);
+}
+
 }  // namespace
 
 LayerPolicies::LayerPolicies(const Precision& precision, nn::Module& model) {
   for (const LayerRule& rule : precision.layers) {
     const std::regex expression = expression_of(rule.match);
-    std::shared_ptr<PrecisionPolicy> policy;
-    if (rule.dtype == DType::f32) {
-      policy = std::make_shared<FullPrecision>();
-    } else {
-      policy = std::make_shared<CastPolicy>(of_layer(precision, rule.dtype));
-    }
+    const Layer layer{policy_of(precision, rule), rule.widens_gradients()};
     bool matched = false;
     std::vector<std::string> paths;
     model.visit([&](const std::string& path, nn::Module& module) {
       paths.push_back(path);
       if (!std::regex_search(path, expression)) return;
       matched = true;
-      policies_[&module] = policy;
+      layers_[&module] = layer;
     });
     if (!matched)
       fail("layers", fmt::format("\"{}\" matches none of the model's {} layers{}", rule.match, paths.size(),
@@ -222,9 +275,9 @@ LayerPolicies::LayerPolicies(const Precision& precision, nn::Module& model) {
   }
 }
 
-PrecisionPolicy* LayerPolicies::find(const nn::Module& module) const {
-  const auto found = policies_.find(&module);
-  return found == policies_.end() ? nullptr : found->second.get();
+const LayerPolicies::Layer* LayerPolicies::find(const nn::Module& module) const {
+  const auto found = layers_.find(&module);
+  return found == layers_.end() ? nullptr : &found->second;
 }
 
 Plan::Plan(const Precision& precision) {
@@ -254,8 +307,10 @@ class Autocast::LayerSwitch final : public nn::ModuleObserver {
   }
 
   void enter(nn::Module& module) override {
-    PrecisionPolicy* const policy = layers_.find(module);
-    if (policy && innermost()) open_.push_back({&module, policy, std::make_unique<PrecisionScope>(policy)});
+    const LayerPolicies::Layer* const layer = layers_.find(module);
+    if (!layer || !innermost()) return;
+    open_.push_back({&module, layer->policy.get(), std::make_unique<PrecisionScope>(layer->policy.get()),
+                     std::make_unique<WideGradients>(layer->widens_gradients)});
   }
   void leave(nn::Module& module, const Tensor&) override {
     if (!open_.empty() && open_.back().module == &module && innermost()) open_.pop_back();
@@ -268,6 +323,7 @@ class Autocast::LayerSwitch final : public nn::ModuleObserver {
     const nn::Module* module;
     const PrecisionPolicy* policy;
     std::unique_ptr<PrecisionScope> scope;
+    std::unique_ptr<WideGradients> gradients;
   };
   const LayerPolicies& layers_;
   const PrecisionPolicy* const base_;

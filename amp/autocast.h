@@ -51,11 +51,17 @@ class LayerPolicies {
   // Throws UserError when a rule matches no layer.
   LayerPolicies(const Precision& precision, nn::Module& model);
 
-  bool empty() const { return policies_.empty(); }
-  PrecisionPolicy* find(const nn::Module& module) const;
+  struct Layer {
+    std::shared_ptr<PrecisionPolicy> policy;
+    bool widens_gradients = false;  // see WideGradients
+  };
+
+  bool empty() const { return layers_.empty(); }
+  // nullptr: none of its own.
+  const Layer* find(const nn::Module& module) const;
 
  private:
-  std::unordered_map<const nn::Module*, std::shared_ptr<PrecisionPolicy>> policies_;
+  std::unordered_map<const nn::Module*, Layer> layers_;
 };
 
 class PlannedTypes;  // amp/planned_policy.h

@@ -15,7 +15,9 @@ Precision Precision::o3(DType dtype) {
 }
 
 bool Precision::runs_in(DType type) const {
-  return lowers() && (dtype == type || std::ranges::count(layers, type, &LayerRule::dtype) > 0);
+  return lowers() && (dtype == type || std::ranges::any_of(layers, [&](const LayerRule& rule) {
+                        return rule.dtype == type || rule.multiplies_in() == type;
+                      }));
 }
 
 optim::StepOptions step_options(const Precision& precision, std::uint64_t seed) {

@@ -2,6 +2,7 @@
 // says nothing about when: amp/autocast.h applies it to ops, step_options to the training step.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,10 +28,20 @@ struct OpLists {
 };
 
 // Layers whose whole path contains a match of `match` (an ECMAScript regular expression) run in `dtype`, with
-// everything below them. Of two that match, the later one counts.
+// everything below them. Of two that match, the later one counts. As NVCaffe's types per layer: forward,
+// forward_math, backward.
 struct LayerRule {
   std::string match;
-  DType dtype = DType::f32;  // f32, f16 or bf16
+  DType dtype = DType::f32;  // f32, f16 or bf16: what results are stored in
+  // Operands of products are multiplied in this type: f32, or a 16-bit type where `dtype` is f32 or the same.
+  // Recurrent cells compute in the type that they store.
+  std::optional<DType> math{};  // absent: as dtype
+  // f32: gradients of all 16-bit tensors that the layer makes are f32, so that none is flushed; forward stays
+  // bit for bit what it is.
+  std::optional<DType> backward{};  // absent: as dtype, and nothing else
+
+  DType multiplies_in() const { return math.value_or(dtype); }
+  bool widens_gradients() const { return is_16bit(dtype) && backward == DType::f32; }
 };
 
 struct Precision {

@@ -1,5 +1,7 @@
 #include "autograd/apply.h"
 
+#include "autograd/wide_gradients.h"
+
 namespace tandem::detail {
 
 Device device_of(const OpInfo& info, std::span<const Tensor> inputs) {
@@ -39,8 +41,12 @@ void RecordedNode::keep(std::span<const Tensor> in, std::span<const Tensor> out,
   }
   outputs.reserve(out.size());
   for (const Tensor& output : out) {
-    outputs.push_back(output.defined() ? OutputMeta{output.shape(), output.dtype(), output.device()}
-                                       : OutputMeta{});
+    if (!output.defined()) {
+      outputs.push_back({});
+      continue;
+    }
+    const bool widens = WideGradients::enabled() && is_16bit(output.dtype());
+    outputs.push_back({output.shape(), widens ? DType::f32 : output.dtype(), output.device()});
   }
   kept_.reserve(saved.size());
   for (const Tensor& tensor : saved) {

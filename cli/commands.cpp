@@ -42,6 +42,7 @@ class Program {
     add_compare();
     add_bench();
     add_plan();
+    add_advise();
     add_inspect();
     add_report();
     add_demo();
@@ -186,20 +187,24 @@ class Program {
   }
 
   void add_inspect() {
-    CLI::App* sub =
-        command("inspect", "tensors of a run or file; types and casts of every op; exponents of gradients",
-                inspect_, &inspect);
-    sub->add_option(
-           "subject", inspect_.subject,
-           "run directory or .safetensors file; for --casts and --gradients a run or a configuration")
+    CLI::App* sub = command("inspect",
+                            "tensors of a run or file; types and casts of every op; exponents of gradients; "
+                            "what errors come from",
+                            inspect_, &inspect);
+    sub->add_option("subject", inspect_.subject,
+                    "run directory or .safetensors file; for a report a run or a configuration")
         ->required();
     sub->add_option("overrides", inspect_.overrides, kOverrides);
     sub->add_flag("--casts", inspect_.casts,
                   "one batch: type, rule and casts of every op; memory by precision");
     sub->add_flag("--gradients", inspect_.gradients,
                   "exponents of the gradients of each layer, and what FP16 flushes at each loss scale");
-    sub->add_option("--batches", inspect_.batches, "training batches that --gradients looks at")
-        ->capture_default_str();
+    sub->add_flag("--headroom", inspect_.headroom,
+                  "bits left before the gradients of each layer overflow FP16 at the run's loss scale");
+    sub->add_flag("--blame", inspect_.blame,
+                  "share of each op in the error that 16 bits make in the gradient of a step, and its cause");
+    sub->add_option("--batches", inspect_.batches,
+                    "training batches that a report on gradients looks at; by default 4, of --blame 1");
     sub->add_option("--weights", inspect_.weights,
                     "best, last, step-N or a .safetensors file; by default last");
     sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
@@ -238,6 +243,18 @@ class Program {
         return difference->parsed() ? plan_difference(plan_difference_) : plan(plan_);
       };
     });
+  }
+
+  void add_advise() {
+    CLI::App* sub =
+        command("advise", "what bounds each op of a step on this machine, and what would make it faster",
+                advise_, &cli::advise);
+    sub->add_option("config", advise_.config, "configuration: a file, a shipped name, or a run directory");
+    sub->add_option("overrides", advise_.overrides, kOverrides);
+    sub->add_option("--seconds", advise_.seconds, "for measuring ops")
+        ->check(CLI::Range(0.0, 3600.0))
+        ->capture_default_str();
+    sub->add_flag("--json", advise_.json, "print one JSON object");
   }
 
   void add_report() {
@@ -358,6 +375,7 @@ class Program {
   PredictArguments predict_;
   ExportArguments export_;
   PlanArguments plan_;
+  AdviseArguments advise_;
   PlanDifferenceArguments plan_difference_;
   CompareArguments compare_;
   InspectArguments inspect_;

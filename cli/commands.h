@@ -72,6 +72,11 @@ struct PlanDifferenceArguments {
   std::string first, second;
 };
 
+struct AdviseArguments : ConfigArguments {
+  double seconds = 5.0;
+  bool json = false;
+};
+
 struct CompareArguments : ConfigArguments {
   std::string require;  // "equivalent", or empty
   std::string out;      // empty: runs/NAME-compare
@@ -83,9 +88,9 @@ struct InspectArguments {
   std::string subject;  // a run, a configuration, or a .safetensors file
   std::vector<std::string> overrides;
   std::string weights;  // best, last, step-N or a file; empty: last
-  bool casts = false, gradients = false, json = false;
-  std::int64_t batches = 4;
-  std::string out;  // of the chart
+  bool casts = false, gradients = false, headroom = false, blame = false, json = false;
+  std::optional<std::int64_t> batches;  // absent: 4, or 1 of --blame
+  std::string out;                      // of the chart
 };
 
 struct ReportArguments {
@@ -125,6 +130,7 @@ int predict(const PredictArguments& arguments);
 int export_weights(const ExportArguments& arguments);
 int bench(const BenchArguments& arguments);
 int plan(const PlanArguments& arguments);
+int advise(const AdviseArguments& arguments);
 int plan_difference(const PlanDifferenceArguments& arguments);
 int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);

@@ -11,6 +11,7 @@
 
 #include "cli/advice.h"
 #include "cli/commands.h"
+#include "cli/inspect_reports.h"
 #include "config/precision.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -33,13 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// The weights of a run, "" for a configuration.
-std::string weights_of(const InspectArguments& arguments) {
-  if (!runs::RunDirectory::is_run(arguments.subject)) return arguments.weights;
-  return runs::weights_path(runs::RunDirectory::open(arguments.subject),
-                            arguments.weights.empty() ? "last" : arguments.weights);
-}
 
 std::string bytes(std::int64_t count) { return bytes_text(static_cast<double>(count)); }
 double percent(std::int64_t part, std::int64_t whole) {
@@ -103,7 +97,7 @@ void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
 int casts(const InspectArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
   train::prepare_machine(loaded);
-  const std::string weights = weights_of(arguments);
+  const std::string weights = inspected_weights(arguments);
   const amp::Precision precision = config::precision_of(loaded.config.precision);
   train::Workbench bench(loaded, weights);
   const datasets::Batch batch = bench.next_batch();
@@ -189,8 +183,8 @@ std::vector<std::string> cells(const std::string& name, const char* what, const 
 int gradients(const InspectArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
   train::prepare_machine(loaded);
-  train::Workbench bench(loaded, weights_of(arguments));
-  const inspect::GradientReport report = inspect::report_gradients(bench, arguments.batches);
+  train::Workbench bench(loaded, inspected_weights(arguments));
+  const inspect::GradientReport report = inspect::report_gradients(bench, arguments.batches.value_or(4));
   if (!arguments.out.empty())
     files::write_atomically(arguments.out, plot::to_svg(inspect::charts_of(report)));
   if (arguments.json) {
@@ -312,27 +306,39 @@ void print_state(const fs::path& path) {
 
 }  // namespace
 
+std::string inspected_weights(const InspectArguments& arguments) {
+  if (!runs::RunDirectory::is_run(arguments.subject)) return arguments.weights;
+  return runs::weights_path(runs::RunDirectory::open(arguments.subject),
+                            arguments.weights.empty() ? "last" : arguments.weights);
+}
+
 int inspect(const InspectArguments& arguments) {
-  require(!(arguments.casts && arguments.gradients), "",
-          "inspect: --casts and --gradients are two reports; ask for one");
+  const int reports = arguments.casts + arguments.gradients + arguments.headroom + arguments.blame;
+  require(reports <= 1, "",
+          "inspect: --casts, --gradients, --headroom and --blame are reports of their own; ask for one");
   require(arguments.out.empty() || arguments.gradients, "", "inspect: --out is the chart of --gradients");
-  require(arguments.batches >= 1, "", "inspect: --batches is {}, expected at least 1", arguments.batches);
+  require(arguments.batches.value_or(1) >= 1, "", "inspect: --batches is {}, expected at least 1",
+          arguments.batches.value_or(1));
   if (arguments.casts) return casts(arguments);
   if (arguments.gradients) return gradients(arguments);
+  if (arguments.headroom) return inspect_headroom(arguments);
+  if (arguments.blame) return inspect_blame(arguments);
   const files::Kind kind = files::kind_of(arguments.subject);
   if (kind == files::Kind::file || kind == files::Kind::special) {
     require(fs::path(arguments.subject).extension() == ".safetensors", "",
-            "inspect: {} is not a .safetensors file; of a configuration ask for --casts or --gradients",
+            "inspect: {} is not a .safetensors file; of a configuration ask for a report (--casts, "
+            "--gradients, --headroom, --blame)",
             arguments.subject);
     const int code = tensors(arguments, arguments.subject);
     if (!arguments.json) print_state(arguments.subject);
     return code;
   }
   require(runs::RunDirectory::is_run(arguments.subject), "",
-          "inspect: {} is no run directory and no file; of a configuration ask for --casts or --gradients",
+          "inspect: {} is no run directory and no file; of a configuration ask for a report (--casts, "
+          "--gradients, --headroom, --blame)",
           arguments.subject);
   const auto run = runs::RunDirectory::open(arguments.subject);
-  const std::string weights = weights_of(arguments);
+  const std::string weights = inspected_weights(arguments);
   const int code = tensors(arguments, weights);
   if (!arguments.json) print_state(fs::path(weights).parent_path() / "state.safetensors");
   return code;

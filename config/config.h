@@ -31,6 +31,13 @@ struct ScalerConfig {
   std::optional<bool> delayed;
   std::optional<double> tolerance;
   std::string scope = "global";
+  std::optional<std::int64_t> batches;
+  static const Schema& schema();
+};
+
+// Types of layers, as NVCaffe has them.
+struct LayerTypesConfig {
+  std::string forward = "fp32", math = "auto", backward = "auto";
   static const Schema& schema();
 };
 
@@ -54,7 +61,7 @@ struct PrecisionConfig {
   std::string wgrad = "fp32";
   std::string batch_norm = "auto";
   OpListsConfig lists;
-  std::vector<std::pair<std::string, std::string>> layers;
+  std::vector<std::pair<std::string, LayerTypesConfig>> layers;
   std::optional<std::string> plan;
 
   static PrecisionConfig fp32() {

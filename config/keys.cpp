@@ -19,7 +19,7 @@ Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(cho
 }  // namespace
 
 const Schema& ScalerConfig::schema() {
-  std::vector<std::string> modes{"auto", "none", "dynamic"};
+  std::vector<std::string> modes{"auto", "none", "dynamic", "calibrated"};
   for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
     if (preset.name != "tandem") modes.emplace_back(preset.name);
   }
@@ -30,8 +30,9 @@ const Schema& ScalerConfig::schema() {
   static const Schema schema =
       Describe<ScalerConfig>()
           .key("mode", &ScalerConfig::mode,
-               "loss scaling; auto: dynamic for fp16, none for bf16; or the scaler of another framework by "
-               "name (`tandem ls presets`)",
+               "loss scaling; auto: dynamic for fp16, none for bf16; calibrated: dynamic, from the highest "
+               "scale that gradients in FP32 leave room for; or the scaler of another framework by name "
+               "(`tandem ls presets`)",
                one_of(modes))
           .key("static", &ScalerConfig::static_scale, "a fixed scale, a power of two",
                {.min = 0x1p-24, .max = 0x1p60})
@@ -71,7 +72,26 @@ const Schema& ScalerConfig::schema() {
           .key("scope", &ScalerConfig::scope,
                "what has a scale of its own: the whole iteration, every loss, or every phase of the task",
                one_of({"global", "loss", "optimizer"}))
+          .key("batches", &ScalerConfig::batches,
+               "of mode calibrated: batches whose gradients it looks at before the first step; auto: 4",
+               by_mode(between(1, 4096)))
           .short_key("mode");
+  return schema;
+}
+
+const Schema& LayerTypesConfig::schema() {
+  static const Schema schema =
+      Describe<LayerTypesConfig>()
+          .key("forward", &LayerTypesConfig::forward, "what the results of its ops are stored in",
+               one_of({"fp32", "fp16", "bf16"}))
+          .key("math", &LayerTypesConfig::math,
+               "what operands of products are multiplied in; auto: as forward",
+               one_of({"auto", "fp32", "fp16", "bf16"}))
+          .key("backward", &LayerTypesConfig::backward,
+               "gradients of its 16-bit results: fp32 keeps them from being flushed without a loss scale; "
+               "auto: as forward",
+               one_of({"auto", "fp32", "fp16", "bf16"}))
+          .short_key("forward");
   return schema;
 }
 
@@ -118,8 +138,7 @@ const Schema& PrecisionConfig::schema() {
                one_of({"auto", "fp32", "lower"}))
           .key("lists", &PrecisionConfig::lists, "ops moved from one cast rule to another")
           .key("layers", &PrecisionConfig::layers,
-               "regular expression on layer names → precision of those layers",
-               one_of({"fp32", "fp16", "bf16"}))
+               "regular expression on layer names → types of those layers")
           .key("plan", &PrecisionConfig::plan,
                "at level O1, the types of every op as `tandem plan` has written them to this file; auto: a "
                "plan is made when the run starts, and kept in its directory")

@@ -1,5 +1,7 @@
 #include "config/precision.h"
 
+#include <optional>
+
 #include "core/error.h"
 
 namespace tandem::config {
@@ -8,6 +10,17 @@ namespace {
 
 DType dtype_of(const std::string& name) {
   return name == "fp16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+std::optional<DType> type_or_auto(const std::string& name) {
+  return name == "auto" ? std::nullopt : std::optional(dtype_of(name));
+}
+
+amp::LayerRule rule_of(const std::string& match, const LayerTypesConfig& from) {
+  return {.match = match,
+          .dtype = dtype_of(from.forward),
+          .math = type_or_auto(from.math),
+          .backward = type_or_auto(from.backward)};
 }
 
 amp::Level level_of(const PrecisionConfig& from) {
@@ -58,6 +71,15 @@ optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset)
 }
 
 optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
+  const bool calibrated = from.mode == "calibrated";
+  require(calibrated || !from.batches, "scaler",
+          "batches are those that mode calibrated looks at; set mode to calibrated, or remove them");
+  require(
+      !calibrated || fp16, "scaler",
+      "mode calibrated finds a scale for fp16, and nothing runs in it (level O3 has none); take dtype fp16, "
+      "or mode none");
+  require(!calibrated || !from.initial, "scaler",
+          "mode calibrated finds the first scale by itself: remove initial, or set mode to dynamic");
   if (from.static_scale) {
     require(from.mode == "auto" || from.mode == "none", "scaler",
             "a static scale beside mode {}: give one of the two", from.mode);
@@ -66,7 +88,8 @@ optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
     return optim::ScalerOptions::fixed(*from.static_scale);
   }
   const bool none = from.mode == "none" || (from.mode == "auto" && !fp16);
-  if (!none) return moving(from, from.mode == "auto" || from.mode == "dynamic" ? "tandem" : from.mode);
+  if (!none)
+    return moving(from, from.mode == "auto" || from.mode == "dynamic" || calibrated ? "tandem" : from.mode);
   require(!has_rules(from), "scaler", "{} and rules for one contradict each other; set mode to dynamic",
           from.mode == "none" ? "no scaler" : "no scaler (mode auto is one where something runs in fp16)");
   return optim::ScalerOptions::none();
@@ -87,7 +110,7 @@ amp::Precision precision_of(const PrecisionConfig& from) {
       .round_weight_gradients = from.wgrad == "lower",
       .lists = {from.lists.allow, from.lists.deny, from.lists.infer},
       .layers = {}};
-  for (const auto& [match, layer] : from.layers) precision.layers.push_back({match, dtype_of(layer)});
+  for (const auto& [match, layer] : from.layers) precision.layers.push_back(rule_of(match, layer));
   // O3 is the plain 16-bit baseline: it has no scaler unless one is given.
   const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
   precision.scaler = scaler_of(from.scaler, fp16);

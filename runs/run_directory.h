@@ -8,6 +8,7 @@
 //   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (runs/tensorboard)
 //   report.html       what `tandem report` made of it
 //   plan.json         the types of every op, where precision.plan has one (amp/plan/plan_file.h)
+//   calibration.json  of precision.scaler.mode calibrated: window of loss scales of every layer
 //   log.txt           what was printed, with times
 //   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
 //   checkpoints/      see runs/checkpoint_store.h
@@ -43,6 +44,7 @@ class RunDirectory {
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   std::string report() const { return path_ / "report.html"; }
   std::string plan() const { return path_ / "plan.json"; }
+  std::string calibration() const { return path_ / "calibration.json"; }
   std::string log() const { return path_ / "log.txt"; }
   std::string algorithms() const { return path_ / kAlgorithmsFile; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

@@ -58,7 +58,9 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples) {
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+                  const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
+                  Index most_samples) {
   const auto task = config::make_task(loaded, data);
   require_one_forward(*task);
   nn::Module& model = task->model();
@@ -68,9 +70,18 @@ amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& da
   if (most_samples > 0) size = std::min(size, most_samples);
   const datasets::Batch batch = task->made_up(size, static_cast<std::uint64_t>(loaded.config.seed), {});
   tasks::Carry carry;
-  return amp::trace(model, [&] {
+  use(model, [&] {
     return loss_of_phase(*task, 0, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)}, &carry);
   });
+}
+
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples) {
+  amp::TracedModel traced;
+  with_forward(
+      loaded, data,
+      [&](nn::Module& model, const std::function<Tensor()>& forward) { traced = amp::trace(model, forward); },
+      most_samples);
+  return traced;
 }
 
 void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) {

@@ -1,6 +1,7 @@
 // The plan that a run follows (precision.plan): where it comes from, and whether it is of the run's model.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,12 @@ void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
 // The plan for a model of the configuration's task. Throws UserError as plan::parse_plan and PlannedTypes.
 std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
                                                        nn::Module& model);
+
+// Hands a model on the host to `use`, with its training forward of a made-up batch, which gives the loss: of
+// so many samples at most, 0: a full one. Throws UserError as trace_of.
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+                  const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
+                  Index most_samples = 0);
 
 // One training forward of a made-up batch on the host, traced: of so many samples at most, 0: a full one.
 // Throws UserError for a task of several phases or losses, each of which would need a plan of its own.

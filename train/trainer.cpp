@@ -18,6 +18,7 @@
 #include "files/write.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
+#include "train/calibrate.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
@@ -25,6 +26,7 @@
 #include "train/planned.h"
 #include "train/ranges.h"
 #include "train/rank_facts.h"
+#include "train/start_lint.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {
@@ -212,7 +214,13 @@ void Trainer::begin(Session& session, const std::string& command_line,
   for (std::size_t rank = 0; rank < rank_facts_.size(); ++rank)
     session.log.info(text_of_rank(static_cast<int>(rank), rank_facts_[rank]));
   if (session.directory) session.say("run directory: " + session.directory->path().string());
-  if (learners_->iterations() == 0 && ranks_.first()) warn_of_underflow(session);
+  calibrate_scale(session);
+  if (learners_->iterations() == 0 && ranks_.first()) {
+    warn_of_underflow(session);
+    if (in_16_bits())
+      for (const amp::LintLine& line : lint_of(*task_, *precision_, config_, device_))
+        session.warn(to_string(line));
+  }
   session.metrics.write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
                                          to_string(device_), learners_->iterations(),
                                          config::metrics(config_)});
@@ -363,6 +371,23 @@ void Trainer::warn_of_underflow(Session& session) {
                             ? fmt::format(", a scale of {:g} would save them", std::exp2(*saving))
                             : "");
   session.say(fmt::format("FP16 without a loss scale: {}; \"scaler\": \"dynamic\" prevents it", found));
+}
+
+// Once, before the first step: what a run goes on with has a scale.
+void Trainer::calibrate_scale(Session& session) {
+  if (config_.precision.scaler.mode != "calibrated" || learners_->iterations() > 0) return;
+  std::string start;
+  ranks_.together([&] {
+    if (!ranks_.first()) return;
+    const amp::Calibration found = calibrate(loaded_, task_->data(), device_);
+    if (session.directory)
+      files::write_atomically(session.directory->calibration(), files::json_text(to_json(found), 2) + "\n");
+    session.say(to_string(found));
+    start = fmt::format("{}", amp::start_of(found, precision_of(config_).scaler));
+  });
+  const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
+  for (Learner& learner : *learners_)
+    for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
 }
 
 TrainResult Trainer::train(Session& session) {

@@ -98,6 +98,7 @@ class Trainer {
   std::vector<std::string> what_trains() const;
   std::string course() const;
   void warn_of_underflow(Session& session);
+  void calibrate_scale(Session& session);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);
   void write_artifacts(Session& session, const tasks::Evaluation& evaluation);

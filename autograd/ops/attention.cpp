@@ -10,6 +10,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/wide_gradients.h"
 #include "core/error.h"
 
 namespace tandem {
@@ -148,11 +149,18 @@ AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out&
   if (!dy.context.defined() && !dy.weights.defined()) return result;
   AdditiveBackward args{
       .mask = mask, .in = saved.in, .weights = saved.weights, .dcontext = dy.context, .dweights = dy.weights};
-  const std::span<const Tensor> inputs = tensors_of(saved.in);
+  const Tensor of_results[] = {dy.context, dy.weights};
+  const bool wide = are_wider(of_results, saved.in.query.dtype());
+  if (wide) {
+    for (Tensor& tensor : tensors_of(args.in)) tensor = widened(tensor);
+    for (Tensor* tensor : {&args.weights, &args.dcontext, &args.dweights}) *tensor = widened(*tensor);
+  }
+  const std::span<const Tensor> inputs = tensors_of(args.in);
   const std::span<Tensor> gradients = tensors_of(result);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!needs[i]) continue;
-    if (const Destination* sink = needs.sink(i)) {
+    const Destination* const sink = needs.sink(i);
+    if (sink && !(wide && is_16bit(sink->tensor.dtype()))) {
       args.gradients[i] = {sink->tensor.viewed(inputs[i].shape()), sink->accumulate};
     } else {
       args.gradients[i].tensor = Tensor::empty(inputs[i].shape(), inputs[i].options());

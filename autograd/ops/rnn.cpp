@@ -9,6 +9,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/rnn_ops.h"
 #include "autograd/ops/shape.h"
+#include "autograd/wide_gradients.h"
 #include "core/error.h"
 
 namespace tandem {
@@ -107,11 +108,19 @@ RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved,
                    .dy = dy.y,
                    .dh_n = dy.h_n,
                    .dc_n = dy.c_n};
-  const std::span<const Tensor> inputs = tensors_of(saved.in);
+  const Tensor of_results[] = {dy.y, dy.h_n};
+  const bool wide = are_wider(of_results, saved.in.x.dtype());
+  if (wide) {
+    for (Tensor& tensor : tensors_of(args.in)) tensor = widened(tensor);
+    for (Tensor* tensor : {&args.y, &args.reserve.gates, &args.reserve.states, &args.dy, &args.dh_n})
+      *tensor = widened(*tensor);
+  }
+  const std::span<const Tensor> inputs = tensors_of(args.in);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!needs[i]) continue;
     const Tensor& input = inputs[i];
-    if (const Destination* sink = needs.sink(i)) {
+    const Destination* const sink = needs.sink(i);
+    if (sink && !(wide && is_16bit(sink->tensor.dtype()))) {
       args.gradients[i] = *sink;
       args.gradients[i].tensor = sink->tensor.viewed(input.shape());
     } else {

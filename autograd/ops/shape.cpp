@@ -77,7 +77,7 @@ void require_list(const TensorList& xs, const char* op) {
 }
 
 // Brings tensors of several dtypes to the widest, by taped casts.
-TensorList widened(const TensorList& xs) {
+TensorList all_widened(const TensorList& xs) {
   DType widest = xs[0].dtype();
   for (const Tensor& x : xs) widest = promote(widest, x.dtype());
   TensorList result = xs;
@@ -373,7 +373,7 @@ Tensor concat(const TensorList& xs, int axis) {
     op.extents.push_back(other[op.axis]);
   }
   if (xs.size() == 1) return xs[0];
-  return apply(op, {ops::widened(xs)}).y;
+  return apply(op, {ops::all_widened(xs)}).y;
 }
 
 Tensor stack(const TensorList& xs, int axis) {
@@ -383,7 +383,7 @@ Tensor stack(const TensorList& xs, int axis) {
     require(xs[i].shape() == shape, "stack", "tensors must have one shape: tensor 0 is {}, tensor {} is {}",
             to_string(shape), i, to_string(xs[i].shape()));
   }
-  return apply(ops::Stack{normalized_axis(axis, shape.rank() + 1, "stack")}, {ops::widened(xs)}).y;
+  return apply(ops::Stack{normalized_axis(axis, shape.rank() + 1, "stack")}, {ops::all_widened(xs)}).y;
 }
 
 TensorList split(const Tensor& x, const std::vector<Index>& extents, int axis) {

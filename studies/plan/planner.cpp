@@ -29,7 +29,8 @@ namespace {
 
 constexpr int kFewestRounds = 5, kMostRounds = 60;
 
-// Level O1 of the configuration's 16-bit type.
+}  // namespace
+
 amp::Precision precision_of(const config::Loaded& loaded) {
   amp::Precision precision = train::precision_of(loaded.config);
   const bool fp16 = loaded.config.precision.dtype == "fp16";
@@ -43,6 +44,8 @@ amp::Precision precision_of(const config::Loaded& loaded) {
       loaded.config.precision.label());
   return precision;
 }
+
+namespace {
 
 // The plan is of the forward, whatever the configuration says of one.
 config::Loaded without_plan(config::Loaded loaded) {

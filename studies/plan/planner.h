@@ -45,6 +45,10 @@ struct Planned {
   bool is_slower() const { return steps && steps->against_f32.median < 1.0; }
 };
 
+// Level O1 of the configuration's 16-bit type, which plans and advice start from. Throws UserError for lists,
+// layers, 16-bit batch norm and other levels.
+amp::Precision precision_of(const config::Loaded& loaded);
+
 // Throws UserError for a precision that has no 16-bit type, a task with several phases, and as the policies.
 Planned make_plan(const config::Loaded& loaded, const Request& request);
 

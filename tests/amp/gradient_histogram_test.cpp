@@ -9,6 +9,7 @@
 #include "core/convert.h"
 #include "core/random.h"
 #include "models/lenet.h"
+#include "tests/support/tensors.h"
 
 using namespace tandem;
 

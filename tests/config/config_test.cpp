@@ -401,7 +401,7 @@ TEST_CASE("precision is parsed in all its forms", "[config]") {
   CHECK(given.level == "O2");
   CHECK(given.scaler.static_scale == 64.0);
   CHECK(given.lists.deny == std::vector<std::string>{"softmax"});
-  CHECK(given.layers.at(0).second == "fp32");
+  CHECK(given.layers.at(0).second.forward == "fp32");
   CHECK(precision(R"({"scaler": "none", "level": "O1"})").scaler.mode == "none");
   // Whoever names a 16-bit type, or anything else of mixed precision, means it.
   CHECK(precision(R"({"dtype": "fp16"})").label() == "amp_fp16");

@@ -1,0 +1,126 @@
+#include "cli/inspect_reports.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "files/json_text.h"
+#include "files/output.h"
+#include "report/table.h"
+#include "studies/inspect/headroom.h"
+#include "studies/plan/blame.h"
+#include "train/setup.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const inspect::LayerHeadroom& layer) {
+  Json json{{"name", layer.name}, {"bits", nullptr}, {"flushed", layer.flushed}};
+  if (layer.bits) json["bits"] = *layer.bits;
+  return json;
+}
+
+// "0.31", "< 0.01", "" of none.
+std::string flushed_text(double share) {
+  if (share == 0.0) return "";
+  return share < 1e-4 ? "< 0.01" : fmt::format("{:.2f}", 100.0 * share);
+}
+
+void print_headroom(const inspect::HeadroomReport& report) {
+  report::Table table({"layer", "bits left", "flushed, %"});
+  table.right_from(1);
+  const auto add = [&](const inspect::LayerHeadroom& layer) {
+    table.add({layer.name, layer.bits ? fmt::format("{}", *layer.bits) : "", flushed_text(layer.flushed)});
+  };
+  for (const inspect::LayerHeadroom& layer : report.layers) add(layer);
+  add(report.all);
+  table.print();
+  output::print(
+      "\nbits left: doublings of the scale until a gradient overflows FP16; 0 to 1 where a dynamic scale "
+      "probes, 2 or more at a planned one\n");
+}
+
+std::string share_text(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f}", 100.0 * share) : "";
+}
+
+}  // namespace
+
+int inspect_headroom(const InspectArguments& arguments) {
+  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  train::prepare_machine(loaded);
+  const std::string weights = inspected_weights(arguments);
+  train::Workbench bench(loaded, weights);
+  const std::int64_t batches = arguments.batches.value_or(4);
+  const inspect::HeadroomReport report =
+      inspect::headroom(inspect::report_gradients(bench, batches), inspect::log2_scale_of(loaded, weights));
+  if (arguments.json) {
+    Json layers = Json::array();
+    for (const auto& layer : report.layers) layers.push_back(to_json(layer));
+    output::print("{}\n", files::json_text(Json{{"batches", batches},
+                                                {"log2_scale", report.log2_scale},
+                                                {"all", to_json(report.all)},
+                                                {"layers", layers}}));
+    return 0;
+  }
+  for (const std::string& note : bench.notes()) output::print("{}\n", note);
+  output::print("activation gradients of {} batches of {}, in FP32, at loss scale 2^{}\n\n", batches,
+                loaded.config.data.batch_size, report.log2_scale);
+  print_headroom(report);
+  const auto narrow = report.narrow();
+  if (!narrow.empty())
+    output::print("less than one bit is left in {}: the next doubling overflows there, or has\n",
+                  fmt::join(narrow, ", "));
+  return 0;
+}
+
+int inspect_blame(const InspectArguments& arguments) {
+  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  train::prepare_machine(loaded);
+  const std::string weights = inspected_weights(arguments);
+  const planning::Blame blame =
+      planning::blame(loaded, weights, static_cast<int>(arguments.batches.value_or(1)),
+                      std::exp2(inspect::log2_scale_of(loaded, weights)));
+  if (arguments.json) {
+    Json ops = Json::array();
+    for (const auto& op : blame.ops)
+      ops.push_back({{"path", op.key.path},
+                     {"op", op.key.op},
+                     {"call", op.key.call},
+                     {"local", op.local},
+                     {"share", std::isfinite(op.share) ? Json(op.share) : Json()},
+                     {"cause", name_of(op.cause)}});
+    output::print("{}\n",
+                  files::json_text(Json{{"batches", blame.batches},
+                                        {"scale", blame.scale},
+                                        {"error", std::isfinite(blame.error) ? Json(blame.error) : Json()},
+                                        {"noise", blame.noise},
+                                        {"runs", blame.runs},
+                                        {"ops", ops}}));
+    return 0;
+  }
+  output::print(
+      "{}: error of the gradient {:.3g}, {:.3g} where all weights move by one unit in the last place; loss "
+      "scale {:g}, {} of {}, {} steps\n\n",
+      loaded.config.precision.label(), blame.error, blame.noise, blame.scale,
+      blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches),
+      loaded.config.data.batch_size, blame.runs);
+  report::Table table({"op", "share, %", "own error", "cause"});
+  table.right_from(1);
+  for (const auto& op : blame.ops)
+    table.add({to_string(op.key), share_text(op.share), fmt::format("{:.2g}", op.local), name_of(op.cause)});
+  table.print();
+  output::print(
+      "\nshare: of the squared error, gone when the op alone runs in FP32; own error: of its result, of the "
+      "same FP32 inputs.\nOut of range: BF16, or FP32 by precision.layers; flushed: a greater loss scale; "
+      "rounding: the result in FP32, then the operands\n");
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,172 @@
+#include "studies/advise/products.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+#include "amp/planned_policy.h"
+#include "autograd/apply.h"
+#include "autograd/engine.h"
+#include "autograd/leaf.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/conv_ops.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/matmul_ops.h"
+#include "studies/plan/measure.h"
+#include "train/planned.h"
+
+namespace tandem::advise {
+
+namespace {
+
+constexpr int kRepeats = 7;
+
+class Collector final : public OpObserver, public nn::ModuleObserver {
+ public:
+  std::vector<Product> products;
+
+  void watch(nn::Module& model) {
+    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+  }
+  void enter(nn::Module& module) override {
+    const auto found = paths_.find(&module);
+    const std::string outer = running_.empty() ? std::string(amp::kOutsideModel) : running_.back();
+    running_.push_back(found == paths_.end() ? outer : found->second);
+  }
+  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
+  void before_forward(const OpInfo&, std::span<const Tensor>) override { ++depth_; }
+  void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
+                     std::span<const Tensor> outputs) override {
+    if (--depth_ > 0 || !amp::is_planned(info, inputs)) return;
+    amp::plan::OpKey key{.path = running_.empty() ? std::string(amp::kOutsideModel) : running_.back(),
+                         .op = info.name};
+    key.call = calls_[{key.path, key.op}]++;
+    if (auto product = product_of(info, inputs, outputs)) {
+      product->key = std::move(key);
+      products.push_back(*std::move(product));
+    }
+  }
+
+ private:
+  static std::optional<Product> product_of(const OpInfo& info, std::span<const Tensor> inputs,
+                                           std::span<const Tensor> outputs) {
+    const std::string_view op = info.name;
+    const Tensor& y = outputs[0];
+    Product product;
+    product.input_gradient = inputs[0].requires_grad();
+    if (op == "linear") {
+      const Index k = inputs[1].size(-1), n = inputs[1].size(0);
+      product.size = {.m = y.numel() / n, .n = n, .k = k};
+      product.inputs = k;
+      product.outputs = n;
+    } else if (op == "conv2d") {
+      const auto* const conv = op_of<ops::Conv2d>(y);
+      if (!conv) return std::nullopt;
+      const Tensor& filter = inputs[1];
+      const Index groups = conv->options.groups, n = filter.size(0) / groups;
+      product.size = {
+          .m = y.numel() / filter.size(0), .n = n, .k = filter.numel() / filter.size(0), .count = groups};
+      product.convolution = conv->options;
+      if (groups == 1) {
+        product.inputs = filter.size(3);
+        product.outputs = filter.size(0);
+      }
+    } else if (op == "matmul" || op == "bmm") {
+      const Tensor& a = inputs[0];
+      const Index m = y.size(-2), n = y.size(-1), k = a.size(-1) * a.size(-2) / m;
+      product.size = {.m = m, .n = n, .k = k, .count = y.numel() / (m * n)};
+      return product;
+    } else if (op == "lstm" || op == "gru" || op == "rnn") {
+      const Tensor& weight = inputs[3];
+      product.size = {.m = inputs[0].numel() / inputs[0].size(-1), .n = weight.size(0), .k = weight.size(1)};
+      return product;
+    } else {
+      return std::nullopt;
+    }
+    product.x = inputs[0].shape();
+    product.weight = inputs[1].shape();
+    return product;
+  }
+
+  int depth_ = 0;
+  std::unordered_map<const nn::Module*, std::string> paths_;
+  std::map<std::pair<std::string, std::string>, int> calls_;
+  std::vector<std::string> running_;
+};
+
+// Seconds of forward and backward from the mean of the result.
+class Timed {
+ public:
+  Timed(const Product& product, Backend& backend, DType dtype) : product_(product), backend_(backend) {
+    const TensorOptions options{dtype, backend.device(), MemoryKind::workspace};
+    x_ = Tensor::full(product.x, 0.5, options);
+    weight_ = Tensor::full(product.weight, 0.01, options);
+    if (product.input_gradient) x_ = leaf(x_);
+    weight_ = leaf(weight_);
+  }
+
+  double seconds() {
+    const std::uint64_t first = backend_.timestamp();
+    const Tensor y =
+        product_.convolution ? conv2d(x_, weight_, {}, *product_.convolution) : linear(x_, weight_);
+    const Tensor dy = y.detach();  // any gradient of its shape takes as long
+    Node& node = *node_of(y);
+    const Needs::Input wanted[] = {{.wanted = product_.input_gradient}, {.wanted = true}, {}};
+    std::vector<Tensor> given{dy}, found(3);
+    node.backward(given, found, Needs(wanted, false));
+    const double seconds = backend_.seconds_between(first, backend_.timestamp());
+    backend_.clear_timestamps();
+    return seconds;
+  }
+
+ private:
+  const Product& product_;
+  Backend& backend_;
+  Tensor x_, weight_;
+};
+
+}  // namespace
+
+Product Product::resized(Index new_inputs, Index new_outputs) const {
+  Product other = *this;
+  other.inputs = new_inputs;
+  other.outputs = new_outputs;
+  other.size.n = new_outputs;
+  other.size.k = size.k / inputs * new_inputs;
+  other.x = x.with(x.rank() - 1, new_inputs);
+  other.weight = weight.with(0, new_outputs).with(weight.rank() - 1, new_inputs);
+  return other;
+}
+
+std::int64_t Product::bytes() const {
+  return 2 * (size.m * size.n * size.count + (resizable() ? x.numel() + weight.numel() : 0));
+}
+
+std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+  Collector collector;
+  train::with_forward(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
+    collector.watch(model);
+    const ObserverScope ops(collector);
+    const nn::ModuleObserverScope modules(collector);
+    forward();
+  });
+  return std::move(collector.products);
+}
+
+std::vector<double> times_of(const std::vector<Product>& products, Backend& backend, DType dtype) {
+  std::vector<Timed> timed;
+  timed.reserve(products.size());
+  for (const Product& product : products) timed.emplace_back(product, backend, dtype);
+  std::vector<std::vector<double>> seen(products.size());
+  for (int round = 0; round <= kRepeats; ++round)
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+      const double seconds = timed[i].seconds();
+      if (round > 0) seen[i].push_back(seconds);
+    }
+  std::vector<double> medians;
+  for (auto& times : seen) medians.push_back(planning::median(std::move(times)));
+  return medians;
+}
+
+}  // namespace tandem::advise

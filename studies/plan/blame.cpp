@@ -1,0 +1,207 @@
+#include "studies/plan/blame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "amp/plan/plan_file.h"
+#include "amp/plan/rules.h"
+#include "amp/plan/search.h"
+#include "amp/planned_policy.h"
+#include "autograd/node.h"
+#include "config/task.h"
+#include "core/error.h"
+#include "studies/plan/measure.h"
+#include "studies/plan/shadow.h"
+#include "train/planned.h"
+#include "train/setup.h"
+
+namespace tandem::planning {
+
+using amp::plan::Assignment;
+using amp::plan::Graph;
+using amp::plan::OpKey;
+
+namespace {
+
+// Values of one op in one step: its first result, and the gradients of its inputs without the loss scale.
+struct Values {
+  Tensor result;
+  std::vector<float> gradients;
+};
+
+// Watches some ops of a step.
+class OpValues final : public OpObserver, public nn::ModuleObserver {
+ public:
+  OpValues(nn::Module& model, const Graph& graph, const std::vector<int>& ops, double scale)
+      : scale_(scale), observed_ops_(*this), observed_modules_(*this) {
+    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+    for (const int op : ops) numbers_.emplace(to_string(graph.at(op).key), op);
+  }
+
+  std::unordered_map<int, Values> values;
+
+  void enter(nn::Module& module) override {
+    const auto found = paths_.find(&module);
+    const std::string outer = running_.empty() ? std::string(amp::kOutsideModel) : running_.back();
+    running_.push_back(found == paths_.end() ? outer : found->second);
+  }
+  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
+  void before_forward(const OpInfo&, std::span<const Tensor>) override { ++depth_; }
+  void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
+                     std::span<const Tensor> outputs) override {
+    if (--depth_ > 0 || backward_ || outputs.empty() || !amp::is_planned(info, inputs)) return;
+    OpKey key{.path = running_.empty() ? std::string(amp::kOutsideModel) : running_.back(), .op = info.name};
+    key.call = calls_[key.path + " " + key.op]++;
+    const auto found = numbers_.find(to_string(key));
+    if (found == numbers_.end()) return;
+    values[found->second].result = outputs.front().detach();
+    if (const Node* const node = node_of(outputs.front())) nodes_[node] = found->second;
+  }
+  void before_backward(const Node&, std::span<const Tensor>) override { backward_ = true; }
+  void after_backward(const Node& node, std::span<const Tensor> input_gradients) override {
+    const auto found = nodes_.find(&node);
+    if (found == nodes_.end()) return;
+    std::vector<float>& gradients = values[found->second].gradients;
+    for (const Tensor& gradient : input_gradients) {
+      if (!gradient.defined() || !is_floating(gradient.dtype())) continue;
+      for (const float value : gradient.to_vector<float>())
+        gradients.push_back(static_cast<float>(value / scale_));
+    }
+  }
+
+ private:
+  const double scale_;
+  int depth_ = 0;
+  bool backward_ = false;
+  std::unordered_map<std::string, int> numbers_, calls_;
+  std::unordered_map<const Node*, int> nodes_;
+  std::unordered_map<const nn::Module*, std::string> paths_;
+  std::vector<std::string> running_;
+  ObserverScope observed_ops_;
+  nn::ModuleObserverScope observed_modules_;
+};
+
+struct Apart {
+  double squares = 0.0, flushed = 0.0, whole = 0.0;
+  bool lost = false;  // something finite came to be none
+};
+
+Apart apart(const std::vector<float>& low, const std::vector<float>& wide) {
+  Apart sum;
+  for (std::size_t i = 0; i < std::min(low.size(), wide.size()); ++i) {
+    if (!std::isfinite(wide[i])) continue;
+    if (!std::isfinite(low[i])) {
+      sum.lost = true;
+      continue;
+    }
+    const double delta = static_cast<double>(low[i]) - static_cast<double>(wide[i]);
+    sum.squares += delta * delta;
+    sum.whole += static_cast<double>(wide[i]) * static_cast<double>(wide[i]);
+    if (low[i] == 0.0f && wide[i] != 0.0f) sum.flushed += delta * delta;
+  }
+  return sum;
+}
+
+Cause cause_of(const Apart& result, const Apart& gradients) {
+  if (result.lost || gradients.lost) return Cause::range;
+  const auto flushes = [](const Apart& part) { return part.flushed > 0.5 * part.squares; };
+  if (flushes(result) || flushes(gradients)) return Cause::flush;
+  return result.squares + gradients.squares > 0.0 ? Cause::rounding : Cause::none;
+}
+
+// What the configuration's precision gives each op.
+Assignment types_of(const config::Loaded& loaded, const Graph& graph) {
+  const std::string text = train::plan_text_of(loaded);
+  if (text.empty()) return amp::plan::rules(graph);
+  const std::string& file = loaded.config.precision.plan.value();
+  return amp::plan::assignment_of(amp::plan::parse_plan(text, file), graph, file);
+}
+
+class Blaming {
+ public:
+  Blaming(const config::Loaded& loaded, const std::string& weights, int batches, double scale)
+      : precision_(precision_for(loaded)),
+        graph_(train::trace_of(loaded, config::describe_data(loaded.config)).graph),
+        assignment_(types_of(loaded, graph_)),
+        step_(loaded, weights, batches),
+        scale_(scale) {}
+
+  Blame run() {
+    const std::vector<int> all = amp::plan::lowered(graph_, assignment_);
+    Blame blame{.ops = {}, .noise = step_.noise(), .scale = scale_, .batches = step_.batches()};
+    blame.error = error(all);
+    const std::unordered_map<int, Values> wide = watched(all, plan_with({}));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::vector<int> others = all;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      blame.ops.push_back(alone(all[i], wide.at(all[i])));
+      blame.ops.back().share = amp::plan::share_of_error(blame.error, error(others));
+    }
+    std::ranges::stable_sort(blame.ops, std::ranges::greater{}, &BlamedOp::share);
+    blame.runs = step_.runs();
+    return blame;
+  }
+
+ private:
+  static amp::Precision precision_for(const config::Loaded& loaded) {
+    amp::Precision precision = train::precision_of(loaded.config);
+    require(precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
+                precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
+            "",
+            "inspect --blame: precision {}: it takes single ops out of level O1 or of a plan; say so with "
+            "precision=amp_fp16 or amp_bf16",
+            loaded.config.precision.label());
+    return precision;
+  }
+
+  amp::Plan plan_with(const std::vector<int>& low) {
+    return runnable(graph_, amp::plan::restricted(graph_, assignment_, low), precision_, true, step_.model());
+  }
+
+  double error(const std::vector<int>& low) {
+    const amp::Plan plan = plan_with(low);
+    double squares = 0.0;
+    for (int batch = 0; batch < step_.batches(); ++batch) {
+      const double error = step_.error(plan, batch, scale_);
+      squares += error * error;
+    }
+    return std::sqrt(squares / step_.batches());
+  }
+
+  std::unordered_map<int, Values> watched(const std::vector<int>& ops, const amp::Plan& plan) {
+    OpValues watching(step_.model(), graph_, ops, scale_);
+    step_.run(plan, 0, scale_);
+    return std::move(watching.values);
+  }
+
+  // The op in 16 bits and all others in f32: it reads what it reads in f32.
+  BlamedOp alone(int op, const Values& wide) {
+    const Values low = watched({op}, plan_with({op}))[op];
+    const Apart result = apart(low.result.to_vector<float>(), wide.result.to_vector<float>()),
+                gradients = apart(low.gradients, wide.gradients);
+    return {.key = graph_.at(op).key,
+            .local = std::sqrt(result.squares / std::max(result.whole, 1e-60)),
+            .share = 0.0,
+            .cause = cause_of(result, gradients)};
+  }
+
+  const amp::Precision precision_;
+  const Graph graph_;
+  const Assignment assignment_;
+  ShadowStep step_;
+  const double scale_;
+};
+
+}  // namespace
+
+const char* name_of(Cause cause) {
+  constexpr const char* names[] = {"none", "range", "flush", "rounding"};
+  return names[static_cast<int>(cause)];
+}
+
+Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale) {
+  return Blaming(loaded, weights, batches, scale).run();
+}
+
+}  // namespace tandem::planning

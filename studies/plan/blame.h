@@ -1,0 +1,43 @@
+// Which op of a step is to blame for what 16 bits do to its gradient.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amp/plan/graph.h"
+#include "amp/precision.h"
+#include "config/load.h"
+
+namespace tandem::planning {
+
+// What most of an op's own error consists of, in its result and in the gradients that it hands back.
+enum class Cause : std::uint8_t {
+  none,      // its values are those of f32
+  range,     // values that are infinite, or came to be none, in 16 bits
+  flush,     // values that are zero in 16 bits
+  rounding,  // all others
+};
+const char* name_of(Cause cause);
+
+struct BlamedOp {
+  amp::plan::OpKey key;
+  double local = 0.0;  // ‖y16 - y32‖/‖y32‖ of its result, of the same f32 inputs
+  double share = 0.0;  // of the step's squared error: (E² - E₋²)/E², E₋ with this op alone in f32
+  Cause cause = Cause::none;
+};
+
+struct Blame {
+  std::vector<BlamedOp> ops;  // what the precision lowers, the greatest share first
+  double error = 0.0;         // E, the root of the mean square over the batches
+  double noise = 0.0;         // that weights moved by one unit in the last place make
+  double scale = 1.0;         // the loss scale of the steps
+  int batches = 0, runs = 0;
+};
+
+// Of the configuration's precision, level O1 or a plan, on the weights of a file or those that training
+// starts from ("", see Workbench): a step for each op that is lowered and batch, and one more for each op.
+// The error is that of search_types. Throws UserError for a precision that lowers nothing or is of another
+// level, and for a task with several phases.
+Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale);
+
+}  // namespace tandem::planning
