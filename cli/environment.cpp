@@ -1,11 +1,15 @@
 #include "runs/environment.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "core/device_library.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "parallel/launch.h"
+#include "parallel/nccl/open.h"
 #include "train/rank_facts.h"
 #include "train/ranks.h"
 #include "train/setup.h"
@@ -17,6 +21,11 @@ int environment(const EnvironmentArguments& arguments) {
   train::share_cpus(*communicator, config::ParallelConfig().deadline_s);
   auto environment = runs::environment();
   std::string ranks;
+  if (cuda_devices().count > 0) {  // what joins ranks on GPUs
+    const std::string version = parallel::nccl_version(), none = parallel::why_no_nccl();
+    environment["nccl"] = version.empty() ? tasks::Json(nullptr) : tasks::Json(version);
+    ranks = fmt::format("{:<14}{}\n", "NCCL", version.empty() ? "none: " + none : version);
+  }
   if (communicator->size() > 1) {
     train::Ranks all(communicator.get(), {}, communicator->size());
     environment["communicator"] = communicator->description();

@@ -12,9 +12,10 @@
 namespace tandem {
 
 class Backend;
+class DeviceLink;
 
 // To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
-inline constexpr std::uint32_t kDeviceLibraryVersion = 3;
+inline constexpr std::uint32_t kDeviceLibraryVersion = 4;
 
 // A library exports `extern "C" const tandem::DeviceLibrary* tandem_device_library()`. Its functions throw
 // Tandem's errors.
@@ -26,6 +27,8 @@ struct DeviceLibrary {
   std::string (*describe)(int index);
   // The backend of device `index`, made at the first call; lives as long as the process.
   Backend& (*backend)(int index);
+  // Its link to other devices, of the same life; absent where devices have none.
+  DeviceLink& (*link)(int index) = nullptr;
 };
 
 struct OpenedLibrary {

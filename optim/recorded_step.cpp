@@ -71,11 +71,10 @@ class HostNotes : public nn::ModuleObserver {
 
 }  // namespace
 
-bool Step::recordable() const { return backend().records() && !options_.shards; }
+bool Step::recordable() const { return backend().records(); }
 
 void Step::check_recordable() const {
   require(backend().records(), "step", "{} does not record work", to_string(buffers().device()));
-  require(!options_.shards, "step", "steps over shards are not recorded");
   require(!unscaled_, "step", "unscaled gradients are not recorded");
 }
 
@@ -106,6 +105,7 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
   trained_.refresh_working_copies();
   gradients_so_far();  // made before, not in the recording's memory
   HostNotes notes(module_, buffers().masters());
+  const ShardAccumulator::Noted noted = shards_ ? shards_->noted() : ShardAccumulator::Noted();
   try {
     recorded->work_ = backend().record([&] {
       const nn::ModuleObserverScope scope(notes);
@@ -114,6 +114,7 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
     recorded->work_->replay();
   } catch (...) {  // the device has done nothing
     notes.take_back();
+    if (shards_) shards_->put_back(noted);
     trained_.drop_gradients();
     set_slots_with_gradient(recorded->had_gradient_);
     throw;
@@ -140,6 +141,7 @@ void Step::backward(RecordedBackward& recorded) {
   recorded.work_->replay();
   for (const auto& [counter, added] : recorded.counts_) *counter.next += added;
   set_slots_with_gradient(recorded.has_gradient_);
+  if (shards_) shards_->replayed(weight, micro_batches_.last());
   micro_batches_.add(weight, recorded.loss_index_);
 }
 
@@ -150,11 +152,17 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
   recorded->micro_batches_ = micro_batches_.count();
   recorded->weight_ = micro_batches_.weight();
   recorded->has_gradient_ = slots_with_gradient();
+  if (shards_) {
+    recorded->shards_ = shards_->tell();
+    recorded->complete_ = shards_->complete();
+  }
+  const ShardAccumulator::Noted noted = shards_ ? shards_->noted() : ShardAccumulator::Noted();
   const std::int64_t applied = averaged_as();
   try {
     recorded->work_ = backend().record([&] { enqueue_apply(rates, applied); });
     recorded->work_->replay();
   } catch (...) {  // the device has done nothing
+    if (shards_) shards_->put_back(noted);
     trained_.drop_gradients();
     set_slots_with_gradient(recorded->has_gradient_);
     throw;
@@ -164,6 +172,9 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
 }
 
 bool Step::fits(const RecordedApply& recorded) const {
+  if (shards_ &&
+      !(shards_->tell().weighs_like(*recorded.shards_) && shards_->complete() == recorded.complete_))
+    return false;
   return recorded.micro_batches_ == micro_batches_.count() && recorded.weight_ == micro_batches_.weight() &&
          !unscaled_ && ends_alike() && recorded.has_gradient_ == slots_with_gradient();
 }

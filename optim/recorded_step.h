@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "autograd/leaf.h"
 #include "core/backend.h"
 #include "nn/module.h"
+#include "optim/step/shard_accumulator.h"
 
 namespace tandem::optim {
 
@@ -33,7 +35,9 @@ class RecordedApply {
   friend class Step;
   std::unique_ptr<Recording> work_;
   int micro_batches_ = 0;
-  double weight_ = 0.0;             // of all of them, in units of the first one's samples
+  double weight_ = 0.0;                // of all of them, in units of the first one's samples
+  std::optional<ShardTotals> shards_;  // of a batch in shards, and whether gradients had been added up
+  bool complete_ = false;
   std::vector<char> has_gradient_;  // by slot
 };
 

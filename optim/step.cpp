@@ -125,7 +125,7 @@ void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
   backend().accumulate_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) loss_gradients_->add(loss_index, state_);
-  if (shards_) shards_->count(weight, loss.item());
+  if (shards_) shards_->count(weight, loss.device() == Device{} ? loss.item() : 0.0, micro_batches_.last());
 }
 
 void Step::backward(const Tensor& loss, double samples, int loss_index) {
@@ -160,8 +160,11 @@ void Step::give_back_gradients() {
 // What the micro-batches of all shards make of the step. What this process gathered by itself is in the state
 // and in the scale, in which other steps may count, too.
 void Step::join_shards() {
-  const ShardTotals totals = shards_->join();
+  const bool on_device = buffers().device() != Device{};
+  const ShardTotals totals =
+      on_device ? shards_->join(state_, scaler_->device_state(scale_index_)) : shards_->join();
   total_weight_ = totals.weight > 0.0 ? totals.weight : 1.0;
+  if (on_device) return;
   auto& state = *static_cast<StepState*>(state_.raw());
   auto& scale = *static_cast<ScaleState*>(scaler_->device_state(scale_index_).raw());
   state.loss_sum = totals.loss_sum;

@@ -84,7 +84,7 @@ class Step {
   // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
   void clear();
 
-  // Whether steps are recorded: where the device does, and without StepOptions::shards.
+  // Whether steps are recorded: where the device does.
   bool recordable() const;
   // Records and does `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
   // micro-batch of the number that is due. Whatever `forward` reads must lie where it will lie at every later
@@ -99,7 +99,8 @@ class Step {
   // The same for apply(): for steps of as many micro-batches, with samples in the same proportion.
   std::unique_ptr<RecordedApply> record_apply();
   void apply(RecordedApply& recorded);
-  // Whether the step that is due for apply() can be ended with it.
+  // Whether the step that is due for apply() can be ended with it. With StepOptions::shards all processes
+  // tell each other what theirs weigh.
   bool fits(const RecordedApply& recorded) const;
   // Whether one step ends as the other does: not while a uniform mean follows them, which weighs each
   // otherwise.

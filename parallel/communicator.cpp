@@ -141,6 +141,10 @@ std::vector<std::vector<std::byte>> Communicator::gather_bytes(std::span<const s
   return do_gather_bytes(own, deadline_s);
 }
 
+RankError Communicator::absence_elsewhere(std::uint64_t, double waited_s) {
+  return {"wait", fmt::format("the device has not ended after {:.3g} s", waited_s), {}};
+}
+
 void Communicator::barrier(double deadline_s) {
   check_deadline("barrier", deadline_s);
   do_barrier(deadline_s);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -107,6 +108,15 @@ class Communicator {
 
   // Returns when every rank has called it.
   void barrier(double deadline_s);
+
+  // For who waits for the ranks in another way (parallel/nccl). A call that goes that way is counted among
+  // those of all ranks: its number. While it is waited for, `look` shows that this rank waits, and answers
+  // those that ask.
+  virtual std::uint64_t begin_elsewhere() { return 0; }
+  virtual void end_elsewhere(std::uint64_t /*number*/) {}
+  virtual void look() {}
+  // Who is to blame that it did not end.
+  virtual RankError absence_elsewhere(std::uint64_t number, double waited_s);
 
   // Ends every rank, this one with `exit_code`, which is not 0, without unwinding: for a failure that the
   // others cannot know of. `message` is printed on stderr with the rank; of several ranks of a host that fail

@@ -5,9 +5,11 @@
 
 #include <climits>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "files/digest.h"
 #include "files/json_text.h"
+#include "parallel/launch.h"
 
 namespace tandem::train {
 
@@ -39,6 +41,16 @@ std::string difference(const Json& first, const Json& other, int rank, const std
                      files::json_text(other), rank);
 }
 
+// Ranks of a host take its GPUs in turn (device_of).
+Json gpu_of_rank(const Json& devices) {
+  std::vector<std::string> gpus;
+  for (const Json& device : devices)
+    if (device.get<std::string>().starts_with("cuda:")) gpus.push_back(device.get<std::string>());
+  if (gpus.empty()) return nullptr;
+  const auto launch = parallel::launch_from_environment();
+  return gpus[static_cast<std::size_t>(launch ? launch->local_rank : 0) % gpus.size()];
+}
+
 }  // namespace
 
 Json facts_of_rank(const Json& environment) {
@@ -46,7 +58,8 @@ Json facts_of_rank(const Json& environment) {
   return {{"host", host_name()},
           {"cpu", cpu["model"]},
           {"level", cpu["level"]},
-          {"threads", environment["threads"]}};
+          {"threads", environment["threads"]},
+          {"gpu", gpu_of_rank(environment["devices"])}};
 }
 
 Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data) {
@@ -77,9 +90,11 @@ std::optional<std::string> difference(std::span<const Json> facts) {
 
 std::string text_of_rank(int rank, const Json& facts) {
   const auto threads = facts.at("threads").get<int>();
-  return fmt::format("rank {}: {}, {}, level {}, {} thread{}", rank, facts.at("host").get<std::string>(),
+  const auto gpu = facts.find("gpu");
+  return fmt::format("rank {}: {}, {}, level {}, {} thread{}{}", rank, facts.at("host").get<std::string>(),
                      facts.at("cpu").get<std::string>(), facts.at("level").get<std::string>(), threads,
-                     threads == 1 ? "" : "s");
+                     threads == 1 ? "" : "s",
+                     gpu == facts.end() || gpu->is_null() ? "" : ", " + gpu->get<std::string>());
 }
 
 }  // namespace tandem::train

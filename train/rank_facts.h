@@ -14,7 +14,8 @@ namespace tandem::train {
 
 using tasks::Json;
 
-// What this process runs on: {"host", "cpu", "level", "threads"}, by runs::environment().
+// What this process runs on: {"host", "cpu", "level", "threads", "gpu"}, by runs::environment(). "gpu": the
+// one that is this rank's, or null.
 Json facts_of_rank(const Json& environment);
 // With what must be the same, as member "same": {"version", "build", "compiler", "libraries", "level",
 // "configuration", "data"}. `course`: the configuration without what ranks may differ in.

@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "files/digest.h"
+#include "parallel/device_exchange.h"
+#include "parallel/nccl/open.h"
 #include "parallel/one_process.h"
 #include "parallel/partition.h"
 #include "tasks/record.h"
@@ -112,19 +114,26 @@ std::string Ranks::text() const {
   return text;
 }
 
-std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples) {
+std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples, Device device) {
   if (!divided()) return nullptr;
   constexpr double kMegabyte = 1e6;
   const auto bucket_bytes = static_cast<std::size_t>(options_.bucket_mb * kMegabyte);
-  return parallel::make_shard_exchange(
-      communicator_,
-      {.shards = shards_,
-       .usual_samples = usual_samples,
-       .reproducible = options_.reduction == "reproducible",
-       .deadline_s = options_.deadline_s,
-       .bucket_bytes = bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<std::size_t>::max(),
-       .wire = wire_of(options_)},
-      options_.wire == "fp32" ? nullptr : &wire_error_);
+  const parallel::ShardExchangeOptions options{
+      .shards = shards_,
+      .usual_samples = usual_samples,
+      .reproducible = options_.reduction == "reproducible",
+      .deadline_s = options_.deadline_s,
+      .bucket_bytes = bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<std::size_t>::max(),
+      .wire = wire_of(options_)};
+  std::optional<parallel::WireError>* const error = options_.wire == "fp32" ? nullptr : &wire_error_;
+  if (device == Device{}) return parallel::make_shard_exchange(communicator_, options, error);
+  parallel::require_device_shards(options, size());
+  if (!devices_) devices_ = parallel::open_nccl(communicator_, device, options_.deadline_s);
+  return parallel::make_device_exchange(communicator_, *devices_, options, error);
+}
+
+void Ranks::join_devices() {
+  if (devices_) devices_->connect();
 }
 
 std::unique_ptr<parallel::RankPeers> Ranks::batch_norm_peers() {

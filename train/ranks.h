@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "parallel/agreement.h"
 #include "parallel/communicator.h"
+#include "parallel/device_communicator.h"
 #include "parallel/rank_peers.h"
 #include "parallel/shard_exchange.h"
 #include "tasks/carry.h"
@@ -45,8 +46,17 @@ class Ranks {
   parallel::Communicator& communicator() { return communicator_; }
   // "", "4 ranks", "4 ranks, 8 shards added reproducibly": for people.
   std::string text() const;
-  // What a step adds its shards with; absent where the batch is not divided.
-  std::unique_ptr<optim::ShardExchange> exchange(double usual_samples);
+  // What a step adds its shards with where it computes on `device`; absent where the batch is not divided.
+  // Throws UserError, naming the key, for a division that a GPU does not compute.
+  std::unique_ptr<optim::ShardExchange> exchange(double usual_samples, Device device);
+  // Joins the devices of ranks that exchange() was asked for; before the first step. Throws AgreedError.
+  void join_devices();
+  // Before a failure that is not that of all ranks is passed on: nothing waits for their devices any more.
+  void abandon_devices() noexcept {
+    if (devices_) devices_->abandon();
+  }
+  // Of these; absent where ranks compute on CPUs.
+  parallel::DeviceCommunicator* devices() { return devices_.get(); }
   // With whom batch norm takes its statistics: all ranks, or absent where each shard has its own.
   std::unique_ptr<parallel::RankPeers> batch_norm_peers();
   bool syncs_batch_norm() const { return options_.sync_batch_norm && divided(); }
@@ -95,6 +105,7 @@ class Ranks {
   const config::ParallelConfig options_;
   int shards_;
   Range own_;
+  std::unique_ptr<parallel::DeviceCommunicator> devices_;
   std::optional<parallel::WireError> wire_error_;
 };
 

@@ -90,7 +90,9 @@ Device device_of(const config::Config& config) {
     if (config.device == "auto") return {};
     throw VendorError("", fmt::format("device=cuda: {}; device=auto takes the CPU then", found.why_none));
   }
-  const Device device{DeviceType::cuda, 0};
+  const auto launch = parallel::launch_from_environment();
+  const Device device{DeviceType::cuda,
+                      static_cast<std::int8_t>(launch ? launch->local_rank % found.count : 0)};
   backend_for(device).set_rules({.allow_tf32 = config.allow_tf32,
                                  .deterministic = config.deterministic,
                                  .autotune = config.autotune && !config.deterministic});

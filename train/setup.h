@@ -23,8 +23,8 @@ void prepare_machine(const config::Loaded& loaded);
 // call of all ranks.
 void share_cpus(parallel::Communicator& ranks, double deadline_s);
 
-// Where the configuration computes; sets the rules of a GPU. Throws VendorError with the reason when a GPU is
-// asked for and there is none.
+// Where the configuration computes; sets the rules of a GPU. Of the ranks of a host each has a GPU of its
+// own, in turn. Throws VendorError with the reason when a GPU is asked for and there is none.
 Device device_of(const config::Config& config);
 GraphUse graph_use(const config::Config& config);
 

@@ -16,6 +16,7 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/write.h"
+#include "parallel/agreement.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
 #include "train/calibrate.h"
@@ -121,7 +122,7 @@ void Trainer::make_loaders() {
 void Trainer::make_learners() {
   const std::int64_t per_epoch = steps_per_epoch();
   const Index batch_size = train_loader_->source().layout().samples();
-  exchange_ = ranks_.exchange(static_cast<double>(batch_size));
+  exchange_ = ranks_.exchange(static_cast<double>(batch_size), device_);
   optim::StepOptions of_step = step_options(config_);
   of_step.shards = exchange_.get();
   of_step.update_parts = ranks_.update_parts();
@@ -198,6 +199,7 @@ void Trainer::begin(Session& session, const std::string& command_line,
   if (ranks_.several()) {
     found["communicator"] = ranks_.communicator().description();
     found["ranks"] = rank_facts_;
+    if (ranks_.devices()) found["devices_by"] = ranks_.devices()->description();
   }
   found["command_line"] = command_line;
   found["seed"] = config_.seed;
@@ -262,6 +264,7 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
     session.result.status = TrainStatus::failed;
     session.result.failure = diverged.what;
   } catch (const std::exception& error) {
+    if (!dynamic_cast<const parallel::AgreedError*>(&error)) ranks_.abandon_devices();
     session.result.status = TrainStatus::failed;
     session.log.error(error.what());
     try {
@@ -444,7 +447,7 @@ bool Trainer::train_epoch(Session& session) {
 void Trainer::finish_steps(Session& session) {
   settle(session);
   for (Learner& learner : *learners_) learner.step->synchronize();
-  read_outcomes(session);
+  read_outcomes(session, true);
   guard::check("memory");
   session.state.position = train_loader_->state().position;
 }

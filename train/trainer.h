@@ -117,7 +117,9 @@ class Trainer {
   std::optional<amp::Overflow> diagnose(Session& session, const LedgerStep& step,
                                         const optim::StepReport& report);
   std::string advice_on_divergence(const LedgerStep& step, const optim::StepReport& report) const;
-  void read_outcomes(Session& session);
+  bool is_known(optim::Step& step) const;
+  // `all`: the device has done every step.
+  void read_outcomes(Session& session, bool all = false);
   void tell_skipped(Session& session);
   void log_step(Session& session, const LedgerStep& step, const optim::StepReport& report);
   void show_progress(Session& session, const LedgerStep& step, double lr);

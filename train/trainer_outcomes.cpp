@@ -86,8 +86,13 @@ void Trainer::end_step(Session& session, std::size_t phase) {
   if (phase + 1 == learners_->size()) learners_->end_iteration();
   optim::Step& step = *(*learners_)[phase].step;
   session.ledger.apply(step.attempted(), learners_->iterations(), seconds);
-  if (step.arrived()) settle(session);
+  if (is_known(step)) settle(session);
   read_outcomes(session);
+}
+
+// Ranks read an outcome at the same place: on a device it has arrived on some of them, and not on others.
+bool Trainer::is_known(optim::Step& step) const {
+  return (device_ == Device{} || !ranks_.several()) && step.arrived();
 }
 
 // Makes sure of the outcome of the last 16-bit step, before anything else changes what it began with. The
@@ -195,11 +200,11 @@ std::optional<amp::Overflow> Trainer::diagnose(Session& session, const LedgerSte
 
 // The outcome of a step is read when it has arrived, at most one step late; of one in 16 bits when it is
 // settled, since it may be run again until then.
-void Trainer::read_outcomes(Session& session) {
+void Trainer::read_outcomes(Session& session, bool all) {
   tell_skipped(session);
   while (const LedgerStep* const next = session.ledger.readable()) {
     optim::Step& step = *(*learners_)[next->phase].step;
-    if (next->attempted == step.attempted() && !step.arrived()) return;
+    if (!all && next->attempted == step.attempted() && !is_known(step)) return;
     log_step(session, *next, step.report_of(next->attempted));
     session.ledger.pop();
   }

@@ -26,6 +26,7 @@ void Trainer::compare_ranks() {
     of_rank.erase("same");
     rank_facts_.push_back(std::move(of_rank));
   }
+  ranks_.join_devices();
   // Weights are drawn by each rank, or read from its files.
   if (const auto differs = ranks_.difference(learners_->common_state()))
     throw parallel::AgreedError(

@@ -24,7 +24,8 @@ CudaBackend::CudaBackend(int index) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
   for (cudaStream_t* stream : {&stream_, &upload_stream_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  check(cudaEventCreateWithFlags(&uploaded_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  for (cudaEvent_t* event : {&uploaded_, &awaited_})
+    check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   for (cudaEvent_t& event : events_)
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   check(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped),
@@ -47,6 +48,7 @@ CudaBackend::~CudaBackend() {
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
   cudaEventDestroy(uploaded_);
+  cudaEventDestroy(awaited_);
   cudaStreamDestroy(upload_stream_);
   cudaStreamDestroy(stream_);
 }
@@ -67,7 +69,7 @@ dnn::Library& CudaBackend::dnn() {
 }
 
 void CudaBackend::synchronize() {
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  wait_for_stream();
   last_done_ = last_event_;
   check_fault();
 }
@@ -123,7 +125,7 @@ bool CudaBackend::event_done(std::uint64_t event) {
 
 void CudaBackend::wait_event(std::uint64_t event) {
   if (event <= last_done_) return;
-  check(cudaEventSynchronize(events_[event % kEvents]), "cudaEventSynchronize");
+  wait_for(events_[event % kEvents]);
   last_done_ = event;
   check_fault();
 }

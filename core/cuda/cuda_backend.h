@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/backend.h"
@@ -186,6 +187,8 @@ class CudaBackend final : public Backend {
   dnn::Library& dnn();
 
   cudaStream_t stream() const { return stream_; }
+  // See DeviceLink::watch.
+  void watch(std::function<void(double)> look) { look_ = std::move(look); }
   // Where kernels report a bad index; device and host see the same memory.
   Fault* fault() const { return fault_; }
   // What the kernels of an update hand to one another, `bytes` of at most kUpdateRoom: it is there before the
@@ -199,6 +202,9 @@ class CudaBackend final : public Backend {
 
  private:
   void check_fault();
+  void wait_for(cudaEvent_t event);
+  // Until all is done that the stream was asked for.
+  void wait_for_stream();
   [[noreturn]] void throw_fault();
   cudaGraphExec_t capture(const std::function<void()>& work);
 
@@ -210,6 +216,8 @@ class CudaBackend final : public Backend {
   bool recording_ = false;  // one is being made
   cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;  // the last upload
+  cudaEvent_t awaited_ = nullptr;   // the end of the stream, while somebody looks on
+  std::function<void(double)> look_;
   Fault* fault_ = nullptr;
   void* update_room_ = nullptr;
   Rules rules_;

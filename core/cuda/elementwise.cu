@@ -288,8 +288,20 @@ void CudaBackend::fill(const Tensor& y, double value) {
   });
 }
 
+namespace {
+
+bool is_pageable(const void* memory) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
+}  // namespace
+
 void CudaBackend::copy_bytes(const Tensor& x, const Tensor& y) {
   if (x.bytes() == 0) return;
+  // What such a copy waits for, somebody looks at.
+  if (look_ && y.device().type == DeviceType::cpu && is_pageable(y.raw())) wait_for_stream();
   check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
 }
 

@@ -1,6 +1,7 @@
 // What this library exports: see core/device_library.h.
 #include <cuda_runtime.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/dnn.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/link.h"
 #include "core/device_library.h"
 #include "core/error.h"
 
@@ -58,7 +60,7 @@ std::string describe(int index) {
       blas_version(), dnn::version());
 }
 
-Backend& backend(int index) {
+CudaBackend& backend_of(int index) {
   // Never destroyed: the driver may be gone before objects of static lifetime are.
   static auto& backends = *new std::vector<std::unique_ptr<CudaBackend>>;
   static std::mutex mutex;
@@ -69,12 +71,24 @@ Backend& backend(int index) {
   return *backends[slot];
 }
 
+Backend& backend(int index) { return backend_of(index); }
+
+DeviceLink& link(int index) {
+  static auto& links = *new std::map<int, std::unique_ptr<CudaLink>>;  // as backends
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<CudaLink>& found = links[index];
+  if (!found) found = std::make_unique<CudaLink>(index, backend_of(index));
+  return *found;
+}
+
 }  // namespace
 
 }  // namespace tandem::cuda
 
 extern "C" __attribute__((visibility("default"))) const tandem::DeviceLibrary* tandem_device_library() {
   static constexpr tandem::DeviceLibrary library{tandem::kDeviceLibraryVersion, tandem::cuda::count,
-                                                 tandem::cuda::describe, tandem::cuda::backend};
+                                                 tandem::cuda::describe, tandem::cuda::backend,
+                                                 tandem::cuda::link};
   return &library;
 }

@@ -19,6 +19,22 @@ void LateCounters::set_next(const std::vector<std::int64_t>& values) {
   for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next = values[i];
 }
 
+std::vector<std::int64_t> LateCounters::added() const {
+  std::vector<std::int64_t> values;
+  for (std::size_t i = 0; i < counters_.size(); ++i) {
+    std::int64_t value = *counters_[i].next - *counters_[i].live;
+    for (std::int64_t step = settled_ + 1; step <= closed_; ++step)
+      value -= waiting_[static_cast<std::size_t>(step % 2)][i];
+    values.push_back(value);
+  }
+  return values;
+}
+
+void LateCounters::set_added(const std::vector<std::int64_t>& values) {
+  const std::vector<std::int64_t> now = added();
+  for (std::size_t i = 0; i < counters_.size(); ++i) *counters_[i].next += values[i] - now[i];
+}
+
 void LateCounters::close_step(std::int64_t attempted, const Outcome& outcome) {
   if (settled_ < attempted - 2) settle(attempted - 1, outcome);
   ensure(settled_ >= attempted - 2, "step", "step {} ends before the outcome of step {} is known", attempted,
@@ -27,6 +43,7 @@ void LateCounters::close_step(std::int64_t attempted, const Outcome& outcome) {
   const bool earlier = settled_ < attempted - 1;
   for (std::size_t i = 0; i < counters_.size(); ++i)
     waiting_[slot][i] = *counters_[i].next - *counters_[i].live - (earlier ? waiting_[1 - slot][i] : 0);
+  closed_ = attempted;
 }
 
 void LateCounters::settle(std::int64_t last, const Outcome& outcome) {

@@ -25,6 +25,10 @@ class LateCounters {
   // With what the step under way has added so far; and as if it had added that.
   std::vector<std::int64_t> next() const;
   void set_next(const std::vector<std::int64_t>& values);
+  // What the step under way has added so far, whatever has been settled since it began; and as if it had
+  // added that.
+  std::vector<std::int64_t> added() const;
+  void set_added(const std::vector<std::int64_t>& values);
   // Step number `attempted` has ended: what was added since the last one waits. The outcome of the step two
   // before is known.
   void close_step(std::int64_t attempted, const Outcome& outcome);
@@ -33,12 +37,12 @@ class LateCounters {
   // Drops what the step under way has added; every outcome is settled.
   void drop();
   // Goes on after step number `attempted`, with live and next as they are.
-  void jump_to(std::int64_t attempted) { settled_ = attempted; }
+  void jump_to(std::int64_t attempted) { settled_ = closed_ = attempted; }
 
  private:
   std::vector<nn::Counter> counters_;
   std::array<std::vector<std::int64_t>, 2> waiting_;  // of even and odd steps
-  std::int64_t settled_ = 0;
+  std::int64_t settled_ = 0, closed_ = 0;             // steps: with an outcome; that have ended
 };
 
 }  // namespace tandem::optim

@@ -58,11 +58,15 @@ void GradientBuckets::drop() {
 }
 
 void GradientBuckets::finish() {
+  forget();
+  exchange_.finish();
+}
+
+void GradientBuckets::forget() {
   armed_ = due_ = false;
   next_ = 0;
   std::ranges::fill(is_ready_, false);
   for (Bucket& bucket : buckets_) bucket.ready = 0;
-  exchange_.finish();
 }
 
 }  // namespace tandem::optim

@@ -34,6 +34,8 @@ class GradientBuckets {
   void finish();
   // The step is dropped: what other processes have begun comes to its end.
   void drop();
+  // What was begun has only been recorded, and the recording is gone.
+  void forget();
 
  private:
   struct Bucket {

@@ -31,8 +31,12 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
   require(options.skip_non_finite || s.backoff == 1.0, "step",
           "a dynamic loss scale needs skip_non_finite, which is off");
   if (const ShardExchange* shards = options.shards) {
-    require(device == Device{}, "step", "shards are added up on the CPU, the parameters are on {}",
-            to_string(device));
+    require(device == shards->device(), "step", "shards are added up on {}, the parameters are on {}",
+            to_string(shards->device()), to_string(device));
+    require(
+        device == Device{} || (shards->own() == 1 && shards->bucket_bytes() > 0), "step",
+        "{} shards of a process on {}: a device computes one shard, whose gradients are added up in ranges",
+        shards->own(), to_string(device));
     require(s.scope != ScalerScope::loss, "step",
             "a scale for each loss (scaler.scope) is not to be had with a batch in shards");
     require(shards->own() >= 1 && shards->first() >= 0 && shards->first() + shards->own() <= shards->shards(),

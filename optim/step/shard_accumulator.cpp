@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
@@ -56,13 +57,47 @@ void ShardAccumulator::pass(bool last) {
   if (buckets_) buckets_->disarm();
 }
 
-void ShardAccumulator::count(double weight, double loss) {
+void ShardAccumulator::count(double weight, double loss, bool last) {
   if (buckets_) buckets_->disarm();
   Shard& shard = current();
   ++shard.backwards;
   shard.weight += weight;
+  if (on_device()) {
+    if (last) complete_gradients();
+    return;
+  }
   shard.loss_sum += weight * loss;
   if (!std::isfinite(loss)) ++shard.non_finite_losses;
+}
+
+void ShardAccumulator::replayed(double weight, bool last) {
+  Shard& shard = current();
+  ++shard.backwards;
+  shard.weight += weight;
+  complete_ = last;
+}
+
+ShardAccumulator::Noted ShardAccumulator::noted() const {
+  const Shard& shard = shards_.front();
+  return {.weight = shard.weight, .backwards = shard.backwards, .complete = complete_};
+}
+
+void ShardAccumulator::put_back(const Noted& noted) {
+  Shard& shard = shards_.front();
+  shard.weight = noted.weight;
+  shard.backwards = noted.backwards;
+  complete_ = noted.complete;
+  buckets_->forget();
+  exchange_.drop();
+}
+
+// What has no gradient takes part with zeros.
+void ShardAccumulator::complete_gradients() {
+  trained_.collect(true);
+  buckets_->begin_rest();
+  buckets_->finish();
+  trained_.mark_gradients();
+  complete_ = true;
 }
 
 std::int32_t ShardAccumulator::own_non_finite_losses() const {
@@ -95,35 +130,71 @@ void ShardAccumulator::put_in_place(Shard& shard) {
   if (shard.statistics.defined()) copy_values(shard.statistics, trained_.statistics().next);
 }
 
+// What its passes have added to the counters.
+std::vector<std::int64_t> ShardAccumulator::counted_by(const Shard& shard) const {
+  if (alone()) return counters_.added();
+  std::vector<std::int64_t> counts = shard.counts;
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= before_[i];
+  return counts;
+}
+
+const ShardTotals& ShardAccumulator::tell() {
+  if (totals_) return *totals_;
+  std::vector<double> rows;
+  for (const Shard& shard : shards_) {
+    for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
+                               shard.backwards > 0 ? 1.0 : 0.0})
+      rows.push_back(value);
+    for (const std::int64_t count : counted_by(shard)) rows.push_back(static_cast<double>(count));
+  }
+  const std::size_t width = rows.size() / shards_.size();
+  const std::vector<double> all = exchange_.gather(rows);
+  ShardTotals& totals = totals_.emplace();
+  for (std::size_t row = 0; row + width <= all.size(); row += width) {
+    totals.weight += all[row];
+    totals.loss_sum += all[row + 1];
+    totals.non_finite_losses += static_cast<std::int32_t>(all[row + 2]);
+    totals.with_samples += all[row + 3];
+  }
+  const std::vector<std::int64_t> counted(all.begin() + 4, all.begin() + static_cast<std::ptrdiff_t>(width));
+  counters_.set_added(counted);
+  return totals;
+}
+
 ShardTotals ShardAccumulator::join() {
   put_aside(current());
   // All that is added up is begun before anything else is said: a process whose shard had no samples begins
   // nothing earlier. What has no gradient takes part with zeros.
   trained_.collect(true);
   if (buckets_) buckets_->begin_rest();
-  constexpr std::ptrdiff_t kFigures = 4;
-  std::vector<double> rows;  // of each own shard these figures, and its counters
-  for (const Shard& shard : shards_) {
-    for (const double value : {shard.weight, shard.loss_sum, static_cast<double>(shard.non_finite_losses),
-                               shard.backwards > 0 ? 1.0 : 0.0})
-      rows.push_back(value);
-    for (const std::int64_t count : alone() ? counters_.next() : shard.counts)
-      rows.push_back(static_cast<double>(count));
-  }
-  const std::size_t width = rows.size() / shards_.size();
-  const std::vector<double> all = exchange_.gather(rows);
-  ShardTotals totals;
-  double with_samples = 0.0;
-  for (std::size_t row = 0; row + width <= all.size(); row += width) {
-    totals.weight += all[row];
-    totals.loss_sum += all[row + 1];
-    totals.non_finite_losses += static_cast<std::int32_t>(all[row + 2]);
-    with_samples += all[row + 3];
-  }
+  const ShardTotals totals = tell();
   add_gradients();
-  average_statistics(with_samples);
-  // The first shard is the largest: no other has more passes.
-  counters_.set_next({all.begin() + kFigures, all.begin() + static_cast<std::ptrdiff_t>(width)});
+  average_statistics(totals.with_samples);
+  return totals;
+}
+
+ShardTotals ShardAccumulator::join(const Tensor& state, const Tensor& scale) {
+  if (!complete_) complete_gradients();
+  const ShardTotals totals = tell();
+  const auto in = [](const Tensor& structure, std::size_t offset) -> void* {
+    return static_cast<std::byte*>(structure.raw()) + offset;
+  };
+  // Counts matter as far as they are not 0, which holds for the greatest of them as well, and other steps may
+  // have added to that of a shared scale.
+  std::vector<ShardExchange::DeviceValues> values{
+      {in(state, offsetof(StepState, loss_sum)), 1, DType::f64, false},
+      {in(state, offsetof(StepState, forward_non_finite)), 1, DType::i32, true},
+      {in(scale, offsetof(ScaleState, forward_non_finite)), 1, DType::i32, true}};
+  const Tensor& next = trained_.statistics().next;
+  if (next.defined()) {
+    // Of a shard without samples they are those that the step began with, and do not count.
+    if (shards_.front().backwards == 0) backend_for(next.device()).fill(next, 0.0);
+    values.push_back({next.raw(), next.numel(), next.dtype(), false});
+  }
+  exchange_.begin_values(values);
+  exchange_.finish();
+  if (next.defined()) divide_statistics(totals.with_samples);
+  trained_.collect(true);
   return totals;
 }
 
@@ -159,11 +230,13 @@ void ShardAccumulator::average_statistics(double shards) {
     exchange_.add(values_of(own));
   }
   exchange_.sum(values_of(next));
-  if (shards > 0.0) {
-    backend.scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
-  } else {
-    trained_.drop_statistics();
-  }
+  divide_statistics(shards);
+}
+
+void ShardAccumulator::divide_statistics(double shards) {
+  if (shards == 0.0) return trained_.drop_statistics();
+  const Tensor& next = trained_.statistics().next;
+  backend_for(next.device()).scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
 }
 
 void ShardAccumulator::check_in_turn(StepState& state, const std::function<void()>& check) {
@@ -188,6 +261,8 @@ void ShardAccumulator::clear() {
              .statistics = std::move(shard.statistics),
              .counts = std::move(shard.counts)};
   current_ = -1;
+  totals_.reset();
+  complete_ = false;
 }
 
 }  // namespace tandem::optim

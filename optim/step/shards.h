@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/device.h"
 #include "core/error.h"
 #include "core/tensor.h"
 
@@ -43,7 +44,7 @@ class ShardExchange {
   virtual std::size_t bucket_bytes() const { return 0; }
   // Begins to add up a range of f32 gradients over all shards, in its place, and waits for nobody.
   virtual void begin(const Tensor&) {}
-  // Waits for all that were begun.
+  // Waits for all that were begun: on a device, what it is asked for from now on waits.
   virtual void finish() {}
 
   // Where the update is divided among processes (StepOptions::update_parts), buffers are: counts[p] elements
@@ -57,6 +58,19 @@ class ShardExchange {
   // The first process gets a buffer of what each has in its part, of which `own` is this one's; the others
   // get nothing.
   virtual Tensor part_by_part(const Tensor&, std::span<const std::size_t>) { refuse_parts(); }
+
+  // Where the parameters are whose gradients this adds up. On another device than the CPU a process has one
+  // shard, `add` and `sum` are not called, and what is begun is done in the order of the device, again by
+  // every replay of a recording.
+  virtual Device device() const { return {}; }
+  // A few values in the memory of that device. Begins to make each the sum over all shards, or the greatest.
+  struct DeviceValues {
+    void* data;
+    Index count;
+    DType dtype;
+    bool greatest;
+  };
+  virtual void begin_values(std::span<const DeviceValues>) {}
 
  private:
   [[noreturn]] static void refuse_parts() {

@@ -32,6 +32,10 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override;
 
   std::string description() const override;
+  std::uint64_t begin_elsewhere() override;
+  void end_elsewhere(std::uint64_t number) override;
+  void look() override;
+  RankError absence_elsewhere(std::uint64_t number, double waited_s) override;
   [[noreturn]] void abort(std::string_view message, int exit_code = 1) override;
 
  private:

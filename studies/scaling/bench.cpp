@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "config/task.h"
+#include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
 #include "studies/scaling/model.h"
@@ -26,11 +28,12 @@ using Clock = std::chrono::steady_clock;
 class Side {
  public:
   // `exchange`, `peers`: absent where this rank trains by itself.
-  Side(const config::Loaded& loaded, const train::Ranks& ranks, optim::ShardExchange* exchange,
+  Side(const config::Loaded& loaded, const train::Ranks& ranks, Device device, optim::ShardExchange* exchange,
        parallel::RankPeers* peers)
-      : config_(loaded.config), own_(static_cast<int>(ranks.own())) {
+      : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
     task_ = config::make_task(loaded, config::describe_data(config_));
     precision_ = train::make_plan(loaded, task_->model());
+    task_->model().to(device);
     optim::StepOptions options = train::step_options(config_);
     options.shards = exchange;
     if (!exchange) options.accumulate *= own_;
@@ -46,18 +49,20 @@ class Side {
           *task_, phase, (*learners_)[phase], *precision_, stages_,
           train::StepRunnerOptions{.batch_size = shard,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
-                                   .graphs = train::GraphUse::off,
+                                   .graphs = train::graph_use(config_),
                                    .peers = peers}));
     for (int i = 0; i < own_; ++i)
       batches_.push_back(
-          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), {}));
+          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
     carries_.assign(runners_.size(), std::vector<tasks::Carry>(batches_.size()));
   }
 
   // Seconds of so many iterations.
   double run(std::int64_t steps) {
+    backend_for(device_).synchronize();
     const auto start = Clock::now();
     for (std::int64_t i = 0; i < steps; ++i) step();
+    backend_for(device_).synchronize();
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
@@ -83,6 +88,7 @@ class Side {
   }
 
   const config::Config& config_;
+  const Device device_;
   const int own_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<amp::Plan> precision_;
@@ -93,23 +99,42 @@ class Side {
   std::vector<std::vector<tasks::Carry>> carries_;  // by phase and shard
 };
 
+// Where a failure passes, devices no longer wait for other ranks, and so do not keep it from passing.
+struct Abandonment {
+  train::Ranks& ranks;
+  const int exceptions = std::uncaught_exceptions();
+  ~Abandonment() {
+    if (std::uncaught_exceptions() > exceptions) ranks.abandon_devices();
+  }
+};
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
-// All-reduces of growing sizes, the best of several each: what a link can do.
-std::vector<Sample> measured_samples(parallel::Communicator& ranks, double deadline_s) {
+// All-reduces of growing sizes, the best of several each: what a link can do, that of the devices where ranks
+// compute on such.
+std::vector<Sample> measured_samples(parallel::Communicator& ranks, parallel::DeviceCommunicator* devices,
+                                     double deadline_s) {
   constexpr int kRepeats = 7;
   std::vector<Sample> samples;
   for (const std::size_t count : {1u << 10, 1u << 13, 1u << 16, 1u << 19, 1u << 22}) {
-    std::vector<float> values(count, 1.0f);
+    std::vector<float> values(devices ? 0 : count, 1.0f);
+    const Tensor on_device = devices ? Tensor::zeros({static_cast<Index>(count)},
+                                                     {DType::f32, devices->device(), MemoryKind::workspace})
+                                     : Tensor();
+    const auto reduce = [&] {
+      if (!devices) return ranks.all_reduce(values, parallel::Reduction::sum, deadline_s);
+      devices->all_reduce(parallel::Elements(on_device.raw(), count, DType::f32), parallel::Reduction::sum);
+      devices->pending().wait(deadline_s);
+    };
     double best = 0.0;
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
       ranks.barrier(deadline_s);
       const auto start = Clock::now();
-      ranks.all_reduce(values, parallel::Reduction::sum, deadline_s);
+      reduce();
       const double seconds = ranks.all_reduce_value(
           std::chrono::duration<double>(Clock::now() - start).count(), parallel::Reduction::max, deadline_s);
       best = repeat == 0 ? seconds : std::min(best, seconds);
@@ -139,9 +164,13 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   const config::Config& config = loaded.config;
   train::Ranks ranks(&communicator, config.parallel, config.data.batch_size);
   const double deadline_s = ranks.deadline_s();
-  const auto exchange = ranks.exchange(1.0);
+  const Device device = ranks.together([&] { return train::device_of(config); });
+  const auto exchange = ranks.together([&] { return ranks.exchange(1.0, device); });
   const auto peers = ranks.batch_norm_peers();
-  Side together(loaded, ranks, exchange.get(), peers.get()), apart(loaded, ranks, nullptr, nullptr);
+  ranks.join_devices();
+  Side together(loaded, ranks, device, exchange.get(), peers.get()),
+      apart(loaded, ranks, device, nullptr, nullptr);
+  const Abandonment abandonment{ranks};
   const auto slowest = [&](double seconds) {
     return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);
   };
@@ -161,9 +190,10 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   }
   const double step = median(of_all), each = median(of_each), one = median(of_one);
   const double bytes = together.gradients() * (config.parallel.wire == "fp32" ? 4.0 : 2.0);
-  const Link link = fitted(ranks.size(), measured_samples(communicator, deadline_s));
+  const Link link = fitted(ranks.size(), measured_samples(communicator, ranks.devices(), deadline_s));
   return {{"config", config.name},
           {"precision", config.precision.label()},
+          {"device", to_string(device)},
           {"ranks", ranks.size()},
           {"shards", ranks.shards()},
           {"threads", cpu::threads()},

@@ -15,7 +15,7 @@ struct BenchOptions {
 // Steps in blocks of three kinds, in turns: of all ranks together; of all of them at the same time, each by
 // itself; of the first rank alone. The batch is made up, and divided as in training. On every rank:
 //
-//   "config", "precision", "ranks", "shards", "threads" of a rank, "batch_size" of a step
+//   "config", "precision", "device", "ranks", "shards", "threads" of a rank, "batch_size" of a step
 //   "step_ms"             {"together", "apart", "one"}: medians, of the slowest rank
 //   "items_per_s"         together
 //   "exposed"             share of a step that is communication: 1 − apart/together

@@ -541,3 +541,18 @@ TEST_CASE("ranks that wait before the configuration is read wait as long as it s
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines[0], Catch::Contains("rank 0 (") && Catch::Contains("waited for 9."));
 }
+
+TEST_CASE("ranks count alike where a batch leaves some of them without samples", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto arguments = joined(
+      {R"(model={"layers": [{"type": "conv2d", "out_channels": 8, "kernel": 3, "stride": 2, "bias": false},
+                            {"type": "batch_norm"}, {"type": "relu"}, {"type": "flatten"},
+                            {"type": "linear", "out_features": 10}]})"},
+      {"epochs=1", "data.train_size=121", "data.batch_size=60", "parallel.shards=4",
+       "parallel.reduction=reproducible"});
+  for (const int ranks : {0, 2, 4})
+    must(run_ranks(directory, ranks, in(name_of(ranks), joined({"train", "digits_mlp"}, arguments))));
+  CHECK(same_end(directory / name_of(2), directory / name_of(0)));
+  CHECK(same_end(directory / name_of(4), directory / name_of(0)));
+}

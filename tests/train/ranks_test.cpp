@@ -58,7 +58,7 @@ TEST_CASE("a process that is alone has undivided batches", "[ranks]") {
   CHECK_FALSE(ranks.divided());
   CHECK(ranks.first());
   CHECK(ranks.text().empty());
-  CHECK(ranks.exchange(32.0) == nullptr);
+  CHECK(ranks.exchange(32.0, Device{}) == nullptr);
   CHECK(ranks.any(true));
   CHECK(ranks.text_of_first([] { return std::string("x"); }) == "x");
 }

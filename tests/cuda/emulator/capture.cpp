@@ -159,8 +159,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (cuda_emulator::is_to_fail("cudaGraphLaunch")) return call.result(cudaErrorMemoryAllocation);
   ++cuda_emulator::counters().graph_launches;
   // The graph may be destroyed before it has run.
-  return call.result(
-      cuda_emulator::enqueue(stream, [graph = executable->graph] { cuda_emulator::replay(*graph); }));
+  return call.result(cuda_emulator::enqueue_progress(
+      stream, [graph = executable->graph] { return cuda_emulator::replay(graph); }));
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
@@ -96,6 +97,17 @@ void set_wrong_fusions(bool wrong) {
 void set_narrow_libraries(bool narrow) {
   const Call call;
   narrow_libraries() = narrow;
+}
+
+bool put_on_stream(void* stream, std::function<std::function<bool()>()> begin) {
+  const Call call;
+  ++counters().launches;
+  return call.result(enqueue_progress(static_cast<cudaStream_t>(stream), std::move(begin))) == cudaSuccess;
+}
+
+bool is_device_memory(const void* address, std::size_t bytes) {
+  const Call call;
+  return residence_of(address) == Residence::device && is_valid_range(address, bytes);
 }
 
 void set_eager(bool eager) {

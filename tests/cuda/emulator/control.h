@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #define CUDA_EMULATOR_EXPORT __attribute__((visibility("default")))
 
@@ -42,6 +43,13 @@ CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
 
 // Makes convolutions that sum what they write give wrong sums, and those that add where they write add twice.
 CUDA_EMULATOR_EXPORT void set_wrong_fusions(bool wrong);
+
+// For a library beside the emulator: puts work on a stream (cudaStream_t), or into its capture, that other
+// processes take part in. `begin` is called when its turn has come, at every replay, and gives what helps it
+// along: whether it has ended. False where the stream cannot take it.
+CUDA_EMULATOR_EXPORT bool put_on_stream(void* stream, std::function<std::function<bool()>()> begin);
+// Whether [address, address + bytes) lies in one allocation of device memory.
+CUDA_EMULATOR_EXPORT bool is_device_memory(const void* address, std::size_t bytes);
 
 // Executes work when it is put on a stream, and not when something waits for it: a fault then has the stack
 // of the call that caused it. At first what TANDEM_EMULATOR_EAGER says.

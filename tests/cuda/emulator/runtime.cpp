@@ -42,6 +42,17 @@ void run_blocking() {
   }
 }
 
+// One memory, and one set of streams: a process uses one of them.
+int device_count() {
+  static const int count = [] {
+    const char* text = std::getenv("TANDEM_EMULATOR_DEVICES");
+    return text ? std::max(1, std::atoi(text)) : 1;
+  }();
+  return count;
+}
+
+thread_local int device_of_thread = 0;
+
 bool is_pageable(const void* address) { return residence_of(address) == Residence::pageable; }
 
 bool fits(const void* address, std::size_t bytes, bool device) {
@@ -104,21 +115,24 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = device_count();
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = device_of_thread;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
   const Call call;
-  return call.result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return call.result(cudaErrorInvalidDevice);
+  device_of_thread = device;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const Call call;
-  if (device != 0) return call.result(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return call.result(cudaErrorInvalidDevice);
   *properties = {};
+  properties->pciBusID = device;
   std::strcpy(properties->name, "CUDA emulator");
   properties->totalGlobalMem = cuda_emulator::device_memory_bytes();
   properties->sharedMemPerBlock = properties->sharedMemPerBlockOptin = 48 << 10;
@@ -330,7 +344,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (stream == nullptr) return call.result(cudaErrorInvalidResourceHandle);
   if (const cudaError_t error = cuda_emulator::check_not_captured(*stream)) return call.result(error);
   if (stream->queue.empty()) return cudaSuccess;
-  cuda_emulator::run(*stream);
+  cuda_emulator::run(*stream, nullptr, false);
   return cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
@@ -413,8 +427,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (const cudaError_t error = cuda_emulator::unsafe_call()) return call.result(error);
   if (!event->point || event->point->reached) return cudaSuccess;
   if (event->point->asked++ < cuda_emulator::event_denials()) return cudaErrorNotReady;
-  cuda_emulator::run(*event->point->stream, event->point.get());
-  return cudaSuccess;
+  const bool reached = cuda_emulator::run(*event->point->stream, event->point.get(), false);
+  return reached ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Call call;

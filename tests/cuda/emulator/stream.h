@@ -3,6 +3,9 @@
 // A stream is a queue. Its work is executed when something waits for it, in the order of the queue; a wait
 // for an event first executes the event's stream up to the event. A stream that is captured executes nothing:
 // its work becomes nodes of a graph, each after the nodes its stream had to wait for.
+//
+// Work that other processes take part in may not come to its end at once: it is looked after until it has
+// ended, by calls that wait, or once by calls that only ask.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,6 +21,9 @@
 namespace cuda_emulator {
 
 using Work = std::function<void()>;
+// Helps along what has begun; whether it has ended. And what begins it.
+using Progress = std::function<bool()>;
+using Begin = std::function<Progress()>;
 
 // A place in the queue of a stream.
 struct Point {
@@ -30,11 +36,14 @@ struct Point {
 struct Operation {
   Work work;
   std::shared_ptr<Point> awaited, mark;
+  Begin begin;  // instead of `work`
+  Progress progress;
 };
 
 struct Node {
   Work work;
   std::vector<std::size_t> after;
+  Begin begin;  // instead of `work`
 };
 
 struct Graph {
@@ -79,14 +88,16 @@ void remove_stream(Stream* stream);
 
 // Puts work on a stream, or into its capture.
 cudaError_t enqueue(cudaStream_t stream, Work work);
-// Executes the stream's work up to `point`, or all.
-void run(Stream& stream, const Point* point = nullptr);
+cudaError_t enqueue_progress(cudaStream_t stream, Begin begin);
+// Executes the stream's work up to `point`, or all; whether it came so far. Who is not patient does not wait
+// for other processes.
+bool run(Stream& stream, const Point* point = nullptr, bool patient = true);
 void run_all();
 void set_eager_execution(bool eager);
 bool is_eager();
 
-// In the graph's order, where `order` (block.h) leaves a choice.
-void replay(const Graph& graph);
+// Executes a graph, in the order of `order` (block.h) where it leaves a choice.
+Progress replay(std::shared_ptr<const Graph> graph);
 
 // ---- Captures
 

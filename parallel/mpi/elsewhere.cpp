@@ -1,0 +1,28 @@
+// Calls of all ranks that go another way than through MPI: what each rank shows of itself meanwhile.
+#include "parallel/absence.h"
+#include "parallel/mpi/communicator.h"
+
+namespace tandem::parallel {
+
+namespace {
+constexpr double kRollCallElsewhere = 2;  // seconds in which other hosts answer
+}
+
+std::uint64_t MpiCommunicator::begin_elsewhere() { return begin(Call::all_reduce).number; }
+
+void MpiCommunicator::end_elsewhere(std::uint64_t number) {
+  open_.erase(number);
+  board_.ended_below(open_.empty() ? last_ + 1 : *open_.begin());
+}
+
+void MpiCommunicator::look() {
+  board_.looked();
+  roll_call_.serve();
+}
+
+RankError MpiCommunicator::absence_elsewhere(std::uint64_t number, double waited_s) {
+  const Waiting waiting{rank(), size(), Call::all_reduce, number, waited_s};
+  return absence(roll_call_.call(kRollCallElsewhere), waiting, hosts_);
+}
+
+}  // namespace tandem::parallel

@@ -1,0 +1,243 @@
+#include "parallel/nccl/communicator.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <exception>
+#include <vector>
+
+#include "core/device_library.h"
+#include "core/error.h"
+#include "parallel/agreement.h"
+#include "parallel/exit_watch.h"
+#include "parallel/last_words.h"
+#include "parallel/patience.h"
+
+namespace tandem::parallel {
+
+namespace {
+
+constexpr double kLookEvery = 0.01;  // seconds between looks at NCCL and at the other ranks
+constexpr double kNcclAbort = 10;    // seconds in which NCCL lets go
+
+DeviceLink& link_of(Device device) {
+  const DeviceLibrary& library = library_of(device);
+  ensure(library.link != nullptr, "nccl", "{} has no link", to_string(device));
+  return library.link(device.index);
+}
+
+std::string own_host() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
+}
+
+std::string text_in(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const std::byte> bytes_in(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Communicator& ranks, Device device, double deadline_s)
+    : DeviceCommunicator(ranks.rank(), ranks.size(), device),
+      ranks_(ranks),
+      link_(link_of(device)),
+      deadline_s_(deadline_s) {}
+
+std::string NcclCommunicator::description() const {
+  return "NCCL " + nccl_version_text(opened_nccl().version);
+}
+
+// ---- How ranks find each other
+
+void NcclCommunicator::connect() {
+  if (communicator_) return;
+  std::string identity;
+  agree_on(ranks_, ending_of([&] {
+             const OpenedNccl& opened = opened_nccl();
+             if (!opened.library)
+               throw VendorError("nccl", "ranks on GPUs are joined by NCCL: " + opened.why_none +
+                                             "; device=cpu computes without");
+             link_.select();
+             identity = link_.identity();
+             link_.stream();
+           }),
+           deadline_s_);
+  require_own_device(identity);
+  const ncclUniqueId id = agreed_id();
+  begin_step();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  settle("ncclCommInitRankConfig", nccl().CommInitRankConfig(&communicator_, size(), id, rank(), &config));
+  link_.watch([this](double waited_s) { look(waited_s); });
+}
+
+// NCCL refuses two ranks on one GPU, in words that help nobody.
+void NcclCommunicator::require_own_device(const std::string& identity) {
+  const std::string place = own_host() + " " + identity + "\n" + nccl_version_text(opened_nccl().version);
+  std::vector<std::string> places;
+  for (const auto& bytes : ranks_.all_gather_bytes(bytes_in(place), deadline_s_))
+    places.push_back(text_in(bytes));
+  const auto device_in = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  const auto version_in = [](const std::string& text) { return text.substr(text.find('\n') + 1); };
+  for (std::size_t rank = 1; rank < places.size(); ++rank) {
+    if (version_in(places[rank]) != version_in(places[0]))
+      throw AgreedError(fmt::format("[nccl] ranks use one version of NCCL: rank 0 has {}, rank {} has {}; "
+                                    "TANDEM_NCCL_LIBRARY names another library",
+                                    version_in(places[0]), rank, version_in(places[rank])),
+                        true);
+    for (std::size_t other = 0; other < rank; ++other)
+      if (device_in(places[other]) == device_in(places[rank]))
+        throw AgreedError(fmt::format("[nccl] a GPU is of one rank: ranks {} and {} have the same one ({}); "
+                                      "start as many ranks on a host as it has GPUs, or take device=cpu",
+                                      other, rank, device_in(places[rank])),
+                          true);
+  }
+}
+
+ncclUniqueId NcclCommunicator::agreed_id() {
+  ncclUniqueId id{};
+  agree_on(ranks_, ending_of([&] {
+             if (rank() != 0) return;
+             if (const ncclResult_t result = nccl().GetUniqueId(&id); result != ncclSuccess)
+               throw VendorError("nccl", fmt::format("ncclGetUniqueId: {}", nccl().GetErrorString(result)));
+           }),
+           deadline_s_);
+  ranks_.broadcast(Elements(&id, sizeof id, DType::u8), 0, deadline_s_);
+  return id;
+}
+
+// ---- Calls
+
+void NcclCommunicator::put(std::string_view what, const std::function<ncclResult_t(cudaStream_t)>& call) {
+  require_whole();
+  ensure(communicator_ != nullptr, "nccl", "the GPUs have not been joined");
+  link_.fork();
+  settle(what, call(static_cast<cudaStream_t>(link_.stream())));
+}
+
+void NcclCommunicator::do_all_reduce(std::span<const ReducedElements> values) {
+  put("ncclAllReduce", [&](cudaStream_t stream) {
+    if (const ncclResult_t result = nccl().GroupStart(); result != ncclSuccess) return result;
+    ncclResult_t failed = ncclSuccess;
+    for (const auto& [data, reduction] : values) {
+      const ncclResult_t result = nccl().AllReduce(data.data, data.data, data.count, nccl_type(data.dtype),
+                                                   nccl_op(reduction), communicator_, stream);
+      if (result != ncclSuccess && result != ncclInProgress && failed == ncclSuccess) failed = result;
+    }
+    const ncclResult_t ended = nccl().GroupEnd();
+    return failed != ncclSuccess ? failed : ended;
+  });
+}
+
+void NcclCommunicator::do_reduce_scatter(ConstElements all, Elements own, Reduction reduction) {
+  put("ncclReduceScatter", [&](cudaStream_t stream) {
+    return nccl().ReduceScatter(all.data, own.data, own.count, nccl_type(own.dtype), nccl_op(reduction),
+                                communicator_, stream);
+  });
+}
+
+void NcclCommunicator::do_all_gather(ConstElements own, Elements all) {
+  put("ncclAllGather", [&](cudaStream_t stream) {
+    return nccl().AllGather(own.data, all.data, own.count, nccl_type(own.dtype), communicator_, stream);
+  });
+}
+
+void NcclCommunicator::do_broadcast(Elements data, int root) {
+  put("ncclBroadcast", [&](cudaStream_t stream) {
+    return nccl().Broadcast(data.data, data.data, data.count, nccl_type(data.dtype), root, communicator_,
+                            stream);
+  });
+}
+
+void NcclCommunicator::join() {
+  require_whole();
+  link_.join();
+}
+
+void NcclCommunicator::begin_step() {
+  if (step_ > 0) ranks_.end_elsewhere(step_);
+  step_ = ranks_.begin_elsewhere();
+}
+
+// ---- Waiting
+
+void NcclCommunicator::settle(std::string_view what, ncclResult_t result) {
+  if (result == ncclSuccess) return;
+  Patience patience(deadline_s_);
+  while (result == ncclInProgress) {
+    if (patience.over()) give_up(patience.waited_s());
+    ranks_.look();
+    patience.pause();
+    const ncclResult_t asked = nccl().CommGetAsyncError(communicator_, &result);
+    if (asked != ncclSuccess) result = asked;
+  }
+  if (result != ncclSuccess) fail(what, result);
+}
+
+void NcclCommunicator::look(double waited_s) {
+  require_whole();
+  if (waited_s < looked_s_) looked_s_ = 0.0;  // another wait
+  if (waited_s < looked_s_ + kLookEvery && waited_s > 0.0) return;
+  looked_s_ = waited_s;
+  ranks_.look();
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = nccl().CommGetAsyncError(communicator_, &state);
+  if (asked != ncclSuccess) fail("ncclCommGetAsyncError", asked);
+  if (state != ncclSuccess && state != ncclInProgress) fail("a collective", state);
+  if (waited_s >= deadline_s_) give_up(waited_s);
+}
+
+void NcclCommunicator::require_whole() const {
+  if (broken_.empty()) return;
+  const std::string words = "the GPUs are no longer joined: " + broken_;
+  if (by_rank_) throw RankError("nccl", words, {});
+  throw VendorError("nccl", words);
+}
+
+void NcclCommunicator::fail(std::string_view what, ncclResult_t result) {
+  const char* const more = communicator_ ? nccl().GetLastError(communicator_) : nullptr;
+  broken_ = fmt::format("NCCL reports of {}: {}{}{}; NCCL_DEBUG=INFO tells more", what,
+                        nccl().GetErrorString(result), more && *more ? ": " : "", more ? more : "");
+  let_go();
+  throw VendorError("nccl", broken_);
+}
+
+void NcclCommunicator::give_up(double waited_s) {
+  const RankError error = ranks_.absence_elsewhere(step_, waited_s);
+  broken_ = error.what();
+  by_rank_ = true;
+  let_go();
+  throw RankError(error);
+}
+
+void NcclCommunicator::let_go() noexcept {
+  const ExitWatch watch(kNcclAbort, 1, [this] { return words_of_rank(rank(), size(), broken_); });
+  if (communicator_) nccl().CommAbort(communicator_);
+  communicator_ = nullptr;
+}
+
+void NcclCommunicator::abandon() noexcept {
+  if (!communicator_) return;
+  broken_ = "this rank has failed";
+  let_go();
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  link_.watch({});
+  if (communicator_) {
+    try {
+      settle("ncclCommFinalize", nccl().CommFinalize(communicator_));
+      nccl().CommDestroy(communicator_);
+    } catch (const std::exception&) {
+      // It was aborted: what went wrong is told by who waits next.
+    }
+  }
+  if (step_ > 0) ranks_.end_elsewhere(step_);
+}
+
+}  // namespace tandem::parallel

@@ -1,0 +1,124 @@
+#include "parallel/nccl/library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace tandem::parallel {
+
+namespace {
+
+constexpr const char* kNcclFile = "libnccl.so.2";
+// Communicators that do not block came with it, and bf16 before.
+constexpr int kOldestNccl = NCCL_VERSION(2, 14, 3);
+
+// Takes symbols of the library, and remembers the first that is missing.
+class NcclSymbols {
+ public:
+  explicit NcclSymbols(void* handle) : handle_(handle) {}
+
+  template <class T>
+  void take(T& target, const char* name) {
+    target = reinterpret_cast<T>(dlsym(handle_, name));
+    if (!target && missing_.empty()) missing_ = name;
+  }
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void* handle_;
+  std::string missing_;
+};
+
+std::string take_nccl(void* handle, NcclLibrary& nccl) {
+  NcclSymbols symbols(handle);
+  symbols.take(nccl.GetVersion, "ncclGetVersion");
+  symbols.take(nccl.GetUniqueId, "ncclGetUniqueId");
+  symbols.take(nccl.CommInitRankConfig, "ncclCommInitRankConfig");
+  symbols.take(nccl.CommGetAsyncError, "ncclCommGetAsyncError");
+  symbols.take(nccl.CommFinalize, "ncclCommFinalize");
+  symbols.take(nccl.CommDestroy, "ncclCommDestroy");
+  symbols.take(nccl.CommAbort, "ncclCommAbort");
+  symbols.take(nccl.AllReduce, "ncclAllReduce");
+  symbols.take(nccl.ReduceScatter, "ncclReduceScatter");
+  symbols.take(nccl.AllGather, "ncclAllGather");
+  symbols.take(nccl.Broadcast, "ncclBroadcast");
+  symbols.take(nccl.GroupStart, "ncclGroupStart");
+  symbols.take(nccl.GroupEnd, "ncclGroupEnd");
+  symbols.take(nccl.GetErrorString, "ncclGetErrorString");
+  symbols.take(nccl.GetLastError, "ncclGetLastError");
+  return symbols.missing();
+}
+
+OpenedNccl open_nccl_library() {
+  const char* const named = std::getenv("TANDEM_NCCL_LIBRARY");
+  const char* const file = named ? named : kNcclFile;
+  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* const text = dlerror();
+    return {.library = nullptr,
+            .version = 0,
+            .why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a package of its own "
+                                    "(libnccl2), and TANDEM_NCCL_LIBRARY names its place",
+                                    file, text ? text : "unknown error")};
+  }
+  static NcclLibrary library;
+  if (const std::string missing = take_nccl(handle, library); !missing.empty())
+    return {.library = nullptr,
+            .version = 0,
+            .why_none = fmt::format("{} is no NCCL of version {} or later: it has no {}", file,
+                                    nccl_version_text(kOldestNccl), missing)};
+  int version = 0;
+  if (library.GetVersion(&version) != ncclSuccess || version < kOldestNccl)
+    return {.library = nullptr,
+            .version = 0,
+            .why_none = fmt::format("{} is NCCL {}, {} or later is needed", file, nccl_version_text(version),
+                                    nccl_version_text(kOldestNccl))};
+  return {.library = &library, .version = version, .why_none = {}};
+}
+
+}  // namespace
+
+const OpenedNccl& opened_nccl() {
+  static const OpenedNccl opened = open_nccl_library();
+  return opened;
+}
+
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i64:
+      return ncclInt64;
+    case DType::i32:
+      return ncclInt32;
+    default:
+      ensure(size_of(dtype) == 1, "nccl", "{} is not sent", name_of(dtype));
+      return ncclUint8;
+  }
+}
+
+ncclRedOp_t nccl_op(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return ncclSum;
+    case Reduction::min:
+      return ncclMin;
+    case Reduction::max:
+      return ncclMax;
+  }
+  return ncclSum;
+}
+
+}  // namespace tandem::parallel
