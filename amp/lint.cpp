@@ -374,10 +374,12 @@ class Linter {
     const auto type = forward_.stored(tensor);
     if (!type || told(tensor)) return;
     const double infinite = limits_of(*type).infinite;
+    // From what an earlier op made; a view of the data has their memory, and is its first maker.
     const auto follows = [&](double limit) {
       return std::ranges::any_of(op_->inputs, [&](const Tensor& input) {
-        return readable(input) &&
-               (told(input) || (forward_.maker_of(input) && forward_.stored(input) && exceeds(input, limit)));
+        if (!readable(input)) return false;
+        const WatchedOp* const maker = forward_.maker_of(input);
+        return told(input) || (maker && maker != op_ && forward_.stored(input) && exceeds(input, limit));
       });
     };
     const double amax = forward_.range(tensor).amax();

@@ -267,7 +267,7 @@ class Stream final : public Tiny {
     context.carry_on("h", after);
     const Tensor error = mse_loss((*output_)(after), batch["y"]);
     if (context.ready) context.ready();
-    if (root_->training()) trace(batch, before, after);
+    if (root_->training() && context.carry) trace(batch, before, after);
     return error;
   }
   std::vector<tasks::Signature> signatures() override { return {{input_.get(), {kInputs}}}; }
