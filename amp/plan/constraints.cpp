@@ -80,6 +80,7 @@ void GraphEnergy::add_costs(const Graph& graph, const ReaderTable& readers) {
     const Op& op = graph.at(i);
     if (is_product(op)) {
       energy_.cost(operands_of(i), op.ns.f32, op.ns.low);
+      if (op.widening_ns > 0) energy_.table({.u = operands_of(i), .v = i, .low_f32 = op.widening_ns});
     } else {
       energy_.constant(op.ns.f32);
     }

@@ -98,6 +98,9 @@ struct Op {
   // Of a product: forward and both gradients with operands of that type and a 16-bit result. Of anything else
   // only `f32` counts: what it takes apart from the storage of what it reads and writes.
   Price ns;
+  // Of a product: what operands of 16 bits with an f32 result take more than both of their prices say, which
+  // is low's and storage_ns.
+  std::int64_t widening_ns = 0;
   std::int64_t kept_bytes = 0;  // of a product: more that it keeps of its operands when they are f32
   double pad_value = 0.0;       // of `pad`
   bool capable = true;          // has a 16-bit kernel worth having

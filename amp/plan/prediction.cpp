@@ -9,6 +9,7 @@ Prediction predict(const Graph& graph, const Assignment& assignment, bool share)
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     prediction.ops_ns += assignment[i].operands ? op.ns.low : op.ns.f32;
+    if (assignment[i].operands && !assignment[i].out) prediction.ops_ns += op.widening_ns;
     for (std::size_t r = 0; r < op.results.size(); ++r) {
       const Result& result = op.results[r];
       if (!assignment[i].out) prediction.storage_ns += result.storage_ns;

@@ -29,7 +29,9 @@ constexpr int kCastRepeats = 7;
 
 double nanoseconds(double seconds) { return seconds * 1e9; }
 
-enum Arm { kFull, kLow, kMixed, kArms };
+// Types of operands and results: f32; 16 bits; and one of each, of which kNarrowed has f32 operands and
+// kWidened f32 results.
+enum Arm { kFull, kLow, kNarrowed, kWidened, kArms };
 
 // Seconds of a cast, there and back again, by number of elements.
 class CastTimes {
@@ -67,10 +69,19 @@ std::vector<std::size_t> planned_ops(const Graph& graph) {
 }
 
 // Everything in 16 bits but the operands of products, where an op can have both.
-Assignment mixed(const Graph& graph) {
+Assignment narrowed(const Graph& graph) {
   Assignment assignment = amp::plan::low_precision(graph);
   for (std::size_t i = 0; i < assignment.size(); ++i)
     if (!graph.ops[i].one_type) assignment[i].operands = false;
+  return assignment;
+}
+
+// Everything in f32 but the operands of products, where an op can have both.
+Assignment widened(const Graph& graph) {
+  Assignment assignment = amp::plan::full_precision(graph);
+  const Assignment low = amp::plan::low_precision(graph);
+  for (std::size_t i = 0; i < assignment.size(); ++i)
+    assignment[i].operands = low[i].operands && !graph.ops[i].one_type;
   return assignment;
 }
 
@@ -125,11 +136,17 @@ class Pricing {
   Pricing(Measured& measured, const amp::plan::DeadBand& band)
       : graph_(measured.graph), band_(band), low_(amp::plan::low_precision(graph_)) {}
 
-  void product(std::size_t index, double full, double low, double mixed) {
+  // Exact for operands and results of one type, and for 16-bit operands with an f32 result where that costs
+  // something. f32 operands with a 16-bit result may be dearer in the graph than they are: no cut has costs
+  // by which two types are cheaper than one (Energy::table).
+  void product(std::size_t index, const std::array<double, kArms>& ns) {
     Op& op = graph_.ops[index];
-    const double by_operands = op.one_type ? full : std::min(full, mixed);
-    op.ns = {std::llround(by_operands), std::llround(low)};
-    const double by_result = without_noise(full - by_operands, full);
+    const double full = ns[kFull], low = ns[kLow];
+    const double by_result =
+        op.one_type ? 0.0 : without_noise(std::min(full - ns[kNarrowed], ns[kWidened] - low), full);
+    const double widening = op.one_type ? 0.0 : without_noise(ns[kWidened] - low - by_result, full);
+    op.ns = {std::llround(full - by_result), std::llround(low)};
+    op.widening_ns = std::llround(widening);
     std::int64_t elements = 0;
     for (const auto& result : op.results) elements += result.elements;
     for (auto& result : op.results) result.storage_ns += share(by_result, result.elements, elements);
@@ -229,9 +246,10 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
   Subject subject(loaded, data, precision);
   const amp::Plan full(amp::Precision::fp32());
   const amp::Plan low = runnable(graph, amp::plan::low_precision(graph), precision, true, subject.model());
-  const amp::Plan both = runnable(graph, mixed(graph), precision, true, subject.model());
+  const amp::Plan to_low = runnable(graph, narrowed(graph), precision, true, subject.model());
+  const amp::Plan to_f32 = runnable(graph, widened(graph), precision, true, subject.model());
   const std::vector<std::size_t> ops = planned_ops(graph);
-  const Rounds rounds = run_rounds(subject, {&full, &low, &both}, ops.size(), seconds);
+  const Rounds rounds = run_rounds(subject, {&full, &low, &to_low, &to_f32}, ops.size(), seconds);
   measured.rounds = rounds.count;
   measured.measured.resize(graph.ops.size());
   measured.flop.resize(graph.ops.size());
@@ -247,7 +265,9 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
     measured.low_ns[op] = nanoseconds(rounds.ops[kLow][i]);
     in_ops += measured.f32_ns[op];
     if (is_product(graph.ops[op])) {
-      pricing.product(op, measured.f32_ns[op], measured.low_ns[op], nanoseconds(rounds.ops[kMixed][i]));
+      std::array<double, kArms> ns{};
+      for (std::size_t arm = 0; arm < kArms; ++arm) ns[arm] = nanoseconds(rounds.ops[arm][i]);
+      pricing.product(op, ns);
     } else {
       pricing.other(op, measured.f32_ns[op], measured.low_ns[op]);
     }

@@ -12,6 +12,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "tests/support/errors.h"
 

@@ -86,6 +86,7 @@ std::int64_t formula(const Graph& graph, const Assignment& a) {
     const Op& op = graph.at(i);
     const Types types = a[static_cast<std::size_t>(i)];
     sum += types.operands ? op.ns.low : op.ns.f32;
+    if (types.operands && !types.out) sum += op.widening_ns;
     if (!types.out) sum += op.results[0].storage_ns;
     bool other = false;
     for (int p = 0; p < graph.count(); ++p)

@@ -145,6 +145,7 @@ inline amp::plan::Graph random_graph(Dice& dice, int most) {
         if (dice.one_in(2)) reads.push_back("w");
         Op& op = g.op(name, "linear", CastRule::lower, reads);
         op.ns = {dice.below(12), dice.below(12)};
+        if (dice.one_in(3)) op.widening_ns = dice.below(8);
         prices(op);
         break;
       }
