@@ -11,6 +11,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/wide_gradients.h"
 #include "core/error.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -149,6 +150,44 @@ TEST_CASE("no border lies between two uses of a weight", "[segments]") {
   std::vector<std::string> borders;
   for (const auto& link : collector.links().links) borders.push_back(link.border);
   CHECK(borders == std::vector<std::string>{"loss", amp::kWholeModel, "3", "2"});
+}
+
+TEST_CASE("a module that is called twice, or not in every pass, has no border", "[segments]") {
+  const RandomScope scope(6, 0, 0);
+  const auto twice = std::make_shared<nn::Relu>();
+  const auto sometimes = std::make_shared<nn::Relu>();
+  nn::Sequential front;
+  front.add("a", std::make_shared<nn::Linear>(6, 6))
+      .add("twice", twice)
+      .add("b", std::make_shared<nn::Linear>(6, 6))
+      .add("again", twice)
+      .add("sometimes", sometimes);
+  amp::ChainCollector collector(front);
+  for (int pass = 0; pass < 2; ++pass) {
+    Tensor x = random_tensor({4, 6});
+    for (const auto& [name, child] : front.children())
+      if (pass == 0 || child != sometimes) x = (*child)(x);
+    const Tensor loss = mean(square(x));
+    collector.begin_backward(loss);
+    backward(loss);
+    collector.end_backward();
+  }
+  std::vector<std::string> borders;
+  for (const auto& link : collector.links().links) borders.push_back(link.border);
+  CHECK(borders == std::vector<std::string>{"loss", "b", "a"});
+}
+
+TEST_CASE("a border keeps gradients in f32 where the tensor's are", "[segments]") {
+  for (const bool wide : {false, true}) {
+    const Tensor x = leaf(Tensor::full({4}, 1.0));
+    Tensor y;
+    {
+      const WideGradients scope(wide);
+      y = cast(x, DType::f16);
+    }
+    backward(sum(mul(cast(amp::scale_gradient(y, -20), DType::f32), 0x1p-10)));
+    CHECK(gradient_of(x).to_vector<float>()[0] == (wide ? 0x1p-30f : 0.0f));
+  }
 }
 
 TEST_CASE("FP32 with segments is FP32 without, bit for bit", "[segments]") {
