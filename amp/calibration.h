@@ -6,26 +6,28 @@
 #include <string>
 #include <vector>
 
+#include "amp/chain_collector.h"
 #include "amp/gradient_histogram.h"
+#include "amp/scale_segments.h"
 #include "optim/scaler.h"
 
 namespace tandem::amp {
 
-// log2 of loss scales. Empty where `low` is above `high`.
-struct ScaleWindow {
-  int low = 0;   // least k >= 0 at which FP16 makes at most 0.1 % of the values that are not zero zero
-  int high = 0;  // greatest k that leaves three bits above the greatest value: 15 - its exponent - 3
-
-  bool empty() const { return low > high; }
-  friend bool operator==(const ScaleWindow&, const ScaleWindow&) = default;
-};
-
-// Absent where no finite value but zero was seen.
-std::optional<ScaleWindow> window_of(const ExponentHistogram& gradients);
+// The low end is at least `lowest`. Absent where no finite value but zero was seen.
+std::optional<ScaleWindow> window_of(const ExponentHistogram& gradients, int lowest = 0);
 
 struct LayerWindow {
   std::string name;
   ScaleWindow window;
+};
+
+// A segment of backward, and the layers that set the ends of its window.
+struct ScaleSegment {
+  std::string border;  // the module behind whose output it begins, see ScaleBorders; of the first "loss"
+  int log2_scale = 0;  // to start with
+  ScaleWindow window;
+  std::string lowest, highest;
+  std::vector<std::string> parameters;
 };
 
 struct Calibration {
@@ -33,10 +35,18 @@ struct Calibration {
   int batches = 0;
   ScaleWindow window;           // what all of them have in common
   std::string lowest, highest;  // the layers that set its ends
+  // With precision.scaler.mode segments: from the loss to the input. One where a scale fits all of them.
+  std::vector<ScaleSegment> segments;
 };
 
 // Throws UserError, naming the layers, where no scale fits all of them, and where no gradient was seen.
 Calibration calibration_of(std::span<const GradientCollector::Layer> layers, int batches);
+
+// The same with segments, the fewest there can be, where no scale fits all layers. Beside the layers' each
+// segment's window holds those of the tensors at its borders; it may lie below scale 1 but for the first
+// one's, which is the scaler's own. Throws UserError where even so nothing fits.
+Calibration segmented(std::span<const GradientCollector::Layer> layers, const BackwardLinks& links,
+                      int batches, const optim::ScalerOptions& scaler);
 
 // log2 of the scale to start with: the highest of the window, within floor and ceiling of the scaler.
 int start_of(const Calibration& calibration, const optim::ScalerOptions& scaler);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "amp/scale_borders.h"
 #include "autograd/leaf.h"
 #include "autograd/node.h"
 #include "core/error.h"
@@ -94,8 +95,8 @@ std::optional<int> ExponentHistogram::saving_scale(double share) const {
   return best;
 }
 
-GradientCollector::GradientCollector(nn::Module& model, double scale)
-    : scale_(scale), observed_ops_(*this), observed_modules_(*this) {
+GradientCollector::GradientCollector(nn::Module& model, double scale, bool of_segments)
+    : base_(scale), of_segments_(of_segments), scale_(scale), observed_ops_(*this), observed_modules_(*this) {
   model.visit([&](const std::string& path, nn::Module& module) {
     paths_.emplace(&module, path.empty() ? "(model)" : path);
     for (const auto& [name, parameter] : module.own_parameters())
@@ -129,15 +130,24 @@ ExponentHistogram GradientCollector::weights() const {
   return sum;
 }
 
+std::vector<GradientCollector::Layer> GradientCollector::take() {
+  std::vector<Layer> taken = layers_;
+  for (Layer& layer : layers_) layer.activations = layer.weights = {};
+  return taken;
+}
+
 void GradientCollector::enter(nn::Module& module) {
+  scale_ = base_;  // a forward: the next backward begins at its loss
   const auto found = paths_.find(&module);
   running_.push_back(found == paths_.end() ? "" : found->second);
 }
 
 void GradientCollector::leave(nn::Module&, const Tensor&) { running_.pop_back(); }
 
+// A border is no op of a layer, and what it hands on it was given.
 void GradientCollector::after_forward(const OpInfo&, std::span<const Tensor>,
                                       std::span<const Tensor> outputs) {
+  if (!outputs.empty() && outputs[0].requires_grad() && gradient_scale_of(*node_of(outputs[0]))) return;
   const std::string layer = running_.empty() ? "loss" : running_.back();
   for (const Tensor& output : outputs)
     if (output.defined() && output.requires_grad()) {
@@ -147,6 +157,10 @@ void GradientCollector::after_forward(const OpInfo&, std::span<const Tensor>,
 }
 
 void GradientCollector::after_backward(const Node& node, std::span<const Tensor> input_gradients) {
+  if (const auto log2 = gradient_scale_of(node)) {
+    if (of_segments_) scale_ *= std::exp2(*log2);
+    return;
+  }
   for (std::size_t i = 0; i < input_gradients.size(); ++i) {
     const Tensor& gradient = input_gradients[i];
     if (!gradient.defined() || !is_floating(gradient.dtype())) continue;

@@ -62,8 +62,9 @@ class GradientCollector final : public OpObserver, public nn::ModuleObserver {
     ExponentHistogram weights;      // gradients of its own parameters, as each backward gave them
   };
 
-  // Gradients are divided by `scale`, with which backward is seeded.
-  explicit GradientCollector(nn::Module& model, double scale = 1.0);
+  // Gradients are divided by `scale`, with which backward is seeded, and by what borders between segments of
+  // the loss scale (amp/scale_borders.h) made of it; with `of_segments` false not by the latter.
+  explicit GradientCollector(nn::Module& model, double scale = 1.0, bool of_segments = true);
   ~GradientCollector() override = default;
 
   // In the order of forward; layers without a gradient are absent.
@@ -71,6 +72,8 @@ class GradientCollector final : public OpObserver, public nn::ModuleObserver {
   // Of all layers together.
   ExponentHistogram activations() const;
   ExponentHistogram weights() const;
+  // What was gathered since the last call, of all layers so far, and as they are numbered then.
+  std::vector<Layer> take();
 
   void enter(nn::Module& module) override;
   void leave(nn::Module& module, const Tensor& output) override;
@@ -81,7 +84,9 @@ class GradientCollector final : public OpObserver, public nn::ModuleObserver {
  private:
   Layer& layer_of(const std::string& name);
 
-  double scale_;
+  const double base_;
+  const bool of_segments_;
+  double scale_;  // of the segment that the backward under way is in
   std::unordered_map<const nn::Module*, std::string> paths_;
   std::unordered_map<const Node*, std::string> parameters_;  // of leaves: the path of the module that owns it
   std::unordered_map<const Node*, std::string> ops_;

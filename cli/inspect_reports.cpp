@@ -7,11 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "report/table.h"
+#include "runs/run_directory.h"
 #include "studies/inspect/headroom.h"
 #include "studies/plan/blame.h"
+#include "train/calibrate.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -46,6 +49,14 @@ void print_headroom(const inspect::HeadroomReport& report) {
       "probes, 2 or more at a planned one\n");
 }
 
+// Of a run that has segments of the loss scale; else none.
+std::vector<amp::ScaleBorders::Segment> segments_of(const config::Loaded& loaded,
+                                                    const std::string& subject) {
+  if (loaded.config.precision.scaler.mode != "segments" || !runs::RunDirectory::is_run(subject)) return {};
+  const std::string file = runs::RunDirectory::open(subject).calibration();
+  return train::segments_in(files::read_text_if_there(file).value_or("{}"), file);
+}
+
 std::string share_text(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}", 100.0 * share) : "";
 }
@@ -58,8 +69,11 @@ int inspect_headroom(const InspectArguments& arguments) {
   const std::string weights = inspected_weights(arguments);
   train::Workbench bench(loaded, weights);
   const std::int64_t batches = arguments.batches.value_or(4);
+  const auto segments = segments_of(loaded, arguments.subject);
+  const amp::ScaleBorders borders(bench.model(), segments);
   const inspect::HeadroomReport report =
-      inspect::headroom(inspect::report_gradients(bench, batches), inspect::log2_scale_of(loaded, weights));
+      inspect::headroom(inspect::report_gradients(bench, batches, segments.empty() ? nullptr : &borders),
+                        inspect::log2_scale_of(loaded, weights));
   if (arguments.json) {
     Json layers = Json::array();
     for (const auto& layer : report.layers) layers.push_back(to_json(layer));
@@ -70,8 +84,10 @@ int inspect_headroom(const InspectArguments& arguments) {
     return 0;
   }
   for (const std::string& note : bench.notes()) output::print("{}\n", note);
-  output::print("activation gradients of {} batches of {}, in FP32, at loss scale 2^{}\n\n", batches,
-                loaded.config.data.batch_size, report.log2_scale);
+  output::print(
+      "activation gradients of {} batches of {}, in FP32, at loss scale 2^{}{}\n\n", batches,
+      loaded.config.data.batch_size, report.log2_scale,
+      segments.size() > 1 ? fmt::format(" and those of {} segments beside it", segments.size()) : "");
   print_headroom(report);
   const auto narrow = report.narrow();
   if (!narrow.empty())
@@ -84,6 +100,12 @@ int inspect_blame(const InspectArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
   train::prepare_machine(loaded);
   const std::string weights = inspected_weights(arguments);
+  const std::size_t segments = segments_of(loaded, arguments.subject).size();
+  require(
+      segments <= 1, "",
+      "inspect --blame: the run has {} segments of the loss scale, and a step is taken apart at one scale; "
+      "look at --headroom, or say precision=amp_bf16",
+      segments);
   const planning::Blame blame =
       planning::blame(loaded, weights, static_cast<int>(arguments.batches.value_or(1)),
                       std::exp2(inspect::log2_scale_of(loaded, weights)));

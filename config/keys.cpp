@@ -19,7 +19,7 @@ Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(cho
 }  // namespace
 
 const Schema& ScalerConfig::schema() {
-  std::vector<std::string> modes{"auto", "none", "dynamic", "calibrated"};
+  std::vector<std::string> modes{"auto", "none", "dynamic", "calibrated", "segments"};
   for (const optim::ScalerPreset& preset : optim::scaler_presets()) {
     if (preset.name != "tandem") modes.emplace_back(preset.name);
   }
@@ -29,11 +29,13 @@ const Schema& ScalerConfig::schema() {
   };
   static const Schema schema =
       Describe<ScalerConfig>()
-          .key("mode", &ScalerConfig::mode,
-               "loss scaling; auto: dynamic for fp16, none for bf16; calibrated: dynamic, from the highest "
-               "scale that gradients in FP32 leave room for; or the scaler of another framework by name "
-               "(`tandem ls presets`)",
-               one_of(modes))
+          .key(
+              "mode", &ScalerConfig::mode,
+              "loss scaling; auto: dynamic for fp16, none for bf16; calibrated: dynamic, from the highest "
+              "scale that gradients in FP32 leave room for; segments: the same, with scales of their own for "
+              "parts of the model where no single one fits; or the scaler of another framework by name "
+              "(`tandem ls presets`)",
+              one_of(modes))
           .key("static", &ScalerConfig::static_scale, "a fixed scale, a power of two",
                {.min = 0x1p-24, .max = 0x1p60})
           .key("initial", &ScalerConfig::initial, "first scale, a power of two; auto: 65536, or the mode's",
@@ -73,7 +75,8 @@ const Schema& ScalerConfig::schema() {
                "what has a scale of its own: the whole iteration, every loss, or every phase of the task",
                one_of({"global", "loss", "optimizer"}))
           .key("batches", &ScalerConfig::batches,
-               "of mode calibrated: batches whose gradients it looks at before the first step; auto: 4",
+               "of modes calibrated and segments: batches whose gradients they look at before the first "
+               "step; auto: 4",
                by_mode(between(1, 4096)))
           .short_key("mode");
   return schema;

@@ -71,15 +71,20 @@ optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset)
 }
 
 optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
-  const bool calibrated = from.mode == "calibrated";
+  const bool segments = from.mode == "segments", calibrated = segments || from.mode == "calibrated";
   require(calibrated || !from.batches, "scaler",
-          "batches are those that mode calibrated looks at; set mode to calibrated, or remove them");
-  require(
-      !calibrated || fp16, "scaler",
-      "mode calibrated finds a scale for fp16, and nothing runs in it (level O3 has none); take dtype fp16, "
-      "or mode none");
+          "batches are those that mode calibrated looks at, and mode segments; set mode to one of them, or "
+          "remove batches");
+  require(!calibrated || fp16, "scaler",
+          "mode {} finds a scale for fp16, and nothing runs in it (level O3 has none); take dtype fp16, "
+          "or mode none",
+          from.mode);
   require(!calibrated || !from.initial, "scaler",
-          "mode calibrated finds the first scale by itself: remove initial, or set mode to dynamic");
+          "mode {} finds the first scale by itself: remove initial, or set mode to dynamic", from.mode);
+  require(!segments || from.scope == "global", "scaler",
+          "mode segments moves the scales of all segments together, scope {} gives each a scaler of its own; "
+          "leave scope out, or set mode to dynamic",
+          from.scope);
   if (from.static_scale) {
     require(from.mode == "auto" || from.mode == "none", "scaler",
             "a static scale beside mode {}: give one of the two", from.mode);

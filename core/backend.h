@@ -395,8 +395,8 @@ class Backend {
   // gradient is unscaled.
   virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
                                const GradientCheck& check, const Tensor& state, const Tensor& scale) = 0;
-  // target ← gradient / (scale · divisor), f32, over all ranges; elements that are not finite before or after
-  // are counted in the state. target may be gradient.
+  // target ← gradient / (scale · divisor · what its range carries), f32, over all ranges; elements that are
+  // not finite before or after are counted in the state. target may be gradient.
   virtual void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
                        const UnscaleOptions& options, const Tensor& target, const Tensor& state,
                        const Tensor& scale) = 0;

@@ -51,7 +51,8 @@ struct StepRules {
   bool attributed = false;  // `unscale` has told the scales what was found already
 };
 
-// How check_gradients sees a gradient g: as g / (scale · divisor), or g / divisor once it is unscaled.
+// How check_gradients sees a gradient g: as g / (scale · divisor), or g / divisor once it is unscaled; in
+// either case divided by what its range carries besides (UpdateRange::gradient_log2).
 struct GradientCheck {
   double divisor = 1.0;
   bool unscaled = false;
@@ -71,6 +72,9 @@ struct UpdateRange {
   float lr_factor = 1.0f;      // of the parameter's group
   float weight_decay = 0.0f;
   bool adapt = true;  // rules with a trust ratio: whether it applies
+  // What the gradient carries beside the loss scale of the step: 2^gradient_log2, -126 to 126. Who divides by
+  // the one divides by the other.
+  std::int8_t gradient_log2 = 0;
   // Of a table [V,E]: E, and in device memory a byte for each row, 0 where the gradient of the whole row is 0
   // and the row is not to be updated. Without marks every element is visited; the norm has the same bits with
   // them and without.

@@ -54,9 +54,12 @@ void Module::notify_enter() {
   for (const auto* scope = innermost_observer; scope; scope = scope->outer) scope->observer.enter(*this);
 }
 
-void Module::notify_leave(const Tensor& output) {
+Tensor Module::notify_leave(Tensor output) {
   for (const auto* scope = innermost_observer; scope; scope = scope->outer)
     scope->observer.leave(*this, output);
+  for (const auto* scope = innermost_observer; scope; scope = scope->outer)
+    output = scope->observer.passed_on(*this, output);
+  return output;
 }
 
 void Module::notify_leave(std::span<const Tensor> outputs) {

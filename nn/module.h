@@ -60,6 +60,9 @@ class ModuleObserver {
   virtual void leave_several(Module& module, std::span<const Tensor> outputs) {
     leave(module, outputs.empty() ? Tensor{} : outputs.front());
   }
+  // Of a module with one output: what its caller gets in place of it, of the same values. After leave(); of
+  // several observers the innermost comes first.
+  virtual Tensor passed_on(Module&, const Tensor& output) { return output; }
 };
 
 // Adds `observer` for the life of the scope; several may be active.
@@ -162,7 +165,7 @@ class Module {
     notify_enter();
     Result y = run();
     if constexpr (std::is_same_v<Result, Tensor>) {
-      notify_leave(y);
+      y = notify_leave(std::move(y));
     } else if constexpr (std::is_same_v<Result, TensorList>) {
       notify_leave(std::span<const Tensor>(y));
     } else {
@@ -198,7 +201,7 @@ class Module {
   void register_child(const std::string& name, std::shared_ptr<Module> child);
   void check_new_name(const std::string& name) const;
   void notify_enter();
-  void notify_leave(const Tensor& output);
+  Tensor notify_leave(Tensor output);
   void notify_leave(std::span<const Tensor> outputs);
 
   std::vector<std::pair<std::string, Parameter>> parameters_;

@@ -300,7 +300,7 @@ void Step::enqueue_apply(const Tensor& rates, std::int64_t applied) {
   if (!unscaled_) {
     gather();
   } else {
-    trained_.collect(shards_ != nullptr);
+    trained_.collect(shards_ != nullptr, true);
   }
   check_and_decide(rates);
   trained_.update(state_, applied);
@@ -344,6 +344,13 @@ void Step::finish_step() {
   if (mailbox_.arrived(attempted_) && mailbox_.report(attempted_).skip)
     return;  // known to have changed nothing
   trained_.mark_updated();
+}
+
+void Step::set_segment_scales(std::span<const int> log2_scales) {
+  require(micro_batches_.count() == 0, "step",
+          "the segments of the loss scale change between two steps: call apply() or clear() before");
+  require(!per_loss(), "step", "segments of the loss scale beside a scale for each loss (scaler.scope)");
+  trained_.set_segment_scales(log2_scales);
 }
 
 const std::int64_t* Step::random_counter(bool applied) const {

@@ -108,6 +108,11 @@ class Step {
     return !trained_.ema() || !trained_.ema()->uniform() || !trained_.ema()->follows();
   }
 
+  // From the next step on, until it is set again: the gradient of the parameter of slot i of buffers() comes
+  // to 2^log2_scales[i] times the loss scale, because backward is so (amp/scale_borders.h), and who divides
+  // by the loss scale divides by that. What was recorded holds what was set then. No part of state(). Throws
+  // UserError within a step, for another number of slots, beyond ±126, and with ScalerScope::loss.
+  void set_segment_scales(std::span<const int> log2_scales);
   // From the next step on, until it is set again: see RateFactor. No part of state().
   void set_rate_factor(const RateFactor& factor) { rates_.set_factor(factor); }
   // The uniform mean of StepOptions::ema begins with the next step. Waits for the device. Throws UserError

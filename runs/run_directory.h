@@ -8,7 +8,8 @@
 //   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (runs/tensorboard)
 //   report.html       what `tandem report` made of it
 //   plan.json         the types of every op, where precision.plan has one (amp/plan/plan_file.h)
-//   calibration.json  of precision.scaler.mode calibrated: window of loss scales of every layer
+//   calibration.json  of precision.scaler.mode calibrated: window of loss scales of every layer; of mode
+//                     segments also the segments, which a run that is gone on with takes from it
 //   log.txt           what was printed, with times
 //   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
 //   checkpoints/      see runs/checkpoint_store.h

@@ -1,7 +1,10 @@
 #include "train/calibrate.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "autograd/engine.h"
 #include "config/task.h"
@@ -18,6 +21,32 @@ namespace {
 
 constexpr std::int64_t kUsualBatches = 4;
 
+// What one backward pass is for.
+class Gradients {
+ public:
+  Gradients(nn::Module& model, bool chained) {
+    chained ? void(chain_.emplace(model)) : void(layers_.emplace(model));
+  }
+
+  void backward(const Tensor& loss) {
+    if (chain_) chain_->begin_backward(loss);
+    tandem::backward(loss);
+    if (chain_) chain_->end_backward();
+  }
+  std::int64_t non_finite() const {
+    return chain_ ? chain_->activations().non_finite() + chain_->weights().non_finite()
+                  : layers_->activations().non_finite() + layers_->weights().non_finite();
+  }
+  amp::Calibration calibration(int batches, const optim::ScalerOptions& scaler) const {
+    return chain_ ? amp::segmented(chain_->layers(), chain_->links(), batches, scaler)
+                  : amp::calibration_of(layers_->layers(), batches);
+  }
+
+ private:
+  std::optional<amp::GradientCollector> layers_;
+  std::optional<amp::ChainCollector> chain_;
+};
+
 }  // namespace
 
 amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device) {
@@ -32,7 +61,12 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
   model.train();
   datasets::Loader loader(task->training_source(device));
   const std::size_t phases = task->phases().size();
-  amp::GradientCollector collector(model);
+  const bool segments = config.precision.scaler.mode == "segments";
+  require(!segments || phases == 1, "scaler",
+          "segments are of one backward pass, and task {} has {} that share a scale; set precision.scaler to "
+          "calibrated or dynamic",
+          config.task.name(), phases);
+  Gradients gradients(model, segments);
   for (int i = 0; i < batches; ++i) {
     auto batch = loader.next();
     if (!batch) batch = loader.next();  // the next epoch
@@ -44,16 +78,16 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
               "calibration: the loss of batch {} of {} is {} in FP32; look at the data and the weights, or "
               "set precision.scaler to dynamic",
               i + 1, batches, loss.item());
-      backward(loss);
+      gradients.backward(loss);
     }
-    const auto lost = collector.activations().non_finite() + collector.weights().non_finite();
+    const auto lost = gradients.non_finite();
     require(lost == 0, "scaler",
             "calibration: {} gradients of batch {} of {} are not finite in FP32; look at the data and the "
             "weights, or set precision.scaler to dynamic",
             lost, i + 1, batches);
     model.clear_gradients();
   }
-  const amp::Calibration found = amp::calibration_of(collector.layers(), batches);
+  const amp::Calibration found = gradients.calibration(batches, precision_of(config).scaler);
   backend_for(device).reset_peak_memory();  // the figure of a run is that of its own steps
   return found;
 }
@@ -62,11 +96,39 @@ nlohmann::ordered_json to_json(const amp::Calibration& calibration) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const amp::LayerWindow& layer : calibration.layers)
     layers.push_back({{"name", layer.name}, {"window", {layer.window.low, layer.window.high}}});
-  return {{"batches", calibration.batches},
-          {"window", {calibration.window.low, calibration.window.high}},
-          {"lowest", calibration.lowest},
-          {"highest", calibration.highest},
-          {"layers", layers}};
+  nlohmann::ordered_json json{{"batches", calibration.batches},
+                              {"window", {calibration.window.low, calibration.window.high}},
+                              {"lowest", calibration.lowest},
+                              {"highest", calibration.highest},
+                              {"layers", layers}};
+  for (const amp::ScaleSegment& segment : calibration.segments)
+    json["segments"].push_back({{"border", segment.border},
+                                {"log2_scale", segment.log2_scale},
+                                {"window", {segment.window.low, segment.window.high}},
+                                {"lowest", segment.lowest},
+                                {"highest", segment.highest},
+                                {"parameters", segment.parameters}});
+  return json;
+}
+
+std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, const std::string& file) {
+  std::vector<amp::ScaleBorders::Segment> segments;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    const auto found = json.find("segments");
+    require(found != json.end() && !found->empty(), "scaler",
+            "{} has no segments: the run did not begin with precision.scaler segments; go on with the scaler "
+            "that it began with, or begin a new run",
+            file);
+    for (const auto& each : *found)
+      segments.push_back(
+          {.border = each.at("border"),
+           .log2_scale = each.at("log2_scale").get<int>() - found->at(0).at("log2_scale").get<int>(),
+           .parameters = each.at("parameters")});
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError("scaler", fmt::format("{} is damaged ({}); begin a new run", file, error.what()));
+  }
+  return segments;
 }
 
 }  // namespace tandem::train

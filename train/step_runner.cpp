@@ -36,6 +36,20 @@ void copy_values(const tasks::Carry& from, const tasks::Carry& to) {
   }
 }
 
+// Around a forward, where there are any.
+class Borders {
+ public:
+  explicit Borders(const amp::ScaleBorders* borders) {
+    if (borders) scope_.emplace(*borders);
+  }
+  void finish(const Tensor& loss) const {
+    if (scope_) scope_->finish(loss);
+  }
+
+ private:
+  std::optional<amp::BorderScope> scope_;
+};
+
 }  // namespace
 
 Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
@@ -80,6 +94,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_);
+  const Borders borders(borders_);
   const BatchNormPeersScope together(options_.peers);
   const tasks::OutputsReady ready = [&] {
     stages_.finish(Stage::forward);
@@ -94,15 +109,18 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
     loss = loss_of_phase(task_, phase_, batch, random, &carry, ready);
   }
   autocast.finish();
+  borders.finish(loss);
   stages_.finish(Stage::loss);
   return loss;
 }
 
 Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
   const amp::Autocast autocast(precision_);
+  const Borders borders(borders_);
   const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);
   Tensor loss = loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
   autocast.finish();
+  borders.finish(loss);
   return loss;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "amp/scale_borders.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "nn/module.h"
@@ -62,6 +63,10 @@ class StepRunner {
   // `call`: number of the backward among those of this process in the step.
   Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step);
 
+  // From the next forward on: the borders that its backward changes the scale at, which must outlive this.
+  // What was recorded holds none.
+  void set_borders(const amp::ScaleBorders* borders) { borders_ = borders; }
+
   // Whether steps are done from recordings by now; and why they will never be, where that was found out.
   bool recorded() const { return apply_ != nullptr; }
   const std::string& why_not_recorded() const { return why_not_; }
@@ -92,6 +97,7 @@ class StepRunner {
   Learner& learner_;
   optim::Step& step_;
   const amp::Plan& precision_;
+  const amp::ScaleBorders* borders_ = nullptr;
   StageTimer& stages_;
   const StepRunnerOptions options_;
   bool records_ = false;  // recordings are made, or will be

@@ -378,6 +378,7 @@ void Trainer::warn_of_underflow(Session& session) {
 
 // Once, before the first step: what a run goes on with has a scale.
 void Trainer::calibrate_scale(Session& session) {
+  if (config_.precision.scaler.mode == "segments") return set_segments(session);
   if (config_.precision.scaler.mode != "calibrated" || learners_->iterations() > 0) return;
   std::string start;
   ranks_.together([&] {
@@ -391,6 +392,35 @@ void Trainer::calibrate_scale(Session& session) {
   const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
   for (Learner& learner : *learners_)
     for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
+}
+
+// Those that the first step found are the run's, which keeps them beside its checkpoints.
+void Trainer::set_segments(Session& session) {
+  const bool begins = learners_->iterations() == 0;
+  std::string found, start = "0";
+  ranks_.together([&] {
+    if (!ranks_.first()) return;
+    if (begins) {
+      const amp::Calibration calibration = calibrate(loaded_, task_->data(), device_);
+      found = files::json_text(to_json(calibration), 2) + "\n";
+      start = fmt::format("{}", amp::start_of(calibration, precision_of(config_).scaler));
+      if (session.directory) files::write_atomically(session.directory->calibration(), found);
+      session.say(to_string(calibration));
+    } else if (session.directory) {
+      found = files::read_text_if_there(session.directory->calibration()).value_or("{}");
+    }
+  });
+  const std::string file = session.directory ? session.directory->calibration() : "calibration.json";
+  const auto segments = segments_in(ranks_.text_of_first([&] { return found; }), file);
+  const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
+  borders_ = std::make_unique<amp::ScaleBorders>(task_->model(), segments);
+  optim::Step& step = *learners_->front().step;
+  if (begins) step.scaler().set(scale);
+  std::vector<int> scales;
+  for (const optim::FlatBuffers::Slot& slot : step.buffers().slots())
+    scales.push_back(borders_->log2_scale_of(slot.parameter));
+  step.set_segment_scales(scales);
+  runners_.front()->set_borders(borders_.get());
 }
 
 TrainResult Trainer::train(Session& session) {

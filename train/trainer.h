@@ -20,6 +20,7 @@
 
 #include "amp/autocast.h"
 #include "amp/overflow.h"
+#include "amp/scale_borders.h"
 #include "config/task.h"
 #include "data/loader.h"
 #include "runs/checkpoints.h"
@@ -99,6 +100,7 @@ class Trainer {
   std::string course() const;
   void warn_of_underflow(Session& session);
   void calibrate_scale(Session& session);
+  void set_segments(Session& session);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);
   void write_artifacts(Session& session, const tasks::Evaluation& evaluation);
@@ -173,6 +175,7 @@ class Trainer {
   std::unique_ptr<optim::ShardExchange> exchange_;  // outlives the steps; absent with undivided batches
   std::unique_ptr<parallel::RankPeers> peers_;      // outlives the runners; absent unless batch norm has any
   std::unique_ptr<Learners> learners_;
+  std::unique_ptr<amp::ScaleBorders> borders_;  // outlives the runners; absent without segments of the scale
   StageTimer stages_;
   // By phase: what runs its steps, and what its next micro-batch begins with.
   std::vector<std::unique_ptr<StepRunner>> runners_;

@@ -38,6 +38,7 @@ struct Settings {
   float lr_factor[kRanges], weight_decay[kRanges];
   std::int32_t end[kRanges];
   bool adapt[kRanges];
+  std::int8_t gradient_log2[kRanges];
 };
 static_assert(sizeof(Settings) <= 3600);
 
@@ -50,6 +51,7 @@ Settings settings_of(const Chunk& chunk, std::span<const UpdateRange> ranges) {
     s.weight_decay[r] = ranges[r].weight_decay;
     s.end[r] = chunk.end[r];
     s.adapt[r] = ranges[r].adapt;
+    s.gradient_log2[r] = ranges[r].gradient_log2;
   }
   return s;
 }
@@ -60,6 +62,7 @@ __device__ __forceinline__ UpdateRange range_of(const Settings& s, int r) {
   range.lr_factor = s.lr_factor[r];
   range.weight_decay = s.weight_decay[r];
   range.adapt = s.adapt[r];
+  range.gradient_log2 = s.gradient_log2[r];
   return range;
 }
 

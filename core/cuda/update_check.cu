@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
                  const ScaleState* scale, Gathered* gathered) {
   ScaleState from;
   if (!unscaled) from.value = scale->value;
-  const T factor = static_cast<T>(kernels::unscale_factor(from, divisor, unscaled));
+  const T of_step = static_cast<T>(kernels::unscale_factor(from, divisor, unscaled));
   constexpr T kGreatest = std::numeric_limits<T>::max();
   double squares = 0.0;
   T greatest = 0;
@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
     const Piece piece = piece_of(chunk, p);
     if (!any_marked(chunk, piece)) continue;
+    const T factor = kernels::factor_of_range(of_step, chunk.gradient_log2[piece.range]);
     walk<Pack<T>::kSize>(piece, packs, [&](auto width, Index i) {
       constexpr int kWidth = width();
       const Pack<T, kWidth> values = fetch<kWidth>(x + i);
@@ -112,11 +113,12 @@ __global__ void __launch_bounds__(kThreads)
                    bool add, const ScaleState* scale, Gathered* gathered) {
   ScaleState from;
   from.value = scale->value;
-  const float factor = static_cast<float>(kernels::unscale_factor(from, divisor, false));
+  const float of_step = static_cast<float>(kernels::unscale_factor(from, divisor, false));
   unsigned bad = 0;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
     const Piece piece = piece_of(chunk, p);
     if (!any_marked(chunk, piece)) continue;
+    const float factor = kernels::factor_of_range(of_step, chunk.gradient_log2[piece.range]);
     walk<4>(piece, packs, [&](auto width, Index i) {
       constexpr int kWidth = width();
       Pack<float, kWidth> values = fetch<kWidth>(x + i), sums{};

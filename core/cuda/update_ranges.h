@@ -29,13 +29,14 @@ struct Chunk {
   std::int32_t ranges, pieces;
   Index first[kRanges], count[kRanges];
   std::int32_t end[kRanges];  // pieces of the ranges up to and with this one
-  Index piece;                // elements of a piece
+  std::int8_t gradient_log2[kRanges];
+  Index piece;  // elements of a piece
   // Of a table alone in its launch: see UpdateRange.
   const std::uint8_t* marks;
   Index row;
   std::int32_t rows;  // of a piece
 };
-static_assert(sizeof(Chunk) <= 3600);
+static_assert(sizeof(Chunk) <= 3800);
 
 // How many of the ranges go into a launch.
 inline std::size_t launched_together(std::span<const UpdateRange> ranges) {
@@ -63,6 +64,7 @@ void for_chunks(std::span<const UpdateRange> ranges, Index limit, const Use& use
       pieces += ceil_div(range.count, chunk.piece);
       chunk.first[r] = range.first;
       chunk.count[r] = range.count;
+      chunk.gradient_log2[r] = range.gradient_log2;
       chunk.end[r] = static_cast<std::int32_t>(pieces);
     }
     chunk.pieces = static_cast<std::int32_t>(pieces);

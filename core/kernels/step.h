@@ -14,6 +14,13 @@ TANDEM_HD double unscale_factor(const ScaleState& scale, double divisor, bool un
   return 1.0 / ((unscaled ? 1.0 : static_cast<double>(scale.value)) * divisor);
 }
 
+// The same of a range whose gradient carries 2^log2 besides. Exact: the factor of a range without is as it
+// is.
+template <class T>
+TANDEM_HD T factor_of_range(T factor, std::int8_t log2) {
+  return std::ldexp(factor, -static_cast<int>(log2));
+}
+
 // What a step does with what check_gradients gathered, and what the scale is told of it. `table` as in
 // Backend::decide_step, with `entries` learning rates.
 TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,

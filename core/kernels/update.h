@@ -26,6 +26,7 @@
 
 #include "core/dtype.h"
 #include "core/kernels/math.h"
+#include "core/kernels/step.h"
 #include "core/step_state.h"
 
 namespace tandem::update_rules {
@@ -394,7 +395,7 @@ TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange
                                         .weight_decay = static_cast<double>(range.weight_decay),
                                         .number = static_cast<double>(updates + 1)};
   UpdateConstants k;
-  k.gradient_factor = state.gradient_factor;
+  k.gradient_factor = factor_of_range(state.gradient_factor, range.gradient_log2);
   k.clip_value = static_cast<float>(rule.clip_value);
   k.lr = static_cast<float>(u.lr);
   k.weight_decay = range.weight_decay;

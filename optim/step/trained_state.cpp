@@ -178,13 +178,28 @@ void TrainedState::round_initial() {
   }
 }
 
-void TrainedState::collect(bool zeros) {
+void TrainedState::set_segment_scales(std::span<const int> log2_scales) {
+  constexpr int kMost = 126;
+  require(log2_scales.size() == buffers_.slots().size(), "step", "{} scales for {} parameters",
+          log2_scales.size(), buffers_.slots().size());
+  for (Group& group : groups_) {
+    for (UpdateRange& range : group.ranges) {
+      const int log2 = log2_scales[static_cast<std::size_t>(range.slot)];
+      require(log2 >= -kMost && log2 <= kMost, "step", "a segment's scale of 2^{} times the loss scale",
+              log2);
+      range.gradient_log2 = static_cast<std::int8_t>(log2);
+    }
+  }
+}
+
+void TrainedState::collect(bool zeros, bool unscaled) {
   Backend& backend = backend_for(buffers_.device());
   const auto& slots = buffers_.slots();
   active_.clear();
   for (Group& group : groups_) {
     group.active.clear();
-    for (const UpdateRange& range : group.ranges) {
+    for (UpdateRange range : group.ranges) {
+      if (unscaled) range.gradient_log2 = 0;
       const bool has_gradient = slots[static_cast<std::size_t>(range.slot)].parameter.gradient().defined();
       if (!has_gradient && !zeros) continue;
       if (!has_gradient) backend.fill(buffers_.gradients().rows(range.first, range.count), 0.0);

@@ -45,8 +45,10 @@ class TrainedState {
   std::span<const UpdateRange> active() const { return active_; }
 
   // Which parameters have a gradient. With `zeros` the others take part with a gradient of zero. Throws
-  // UserError when none has one.
-  void collect(bool zeros);
+  // UserError when none has one. `unscaled`: they carry no scale any more, those of segments neither.
+  void collect(bool zeros, bool unscaled = false);
+  // See Step::set_segment_scales.
+  void set_segment_scales(std::span<const int> log2_scales);
   // One pass for each optimizer over its active ranges, then what commits the rest: by what `state` (a
   // StepState in device memory) says, this changes everything or nothing.
   // `applied`: the applied steps with this one; only a uniform mean (Ema) wants to know.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 
 #include "autograd/engine.h"
@@ -18,8 +19,10 @@ struct Batch {
 };
 
 std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, const std::vector<Batch>& batches,
-                                                   const amp::Plan& plan) {
-  amp::GradientCollector collector(bench.model());
+                                                   const amp::Plan& plan, const amp::ScaleBorders* borders) {
+  amp::GradientCollector collector(bench.model(), 1.0, false);
+  std::optional<amp::BorderScope> scope;
+  if (borders) scope.emplace(*borders);
   for (const Batch& entry : batches) {
     for (std::size_t phase = 0; phase < bench.phases(); ++phase)
       backward(bench.loss(entry.batch, plan, entry.step, phase));
@@ -30,7 +33,8 @@ std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, cons
 
 }  // namespace
 
-GradientReport report_gradients(train::Workbench& bench, std::int64_t batches) {
+GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
+                                const amp::ScaleBorders* borders) {
   std::vector<Batch> chosen;
   for (std::int64_t i = 0; i < batches; ++i)
     chosen.push_back({bench.next_batch(), static_cast<std::uint32_t>(i)});
@@ -40,8 +44,8 @@ GradientReport report_gradients(train::Workbench& bench, std::int64_t batches) {
                         .all = {.name = "all layers", .activations = {}, .weights = {}, .measured = {}},
                         .batches = batches};
   std::unordered_map<std::string, amp::ExponentHistogram> measured;
-  for (auto& layer : collect(bench, chosen, narrow)) measured.emplace(layer.name, layer.activations);
-  for (auto& layer : collect(bench, chosen, wide)) {
+  for (auto& layer : collect(bench, chosen, narrow, borders)) measured.emplace(layer.name, layer.activations);
+  for (auto& layer : collect(bench, chosen, wide, borders)) {
     report.layers.push_back({.name = layer.name,
                              .activations = layer.activations,
                              .weights = layer.weights,

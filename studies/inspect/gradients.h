@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "amp/gradient_histogram.h"
+#include "amp/scale_borders.h"
 #include "report/plot/svg.h"
 #include "studies/inspect/workbench.h"
 
@@ -23,8 +24,10 @@ struct GradientReport {
 };
 
 // Runs `batches` training batches forward and backward, in FP32 and in FP16 (level O1) without a loss scale.
-// Nothing is updated: every batch sees the same weights.
-GradientReport report_gradients(train::Workbench& bench, std::int64_t batches);
+// Nothing is updated: every batch sees the same weights. With `borders` gradients carry what the segments of
+// the loss scale have beside it.
+GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
+                                const amp::ScaleBorders* borders = nullptr);
 
 // The exponent of every value as shares, for a chart.
 plot::HistogramSeries series_of(const std::string& name, const amp::ExponentHistogram& histogram);

@@ -1,6 +1,7 @@
 // tandem advise, what a 16-bit run says before its first step, blame and headroom, and calibrated loss
 // scales.
 #include <cmath>
+#include <fstream>
 
 #include "tests/program/support.h"
 
@@ -117,7 +118,67 @@ TEST_CASE("a calibrated loss scale: found once, kept by the run, refused where n
   CHECK_THAT(refused.err, Contains("calibration: "));
   for (const char* wrong :
        {R"(precision={"level":"O1","dtype":"bf16","scaler":"calibrated"})",
+        R"(precision={"level":"O1","dtype":"bf16","scaler":"segments"})",
+        R"(precision={"level":"O0","scaler":"segments"})",
+        R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"segments","initial":1024}})",
+        R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"segments","scope":"loss"}})",
         R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"calibrated","initial":1024}})",
         R"(precision={"level":"O1","dtype":"fp16","scaler":{"batches":2}})"})
     CHECK(tandem_in(directory, {"validate", "digits_mlp", wrong}).exit_code == 2);
+}
+
+TEST_CASE("segments of the loss scale: one where one scale fits, kept by the run, refused with the way out",
+          "[program][segments]") {
+  const TemporaryDirectory directory;
+  const auto fp16 = [](const std::string& scaler) {
+    return R"(precision={"level":"O1","dtype":"fp16","scaler":")" + scaler + R"("})";
+  };
+  const auto train = [&](const std::string& run, const std::string& scaler) {
+    return must(tandem_in(
+        directory, {"train", "digits_mlp", "run_dir=" + run, "epochs=2", "--limit-steps=10", fp16(scaler)}));
+  };
+  const auto weights = [&](const std::string& run) {
+    return saved_tensors(directory.path() / run, "weights");
+  };
+  const Outcome first = train("run", "segments");
+  CHECK_THAT(first.out + first.err, Contains("loss scale: calibrated on 4 batches"));
+  train("same", "calibrated");
+  train("halves", "segments");
+  const std::string file = "calibration.json";
+  json found = json::parse(read_text(directory.path() / "run" / file));
+  REQUIRE(found["segments"].size() == 1);
+  CHECK(found["segments"][0]["log2_scale"] == found["window"][1]);
+  CHECK(found["segments"][0]["parameters"].size() == 4);
+  CHECK(weights("run") == weights("same"));
+
+  // Two segments as another calibration might have found them: the same bits, as powers of two give.
+  json second = found["segments"][0];
+  const int start = second["log2_scale"];
+  second["border"] = "activation1";
+  second["log2_scale"] = start - 1;
+  std::vector<std::string> head, body;
+  for (const std::string name : found["segments"][0]["parameters"])
+    (name.find("fc1.") == 0 ? body : head).push_back(name);
+  REQUIRE((!head.empty() && !body.empty()));
+  found["segments"][0]["parameters"] = head;
+  second["parameters"] = body;
+  found["segments"].push_back(second);
+  std::ofstream(directory.path() / "halves" / file) << found.dump();
+  const Outcome resumed = must(tandem_in(directory, {"train", "halves"}));
+  CHECK_THAT(resumed.out + resumed.err, !Contains("calibrated on"));
+  must(tandem_in(directory, {"train", "run"}));
+  CHECK(weights("halves") == weights("run"));
+  CHECK_THAT(must(tandem_in(directory, {"inspect", "halves", "--headroom"})).out, Contains("2 segments"));
+  CHECK(tandem_in(directory, {"inspect", "halves", "--blame"}).exit_code == 2);
+
+  const std::string infinite = R"(data.augment=[{"name":"normalise","mean":[1e30],"std":[1e-12]}])";
+  const Outcome bad =
+      tandem_in(directory, {"train", "digits_mlp", "run_dir=bad", fp16("segments"), infinite});
+  CHECK(bad.exit_code == 2);
+  CHECK_THAT(bad.err, Contains("calibration: "));
+  const Outcome gan = tandem_in(directory, {"train", "dcgan_fashion", "run_dir=gan", fp16("segments")});
+  CHECK(gan.exit_code == 2);
+  const Outcome other = tandem_in(directory, {"train", "same", fp16("segments"), "epochs=3"});
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, Contains("has no segments"));
 }

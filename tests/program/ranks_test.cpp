@@ -254,6 +254,31 @@ TEST_CASE("a batch size for each rank makes the step's so many times as large", 
              Catch::Contains("parallel.per_rank: is for several processes"));
 }
 
+TEST_CASE("ranks share the segments of the loss scale", "[program][ranks][segments]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  const auto arguments = joined(kDigits, {"parallel.reduction=reproducible", "parallel.shards=4",
+                                          R"(precision={"level":"O1","dtype":"fp16","scaler":"segments"})"});
+  must(run_ranks(directory, 2, in("begun", joined(arguments, {"--limit-steps=3"}))));
+  // What another calibration might have found.
+  const auto file = directory / "begun" / "calibration.json";
+  json found = json::parse(read_text(file));
+  REQUIRE(found["segments"].size() == 1);
+  json body = found["segments"][0];
+  body["border"] = "activation1";
+  body["log2_scale"] = body["log2_scale"].get<int>() - 4;
+  body["parameters"] = {"fc1.weight", "fc1.bias"};
+  found["segments"][0]["parameters"] = {"fc2.weight", "fc2.bias"};
+  found["segments"].push_back(body);
+  std::ofstream(file) << found.dump();
+  for (const int ranks : {0, 2, 3}) {
+    std::filesystem::copy(directory / "begun", directory / name_of(ranks),
+                          std::filesystem::copy_options::recursive);
+    must(run_ranks(directory, ranks, {"train", name_of(ranks), "-q"}));
+    CHECK(same_end(directory / name_of(ranks), directory / name_of(0)));
+  }
+}
+
 TEST_CASE("a run goes on with any number of ranks, in the middle of a stream", "[program][ranks]") {
   if (cannot_be_started()) return;
   const TemporaryDirectory directory;

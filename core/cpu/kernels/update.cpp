@@ -158,18 +158,22 @@ void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, 
   const Index total = cut(ranges, limit, s.blocks, Cut::blocks);
   s.squares.resize(s.blocks.size());
   double* const squares = s.squares.data();
+  const auto factor_of = [&](const Block& block) {
+    return kernels::factor_of_range(factor, ranges[static_cast<std::size_t>(block.range)].gradient_log2);
+  };
   for_blocks(s.blocks, total, [&](Index b, const Block& block) {
-    squares[b] = sum_of_squares(gradient + block.first, factor, block.count);
+    squares[b] = sum_of_squares(gradient + block.first, factor_of(block), block.count);
   });
   for (std::size_t b = 0; b < s.blocks.size(); ++b) {
     state.sum_of_squares += squares[b];
     if (std::isfinite(squares[b])) continue;  // squares of finite f32 values cannot overflow an f64
-    const Index bad = count_non_finite(gradient + s.blocks[b].first, factor, s.blocks[b].count);
+    const Block& block = s.blocks[b];
+    const Index bad = count_non_finite(gradient + block.first, factor_of(block), block.count);
     state.non_finite = saturating_sum(state.non_finite, bad);
   }
   if (!magnitude) return;
   for_blocks(s.blocks, total, [&](Index b, const Block& block) {
-    squares[b] = greatest_finite(gradient + block.first, factor, block.count);
+    squares[b] = greatest_finite(gradient + block.first, factor_of(block), block.count);
   });
   for (std::size_t b = 0; b < s.blocks.size(); ++b) state.amax = std::max(state.amax, squares[b]);
 }
@@ -368,7 +372,7 @@ void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
                          const Tensor& scale) {
   ScaleState& from = scale_of(scale);
   StepState& step = state_of(state);
-  const float factor = static_cast<float>(kernels::unscale_factor(from, options.divisor, false));
+  const float of_step = static_cast<float>(kernels::unscale_factor(from, options.divisor, false));
   const float* const x = gradient.data<float>();
   float* const y = target.data<float>();
   Scratch& s = scratch();
@@ -377,6 +381,8 @@ void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
   double* const bad = s.squares.data();
   for_blocks(s.blocks, total, [&](Index b, const Block& block) {
     Index count = 0;
+    const float factor =
+        kernels::factor_of_range(of_step, ranges[static_cast<std::size_t>(block.range)].gradient_log2);
 #pragma omp simd reduction(+ : count)
     for (Index i = block.first; i < block.first + block.count; ++i) {
       const float value = x[i] * factor;
