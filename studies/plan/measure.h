@@ -23,10 +23,10 @@ struct Measured {
 
 // Steps of four kinds, in turns, at most for `seconds` but at least three rounds of them; lower quartiles of
 // each op: everything in f32; everything in 16 bits; operands of products in f32 and everything else in
-// 16 bits; operands of products in 16 bits and everything else in f32. So each combination that a plan gives a
-// product has been run. What an op
-// that is no product takes less in 16 bits is divided among the tensors that it reads and writes, by their
-// elements. Casts are timed on each size that there is. Differences that are noise (`band`) count as none.
+// 16 bits; operands of products in 16 bits and everything else in f32. So each combination that a plan gives
+// a product has been run. What an op that is no product takes less in 16 bits is divided among the tensors
+// that it reads and writes, by their elements. Casts are timed on each size that there is. Differences that
+// are noise (`band`) count as none.
 Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::TracedModel& traced,
                  const amp::Precision& precision, double seconds, const amp::plan::DeadBand& band = {});
 
