@@ -53,7 +53,8 @@ TEST_CASE("advise: bounds, sizes, batch, the whole step, and the lint", "[progra
 
 TEST_CASE("advise: mistakes are told before anything is measured", "[program][advise]") {
   const TemporaryDirectory directory;
-  const Outcome outcome = tandem_in(directory, {"advise", "dcgan_fashion"});
+  const Outcome outcome =
+      tandem_in(directory, {"advise", "resnet20_synthetic", R"(precision={"level":"O2","dtype":"bf16"})"});
   CHECK(outcome.exit_code == 2);
   CHECK(tandem_in(directory, {"advise"}).exit_code == 2);
 }
