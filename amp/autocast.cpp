@@ -336,11 +336,11 @@ Autocast::Autocast(const Precision& precision, nn::Module& model)
     : own_(std::make_unique<Plan>(precision, model)) {
   enter(*own_);
 }
-Autocast::Autocast(const Plan& plan) { enter(plan); }
+Autocast::Autocast(const Plan& plan, std::size_t phase) { enter(plan, phase); }
 
-void Autocast::enter(const Plan& plan) {
+void Autocast::enter(const Plan& plan, std::size_t phase) {
   if (plan.types_) {
-    planned_ = std::make_unique<PlannedPolicy>(*plan.types_);
+    planned_ = std::make_unique<PlannedPolicy>(*plan.types_, phase);
     scope_ = std::make_unique<PrecisionScope>(planned_.get());
     return;
   }

@@ -87,7 +87,10 @@ class Autocast {
   // Throws UserError when `precision` has rules for layers: they need the model.
   explicit Autocast(const Precision& precision);
   Autocast(const Precision& precision, nn::Module& model);
-  explicit Autocast(const Plan& plan);  // the plan must outlive the scope
+  // The plan must outlive the scope. `phase` counts those of a task's step (tasks/task.h), where a plan of
+  // the planner has several; what is no training forward has any. Throws UserError where such a plan lacks
+  // it.
+  explicit Autocast(const Plan& plan, std::size_t phase = 0);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -101,7 +104,7 @@ class Autocast {
 
  private:
   class LayerSwitch;
-  void enter(const Plan& plan);
+  void enter(const Plan& plan, std::size_t phase = 0);
 
   std::unique_ptr<Plan> own_;
   std::unique_ptr<PlannedPolicy> planned_;

@@ -437,8 +437,9 @@ std::string to_string(const LintLine& line) {
   return fmt::format("{}: {}; {}", plan::to_string(line.key), line.what, line.way_out);
 }
 
-std::vector<LintLine> lint(nn::Module& model, const Plan& plan, const std::function<Tensor()>& forward) {
-  const WatchedForward watched(model, plan, forward);
+std::vector<LintLine> lint(nn::Module& model, const Plan& plan,
+                           const std::vector<std::function<Tensor()>>& phases) {
+  const WatchedForward watched(model, plan, phases);
   return Linter(watched).run();
 }
 

@@ -72,35 +72,41 @@ bool moves_values(const OpInfo& info) {
 
 // ---- PlannedTypes
 
-PlannedTypes::PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision,
+PlannedTypes::PlannedTypes(plan::PhasePlans phases, std::string file, const Precision& precision,
                            nn::Module& model)
-    : plan_(std::move(plan)),
+    : phases_(std::move(phases)),
       file_(std::move(file)),
       model_(model),
       rounds_weight_gradients_(precision.round_weight_gradients) {
-  check_precision(plan_, file_, precision);
+  for (const plan::PrecisionPlan& plan : phases_) check_precision(plan, file_, precision);
   rules_ = std::make_unique<CastPolicy>(precision);
   model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
-  for (std::size_t i = 0; i < plan_.ops.size(); ++i) {
-    const Entry entry = entry_of(i);
-    if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
-    by_name_[{entry.module, entry.op->name}].push_back(static_cast<std::uint32_t>(entries_.size()));
-    entries_.push_back(entry);
+  for (const plan::PrecisionPlan& plan : phases_) {
+    std::vector<Entry>& entries = entries_.emplace_back();
+    ByName of_phase;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Entry entry = entry_of(plan, i);
+      if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
+      of_phase[{entry.module, entry.op->name}].push_back(entry);
+      entries.push_back(entry);
+    }
+    by_name_.merge(of_phase);  // what an earlier phase has stays
   }
 }
 
-PlannedTypes::Entry PlannedTypes::entry_of(std::size_t number) const {
+PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std::size_t number) const {
   static const std::vector<const OpInfo*> infos = all_op_infos();
-  const plan::PrecisionPlan::PlannedOp& planned = plan_.ops[number];
+  const plan::PrecisionPlan::PlannedOp& planned = plan.ops[number];
   const auto op =
       std::ranges::find_if(infos, [&](const OpInfo* info) { return planned.key.op == info->name; });
-  require(op != infos.end(), "plan", "op {} is {} in {}, and this program has no op {}; {}", number,
-          to_string(planned.key), file_, planned.key.op, kMakeAgain);
+  require(op != infos.end(), "plan", "op {}{} is {} in {}, and this program has no op {}; {}", number,
+          whose(plan), to_string(planned.key), file_, planned.key.op, kMakeAgain);
   Entry entry{.op = *op, .number = number, .out = planned.out};
   entry.product = (*op)->rule == CastRule::lower;
   require(entry.product == planned.operands.has_value(), "plan",
-          "op {}, {}, has {} operands in {}, and is {} in this program; {}", number, to_string(planned.key),
-          planned.operands ? "typed" : "no typed", file_, entry.product ? "a product" : "none", kMakeAgain);
+          "op {}{}, {}, has {} operands in {}, and is {} in this program; {}", number, whose(plan),
+          to_string(planned.key), planned.operands ? "typed" : "no typed", file_,
+          entry.product ? "a product" : "none", kMakeAgain);
   entry.operands = planned.operands.value_or(DType::f32);
   entry.keeps_type = std::ranges::find(kKeepType, planned.key.op) != kKeepType.end();
   if (planned.key.path == kOutsideModel) return entry;
@@ -110,8 +116,8 @@ PlannedTypes::Entry PlannedTypes::entry_of(std::size_t number) const {
     std::vector<std::string> known;
     for (const auto& [of, path] : paths_) known.push_back(path);
     std::ranges::sort(known);
-    throw UserError("plan", fmt::format("op {} is {} in {}, and this model has no layer {}{}; {}", number,
-                                        to_string(planned.key), file_, planned.key.path,
+    throw UserError("plan", fmt::format("op {}{} is {} in {}, and this model has no layer {}{}; {}", number,
+                                        whose(plan), to_string(planned.key), file_, planned.key.path,
                                         did_you_mean(planned.key.path, known), kMakeAgain));
   }
   entry.module = module->first;
@@ -123,7 +129,7 @@ std::string PlannedTypes::path_of(const nn::Module* module) const {
   return found == paths_.end() ? std::string(kOutsideModel) : found->second;
 }
 
-std::span<const std::uint32_t> PlannedTypes::find(const nn::Module* module, const OpInfo& op) const {
+std::span<const PlannedTypes::Entry> PlannedTypes::find(const nn::Module* module, const OpInfo& op) const {
   const auto found = by_name_.find({module, trained_name(op.name)});
   if (found == by_name_.end()) return {};
   return found->second;
@@ -131,7 +137,11 @@ std::span<const std::uint32_t> PlannedTypes::find(const nn::Module* module, cons
 
 // ---- PlannedPolicy
 
-PlannedPolicy::PlannedPolicy(const PlannedTypes& types) : types_(types), observed_(*this) {}
+PlannedPolicy::PlannedPolicy(const PlannedTypes& types, std::size_t phase)
+    : types_(types), phase_(phase), observed_(*this) {
+  require(phase < types.phases(), "plan", "{} is of {} phases, and a step of this task has more; {}",
+          types.file(), types.phases(), kMakeAgain);
+}
 
 void PlannedPolicy::enter(nn::Module& module) {
   if (running_.empty() && mode_ != Mode::follows) calls_.clear();
@@ -147,7 +157,7 @@ const PlannedTypes::Entry* PlannedPolicy::next(const OpInfo& info) {
   if (mode_ == Mode::undecided) mode_ = types_.model().training() ? Mode::follows : Mode::looks_up;
   if (mode_ == Mode::looks_up) return look_up(info);
   if (!GradMode::enabled()) return nullptr;
-  const std::vector<Entry>& entries = types_.entries();
+  const std::vector<Entry>& entries = types_.entries(phase_);
   const nn::Module* const module = running_.empty() ? nullptr : running_.back();
   if (cursor_ == entries.size() || entries[cursor_].op != &info || entries[cursor_].module != module)
     fail(info);
@@ -157,35 +167,37 @@ const PlannedTypes::Entry* PlannedPolicy::next(const OpInfo& info) {
 const PlannedTypes::Entry* PlannedPolicy::look_up(const OpInfo& info) {
   const auto found = types_.find(running_.empty() ? nullptr : running_.back(), info);
   if (found.empty()) return nullptr;
-  const std::uint32_t call = calls_[found.data()]++;
-  return call < found.size() ? &types_.entries()[found[call]] : nullptr;
+  const std::size_t call = calls_[found.data()]++;
+  return call < found.size() ? &found[call] : nullptr;
 }
 
 void PlannedPolicy::fail(const OpInfo& info) const {
-  const std::vector<Entry>& entries = types_.entries();
+  const std::vector<Entry>& entries = types_.entries(phase_);
+  const plan::PrecisionPlan& plan = types_.plan(phase_);
   const std::string here =
       fmt::format("{} {}", types_.path_of(running_.empty() ? nullptr : running_.back()), info.name);
   if (cursor_ == entries.size())
-    throw UserError("plan", fmt::format("{} ends after {} ops, and this forward goes on with {}; {}",
-                                        types_.file(), types_.plan().ops.size(), here, kMakeAgain));
+    throw UserError("plan", fmt::format("{} ends after {} ops{}, and this forward goes on with {}; {}",
+                                        types_.file(), plan.ops.size(), whose(plan), here, kMakeAgain));
   const std::size_t number = entries[cursor_].number;
-  throw UserError("plan",
-                  fmt::format("op {} is {} in {}, {} in this forward; {}", number,
-                              to_string(types_.plan().ops[number].key), types_.file(), here, kMakeAgain));
+  throw UserError("plan", fmt::format("op {}{} is {} in {}, {} in this forward; {}", number, whose(plan),
+                                      to_string(plan.ops[number].key), types_.file(), here, kMakeAgain));
 }
 
 void PlannedPolicy::finish() const {
-  if (mode_ != Mode::follows || cursor_ == types_.entries().size()) return;
-  const std::size_t number = types_.entries()[cursor_].number;
-  throw UserError("plan", fmt::format("op {} is {} in {}, and this forward ends before it; {}", number,
-                                      to_string(types_.plan().ops[number].key), types_.file(), kMakeAgain));
+  if (mode_ != Mode::follows || cursor_ == types_.entries(phase_).size()) return;
+  const plan::PrecisionPlan& plan = types_.plan(phase_);
+  const std::size_t number = types_.entries(phase_)[cursor_].number;
+  throw UserError("plan",
+                  fmt::format("op {}{} is {} in {}, and this forward ends before it; {}", number, whose(plan),
+                              to_string(plan.ops[number].key), types_.file(), kMakeAgain));
 }
 
 Tensor PlannedPolicy::converted(const Tensor& tensor, DType to) {
   if (!types_.rounds_weight_gradients() && is_16bit(to)) {
     if (Tensor copy = working_copy(tensor, to); copy.defined()) return copy;
   }
-  if (!types_.plan().share || mode_ != Mode::follows) return cast(tensor, to);
+  if (!types_.plan(phase_).share || mode_ != Mode::follows) return cast(tensor, to);
   for (auto shared = shared_.rbegin(); shared != shared_.rend(); ++shared)
     if (shared->start == tensor.raw() && shared->edge.node == tensor.edge().node &&
         shared->edge.output == tensor.edge().output && shared->shape == tensor.shape() &&

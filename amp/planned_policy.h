@@ -31,14 +31,14 @@ bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
 // with what is carried, so a plan lists them and nobody follows it there.
 bool moves_values(const OpInfo& info);
 
-// A plan looked up for the modules of one model. Valid as long as the model; nothing is written after the
-// constructor, so several threads may follow it.
+// A plan, of one phase or several, looked up for the modules of one model. Valid as long as the model;
+// nothing is written after the constructor, so several threads may follow it.
 class PlannedTypes {
  public:
   struct Entry {
     const nn::Module* module = nullptr;  // the innermost of the model's; nullptr: outside of them
     const OpInfo* op = nullptr;
-    std::size_t number = 0;  // in the plan
+    std::size_t number = 0;  // in the plan of its phase
     bool product = false;
     bool keeps_type = false;  // its kernel writes the type that it reads
     DType operands = DType::f32, out = DType::f32;
@@ -47,17 +47,20 @@ class PlannedTypes {
   // `file` is what messages call the plan. Throws UserError where `precision` is not level O1 of the plan's
   // 16-bit type, or has lists or rules for layers beside it; where the model lacks a layer of the plan, the
   // program an op, or an op is a product in one and none in the other.
-  PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision, nn::Module& model);
+  PlannedTypes(plan::PhasePlans phases, std::string file, const Precision& precision, nn::Module& model);
+  PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision, nn::Module& model)
+      : PlannedTypes(plan::PhasePlans{std::move(plan)}, std::move(file), precision, model) {}
 
-  const std::vector<Entry>& entries() const { return entries_; }
-  const plan::PrecisionPlan& plan() const { return plan_; }
+  std::size_t phases() const { return phases_.size(); }
+  const std::vector<Entry>& entries(std::size_t phase = 0) const { return entries_[phase]; }
+  const plan::PrecisionPlan& plan(std::size_t phase = 0) const { return phases_[phase]; }
   const std::string& file() const { return file_; }
   const nn::Module& model() const { return model_; }
   bool has(const nn::Module& module) const { return paths_.contains(&module); }
   std::string path_of(const nn::Module* module) const;
-  // Entries of that module and op, in order; the statistics of batch norm's evaluation have those of its
-  // training.
-  std::span<const std::uint32_t> find(const nn::Module* module, const OpInfo& op) const;
+  // Entries of that module and op, in order, of the first phase that has any; the statistics of batch norm's
+  // evaluation have those of its training.
+  std::span<const Entry> find(const nn::Module* module, const OpInfo& op) const;
   // What ops do that the plan does not list.
   CastPolicy& rules() const { return *rules_; }
   bool rounds_weight_gradients() const { return rounds_weight_gradients_; }
@@ -70,19 +73,21 @@ class PlannedTypes {
     }
   };
 
-  Entry entry_of(std::size_t number) const;
+  using ByName = std::unordered_map<Name, std::vector<Entry>, NameHash>;
 
-  plan::PrecisionPlan plan_;
+  Entry entry_of(const plan::PrecisionPlan& plan, std::size_t number) const;
+
+  plan::PhasePlans phases_;
   std::string file_;
   nn::Module& model_;
   bool rounds_weight_gradients_;
   std::unique_ptr<CastPolicy> rules_;
   std::unordered_map<const nn::Module*, std::string> paths_;
-  std::vector<Entry> entries_;
-  std::unordered_map<Name, std::vector<std::uint32_t>, NameHash> by_name_;
+  std::vector<std::vector<Entry>> entries_;  // by phase
+  ByName by_name_;
 };
 
-// Follows a plan through one forward; each Autocast begins with a new one.
+// Follows a plan through one forward of a phase; each Autocast begins with a new one.
 //
 // While the model trains, a cursor compares the module and the op of each call with the next entry: two
 // pointers. What differs is a UserError that names the op and both sides. In evaluation other ops run, in
@@ -93,7 +98,8 @@ class PlannedTypes {
 // is over. Without it every reader has a cast of its own, as under CastPolicy.
 class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
  public:
-  explicit PlannedPolicy(const PlannedTypes& types);
+  // Throws UserError where the plan has no such phase.
+  explicit PlannedPolicy(const PlannedTypes& types, std::size_t phase = 0);
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override;
   // Throws UserError when entries are left.
@@ -119,12 +125,12 @@ class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
   void convert_data(const OpInfo& info, std::span<Tensor> inputs, DType to);
 
   const PlannedTypes& types_;
+  const std::size_t phase_;
   std::size_t cursor_ = 0;
   Mode mode_ = Mode::undecided;
   std::vector<const nn::Module*> running_;  // the innermost module of the model at each depth
   std::vector<Shared> shared_;
-  std::unordered_map<const std::uint32_t*, std::uint32_t>
-      calls_;  // of evaluation: served, by list of entries
+  std::unordered_map<const Entry*, std::size_t> calls_;  // of evaluation: served, by list of entries
   nn::ModuleObserverScope observed_;
 };
 

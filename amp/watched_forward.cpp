@@ -114,17 +114,23 @@ ValueRange scan(const Tensor& tensor) {
 
 }  // namespace
 
-WatchedForward::WatchedForward(nn::Module& model, const Plan& plan, const std::function<Tensor()>& forward) {
+WatchedForward::WatchedForward(nn::Module& model, const Plan& plan,
+                               const std::vector<std::function<Tensor()>>& phases) {
   const nn::KeepStatistics keep(model);
+  for (const Parameter& parameter : model.parameters())
+    parameters_.emplace(name_of(parameter.value()), parameter.name());
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) watch(model, plan, phase, phases[phase]);
+}
+
+void WatchedForward::watch(nn::Module& model, const Plan& plan, std::size_t phase,
+                           const std::function<Tensor()>& forward) {
   std::map<std::tuple<std::string, std::string, int>, WatchedOp> typed;
   const auto key_of = [](const WatchedOp& op) { return std::tuple(op.key.path, op.key.op, op.key.call); };
   {
-    const Autocast autocast(plan);
+    const Autocast autocast(plan, phase);
     for (WatchedOp& op : watched(model, forward, false)) typed.emplace(key_of(op), std::move(op));
     autocast.finish();
   }
-  for (const Parameter& parameter : model.parameters())
-    parameters_.emplace(name_of(parameter.value()), parameter.name());
   const Autocast wide = Autocast::off();
   for (WatchedOp& op : watched(model, forward, true)) {
     const auto found = typed.find(key_of(op));

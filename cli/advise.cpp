@@ -18,7 +18,7 @@ int advise(const AdviseArguments& arguments) {
   require(arguments.seconds > 0.0, "", "advise: --seconds is {:g}, expected more than 0", arguments.seconds);
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
-  const advise::Advice advice = advise::advise(loaded, arguments.seconds);
+  const auto advice = advise::advise(loaded, arguments.seconds);
   if (arguments.json) {
     output::print("{}\n", files::json_text(advise::to_json(advice)));
   } else {

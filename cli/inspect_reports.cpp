@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/task.h"
 #include "core/error.h"
 #include "files/input.h"
 #include "files/json_text.h"
@@ -15,6 +16,7 @@
 #include "studies/inspect/headroom.h"
 #include "studies/plan/blame.h"
 #include "train/calibrate.h"
+#include "train/planned.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -96,6 +98,42 @@ int inspect_headroom(const InspectArguments& arguments) {
   return 0;
 }
 
+namespace {
+
+Json blame_json(const planning::Blame& blame) {
+  Json ops = Json::array();
+  for (const auto& op : blame.ops)
+    ops.push_back({{"path", op.key.path},
+                   {"op", op.key.op},
+                   {"call", op.key.call},
+                   {"local", op.local},
+                   {"share", std::isfinite(op.share) ? Json(op.share) : Json()},
+                   {"cause", name_of(op.cause)}});
+  return {{"batches", blame.batches},
+          {"scale", blame.scale},
+          {"error", std::isfinite(blame.error) ? Json(blame.error) : Json()},
+          {"noise", blame.noise},
+          {"runs", blame.runs},
+          {"ops", ops}};
+}
+
+void print_blame(const std::string& of, const config::Config& config, const planning::Blame& blame) {
+  output::print(
+      "{}: error of the gradient {:.3g}, {:.3g} where all weights move by one unit in the last place; loss "
+      "scale {:g}, {} of {}, {} steps\n\n",
+      of, blame.error, blame.noise, blame.scale,
+      blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches), config.data.batch_size,
+      blame.runs);
+  report::Table table({"op", "share, %", "own error", "cause"});
+  table.right_from(1);
+  for (const auto& op : blame.ops)
+    table.add({to_string(op.key), share_text(op.share), fmt::format("{:.2g}", op.local), name_of(op.cause)});
+  table.print();
+  output::print("\n");
+}
+
+}  // namespace
+
 int inspect_blame(const InspectArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
   train::prepare_machine(loaded);
@@ -106,40 +144,27 @@ int inspect_blame(const InspectArguments& arguments) {
       "inspect --blame: the run has {} segments of the loss scale, and a step is taken apart at one scale; "
       "look at --headroom, or say precision=amp_bf16",
       segments);
-  const planning::Blame blame =
-      planning::blame(loaded, weights, static_cast<int>(arguments.batches.value_or(1)),
-                      std::exp2(inspect::log2_scale_of(loaded, weights)));
+  const double scale = std::exp2(inspect::log2_scale_of(loaded, weights));
+  const std::vector<std::string> phases = train::planned_phases(loaded, config::describe_data(loaded.config));
+  const bool one = phases.size() == 1;
+  Json all = Json::array();
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    const planning::Blame blame =
+        planning::blame(loaded, weights, static_cast<int>(arguments.batches.value_or(1)), scale, phase);
+    if (arguments.json) {
+      all.push_back(blame_json(blame));
+      if (!one) all.back()["phase"] = phases[phase];
+      continue;
+    }
+    const std::string label = loaded.config.precision.label();
+    print_blame(one ? label : fmt::format("{}, {}", phases[phase], label), loaded.config, blame);
+  }
   if (arguments.json) {
-    Json ops = Json::array();
-    for (const auto& op : blame.ops)
-      ops.push_back({{"path", op.key.path},
-                     {"op", op.key.op},
-                     {"call", op.key.call},
-                     {"local", op.local},
-                     {"share", std::isfinite(op.share) ? Json(op.share) : Json()},
-                     {"cause", name_of(op.cause)}});
-    output::print("{}\n",
-                  files::json_text(Json{{"batches", blame.batches},
-                                        {"scale", blame.scale},
-                                        {"error", std::isfinite(blame.error) ? Json(blame.error) : Json()},
-                                        {"noise", blame.noise},
-                                        {"runs", blame.runs},
-                                        {"ops", ops}}));
+    output::print("{}\n", files::json_text(one ? all.front() : Json{{"phases", all}}));
     return 0;
   }
   output::print(
-      "{}: error of the gradient {:.3g}, {:.3g} where all weights move by one unit in the last place; loss "
-      "scale {:g}, {} of {}, {} steps\n\n",
-      loaded.config.precision.label(), blame.error, blame.noise, blame.scale,
-      blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches),
-      loaded.config.data.batch_size, blame.runs);
-  report::Table table({"op", "share, %", "own error", "cause"});
-  table.right_from(1);
-  for (const auto& op : blame.ops)
-    table.add({to_string(op.key), share_text(op.share), fmt::format("{:.2g}", op.local), name_of(op.cause)});
-  table.print();
-  output::print(
-      "\nshare: of the squared error, gone when the op alone runs in FP32; own error: of its result, of the "
+      "share: of the squared error, gone when the op alone runs in FP32; own error: of its result, of the "
       "same FP32 inputs.\nOut of range: BF16, or FP32 by precision.layers; flushed: a greater loss scale; "
       "rounding: the result in FP32, then the operands\n");
   return 0;

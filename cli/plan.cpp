@@ -27,7 +27,7 @@ amp::plan::Must must_of(const std::string& text) {
   return {.match = text.substr(0, split), .low = type == "low"};
 }
 
-amp::plan::PrecisionPlan read_plan(const std::string& file) {
+amp::plan::PhasePlans read_plan(const std::string& file) {
   return amp::plan::parse_plan(files::read_text(file), file);
 }
 
@@ -48,14 +48,13 @@ int plan(const PlanArguments& arguments) {
       .limit = arguments.limit};
   for (const std::string& must : arguments.must) request.must.push_back(must_of(must));
   const planning::Planned planned = planning::make_plan(loaded, request);
-  const planning::Report report = planning::report_of(planned);
   const bool writes = arguments.force || !planned.is_slower();
   if (arguments.json) {
-    auto json = planning::to_json(planned, report);
+    auto json = planning::to_json(planned);
     json["written"] = writes ? nlohmann::ordered_json(arguments.out) : nlohmann::ordered_json();
     output::print("{}\n", files::json_text(json));
   } else {
-    planning::print(loaded.config.name, planned, report);
+    planning::print(loaded.config.name, planned);
   }
   if (!writes) {
     output::print_error(fmt::format(
@@ -63,7 +62,7 @@ int plan(const PlanArguments& arguments) {
         arguments.out));
     return kExitFailure;
   }
-  files::write_atomically(arguments.out, amp::plan::plan_text(planned.plan));
+  files::write_atomically(arguments.out, amp::plan::plan_text(planned.plans()));
   const config::PrecisionConfig& precision = loaded.config.precision;
   if (!arguments.json)
     output::print(
@@ -76,7 +75,7 @@ int plan(const PlanArguments& arguments) {
 }
 
 int plan_difference(const PlanDifferenceArguments& arguments) {
-  const amp::plan::PrecisionPlan first = read_plan(arguments.first);
+  const amp::plan::PhasePlans first = read_plan(arguments.first);
   const auto changes = amp::plan::differences(first, read_plan(arguments.second));
   for (const auto& change : changes) output::print("{}\n", change.text);
   if (changes.empty()) output::print("no difference\n");

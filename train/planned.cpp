@@ -1,10 +1,13 @@
 #include "train/planned.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "amp/plan/plan_file.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "files/input.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -15,6 +18,8 @@ namespace {
 
 constexpr Index kFewSamples = 2;  // ops are the same for any number
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
+constexpr std::size_t kShownName = 60;  // bytes of a phase's
 
 // What messages call it.
 std::string name_of_plan(const config::Loaded& loaded) {
@@ -22,13 +27,21 @@ std::string name_of_plan(const config::Loaded& loaded) {
   return file == kPlanAtStart ? "plan.json" : file;
 }
 
-void require_one_forward(tasks::Task& task) {
-  const std::vector<tasks::Phase> phases = task.phases();
-  require(
-      phases.size() == 1 && phases.front().losses == 1, "plan",
-      "a plan is of one forward, and a step of this task has {} phases{}; its precision is given by level, "
-      "lists and layers",
-      phases.size(), phases.size() == 1 ? fmt::format(" of {} losses", phases.front().losses) : "");
+// Losses with a scale each are computed one by one (StepRunner), and a plan is of the forward of their sum.
+void require_one_forward_each(const config::Loaded& loaded, const std::vector<tasks::Phase>& phases) {
+  if (precision_of(loaded.config).scaler.scope != optim::ScalerScope::loss) return;
+  for (const tasks::Phase& phase : phases)
+    require(
+        phase.losses == 1, "plan",
+        "precision.scaler.scope: loss computes the {} losses of the {} one by one, and a plan is of their "
+        "sum; take global or optimizer",
+        phase.losses, phase.name);
+}
+
+std::string phases_text(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(shortened(printable(name), kShownName));
+  return fmt::format("{} {}", shown.size() == 1 ? "phase" : "phases", fmt::join(shown, ", "));
 }
 
 }  // namespace
@@ -58,11 +71,20 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
-void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+std::vector<std::string> planned_phases(const config::Loaded& loaded, const tasks::DataPtr& data) {
+  const auto task = config::make_task(loaded, data);
+  const std::vector<tasks::Phase> phases = task->phases();
+  require_one_forward_each(loaded, phases);
+  std::vector<std::string> names;
+  for (const tasks::Phase& phase : phases) names.push_back(phase.name);
+  return names;
+}
+
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data, std::size_t phase,
                   const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
                   Index most_samples) {
   const auto task = config::make_task(loaded, data);
-  require_one_forward(*task);
+  require_one_forward_each(loaded, task->phases());
   nn::Module& model = task->model();
   freeze_parameters(loaded.config, model);
   Index size = loaded.config.data.batch_size;
@@ -71,14 +93,16 @@ void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
   const datasets::Batch batch = task->made_up(size, static_cast<std::uint64_t>(loaded.config.seed), {});
   tasks::Carry carry;
   use(model, [&] {
-    return loss_of_phase(*task, 0, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)}, &carry);
+    return loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)},
+                         &carry);
   });
 }
 
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples) {
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, std::size_t phase,
+                          Index most_samples) {
   amp::TracedModel traced;
   with_forward(
-      loaded, data,
+      loaded, data, phase,
       [&](nn::Module& model, const std::function<Tensor()>& forward) { traced = amp::trace(model, forward); },
       most_samples);
   return traced;
@@ -88,13 +112,19 @@ void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) 
   const std::string text = plan_text_of(loaded);
   if (text.empty()) return;
   const std::string file = name_of_plan(loaded);
-  const amp::plan::PrecisionPlan plan = amp::plan::parse_plan(text, file);
-  const amp::TracedModel traced = trace_of(loaded, data, kFewSamples);
-  amp::plan::require_match(plan, amp::plan::keys_of(traced.graph), file);
-  require(
-      plan.model.digest == traced.model_digest(), "plan",
-      "{} is of a model with the same ops whose layers or rules differ; make it again: tandem plan CONFIG",
-      file);
+  const amp::plan::PhasePlans plans = amp::plan::parse_plan(text, file);
+  std::vector<std::string> named;
+  for (const auto& plan : plans) named.push_back(plan.model.phase);
+  const std::vector<std::string> phases = planned_phases(loaded, data);
+  require(named == phases, "plan", "{} is of the {}, and a step of this task has the {}; {}", file,
+          phases_text(named), phases_text(phases), kMakeAgain);
+  for (std::size_t phase = 0; phase < plans.size(); ++phase) {
+    const amp::TracedModel traced = trace_of(loaded, data, phase, kFewSamples);
+    amp::plan::require_match(plans[phase], amp::plan::keys_of(traced.graph), file);
+    require(plans[phase].model.digest == traced.model_digest(), "plan",
+            "{}{} is of a model with the same ops whose layers or rules differ; {}", file,
+            whose(plans[phase]), kMakeAgain);
+  }
 }
 
 }  // namespace tandem::train

@@ -28,18 +28,25 @@ void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
 std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
                                                        nn::Module& model);
 
-// Hands a model on the host to `use`, with its training forward of a made-up batch, which gives the loss: of
-// so many samples at most, 0: a full one. Throws UserError as trace_of.
-void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data,
+// The names of the phases of a step, each of which is a forward that is planned by itself: that of the sum of
+// its losses. Throws UserError where several losses of a phase have a loss scale each, and so no forward
+// together.
+std::vector<std::string> planned_phases(const config::Loaded& loaded, const tasks::DataPtr& data);
+
+// Hands a model on the host to `use`, with the training forward of a phase on a made-up batch, which gives
+// the loss: of so many samples at most, 0: a full one.
+void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data, std::size_t phase,
                   const std::function<void(nn::Module&, const std::function<Tensor()>&)>& use,
                   Index most_samples = 0);
 
-// One training forward of a made-up batch on the host, traced: of so many samples at most, 0: a full one.
-// Throws UserError for a task of several phases or losses, each of which would need a plan of its own.
-amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, Index most_samples = 0);
+// One training forward of a phase on a made-up batch on the host, traced: of so many samples at most, 0: a
+// full one. Throws UserError as planned_phases.
+amp::TracedModel trace_of(const config::Loaded& loaded, const tasks::DataPtr& data, std::size_t phase = 0,
+                          Index most_samples = 0);
 
-// Throws UserError, naming the first op that differs, unless the configuration's plan is of its model. Does
-// nothing without a plan. With other shapes or on another machine a plan's prices are stale, and it applies.
+// Throws UserError, naming the first op that differs and its phase, unless the configuration's plan is of its
+// model. Does nothing without a plan. With other shapes or on another machine a plan's prices are stale, and
+// it applies.
 void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data);
 
 }  // namespace tandem::train

@@ -1,6 +1,7 @@
 #include "train/start_lint.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/backend.h"
 #include "core/error.h"
@@ -24,13 +25,12 @@ std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::Plan& plan, con
     datasets::Loader loader(task.training_source(device, samples));
     const auto batch = loader.next();
     if (!batch || batch->samples == 0) return lines;
-    const std::size_t phases = task.phases().size();
-    lines = amp::lint(task.model(), plan, [&] {
-      Tensor loss;
-      for (std::size_t phase = 0; phase < phases; ++phase)
-        loss = loss_of_phase(task, phase, *batch, {.seed = static_cast<std::uint64_t>(config.seed)});
-      return loss;
-    });
+    std::vector<std::function<Tensor()>> phases;
+    for (std::size_t phase = 0; phase < task.phases().size(); ++phase)
+      phases.emplace_back([&task, &config, &batch, phase] {
+        return loss_of_phase(task, phase, *batch, {.seed = static_cast<std::uint64_t>(config.seed)});
+      });
+    lines = amp::lint(task.model(), plan, phases);
   } catch (const UserError&) {
     lines.clear();
   }

@@ -93,7 +93,7 @@ StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, c
 Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
-  const amp::Autocast autocast(precision_);
+  const amp::Autocast autocast(precision_, phase_);
   const Borders borders(borders_);
   const BatchNormPeersScope together(options_.peers);
   const tasks::OutputsReady ready = [&] {
@@ -115,7 +115,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
 }
 
 Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
-  const amp::Autocast autocast(precision_);
+  const amp::Autocast autocast(precision_, phase_);
   const Borders borders(borders_);
   const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);
   Tensor loss = loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);

@@ -5,6 +5,7 @@
 
 #include "amp/plan/plan_file.h"
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace tandem::amp::plan {
 
@@ -61,6 +62,27 @@ std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionP
     if (left.contains(key_of(op.key)))
       changes.push_back({PlanChange::Kind::only_second, op.key,
                          fmt::format("{}: only in the second plan, {}", to_string(op.key), types_text(op))});
+  return changes;
+}
+
+std::vector<PlanChange> differences(const PhasePlans& first, const PhasePlans& second) {
+  if (first.size() == 1 && second.size() == 1) return differences(first.front(), second.front());
+  std::vector<PlanChange> changes;
+  const auto add = [&](const PrecisionPlan& a, const PrecisionPlan& b, const std::string& phase) {
+    for (PlanChange& change : differences(a, b)) {
+      change.text = fmt::format("{}: {}", printable(phase), change.text);
+      changes.push_back(std::move(change));
+    }
+  };
+  const auto named = [](const PhasePlans& phases, const PrecisionPlan& like) {
+    return std::ranges::find(phases, like.model.phase, [](const auto& plan) { return plan.model.phase; });
+  };
+  for (const PrecisionPlan& plan : first) {
+    const auto found = named(second, plan);
+    add(plan, found == second.end() ? PrecisionPlan{} : *found, plan.model.phase);
+  }
+  for (const PrecisionPlan& plan : second)
+    if (named(first, plan) == first.end()) add({}, plan, plan.model.phase);
   return changes;
 }
 

@@ -216,6 +216,50 @@ void check_keys(const PrecisionPlan& plan, const Place& place) {
     place["model"]["ops"].fail(fmt::format("is {}, and the plan has {}", plan.model.ops, plan.ops.size()));
 }
 
+// What the phases of a step share.
+PrecisionPlan read_shared(const Place& place) {
+  PrecisionPlan plan;
+  const std::string low = place["dtype"].one_of(std::vector<std::string>{"f16", "bf16"});
+  plan.dtype = low == "f16" ? DType::f16 : DType::bf16;
+  plan.share = place["share"].boolean();
+  plan.machine = read_machine(place["machine"]);
+  plan.policy = read_policy(place["policy"], plan.dtype);
+  return plan;
+}
+
+// And what each has of its own.
+PrecisionPlan read_phase(const Place& place, PrecisionPlan plan) {
+  place["model"].require_keys({"digest", "ops", "phase"});
+  plan.model = {place["model"]["digest"].text(), place["model"]["ops"].count(),
+                place["model"]["phase"].text()};
+  place["shapes"].require_keys({"digest", "batch"});
+  plan.shapes = {place["shapes"]["digest"].text(), place["shapes"]["batch"].count()};
+  if (place.has("scale")) plan.scale = read_scale(place["scale"]);
+  for (const Place& op : place["ops"].items()) plan.ops.push_back(read_op(op, plan.dtype));
+  for (const Place& cast : place["casts"].items()) plan.casts.push_back(read_cast(cast, plan.dtype));
+  plan.predicted = read_arms(place["predicted_ns"]);
+  plan.measured = read_arms(place["measured_ns"]);
+  check_keys(plan, place);
+  return plan;
+}
+
+PhasePlans read_phases(const Place& place) {
+  place.require_keys({"tandem_plan", "dtype", "share", "machine", "policy", "phases"});
+  const PrecisionPlan shared = read_shared(place);
+  PhasePlans phases;
+  for (const Place& phase : place["phases"].items()) {
+    phase.require_keys({"model", "shapes", "ops", "casts", "predicted_ns", "measured_ns", "scale"}, 1);
+    phases.push_back(read_phase(phase, shared));
+    const std::string& name = phases.back().model.phase;
+    if (std::ranges::count(phases, name, [](const auto& plan) { return plan.model.phase; }) > 1)
+      phase["model"]["phase"].fail(fmt::format("{} stands twice", shortened(printable(name), kShown)));
+  }
+  if (phases.size() < 2)
+    place["phases"].fail(fmt::format(
+        "has {}, expected two or more: what a single phase has stands without \"phases\"", phases.size()));
+  return phases;
+}
+
 // ---- Writing
 
 Json to_json(const OpKey& key) { return Json::array({key.path, key.op, key.call}); }
@@ -282,54 +326,56 @@ std::string lines_of(const char* name, const Items& items, ToJson&& to_json_of) 
   return text + "],\n";
 }
 
+std::string line_of(const char* key, const Json& json) {
+  return fmt::format(" \"{}\": {},\n", key, files::json_text(json));
+}
+
+std::string head_of(const PrecisionPlan& plan) {
+  const Json model{{"digest", plan.model.digest}, {"ops", plan.model.ops}, {"phase", plan.model.phase}};
+  return line_of("model", model) +
+         line_of("shapes", {{"digest", plan.shapes.digest}, {"batch", plan.shapes.batch}});
+}
+
+std::string shared_text(const PrecisionPlan& plan) {
+  return line_of("dtype", name_of(plan.dtype)) + line_of("share", plan.share) +
+         line_of("machine", to_json(plan.machine)) + line_of("policy", to_json(plan.policy));
+}
+
+std::string body_of(const PrecisionPlan& plan) {
+  return (plan.scale ? line_of("scale", to_json(*plan.scale)) : "") +
+         lines_of("ops", plan.ops, [&](const auto& op) { return to_json(op, plan.dtype); }) +
+         lines_of("casts", plan.casts, [](const auto& cast) { return to_json(cast); }) +
+         line_of("predicted_ns", to_json(plan.predicted)) +
+         fmt::format(" \"measured_ns\": {}", files::json_text(to_json(plan.measured)));
+}
+
 }  // namespace
 
-PrecisionPlan parse_plan(const std::string& text, const std::string& file) {
+PhasePlans parse_plan(const std::string& text, const std::string& file) {
   const Json json = files::parse_json<Json>(text, file, "the plan", kPlanLimits);
   const Place place(file, json);
   if (!json.is_object()) place.expect("an object");
   read_version(place);
+  if (place.has("phases")) return read_phases(place);
   place.require_keys({"tandem_plan", "model", "shapes", "dtype", "share", "machine", "policy", "ops", "casts",
                       "predicted_ns", "measured_ns", "scale"},
                      1);
-  PrecisionPlan plan;
-  place["model"].require_keys({"digest", "ops", "phase"});
-  plan.model = {place["model"]["digest"].text(), place["model"]["ops"].count(),
-                place["model"]["phase"].text()};
-  place["shapes"].require_keys({"digest", "batch"});
-  plan.shapes = {place["shapes"]["digest"].text(), place["shapes"]["batch"].count()};
-  const std::string low = place["dtype"].one_of(std::vector<std::string>{"f16", "bf16"});
-  plan.dtype = low == "f16" ? DType::f16 : DType::bf16;
-  plan.share = place["share"].boolean();
-  plan.machine = read_machine(place["machine"]);
-  plan.policy = read_policy(place["policy"], plan.dtype);
-  if (place.has("scale")) plan.scale = read_scale(place["scale"]);
-  for (const Place& op : place["ops"].items()) plan.ops.push_back(read_op(op, plan.dtype));
-  for (const Place& cast : place["casts"].items()) plan.casts.push_back(read_cast(cast, plan.dtype));
-  plan.predicted = read_arms(place["predicted_ns"]);
-  plan.measured = read_arms(place["measured_ns"]);
-  check_keys(plan, place);
-  return plan;
+  return {read_phase(place, read_shared(place))};
 }
 
-std::string plan_text(const PrecisionPlan& plan) {
-  const Json model{{"digest", plan.model.digest}, {"ops", plan.model.ops}, {"phase", plan.model.phase}};
-  const Json shapes{{"digest", plan.shapes.digest}, {"batch", plan.shapes.batch}};
+std::string plan_text(const PhasePlans& phases) {
+  ensure(!phases.empty(), "plan", "a plan has no phase");
+  const PrecisionPlan& first = phases.front();
+  for (const PrecisionPlan& plan : phases)
+    ensure(plan.dtype == first.dtype && plan.share == first.share && plan.machine == first.machine &&
+               plan.policy == first.policy,
+           "plan", "{} and {} differ in what phases share", first.model.phase, plan.model.phase);
   std::string text = fmt::format("{{\"tandem_plan\": {},\n", PrecisionPlan::kVersion);
-  const auto add = [&](const char* key, const Json& json) {
-    text += fmt::format(" \"{}\": {},\n", key, files::json_text(json));
-  };
-  add("model", model);
-  add("shapes", shapes);
-  add("dtype", name_of(plan.dtype));
-  add("share", plan.share);
-  add("machine", to_json(plan.machine));
-  add("policy", to_json(plan.policy));
-  if (plan.scale) add("scale", to_json(*plan.scale));
-  text += lines_of("ops", plan.ops, [&](const auto& op) { return to_json(op, plan.dtype); });
-  text += lines_of("casts", plan.casts, [](const auto& cast) { return to_json(cast); });
-  add("predicted_ns", to_json(plan.predicted));
-  return text + fmt::format(" \"measured_ns\": {}}}\n", files::json_text(to_json(plan.measured)));
+  if (phases.size() == 1) return text + head_of(first) + shared_text(first) + body_of(first) + "}\n";
+  text += shared_text(first) + " \"phases\": [";
+  for (const PrecisionPlan& plan : phases)
+    text += fmt::format("{}\n {{\n{}{}}}", &plan == &first ? "" : ",", head_of(plan), body_of(plan));
+  return text + "]}\n";
 }
 
 }  // namespace tandem::amp::plan

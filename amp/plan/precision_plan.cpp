@@ -4,6 +4,7 @@
 
 #include "amp/plan/cast_rules.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "files/digest.h"
 
 namespace tandem::amp::plan {
@@ -11,6 +12,7 @@ namespace tandem::amp::plan {
 namespace {
 
 constexpr std::string_view kAgain = "make it again: tandem plan CONFIG";
+constexpr std::size_t kShownName = 60;  // bytes of a phase's
 
 DType type_of(bool low, DType lower) { return low ? lower : DType::f32; }
 
@@ -48,6 +50,12 @@ std::string joined_reads(const Graph& graph, const Op& op) {
 }
 
 }  // namespace
+
+std::string whose(const PrecisionPlan& plan) {
+  return plan.model.phase == PrecisionPlan::Model{}.phase
+             ? ""
+             : fmt::format(" of the {}", shortened(printable(plan.model.phase), kShownName));
+}
 
 PrecisionPlan plan_of(const Graph& graph, const Assignment& assignment, const std::vector<Why>& reasons,
                       DType low, bool share, const std::vector<bool>& measured) {
@@ -141,7 +149,8 @@ void require_match(const PrecisionPlan& plan, const std::vector<OpKey>& model, s
   const std::string there = first < plan.ops.size()
                                 ? fmt::format("{} in {}", to_string(plan.ops[first].key), file)
                                 : fmt::format("not in {}", file);
-  throw UserError("plan", fmt::format("op {} is {}, {} ({} differ); {}", first, there, here, differ, kAgain));
+  throw UserError("plan", fmt::format("op {}{} is {}, {} ({} differ); {}", first, whose(plan), there, here,
+                                      differ, kAgain));
 }
 
 }  // namespace tandem::amp::plan

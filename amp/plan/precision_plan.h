@@ -102,6 +102,13 @@ struct PrecisionPlan {
   bool operator==(const PrecisionPlan&) const = default;
 };
 
+// Of a task whose step has several phases (tasks/task.h), in their order: each is a forward of its own. They
+// have one type, policy and machine, and share casts or do not.
+using PhasePlans = std::vector<PrecisionPlan>;
+
+// " of the generator", as messages say it after an op; "" of the one phase that most tasks have.
+std::string whose(const PrecisionPlan& plan);
+
 inline constexpr std::array<std::string_view, 5> kPolicies = {"rules", "colours", "growth", "cut", "search"};
 
 // Ops, casts, their number and the predicted times of an assignment; everything else stays for the caller to
@@ -122,7 +129,8 @@ std::string shapes_digest(const Graph& graph);
 
 // The keys of the ops of a graph, in order.
 std::vector<OpKey> keys_of(const Graph& graph);
-// Throws UserError that names the first op by which plan and model differ, and how many do.
+// Throws UserError that names the first op by which plan and model differ, its phase where there are several,
+// and how many do.
 void require_match(const PrecisionPlan& plan, const std::vector<OpKey>& model, std::string_view file);
 
 }  // namespace tandem::amp::plan

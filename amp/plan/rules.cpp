@@ -36,6 +36,10 @@ bool pin(Op& op, bool low) {
   return true;
 }
 
+bool is_match(const OpKey& key, const std::regex& expression) {
+  return std::regex_search(key.path, expression) || std::regex_search(to_string(key), expression);
+}
+
 }  // namespace
 
 Assignment full_precision(const Graph& graph) { return Assignment(graph.ops.size()); }
@@ -66,6 +70,12 @@ Assignment low_precision(const Graph& graph) {
   return assignment;
 }
 
+bool matches(const Graph& graph, const Must& must) {
+  const std::regex expression = compile_pattern(must.match);
+  return std::ranges::any_of(
+      graph.ops, [&](const Op& op) { return op.kind == Kind::op && is_match(op.key, expression); });
+}
+
 Graph pinned(Graph graph, const std::vector<Must>& musts) {
   for (const Must& must : musts) {
     const std::regex expression = compile_pattern(must.match);
@@ -74,8 +84,7 @@ Graph pinned(Graph graph, const std::vector<Must>& musts) {
     for (Op& op : graph.ops) {
       if (op.kind != Kind::op) continue;
       paths.push_back(op.key.path);
-      if (!std::regex_search(op.key.path, expression) && !std::regex_search(to_string(op.key), expression))
-        continue;
+      if (!is_match(op.key, expression)) continue;
       ++matched;
       pins += pin(op, must.low);
     }

@@ -23,6 +23,9 @@ struct Must {
   bool low = false;   // 16 bits; false: f32
 };
 
+// Whether it matches an op of the graph. Throws UserError for an expression that is none.
+bool matches(const Graph& graph, const Must& must);
+
 // The graph with every match pinned; of two that match an op, the later counts. To f32: operands and result.
 // To 16 bits: of ops that are `lower`, `widest` or `neutral`, so that a whole block can be named; a softmax
 // in it stays what its rule says. Views follow what they are views of. Throws UserError for an expression

@@ -59,13 +59,15 @@ std::string unit_of(Backend& backend, DType low) {
 
 class Advising {
  public:
-  Advising(const config::Loaded& loaded, double seconds)
-      : loaded_(loaded),
+  Advising(const config::Loaded& loaded, std::size_t phase, double seconds)
+      : phase_(phase),
+        loaded_(loaded),
         precision_(planning::precision_of(loaded)),
         data_(config::describe_data(loaded.config)),
         backend_(backend_for(train::device_of(loaded.config))),
-        measured_(planning::measure(loaded, data_, train::trace_of(loaded, data_), precision_, seconds)),
-        products_(products_of(loaded, data_)) {}
+        measured_(planning::measure(loaded, data_, train::trace_of(loaded, data_, phase), precision_,
+                                    {.seconds = seconds, .phase = phase})),
+        products_(products_of(loaded, data_, phase)) {}
 
   Advice run() {
     advice_.dtype = name_of(precision_.dtype);
@@ -139,7 +141,7 @@ class Advising {
     planning::Subject subject(loaded_, data_, amp::Precision::fp32());
     std::vector<double> steps;
     for (int i = 0; i < 4; ++i) {
-      const double seconds = subject.step(full);
+      const double seconds = subject.step(full)[phase_];
       if (i > 0) steps.push_back(seconds);
     }
     advice_.closure = whole * 1e-9 / planning::median(steps) - 1.0;
@@ -215,6 +217,7 @@ class Advising {
                                      advice_.most > 0 ? advice_.most : std::numeric_limits<Index>::max() / 2);
   }
 
+  const std::size_t phase_;
   const config::Loaded& loaded_;
   const amp::Precision precision_;
   const tasks::DataPtr data_;
@@ -236,10 +239,15 @@ std::vector<amp::LintLine> lint(const config::Loaded& loaded, const amp::Precisi
 
 }  // namespace
 
-Advice advise(const config::Loaded& loaded, double seconds) {
-  Advice advice = Advising(loaded, seconds).run();
-  advice.lint = lint(loaded, planning::precision_of(loaded));
-  return advice;
+std::vector<Advice> advise(const config::Loaded& loaded, double seconds) {
+  const std::vector<std::string> names = train::planned_phases(loaded, config::describe_data(loaded.config));
+  std::vector<Advice> phases;
+  for (std::size_t phase = 0; phase < names.size(); ++phase) {
+    phases.push_back(Advising(loaded, phase, seconds / static_cast<double>(names.size())).run());
+    phases.back().phase = names[phase];
+  }
+  phases.back().lint = lint(loaded, planning::precision_of(loaded));
+  return phases;
 }
 
 }  // namespace tandem::advise

@@ -35,6 +35,7 @@ struct ShapeChange {
 };
 
 struct Advice {
+  std::string phase;  // of a step
   std::string dtype;  // the 16-bit type
   Rates f32, low;
   std::string
@@ -56,12 +57,14 @@ struct Advice {
   std::vector<amp::LintLine> lint;
 };
 
-// Measures for about `seconds` on a made-up batch. Throws UserError for a task of several phases, and for a
-// precision other than O1 without lists and layers, as planning::make_plan.
-Advice advise(const config::Loaded& loaded, double seconds);
+// Of each phase of a step, measured for about `seconds` together on a made-up batch; what lint says of all
+// stands with the last. Throws UserError for a precision other than O1 without lists and layers, as
+// planning::make_plan.
+std::vector<Advice> advise(const config::Loaded& loaded, double seconds);
 
-nlohmann::ordered_json to_json(const Advice& advice);
+// A task of one phase has its members at the top, others theirs under "phases".
+nlohmann::ordered_json to_json(const std::vector<Advice>& phases);
 // For a terminal.
-void print(const std::string& name, const Advice& advice);
+void print(const std::string& name, const std::vector<Advice>& phases);
 
 }  // namespace tandem::advise

@@ -143,9 +143,10 @@ std::int64_t Product::bytes() const {
   return 2 * (size.m * size.n * size.count + (resizable() ? x.numel() + weight.numel() : 0));
 }
 
-std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data) {
+std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
+                                 std::size_t phase) {
   Collector collector;
-  train::with_forward(loaded, data, [&](nn::Module& model, const std::function<Tensor()>& forward) {
+  train::with_forward(loaded, data, phase, [&](nn::Module& model, const std::function<Tensor()>& forward) {
     collector.watch(model);
     const ObserverScope ops(collector);
     const nn::ModuleObserverScope modules(collector);

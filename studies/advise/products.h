@@ -27,9 +27,10 @@ struct Product {
   std::int64_t bytes() const;
 };
 
-// In the order of forward, of a made-up batch as the configuration has it, on the host.
+// In the order of a phase's forward, of a made-up batch as the configuration has it, on the host.
 // Products of two activations and recurrent cells are not resizable. Throws as train::trace_of.
-std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data);
+std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
+                                 std::size_t phase = 0);
 
 // Forward and gradients of a resizable product with operands of `dtype`, in turns of the given ones: the
 // median seconds of each.

@@ -91,9 +91,7 @@ void print_batch(const Advice& advice) {
         advice.most > 0 ? fmt::format("; memory holds {}", advice.most) : "");
 }
 
-}  // namespace
-
-Json to_json(const Advice& advice) {
+Json advice_json(const Advice& advice) {
   const auto list = [](const auto& items) {
     Json json = Json::array();
     for (const auto& item : items) json.push_back(to_json(item));
@@ -139,7 +137,7 @@ Json to_json(const Advice& advice) {
   return json;
 }
 
-void print(const std::string& name, const Advice& advice) {
+void print_advice(const std::string& name, const Advice& advice) {
   output::print("{}: a step of {:.1f} ms in FP32; {} is multiplied {}\n\n", name, advice.f32_ms, advice.dtype,
                 advice.unit.empty() ? "by widening it to FP32" : "by " + advice.unit);
   print_ops(advice);
@@ -160,8 +158,29 @@ void print(const std::string& name, const Advice& advice) {
     output::print("{} {} ({:.0f} µs, estimated {:.0f})", i == 0 ? "" : ",", to_string(advice.worst[i].key),
                   1e-3 * advice.worst[i].low_ns, 1e-3 * advice.worst[i].low_estimate_ns);
   output::print("\n");
-  if (advice.lint.empty()) output::print("lint: nothing that {} does not hold\n", advice.dtype);
-  for (const amp::LintLine& line : advice.lint) output::print("lint: {}\n", to_string(line));
+}
+
+}  // namespace
+
+Json to_json(const std::vector<Advice>& phases) {
+  if (phases.size() == 1) return advice_json(phases.front());
+  Json all = Json::array();
+  for (const Advice& advice : phases) {
+    Json json = advice_json(advice);
+    json["phase"] = advice.phase;
+    all.push_back(std::move(json));
+  }
+  return {{"phases", all}};
+}
+
+void print(const std::string& name, const std::vector<Advice>& phases) {
+  for (const Advice& advice : phases) {
+    print_advice(phases.size() == 1 ? name : fmt::format("{}, {}", name, advice.phase), advice);
+    if (&advice != &phases.back()) output::print("\n");
+  }
+  const Advice& last = phases.back();
+  if (last.lint.empty()) output::print("lint: nothing that {} does not hold\n", last.dtype);
+  for (const amp::LintLine& line : last.lint) output::print("lint: {}\n", to_string(line));
 }
 
 }  // namespace tandem::advise

@@ -64,7 +64,7 @@ datasets::Batch Workbench::next_batch() {
 
 Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step,
                        std::size_t phase) {
-  const amp::Autocast autocast(plan);
+  const amp::Autocast autocast(plan, phase);
   Tensor loss = loss_of_phase(*task_, phase, batch, {static_cast<std::uint64_t>(config_.seed), step});
   autocast.finish();
   return loss;

@@ -21,8 +21,9 @@ constexpr double kUnits = 16.0;
 class Shadow final : public amp::plan::Oracle {
  public:
   Shadow(const config::Loaded& loaded, const Graph& graph, const Assignment& assignment,
-         const amp::Precision& precision)
-      : step_(loaded, "", kBatches),
+         const amp::Precision& precision, std::size_t phase)
+      : phase_(phase),
+        step_(loaded, "", kBatches, phase),
         graph_(graph),
         assignment_(assignment),
         precision_(precision),
@@ -35,8 +36,8 @@ class Shadow final : public amp::plan::Oracle {
   double error(std::span<const int> low, int batch = 0) {
     std::vector<int> ops(low.begin(), low.end());
     std::ranges::sort(ops);
-    const amp::Plan plan =
-        runnable(graph_, amp::plan::restricted(graph_, assignment_, ops), precision_, true, step_.model());
+    const amp::Plan plan = runnable(graph_, amp::plan::restricted(graph_, assignment_, ops), precision_, true,
+                                    step_.model(), phase_);
     return step_.error(plan, batch, scale_);
   }
 
@@ -70,6 +71,7 @@ class Shadow final : public amp::plan::Oracle {
   }
 
  private:
+  const std::size_t phase_;
   ShadowStep step_;
   const Graph& graph_;
   const Assignment& assignment_;
@@ -85,8 +87,8 @@ class Shadow final : public amp::plan::Oracle {
 double usual_limit(DType low) { return kUnits * (low == DType::bf16 ? 0x1p-8 : 0x1p-11); }
 
 Accuracy search_types(const config::Loaded& loaded, const Graph& graph, const Assignment& assignment,
-                      const amp::Precision& precision, double limit) {
-  Shadow shadow(loaded, graph, assignment, precision);
+                      const amp::Precision& precision, double limit, std::size_t phase) {
+  Shadow shadow(loaded, graph, assignment, precision, phase);
   Accuracy accuracy{.limit = limit, .noise = shadow.noise()};
   require(
       limit >= accuracy.noise, "plan",

@@ -24,10 +24,11 @@ struct Accuracy {
 double usual_limit(DType low);
 
 // Takes out of 16 bits what keeps the step's error from being within `limit`: the greater of ‖g − g32‖/‖g32‖
-// over all gradients and |L − L32|/|L32|, against the same step in f32: same weights, batch and random
-// numbers. Found on one batch of the training data, verified on it and two others. Throws UserError for a
-// limit below the error that moving all weights by one unit in the last place makes.
+// over all gradients and |L − L32|/|L32|, of one phase, against the same step in f32: same weights, batch and
+// random numbers. Found on one batch of the training data, verified on it and two others. Throws UserError
+// for a limit below the error that moving all weights by one unit in the last place makes.
 Accuracy search_types(const config::Loaded& loaded, const amp::plan::Graph& graph,
-                      const amp::plan::Assignment& assignment, const amp::Precision& precision, double limit);
+                      const amp::plan::Assignment& assignment, const amp::Precision& precision, double limit,
+                      std::size_t phase = 0);
 
 }  // namespace tandem::planning

@@ -111,20 +111,26 @@ Cause cause_of(const Apart& result, const Apart& gradients) {
 }
 
 // What the configuration's precision gives each op.
-Assignment types_of(const config::Loaded& loaded, const Graph& graph) {
+Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_t phase) {
   const std::string text = train::plan_text_of(loaded);
   if (text.empty()) return amp::plan::rules(graph);
   const std::string& file = loaded.config.precision.plan.value();
-  return amp::plan::assignment_of(amp::plan::parse_plan(text, file), graph, file);
+  const amp::plan::PhasePlans plans = amp::plan::parse_plan(text, file);
+  require(phase < plans.size(), "plan",
+          "{} is of {} phases, and a step of this task has more; make it again: tandem plan CONFIG", file,
+          plans.size());
+  return amp::plan::assignment_of(plans[phase], graph, file);
 }
 
 class Blaming {
  public:
-  Blaming(const config::Loaded& loaded, const std::string& weights, int batches, double scale)
-      : precision_(precision_for(loaded)),
-        graph_(train::trace_of(loaded, config::describe_data(loaded.config)).graph),
-        assignment_(types_of(loaded, graph_)),
-        step_(loaded, weights, batches),
+  Blaming(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
+          std::size_t phase)
+      : phase_(phase),
+        precision_(precision_for(loaded)),
+        graph_(train::trace_of(loaded, config::describe_data(loaded.config), phase).graph),
+        assignment_(types_of(loaded, graph_, phase)),
+        step_(loaded, weights, batches, phase),
         scale_(scale) {}
 
   Blame run() {
@@ -156,7 +162,8 @@ class Blaming {
   }
 
   amp::Plan plan_with(const std::vector<int>& low) {
-    return runnable(graph_, amp::plan::restricted(graph_, assignment_, low), precision_, true, step_.model());
+    return runnable(graph_, amp::plan::restricted(graph_, assignment_, low), precision_, true, step_.model(),
+                    phase_);
   }
 
   double error(const std::vector<int>& low) {
@@ -186,6 +193,7 @@ class Blaming {
             .cause = cause_of(result, gradients)};
   }
 
+  const std::size_t phase_;
   const amp::Precision precision_;
   const Graph graph_;
   const Assignment assignment_;
@@ -200,8 +208,9 @@ const char* name_of(Cause cause) {
   return names[static_cast<int>(cause)];
 }
 
-Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale) {
-  return Blaming(loaded, weights, batches, scale).run();
+Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
+            std::size_t phase) {
+  return Blaming(loaded, weights, batches, scale, phase).run();
 }
 
 }  // namespace tandem::planning

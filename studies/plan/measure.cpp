@@ -101,7 +101,7 @@ struct Rounds {
 };
 
 Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& arms, std::size_t ops,
-                  double seconds) {
+                  std::size_t phase, double seconds) {
   std::array<std::vector<std::vector<double>>, kArms> seen;
   std::vector<double> whole;
   Rounds rounds;
@@ -113,7 +113,7 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& a
   for (int round = 0; round <= kMostTurns; ++round) {
     if (round > kFewestTurns && passed() > seconds) break;
     for (std::size_t arm = 0; arm < kArms; ++arm) {
-      const StepTimes times = time_step(subject, *arms[arm]);
+      const StepTimes times = time_step(subject, *arms[arm], phase);
       ensure(times.ops.size() == ops, "plan", "a step has {} ops, its trace {}", times.ops.size(), ops);
       if (round == 0) continue;  // it takes memory, and makes working copies
       for (std::size_t op = 0; op < ops; ++op) seen[arm][op].push_back(times.ops[op]);
@@ -234,28 +234,33 @@ amp::plan::PrecisionPlan bare_plan(const Graph& graph, const Assignment& assignm
 }
 
 amp::Plan runnable(const Graph& graph, const Assignment& assignment, const amp::Precision& precision,
-                   bool share, nn::Module& model) {
-  return amp::Plan(std::make_shared<const amp::PlannedTypes>(
-      bare_plan(graph, assignment, precision.dtype, share), "the plan", precision, model));
+                   bool share, nn::Module& model, std::size_t phase) {
+  amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});  // those before it are not run
+  phases.push_back(bare_plan(graph, assignment, precision.dtype, share));
+  return amp::Plan(
+      std::make_shared<const amp::PlannedTypes>(std::move(phases), "the plan", precision, model));
 }
 
 Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::TracedModel& traced,
-                 const amp::Precision& precision, double seconds, const amp::plan::DeadBand& band) {
+                 const amp::Precision& precision, const MeasureOptions& options) {
   Measured measured{.graph = traced.graph};
   Graph& graph = measured.graph;
   Subject subject(loaded, data, precision);
   const amp::Plan full(amp::Precision::fp32());
-  const amp::Plan low = runnable(graph, amp::plan::low_precision(graph), precision, true, subject.model());
-  const amp::Plan to_low = runnable(graph, narrowed(graph), precision, true, subject.model());
-  const amp::Plan to_f32 = runnable(graph, widened(graph), precision, true, subject.model());
+  const auto plan_with = [&](const Assignment& assignment) {
+    return runnable(graph, assignment, precision, true, subject.model(), options.phase);
+  };
+  const amp::Plan low = plan_with(amp::plan::low_precision(graph)), to_low = plan_with(narrowed(graph)),
+                  to_f32 = plan_with(widened(graph));
   const std::vector<std::size_t> ops = planned_ops(graph);
-  const Rounds rounds = run_rounds(subject, {&full, &low, &to_low, &to_f32}, ops.size(), seconds);
+  const Rounds rounds =
+      run_rounds(subject, {&full, &low, &to_low, &to_f32}, ops.size(), options.phase, options.seconds);
   measured.rounds = rounds.count;
   measured.measured.resize(graph.ops.size());
   measured.flop.resize(graph.ops.size());
   measured.f32_ns.resize(graph.ops.size());
   measured.low_ns.resize(graph.ops.size());
-  Pricing pricing(measured, band);
+  Pricing pricing(measured, options.band);
   double in_ops = 0.0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const std::size_t op = ops[i];
@@ -273,7 +278,7 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
     }
   }
   measured.rest_ns = std::llround(std::max(0.0, nanoseconds(rounds.whole) - in_ops));
-  measured.machine = machine_of(subject.backend(), precision.dtype);
+  measured.machine = options.machine ? *options.machine : machine_of(subject.backend(), precision.dtype);
   price_casts(
       graph, subject.backend(), precision.dtype,
       {.bytes_per_second = measured.machine.bytes_per_second, .launch_ns = measured.machine.launch_ns});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "amp/plan/precision_plan.h"
@@ -21,21 +22,29 @@ struct Measured {
   amp::plan::PrecisionPlan::Machine machine;
 };
 
-// Steps of four kinds, in turns, at most for `seconds` but at least three rounds of them; lower quartiles of
-// each op: everything in f32; everything in 16 bits; operands of products in f32 and everything else in
-// 16 bits; operands of products in 16 bits and everything else in f32. So each combination that a plan gives
-// a product has been run. What an op that is no product takes less in 16 bits is divided among the tensors
-// that it reads and writes, by their elements. Casts are timed on each size that there is. Differences that
-// are noise (`band`) count as none.
+struct MeasureOptions {
+  double seconds = 10.0;
+  std::size_t phase = 0;  // of a step: the one that was traced, measured without the others
+  amp::plan::DeadBand band{};
+  // What is known of the machine from another phase; absent: it is measured, too.
+  std::optional<amp::plan::PrecisionPlan::Machine> machine{};
+};
+
+// Steps of four kinds, in turns, at most for so many seconds but at least three rounds of them; lower
+// quartiles of each op: everything in f32; everything in 16 bits; operands of products in f32 and everything
+// else in 16 bits; operands of products in 16 bits and everything else in f32. So each combination that a
+// plan gives a product has been run. What an op that is no product takes less in 16 bits is divided among the
+// tensors that it reads and writes, by their elements. Casts are timed on each size that there is.
+// Differences that are noise (`band`) count as none.
 Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::TracedModel& traced,
-                 const amp::Precision& precision, double seconds, const amp::plan::DeadBand& band = {});
+                 const amp::Precision& precision, const MeasureOptions& options);
 
 // A plan of these types, to run and measure; without reasons and prices.
 amp::plan::PrecisionPlan bare_plan(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
                                    DType low, bool share);
-// The same, ready to run on a model.
+// The same, ready to run on a model, in that phase alone.
 amp::Plan runnable(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
-                   const amp::Precision& precision, bool share, nn::Module& model);
+                   const amp::Precision& precision, bool share, nn::Module& model, std::size_t phase = 0);
 
 double median(std::vector<double> values);
 

@@ -123,22 +123,23 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
 
 double StepTimes::rest() const { return whole - casts - std::accumulate(ops.begin(), ops.end(), 0.0); }
 
-StepTimes time_step(Subject& subject, const amp::Plan& plan) {
+StepTimes time_step(Subject& subject, const amp::Plan& plan, std::size_t phase) {
   Backend& backend = subject.backend();
   backend.synchronize();
   const std::uint64_t first = backend.timestamp();
-  const amp::Autocast autocast(plan);
+  const amp::Autocast autocast(plan, phase);
   OpTimer timer(backend, PrecisionScope::active());
   {
     const ObserverScope observed(timer);
     Tensor loss;
     {
       const PrecisionScope asked(&timer);
-      loss = subject.forward();
+      loss = subject.forward(phase);
     }
     autocast.finish();
     const PrecisionScope none(nullptr);
-    subject.backward_and_update(loss);
+    subject.backward_and_update(loss, phase);
+    subject.end();
   }
   const std::uint64_t last = backend.timestamp();
   backend.synchronize();

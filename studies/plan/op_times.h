@@ -22,8 +22,8 @@ struct StepTimes {
   double rest() const;
 };
 
-// One step of the subject under `plan`. An op's time is without the casts that were put before it. Ops are
-// numbered as PlannedTypes numbers its entries.
-StepTimes time_step(Subject& subject, const amp::Plan& plan);
+// One step of a phase of the subject under `plan`, without the other phases. An op's time is without the
+// casts that were put before it. Ops are numbered as PlannedTypes numbers its entries.
+StepTimes time_step(Subject& subject, const amp::Plan& plan, std::size_t phase = 0);
 
 }  // namespace tandem::planning

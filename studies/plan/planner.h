@@ -17,7 +17,7 @@ struct Request {
   std::string policy = "cut";  // one of plan::kPolicies
   amp::plan::Rounding rounding = amp::plan::Rounding::strict;
   std::vector<amp::plan::Must> must;
-  double seconds = 10.0;        // for the measurement of ops, and again for that of steps
+  double seconds = 10.0;        // for the measurement of ops, of all phases, and again for that of steps
   std::optional<double> limit;  // of the search: relative error of loss and gradient
   bool measures_steps = true;
 };
@@ -28,19 +28,35 @@ struct Steps {
   struct Ratio {
     double low = 0.0, median = 0.0, high = 0.0;  // quartiles; above 1: the plan is faster
   };
-  double f32 = 0.0, rules = 0.0, plan = 0.0;
+  struct Seconds {
+    double f32 = 0.0, rules = 0.0, plan = 0.0;
+  };
+  Seconds whole;
+  std::vector<Seconds> phases{};
   Ratio against_f32, against_rules;
+  Ratio rules_against_f32{};  // level O1's to f32
   int rounds = 0;
+
+  // Whether the plan is the slower one in three rounds of four.
+  bool slower_than_rules() const { return against_rules.high < 1.0; }
 };
 
-struct Planned {
+// What was decided for a phase of the step.
+struct PlannedPhase {
   amp::plan::PrecisionPlan plan;
   Measured measured;
   amp::plan::Assignment assignment;
-  int casts_of_rules = 0;  // that level O1 puts into a forward
-  std::optional<Steps> steps;
+  int casts_of_rules = 0;            // that level O1 puts into a forward
   std::optional<Accuracy> accuracy;  // of the search
+};
 
+struct Planned {
+  std::vector<PlannedPhase> phases;
+  std::optional<Steps> steps;
+  // How fast the cut was beside level O1, where it was slower and level O1's types were kept.
+  std::optional<Steps::Ratio> cut_against_rules{};
+
+  amp::plan::PhasePlans plans() const;
   // Whether whole steps under it take longer than in f32.
   bool is_slower() const { return steps && steps->against_f32.median < 1.0; }
 };
@@ -49,10 +65,17 @@ struct Planned {
 // layers, 16-bit batch norm and other levels.
 amp::Precision precision_of(const config::Loaded& loaded);
 
-// Throws UserError for a precision that has no 16-bit type, a task with several phases, and as the policies.
+// Each phase of a step is traced, measured and solved by itself; whole steps are of all of them. Throws
+// UserError for a precision that has no 16-bit type, as train::planned_phases, and as the policies.
 Planned make_plan(const config::Loaded& loaded, const Request& request);
 
-// What precision.plan: auto means: the cut, as a file. Says in one line what it decided.
+// Where whole steps under a cut were slower than at level O1, gives it level O1's types and bits: its casts
+// are shared no longer. Ops that the user pinned say what is wanted, and a search what is accurate: such
+// plans stay. make_plan does so.
+void keep_faster(Planned& planned, const Request& request);
+
+// What precision.plan: auto means: the cut, or level O1's types where it is slower, as a file. Says in one
+// line what it decided.
 std::string plan_at_start(const config::Loaded& loaded);
 
 }  // namespace tandem::planning

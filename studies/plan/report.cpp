@@ -25,7 +25,7 @@ std::string milliseconds(std::optional<std::int64_t> ns) {
   return ns ? fmt::format("{:.2f}", static_cast<double>(*ns) * 1e-6) : "";
 }
 
-OpLine line_of(const Planned& planned, const amp::plan::PrecisionPlan::PlannedOp& op, std::size_t node) {
+OpLine line_of(const PlannedPhase& planned, const amp::plan::PrecisionPlan::PlannedOp& op, std::size_t node) {
   return {.op = to_string(op.key),
           .operands = op.operands ? std::string(name_of(*op.operands)) : "",
           .out = std::string(name_of(op.out)),
@@ -48,7 +48,7 @@ const amp::plan::Result* result_of(const amp::plan::Graph& graph, const amp::pla
   return nullptr;
 }
 
-void add_casts(const Planned& planned, Report& report) {
+void add_casts(const PlannedPhase& planned, Report& report) {
   for (const auto& cast : planned.plan.casts) {
     if (cast.how == amp::plan::How::working_copy) {
       ++report.working_copies;
@@ -67,7 +67,7 @@ void add_casts(const Planned& planned, Report& report) {
 
 }  // namespace
 
-Report report_of(const Planned& planned) {
+Report report_of(const PlannedPhase& planned) {
   Report report{.casts_of_rules = planned.casts_of_rules};
   const amp::plan::Graph& graph = planned.measured.graph;
   std::int64_t flop = 0, low_flop = 0, bytes = 0, low_bytes = 0;
@@ -119,9 +119,9 @@ Json to_json(const Steps::Ratio& ratio) {
 
 Json to_json(const Steps& steps) {
   return {{"rounds", steps.rounds},
-          {"f32_ms", 1e3 * steps.f32},
-          {"rules_ms", 1e3 * steps.rules},
-          {"plan_ms", 1e3 * steps.plan},
+          {"f32_ms", 1e3 * steps.whole.f32},
+          {"rules_ms", 1e3 * steps.whole.rules},
+          {"plan_ms", 1e3 * steps.whole.plan},
           {"against_f32", to_json(steps.against_f32)},
           {"against_rules", to_json(steps.against_rules)}};
 }
@@ -168,28 +168,62 @@ void print_casts(const Report& report) {
   table.print();
 }
 
-void print_times(const Planned& planned) {
-  const amp::plan::PrecisionPlan& plan = planned.plan;
+void print_times(const amp::plan::ArmTimes& predicted, const amp::plan::ArmTimes& measured) {
   report::Table table({"ms a step", "predicted", "measured"});
   table.right_from(1);
-  table.add({"FP32", milliseconds(plan.predicted.f32), milliseconds(plan.measured.f32)});
-  table.add({"level O1", milliseconds(plan.predicted.rules), milliseconds(plan.measured.rules)});
-  table.add({"plan", milliseconds(plan.predicted.plan), milliseconds(plan.measured.plan)});
+  table.add({"FP32", milliseconds(predicted.f32), milliseconds(measured.f32)});
+  table.add({"level O1", milliseconds(predicted.rules), milliseconds(measured.rules)});
+  table.add({"plan", milliseconds(predicted.plan), milliseconds(measured.plan)});
   table.print();
+}
+
+void print_ratios(const Planned& planned) {
   if (!planned.steps) return;
   const auto ratio = [](const Steps::Ratio& r) {
     return fmt::format("{:.3f} ({:.3f} to {:.3f})", r.median, r.low, r.high);
   };
+  const Steps& steps = *planned.steps;
+  if (planned.cut_against_rules) {
+    output::print(
+        "the cut was {} times as fast as level O1, whose types are kept, {} as FP32; in {} pairs, median and "
+        "quartiles\n",
+        ratio(*planned.cut_against_rules), ratio(steps.against_f32), steps.rounds);
+    return;
+  }
   output::print(
       "the plan is {} times as fast as FP32 and {} as level O1, in {} pairs; median and quartiles\n",
-      ratio(planned.steps->against_f32), ratio(planned.steps->against_rules), planned.steps->rounds);
+      ratio(steps.against_f32), ratio(steps.against_rules), steps.rounds);
+  if (steps.slower_than_rules())
+    output::print("the plan is slower than level O1: precision=amp_{} trains faster\n",
+                  planned.phases.front().plan.dtype == DType::f16 ? "fp16" : "bf16");
 }
 
-}  // namespace
+// Of all phases; absent where one has none.
+amp::plan::ArmTimes total(const Planned& planned, amp::plan::ArmTimes amp::plan::PrecisionPlan::*times) {
+  using Arm = std::optional<std::int64_t> amp::plan::ArmTimes::*;
+  amp::plan::ArmTimes sum = planned.phases.front().plan.*times;
+  for (std::size_t i = 1; i < planned.phases.size(); ++i) {
+    const amp::plan::ArmTimes& own = planned.phases[i].plan.*times;
+    for (const Arm arm : {&amp::plan::ArmTimes::f32, &amp::plan::ArmTimes::rules, &amp::plan::ArmTimes::low,
+                          &amp::plan::ArmTimes::plan}) {
+      if (sum.*arm && own.*arm) {
+        *(sum.*arm) += *(own.*arm);
+      } else {
+        (sum.*arm).reset();
+      }
+    }
+  }
+  return sum;
+}
 
-Json to_json(const Planned& planned, const Report& report) {
-  const auto& plan = planned.plan;
+Json arms_json(const amp::plan::ArmTimes& times) {
   const auto ns = [](std::optional<std::int64_t> value) { return value ? Json(*value) : Json(); };
+  return {
+      {"f32", ns(times.f32)}, {"rules", ns(times.rules)}, {"low", ns(times.low)}, {"plan", ns(times.plan)}};
+}
+
+void add_members(Json& json, const PlannedPhase& phase) {
+  const Report report = report_of(phase);
   Json casts = Json::array();
   for (const CastLine& cast : report.casts)
     casts.push_back({{"of", cast.of},
@@ -198,49 +232,87 @@ Json to_json(const Planned& planned, const Report& report) {
                      {"consumers", cast.consumers},
                      {"bytes", cast.bytes},
                      {"ns", cast.ns}});
-  Json json{{"policy", plan.policy.name},
-            {"dtype", name_of(plan.dtype)},
-            {"batch", plan.shapes.batch},
-            {"ops", plan.ops.size()},
-            {"device", plan.machine.device},
-            {"rounds", planned.measured.rounds},
-            {"predicted_ns",
-             {{"f32", ns(plan.predicted.f32)},
-              {"rules", ns(plan.predicted.rules)},
-              {"low", ns(plan.predicted.low)},
-              {"plan", ns(plan.predicted.plan)}}},
-            {"measured", planned.steps ? to_json(*planned.steps) : Json()},
-            {"gains", to_json(report.gains)},
-            {"missed", to_json(report.missed)},
-            {"casts", casts},
-            {"casts_of_rules", report.casts_of_rules},
-            {"working_copies", report.working_copies},
-            {"flop_share", report.flop_share},
-            {"byte_share", report.byte_share}};
-  if (planned.accuracy) json["accuracy"] = to_json(*planned.accuracy);
+  json["gains"] = to_json(report.gains);
+  json["missed"] = to_json(report.missed);
+  json["casts"] = casts;
+  json["casts_of_rules"] = report.casts_of_rules;
+  json["working_copies"] = report.working_copies;
+  json["flop_share"] = report.flop_share;
+  json["byte_share"] = report.byte_share;
+  if (phase.accuracy) json["accuracy"] = to_json(*phase.accuracy);
+}
+
+Json phase_json(const PlannedPhase& phase) {
+  Json json{{"phase", phase.plan.model.phase},
+            {"ops", phase.plan.ops.size()},
+            {"rounds", phase.measured.rounds},
+            {"predicted_ns", arms_json(phase.plan.predicted)},
+            {"measured_ns", arms_json(phase.plan.measured)}};
+  add_members(json, phase);
   return json;
 }
 
-void print(const std::string& name, const Planned& planned, const Report& report) {
-  const auto& plan = planned.plan;
-  const std::string low(name_of(plan.dtype));
-  output::print("{}: {} ops, batch {}, {}, policy {}{}; {}\n\n", name, plan.ops.size(), plan.shapes.batch,
-                low, plan.policy.name,
-                plan.policy.rounding == amp::plan::Rounding::free ? ", free rounding" : "",
-                plan.machine.device);
-  print_times(planned);
+void print_phase(const PlannedPhase& phase) {
+  const Report report = report_of(phase);
+  const std::string low(name_of(phase.plan.dtype));
   print_ops("greatest gains", report.gains, low, false);
   print_ops("FP32 although faster in 16 bits", report.missed, low, true);
   print_casts(report);
   output::print("\nin 16 bits: {:.1f} % of the FLOP of products, {:.1f} % of the bytes that ops write\n",
                 100.0 * report.flop_share, 100.0 * report.byte_share);
-  if (!planned.accuracy) return;
-  const Accuracy& accuracy = *planned.accuracy;
+  if (!phase.accuracy) return;
+  const Accuracy& accuracy = *phase.accuracy;
   output::print(
       "error of loss and gradient against FP32: {:.3g}, before the search {:.3g}; limit {:g}, noise {:.3g}; "
       "{} ops stay FP32 for it, found in {} steps\n",
       accuracy.error, accuracy.error_before, accuracy.limit, accuracy.noise,
       accuracy.search.bad.size() + accuracy.search.dropped.size(), accuracy.runs);
+}
+
+}  // namespace
+
+Json to_json(const Planned& planned) {
+  const PlannedPhase& first = planned.phases.front();
+  const bool one = planned.phases.size() == 1;
+  std::size_t ops = 0;
+  for (const PlannedPhase& phase : planned.phases) ops += phase.plan.ops.size();
+  Json json{{"policy", first.plan.policy.name},
+            {"dtype", name_of(first.plan.dtype)},
+            {"batch", first.plan.shapes.batch},
+            {"ops", ops},
+            {"device", first.plan.machine.device}};
+  if (one) json["rounds"] = first.measured.rounds;
+  json["predicted_ns"] = arms_json(total(planned, &amp::plan::PrecisionPlan::predicted));
+  json["measured"] = planned.steps ? to_json(*planned.steps) : Json();
+  json["cut_against_rules"] = planned.cut_against_rules ? to_json(*planned.cut_against_rules) : Json();
+  if (one) {
+    add_members(json, first);
+    return json;
+  }
+  json["phases"] = Json::array();
+  for (const PlannedPhase& phase : planned.phases) json["phases"].push_back(phase_json(phase));
+  return json;
+}
+
+void print(const std::string& name, const Planned& planned) {
+  const auto& plan = planned.phases.front().plan;
+  std::string ops;
+  for (const PlannedPhase& phase : planned.phases)
+    ops += fmt::format("{}{} ops{}", ops.empty() ? "" : ", ", phase.plan.ops.size(), whose(phase.plan));
+  output::print("{}: {}, batch {}, {}, policy {}{}; {}\n\n", name, ops, plan.shapes.batch,
+                name_of(plan.dtype), plan.policy.name,
+                plan.policy.rounding == amp::plan::Rounding::free ? ", free rounding" : "",
+                plan.machine.device);
+  print_times(total(planned, &amp::plan::PrecisionPlan::predicted),
+              total(planned, &amp::plan::PrecisionPlan::measured));
+  print_ratios(planned);
+  for (const PlannedPhase& phase : planned.phases) {
+    if (planned.phases.size() > 1) {
+      output::print("\n{}\n\n", phase.plan.model.phase);
+      print_times(phase.plan.predicted, phase.plan.measured);
+    }
+    print_phase(phase);
+  }
 }
 
 }  // namespace tandem::planning

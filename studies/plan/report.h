@@ -24,6 +24,7 @@ struct CastLine {
   std::int64_t ns = 0;
 };
 
+// Of a phase.
 struct Report {
   std::vector<OpLine> gains;   // in 16 bits, the greatest first, ten at most
   std::vector<OpLine> missed;  // f32 although 16 bits are faster, the greatest first, ten at most
@@ -32,9 +33,10 @@ struct Report {
   double flop_share = 0.0, byte_share = 0.0;  // in 16 bits: of forward's products, of what forward writes
 };
 
-Report report_of(const Planned& planned);
-nlohmann::ordered_json to_json(const Planned& planned, const Report& report);
+Report report_of(const PlannedPhase& phase);
+// A task of one phase has its members at the top, others theirs under "phases".
+nlohmann::ordered_json to_json(const Planned& planned);
 // For a terminal.
-void print(const std::string& name, const Planned& planned, const Report& report);
+void print(const std::string& name, const Planned& planned);
 
 }  // namespace tandem::planning

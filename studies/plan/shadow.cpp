@@ -11,15 +11,17 @@
 
 namespace tandem::planning {
 
-ShadowStep::ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches)
-    : full_(amp::Precision::fp32()), bench_(loaded, weights) {
+ShadowStep::ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches,
+                       std::size_t phase)
+    : full_(amp::Precision::fp32()), bench_(loaded, weights), phase_(phase) {
   for (int i = 0; i < batches; ++i) batches_.push_back(bench_.next_batch());
   for (int i = 0; i < batches; ++i) wide_.push_back(run(full_, i, 1.0));
 }
 
 Tensor ShadowStep::forward(const amp::Plan& plan, int batch) {
   const nn::KeepStatistics keep(model());
-  return bench_.loss(batches_[static_cast<std::size_t>(batch)], plan, static_cast<std::uint32_t>(batch));
+  return bench_.loss(batches_[static_cast<std::size_t>(batch)], plan, static_cast<std::uint32_t>(batch),
+                     phase_);
 }
 
 ShadowStep::Outcome ShadowStep::run(const amp::Plan& plan, int batch, double scale) {

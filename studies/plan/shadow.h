@@ -1,4 +1,4 @@
-// A training step beside the same step in f32: same weights, batches and random numbers.
+// A training step, of one phase, beside the same step in f32: same weights, batches and random numbers.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class ShadowStep {
   };
 
   // `weights` as Workbench has them. Steps are done on the first `batches` batches of training.
-  ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches);
+  ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches, std::size_t phase = 0);
 
   nn::Module& model() { return bench_.model(); }
   const train::Workbench& bench() const { return bench_; }
@@ -40,6 +40,7 @@ class ShadowStep {
  private:
   const amp::Plan full_;
   train::Workbench bench_;
+  const std::size_t phase_;
   std::vector<datasets::Batch> batches_;
   std::vector<Outcome> wide_;
   int runs_ = 0;

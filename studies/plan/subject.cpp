@@ -23,28 +23,33 @@ Subject::Subject(const config::Loaded& loaded, const tasks::DataPtr& data, const
   batch_ = task_->made_up(size, static_cast<std::uint64_t>(config.seed), device_);
 }
 
-Tensor Subject::forward() {
-  return train::loss_of_phase(*task_, 0, batch_, {.seed = static_cast<std::uint64_t>(loaded_.config.seed)});
+Tensor Subject::forward(std::size_t phase) {
+  return train::loss_of_phase(*task_, phase, batch_,
+                              {.seed = static_cast<std::uint64_t>(loaded_.config.seed)});
 }
 
-void Subject::backward_and_update(const Tensor& loss) {
-  optim::Step& step = *learners_->front().step;
-  step.backward(loss, static_cast<double>(batch_.samples), learners_->front().first_loss);
-  step.apply();
-  learners_->end_iteration();
+void Subject::backward_and_update(const Tensor& loss, std::size_t phase) {
+  train::Learner& learner = (*learners_)[phase];
+  learner.step->backward(loss, static_cast<double>(batch_.samples), learner.first_loss);
+  learner.step->apply();
 }
 
-double Subject::step(const amp::Plan& plan) {
-  const auto start = std::chrono::steady_clock::now();
-  Tensor loss;
-  {
-    const amp::Autocast autocast(plan);
-    loss = forward();
-    autocast.finish();
+std::vector<double> Subject::step(const amp::Plan& plan) {
+  std::vector<double> seconds;
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    const auto start = std::chrono::steady_clock::now();
+    Tensor loss;
+    {
+      const amp::Autocast autocast(plan, phase);
+      loss = forward(phase);
+      autocast.finish();
+    }
+    backward_and_update(loss, phase);
+    if (phase + 1 == learners_->size()) end();
+    backend().synchronize();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  backward_and_update(loss);
-  backend().synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds;
 }
 
 }  // namespace tandem::planning

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "amp/autocast.h"
 #include "config/task.h"
@@ -19,12 +20,14 @@ class Subject {
   Backend& backend() const { return backend_for(device_); }
   Index samples() const { return batch_.samples; }
 
-  // Forward and loss, in whatever precision is active.
-  Tensor forward();
-  // What comes after it.
-  void backward_and_update(const Tensor& loss);
-  // A whole step; seconds.
-  double step(const amp::Plan& plan);
+  // Forward and loss of a phase, in whatever precision is active.
+  Tensor forward(std::size_t phase = 0);
+  // What comes after it: the phase's own update.
+  void backward_and_update(const Tensor& loss, std::size_t phase = 0);
+  // What comes after the last phase, or after the one that is looked at by itself.
+  void end() { learners_->end_iteration(); }
+  // A whole step; seconds of each phase.
+  std::vector<double> step(const amp::Plan& plan);
 
  private:
   const config::Loaded& loaded_;

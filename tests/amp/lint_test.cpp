@@ -54,7 +54,7 @@ amp::Precision all_low(DType type = DType::f16) {
 std::vector<amp::LintLine> lines_of(nn::Module& model, const amp::Precision& precision,
                                     const std::function<Tensor()>& forward) {
   const amp::Plan plan(precision);
-  return amp::lint(model, plan, forward);
+  return amp::lint(model, plan, {forward});
 }
 
 std::vector<amp::LintLine> lines_of(const Body& body, const Tensor& x, const amp::Precision& precision,

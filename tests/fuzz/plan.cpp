@@ -8,7 +8,7 @@ namespace {
 
 void run(Bytes input) {
   const std::string text(reinterpret_cast<const char*>(input.data()), input.size());
-  const amp::plan::PrecisionPlan plan = amp::plan::parse_plan(text, "input");
+  const amp::plan::PhasePlans plan = amp::plan::parse_plan(text, "input");
   expect(amp::plan::parse_plan(amp::plan::plan_text(plan), "again") == plan,
          "a plan is not what was written");
   expect(amp::plan::differences(plan, plan).empty(), "a plan differs from itself");

@@ -109,6 +109,47 @@ TEST_CASE("a GAN trains, is measured and leaves its samples", "[program][gan]") 
              Contains("data:image/png;base64,") && Contains("fd_lenet") && Contains("after epoch 2"));
 }
 
+TEST_CASE("a GAN follows a plan of both phases, and goes on with it", "[program][gan][plan]") {
+  const Gan gan;
+  gan.must({"plan", "config.json", "--policy=rules", "--seconds=0.1", "--force", "--out=rules.json"});
+  const Json plan = Json::parse(read_text(gan / "rules.json"));
+  REQUIRE(plan["phases"].size() == 2);
+  CHECK(plan["phases"][0]["model"]["phase"] == "discriminator");
+  CHECK(plan["phases"][1]["model"]["phase"] == "generator");
+  const std::string rules = R"(precision={"level":"O1","dtype":"bf16","plan":"rules.json"})";
+  gan.must_train("o1", {"precision=amp_bf16"});
+  gan.must_train("planned", {rules});
+  CHECK(read_text(gan / "planned/plan.json") == read_text(gan / "rules.json"));
+  const auto weights = [&](const std::string& run) { return saved_tensors(gan / run, "weights"); };
+  CHECK(weights("planned") == weights("o1"));
+  gan.train("half", {rules, "--limit-steps=7"});
+  gan.must({"train", "half"});
+  CHECK(weights("half") == weights("o1"));
+  gan.must({"eval", "planned", "--in-precision"});
+
+  gan.train("auto", {R"(precision={"level":"O1","dtype":"bf16","plan":"auto"})", "--limit-steps=7"});
+  const std::string made = read_text(gan / "auto/plan.json");
+  CHECK(Json::parse(made)["phases"].size() == 2);
+  gan.must({"train", "auto"});
+  CHECK(read_text(gan / "auto/plan.json") == made);
+  const Json blame = Json::parse(gan.must({"inspect", "planned", "--blame", "--json"}).out);
+  CHECK(blame["phases"][1]["phase"] == "generator");
+
+  const Outcome differs = gan.run({"plan", "diff", "rules.json", "auto/plan.json"});
+  CHECK(differs.exit_code <= 1);
+}
+
+TEST_CASE("a search for a GAN keeps the gradient of each phase within a limit", "[program][gan][plan]") {
+  const Gan gan;
+  const Json report = Json::parse(gan.must({"plan", "config.json", "--policy=search", "--limit=0.5",
+                                            "--seconds=0.1", "--force", "--json"})
+                                      .out);
+  for (const Json& phase : report["phases"]) CHECK(phase["accuracy"]["error"].get<double>() <= 0.5);
+  const Json advice = Json::parse(gan.must({"advise", "config.json", "--seconds=0.1", "--json"}).out);
+  REQUIRE(advice["phases"].size() == 2);
+  CHECK(advice["phases"][0]["phase"] == "discriminator");
+}
+
 TEST_CASE("a GAN goes on to the bit from the middle of an epoch", "[program][gan]") {
   const Gan gan({{"accumulate", 2}, {"ema", {{"decay", 0.9}}}, {"epochs", 3}});
   for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {

@@ -118,6 +118,21 @@ TEST_CASE("flushed gradients are told from rounding, and overflow from both", "[
   CHECK(std::ranges::count(fits, planning::Cause::range) == 0);
 }
 
+TEST_CASE("blame takes the phases of a GAN by themselves", "[blame]") {
+  const config::Loaded loaded = config::load(
+      "dcgan_fashion", {"data.batch_size=4", "model.width=4", "model.noise=8", "precision=amp_bf16"});
+  const planning::Blame first = planning::blame(loaded, "", 1, 1.0, 0),
+                        second = planning::blame(loaded, "", 1, 1.0, 1);
+  const auto of = [](const planning::Blame& blame, const char* path) {
+    return std::ranges::count_if(blame.ops, [&](const auto& op) { return op.key.path == path; });
+  };
+  CHECK(of(first, "generator.main.0") == 0);
+  CHECK(of(first, "discriminator.main.0") == 2);  // real images and made ones
+  CHECK(of(second, "generator.main.0") == 1);
+  CHECK(of(second, "discriminator.main.0") == 1);
+  for (const auto& blame : {first, second}) CHECK(blame.error > blame.noise);
+}
+
 TEST_CASE("blame takes level O1 or a plan", "[blame]") {
   for (const char* precision : {"fp32", R"({"level":"O2","dtype":"fp16"})",
                                 R"({"level":"O1","dtype":"bf16","layers":{"^fc":"fp32"}})"})

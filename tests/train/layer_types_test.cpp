@@ -47,7 +47,7 @@ TEST_CASE("the lint has nothing to say of any family, in FP16 and BF16", "[lint]
       const PlannedFamily family(name, precision);
       PlannedSteps steps(family);
       const amp::Plan plan(train::precision_of(family.loaded.config), steps.task->model());
-      const auto lines = amp::lint(steps.task->model(), plan, [&] { return steps.forward(); });
+      const auto lines = amp::lint(steps.task->model(), plan, {[&] { return steps.forward(); }});
       for (const auto& line : lines) UNSCOPED_INFO(name << " " << precision << ": " << to_string(line));
       CHECK(lines.empty());
     }
@@ -58,6 +58,6 @@ TEST_CASE("the lint changes no bit of a step", "[lint]") {
   PlannedSteps looked_at(family), other(family);
   const amp::Plan plan(train::precision_of(family.loaded.config), looked_at.task->model());
   const amp::Plan same(train::precision_of(family.loaded.config), other.task->model());
-  amp::lint(looked_at.task->model(), plan, [&] { return looked_at.forward(); });
+  amp::lint(looked_at.task->model(), plan, {[&] { return looked_at.forward(); }});
   for (std::uint32_t step = 0; step < 3; ++step) CHECK(looked_at.run(plan, step) == other.run(same, step));
 }

@@ -1,4 +1,4 @@
-// A small model of every family with one phase, with a step on a made-up batch, under any precision.
+// A small model of every family, with a step of one of its phases on a made-up batch, under any precision.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,13 @@ inline const std::vector<std::string>& planned_families() {
   return names;
 }
 
+// And each phase of a GAN, by its name.
+inline std::vector<std::string> planned_forwards() {
+  std::vector<std::string> names = planned_families();
+  names.insert(names.end(), {"discriminator", "generator"});
+  return names;
+}
+
 // A configuration with its files, which last as long as it.
 class PlannedFamily {
  public:
@@ -40,6 +47,10 @@ class PlannedFamily {
     } else if (family == "detection") {
       overrides.insert(overrides.end(), {"data.batch_size=2", "optimizer.lr=0.001"});
       loaded = config::load("ssd_scenes", overrides);
+    } else if (family == "discriminator" || family == "generator") {
+      overrides.insert(overrides.end(), {"data.batch_size=4", "model.width=4", "model.noise=8"});
+      loaded = config::load("dcgan_fashion", overrides);
+      phase = family == "generator" ? 1 : 0;
     } else {
       loaded = config::load(directory_.write("config.json", of_text(family).dump()), overrides);
     }
@@ -53,6 +64,11 @@ class PlannedFamily {
  public:
   config::Loaded loaded;
   tasks::DataPtr data;
+  std::size_t phase = 0;
+
+  amp::TracedModel traced(Index most_samples = 0) const {
+    return train::trace_of(loaded, data, phase, most_samples);
+  }
 
  private:
   nlohmann::json of_text(const std::string& family) const {
@@ -92,7 +108,7 @@ class PlannedFamily {
 // Training steps of a family on a made-up batch of the host.
 class PlannedSteps {
  public:
-  explicit PlannedSteps(const PlannedFamily& family) : loaded(family.loaded) {
+  explicit PlannedSteps(const PlannedFamily& family) : loaded(family.loaded), phase(family.phase) {
     task = config::make_task(loaded, family.data);
     train::freeze_parameters(loaded.config, task->model());
     learners = std::make_unique<train::Learners>(
@@ -102,7 +118,7 @@ class PlannedSteps {
   }
 
   Tensor forward(std::uint32_t step = 0) {
-    return train::loss_of_phase(*task, 0, batch, {.seed = 1, .step = step}, &carry);
+    return train::loss_of_phase(*task, phase, batch, {.seed = 1, .step = step}, &carry);
   }
 
   struct Outcome {
@@ -111,24 +127,25 @@ class PlannedSteps {
     friend bool operator==(const Outcome&, const Outcome&) = default;
   };
 
-  // A step whose gradients are kept.
-  Outcome run(const amp::Plan& plan, std::uint32_t number = 0) {
-    optim::Step& step = *learners->front().step;
+  // A step of the phase, whose gradients are kept.
+  Outcome run(const amp::Plan& plan, std::uint32_t number = 0, bool ends_iteration = true) {
+    optim::Step& step = *(*learners)[phase].step;
     Tensor loss;
     {
-      const amp::Autocast autocast(plan);
+      const amp::Autocast autocast(plan, phase);
       loss = forward(number);
       autocast.finish();
     }
     step.backward(loss, static_cast<double>(batch.samples));
     Outcome outcome{.loss = loss.item(), .gradients = {}};
-    for (const Parameter& parameter : task->model().parameters()) {
+    for (const Parameter& parameter : task->phases()[phase].trained->parameters()) {
       const Tensor gradient = parameter.gradient();
       if (!gradient.defined()) continue;
       const std::vector<float> values = gradient.to_vector<float>();
       outcome.gradients.insert(outcome.gradients.end(), values.begin(), values.end());
     }
     step.apply();
+    if (ends_iteration) learners->end_iteration();
     return outcome;
   }
 
@@ -137,10 +154,15 @@ class PlannedSteps {
     const amp::Precision precision = train::precision_of(loaded.config);
     plan = amp::plan::plan_of(graph, assignment, std::vector<amp::plan::Why>(ops, amp::plan::Why::rule),
                               precision.dtype, share, std::vector<bool>(ops));
-    return amp::Plan(std::make_shared<const amp::PlannedTypes>(plan, "plan.json", precision, task->model()));
+    plan.model.phase = task->phases()[phase].name;
+    amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});
+    phases.push_back(plan);
+    return amp::Plan(
+        std::make_shared<const amp::PlannedTypes>(phases, "plan.json", precision, task->model()));
   }
 
   config::Loaded loaded;
+  std::size_t phase = 0;
   std::unique_ptr<tasks::Task> task;
   std::unique_ptr<train::Learners> learners;
   datasets::Batch batch;

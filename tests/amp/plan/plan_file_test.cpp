@@ -37,9 +37,30 @@ PrecisionPlan block_plan() {
   return plan;
 }
 
+// Two phases, the second with fewer ops.
+PhasePlans two_phases() {
+  PhasePlans phases(2, block_plan());
+  phases[0].model.phase = "discriminator";
+  phases[1].model.phase = "generator";
+  phases[1].casts.clear();
+  phases[1].ops.resize(3);
+  phases[1].model.ops = 3;
+  phases[1].scale.reset();
+  phases[1].measured = {};
+  return phases;
+}
+
+// The text with one passage replaced, the last of its kind where there are several.
+std::string changed(const PhasePlans& phases, const std::string& from, const std::string& to) {
+  std::string text = plan_text(phases);
+  const std::size_t place = text.rfind(from);
+  REQUIRE(place != std::string::npos);
+  return text.replace(place, from.size(), to);
+}
+
 // The text with one passage replaced.
 std::string changed(const std::string& from, const std::string& to) {
-  std::string text = plan_text(block_plan());
+  std::string text = plan_text({block_plan()});
   const std::size_t place = text.find(from);
   REQUIRE(place != std::string::npos);
   return text.replace(place, from.size(), to);
@@ -56,19 +77,19 @@ std::vector<OpKey> block_keys() { return keys_of(block().graph); }
 
 TEST_CASE("a plan is read as it was written", "[plan][file]") {
   const PrecisionPlan plan = block_plan();
-  const std::string text = plan_text(plan);
-  CHECK(parse_plan(text, "plan.json") == plan);
+  const std::string text = plan_text({plan});
+  CHECK(parse_plan(text, "plan.json") == PhasePlans{plan});
   CHECK(plan_text(parse_plan(text, "plan.json")) == text);
   PrecisionPlan small;
   small.dtype = DType::f16;
   small.share = false;
   small.policy.name = "search";
   small.policy.rounding = Rounding::free;
-  CHECK(parse_plan(plan_text(small), "plan.json") == small);
+  CHECK(parse_plan(plan_text({small}), "plan.json") == PhasePlans{small});
 }
 
 TEST_CASE("a plan says what was decided, and each cast", "[plan][file]") {
-  const std::string text = plan_text(block_plan());
+  const std::string text = plan_text({block_plan()});
   const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
   CHECK(text.starts_with("{\"tandem_plan\": 1,\n \"model\": {\"digest\":\"sha256:"));
   CHECK(
@@ -151,8 +172,38 @@ TEST_CASE("what is no plan is refused with its place", "[plan][file]") {
   check_refused("\"libraries\":{", "\"libraries\":{\"x\":1,", "machine.libraries.x must be a text, is 1");
 }
 
+TEST_CASE("a plan of several phases has what they share once", "[plan][file]") {
+  const PhasePlans phases = two_phases();
+  const std::string text = plan_text(phases);
+  CHECK(parse_plan(text, "plan.json") == phases);
+  CHECK(plan_text(parse_plan(text, "plan.json")) == text);
+  CHECK(text.starts_with("{\"tandem_plan\": 1,\n \"dtype\": \"bf16\",\n \"share\": true,\n"));
+  CHECK(text.find("\"machine\"") == text.rfind("\"machine\""));
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& message) {
+    CAPTURE(from, to);
+    CHECK_FAILS(UserError, parse_plan(changed(phases, from, to), "plan.json"), message);
+  };
+  refused("\"phase\":\"generator\"", "\"phase\":\"discriminator\"",
+          "phases[1].model.phase: discriminator stands twice");
+  refused("\"ops\":3", "\"ops\":4", "phases[1].model.ops: is 4, and the plan has 3");
+  refused("\"why\":\"gain\"", "\"why\":\"fun\"", "phases[1].ops[2].why must be one of gain");
+  refused(" \"casts\": [", " \"share\": true,\n \"casts\": [", "phases[1]: unknown key \"share\"");
+  refused(" \"phases\": [", " \"shapes\": [], \"phases\": [", "unknown key \"shapes\"");
+  std::string one = plan_text({phases[0]});
+  CHECK_FAILS(UserError, parse_plan("{\"tandem_plan\": 1, \"phases\": []}", "plan.json"), "needs a key");
+  one = text;
+  one.erase(one.rfind(",\n {\n \"model\""));
+  CHECK_FAILS(UserError, parse_plan(one + "]}", "plan.json"), "phases: has 1, expected two or more");
+  PhasePlans differing = phases;
+  differing[1].share = false;
+  CHECK_FAILS(InternalError, plan_text(differing), "differ in what phases share");
+  CHECK_FAILS(UserError, require_match(phases[1], block_keys(), "plan.json"),
+              "op 3 of the generator is not in plan.json, v linear in this model (8 differ)");
+}
+
 TEST_CASE("mutated plans are read, or refused as a user's", "[plan][file]") {
-  const std::string text = plan_text(block_plan());
+  const PhasePlans plans = GENERATE(PhasePlans{block_plan()}, two_phases());
+  const std::string text = plan_text(plans);
   const std::string alphabet = "{}[]\",:0129-.etrufalsn \\\n\x01\xff";
   Dice dice(40);
   int refused = 0, other = 0;
@@ -178,9 +229,9 @@ TEST_CASE("mutated plans are read, or refused as a user's", "[plan][file]") {
       if (mutated.empty()) mutated = "0";
     }
     try {
-      const PrecisionPlan plan = parse_plan(mutated, "plan.json");
-      CHECK(parse_plan(plan_text(plan), "plan.json") == plan);
-      require_match(plan, block_keys(), "plan.json");
+      const PhasePlans read = parse_plan(mutated, "plan.json");
+      CHECK(parse_plan(plan_text(read), "plan.json") == read);
+      require_match(read.front(), block_keys(), "plan.json");
     } catch (const UserError& error) {
       ++refused;
       const std::string what = error.what();
@@ -261,4 +312,24 @@ TEST_CASE("how two plans differ", "[plan][file]") {
                                  {"scaled", "mul_scalar", 0},
                                  "scaled mul_scalar: only in the second plan, bf16"});
   CHECK_FALSE(same_types(changes));
+}
+
+TEST_CASE("how plans of several phases differ", "[plan][file]") {
+  const PhasePlans first = two_phases();
+  CHECK(differences(first, first).empty());
+  PhasePlans second = first;
+  second[1].ops[2].operands = DType::f32;
+  std::vector<PlanChange> changes = differences(first, second);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].text == "generator: q linear: bf16 in bf16 → bf16 in f32 (gain → gain)");
+  // Phases go by their names, and one that is in one plan only is so with its ops.
+  std::swap(second[0], second[1]);
+  CHECK(differences(first, second).size() == 1);
+  second.erase(second.begin());
+  changes = differences(first, second);
+  REQUIRE(changes.size() == 3);
+  CHECK(changes[0].text.starts_with("generator: e embedding: only in the first plan"));
+  CHECK(differences(second, first)[0].kind == PlanChange::Kind::only_second);
+  // Of one phase each: whatever they are called.
+  CHECK(differences(PhasePlans{first[0]}, PhasePlans{block_plan()}).empty());
 }
