@@ -293,8 +293,10 @@ class Backend {
   virtual void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
 
   // ---- norm
+  // On a CPU y may be absent: the statistics alone.
   virtual void batch_norm_train(const BatchNormForward& args) = 0;
-  // Uses args.running_mean and running_var as the statistics; writes y and, where given, the mask.
+  // Uses args.running_mean and running_var as the statistics; writes y and, where given, the mask. y may be
+  // residual itself.
   virtual void batch_norm_infer(const BatchNormForward& args) = 0;
   virtual void batch_norm_backward(const BatchNormBackward& args) = 0;
   // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32
