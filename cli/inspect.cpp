@@ -27,6 +27,7 @@
 #include "runs/run_directory.h"
 #include "studies/inspect/casts.h"
 #include "studies/inspect/gradients.h"
+#include "train/planned.h"
 
 namespace tandem::cli {
 
@@ -95,7 +96,7 @@ void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
 }
 
 int casts(const InspectArguments& arguments) {
-  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
   const std::string weights = inspected_weights(arguments);
   const amp::Precision precision = config::precision_of(loaded.config.precision);
@@ -181,7 +182,7 @@ std::vector<std::string> cells(const std::string& name, const char* what, const 
 }
 
 int gradients(const InspectArguments& arguments) {
-  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
   train::Workbench bench(loaded, inspected_weights(arguments));
   const inspect::GradientReport report = inspect::report_gradients(bench, arguments.batches.value_or(4));
@@ -305,6 +306,13 @@ void print_state(const fs::path& path) {
 }
 
 }  // namespace
+
+config::Loaded inspected_config(const InspectArguments& arguments) {
+  config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  if (runs::RunDirectory::is_run(arguments.subject))
+    train::take_plan_of_run(loaded, runs::RunDirectory::open(arguments.subject));
+  return loaded;
+}
 
 std::string inspected_weights(const InspectArguments& arguments) {
   if (!runs::RunDirectory::is_run(arguments.subject)) return arguments.weights;

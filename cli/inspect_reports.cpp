@@ -66,7 +66,7 @@ std::string share_text(double share) {
 }  // namespace
 
 int inspect_headroom(const InspectArguments& arguments) {
-  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
   const std::string weights = inspected_weights(arguments);
   train::Workbench bench(loaded, weights);
@@ -135,7 +135,7 @@ void print_blame(const std::string& of, const config::Config& config, const plan
 }  // namespace
 
 int inspect_blame(const InspectArguments& arguments) {
-  const config::Loaded loaded = config::load(arguments.subject, arguments.overrides);
+  const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
   const std::string weights = inspected_weights(arguments);
   const std::size_t segments = segments_of(loaded, arguments.subject).size();

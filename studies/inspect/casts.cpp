@@ -25,7 +25,7 @@ bool is_cast(const OpInfo& info) { return std::string_view(info.name) == "cast";
 // Names what decided the type of an op.
 class Reasons {
  public:
-  explicit Reasons(const amp::Precision& precision) : precision_(precision) {
+  Reasons(const amp::Precision& precision, bool planned) : precision_(precision), planned_(planned) {
     for (const amp::LayerRule& rule : precision.layers)
       layers_.emplace_back(rule.match, compile_pattern(rule.match));
   }
@@ -33,6 +33,7 @@ class Reasons {
   std::string of(const OpInfo& info, const std::string& layer) const {
     if (info.rule == CastRule::none) return "rule none";
     if (!precision_.lowers()) return "level O0";
+    if (planned_) return "plan";
     if (const std::string* rule = rule_of(layer)) return "layers " + *rule;
     const std::string name = info.name;
     const auto listed = [&](const std::vector<std::string>& list) {
@@ -59,13 +60,14 @@ class Reasons {
   }
 
   const amp::Precision& precision_;
+  const bool planned_;
   std::vector<std::pair<std::string, std::regex>> layers_;
 };
 
 class CastCollector final : public OpObserver, public nn::ModuleObserver {
  public:
-  CastCollector(nn::Module& model, const amp::Precision& precision)
-      : reasons_(precision), observed_ops_(*this), observed_modules_(*this) {
+  CastCollector(nn::Module& model, const amp::Precision& precision, bool planned)
+      : reasons_(precision, planned), observed_ops_(*this), observed_modules_(*this) {
     model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
     for (const Parameter& parameter : model.parameters()) leaves_.insert(&parameter.leaf());
   }
@@ -171,12 +173,26 @@ bool ran_in_16_bits(const CastReport& report, const std::string& layer, const st
   });
 }
 
+namespace {
+
+bool follows_plan(const config::Loaded& loaded, const amp::Precision& precision) {
+  return precision.lowers() && loaded.config.precision.plan.has_value();
+}
+
+std::unique_ptr<amp::Plan> followed(const train::Workbench& bench, nn::Module& model,
+                                    const amp::Precision& precision) {
+  if (follows_plan(bench.loaded(), precision)) return train::make_plan(bench.loaded(), model);
+  return std::make_unique<amp::Plan>(precision, model);
+}
+
+}  // namespace
+
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
                         const datasets::Batch& batch) {
-  const amp::Plan plan(precision, bench.model());
-  CastCollector collector(bench.model(), precision);
+  const auto plan = followed(bench, bench.model(), precision);
+  CastCollector collector(bench.model(), precision, follows_plan(bench.loaded(), precision));
   for (std::size_t phase = 0; phase < bench.phases(); ++phase)
-    backward(bench.loss(batch, plan, 0, phase), precision.scaler.initial);
+    backward(bench.loss(batch, *plan, 0, phase), precision.scaler.initial);
   bench.model().clear_gradients();
   return std::move(collector.report);
 }
@@ -187,14 +203,14 @@ PrecisionMemory measure_memory(const config::Loaded& loaded, const std::string& 
   memory.trim();
   const MemoryFigures before = memory.figures();
   train::Workbench bench(loaded, weights, batch_size);
-  const amp::Plan plan(precision, bench.model());
+  const auto plan = followed(bench, bench.model(), precision);
   const auto learners = bench.make_learners(precision);
   memory.reset_peak();
   for (std::uint32_t i = 0; i < 2; ++i) {
     const datasets::Batch batch = bench.next_batch();
     for (std::size_t phase = 0; phase < learners->size(); ++phase) {
       optim::Step& step = *(*learners)[phase].step;
-      step.backward(bench.loss(batch, plan, i, phase), 1.0, (*learners)[phase].first_loss);
+      step.backward(bench.loss(batch, *plan, i, phase), 1.0, (*learners)[phase].first_loss);
       step.apply();
     }
     learners->end_iteration();

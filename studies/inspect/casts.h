@@ -13,7 +13,7 @@ namespace tandem::inspect {
 struct CastRow {
   std::string layer;  // path of the module; "loss" outside of the model
   std::string op;
-  std::string reason;  // "rule lower", "level O2", "lists.deny", "layers ^layer3"
+  std::string reason;  // "rule lower", "level O2", "lists.deny", "layers ^layer3", "plan"
   std::string inputs;  // types, "f16 f16* f32"; * is a working copy, cast once a step
   std::string output;
   std::int64_t calls = 0;
@@ -35,7 +35,8 @@ struct CastReport {
 // Whether an op of a layer had a 16-bit result.
 bool ran_in_16_bits(const CastReport& report, const std::string& layer, const std::string& op);
 
-// One forward and backward of `batch` under `precision`, outside of a training step.
+// One forward and backward of `batch` under `precision`, outside of a training step. Where it lowers and the
+// configuration has a plan, that is followed, here and below.
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
                         const datasets::Batch& batch);
 

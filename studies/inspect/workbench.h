@@ -24,6 +24,7 @@ class Workbench {
   Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size = 0);
   ~Workbench();
 
+  const config::Loaded& loaded() const { return loaded_; }
   const config::Config& config() const { return config_; }
   nn::Module& model() { return task_->model(); }
   tasks::Task& task() { return *task_; }

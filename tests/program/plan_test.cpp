@@ -210,6 +210,11 @@ TEST_CASE("a run makes its plan at the start, and keeps it", "[program][plan]") 
   const std::string plan = read_text(directory.path() / "run/plan.json");
   REQUIRE(tandem_in(directory, {"train", "run"}).exit_code == 0);
   CHECK(read_text(directory.path() / "run/plan.json") == plan);
+  // Its looks at a run follow the run's plan.
+  const json casts = json::parse(must(tandem_in(directory, {"inspect", "run", "--casts", "--json"})).out);
+  CHECK(casts.dump().find("\"plan\"") != std::string::npos);
+  const json blame = json::parse(must(tandem_in(directory, {"inspect", "run", "--blame", "--json"})).out);
+  CHECK(blame["ops"].is_array());
   const Outcome bench =
       tandem_in(directory, with_small({"bench", "resnet20_synthetic",
                                        R"(precision={"level":"O1","dtype":"bf16","plan":"auto"})"}));
