@@ -48,8 +48,8 @@ TEST_CASE("plan: ops are measured and given types, the step is predicted and mea
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   CHECK_THAT(outcome.out, Contains("policy cut") && Contains("predicted") && Contains("measured") &&
-                              Contains("the plan is ") && Contains("casts of activations: ") &&
-                              Contains("% of the FLOP of products") &&
+                              (Contains("the plan is ") || Contains("the cut was ")) &&
+                              Contains("casts of activations: ") && Contains("% of the FLOP of products") &&
                               Contains("plan.json: train with it: tandem train resnet20_synthetic "));
   const json plan = plan_in(directory, "plan.json");
   CHECK(plan["dtype"] == "bf16");
@@ -59,9 +59,10 @@ TEST_CASE("plan: ops are measured and given types, the step is predicted and mea
     CHECK(plan["predicted_ns"][arm].get<double>() > 0);
     CHECK(plan["measured_ns"][arm].get<double>() > 0);
   }
-  // A strict plan has autocast's among those it is chosen from.
+  // A strict plan has autocast's among those it is chosen from, and has its types where it measured slower.
   CHECK(plan["predicted_ns"]["plan"].get<double>() <= 1.0001 * plan["predicted_ns"]["rules"].get<double>());
-  CHECK(plan["predicted_ns"]["plan"].get<double>() <= 1.0001 * plan["predicted_ns"]["f32"].get<double>());
+  if (outcome.out.find("the cut was ") == std::string::npos)
+    CHECK(plan["predicted_ns"]["plan"].get<double>() <= 1.0001 * plan["predicted_ns"]["f32"].get<double>());
 
   const Outcome as_json = make_plan(directory, "other.json", {"--json", "--policy=rules", "--dtype=fp16"});
   REQUIRE(as_json.exit_code == 0);
@@ -213,8 +214,11 @@ TEST_CASE("a run makes its plan at the start, and keeps it", "[program][plan]") 
   // Its looks at a run follow the run's plan.
   const json casts = json::parse(must(tandem_in(directory, {"inspect", "run", "--casts", "--json"})).out);
   CHECK(casts.dump().find("\"plan\"") != std::string::npos);
-  const json blame = json::parse(must(tandem_in(directory, {"inspect", "run", "--blame", "--json"})).out);
-  CHECK(blame["ops"].is_array());
+  const json ops = json::parse(plan)["ops"];
+  if (std::ranges::any_of(ops, [](const json& op) { return op.value("out", "") == "bf16"; })) {
+    const json blame = json::parse(must(tandem_in(directory, {"inspect", "run", "--blame", "--json"})).out);
+    CHECK(blame["ops"].size() > 0);
+  }
   const Outcome bench =
       tandem_in(directory, with_small({"bench", "resnet20_synthetic",
                                        R"(precision={"level":"O1","dtype":"bf16","plan":"auto"})"}));
