@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "parallel/library_symbols.h"
 
 namespace tandem::parallel {
 
@@ -13,30 +14,8 @@ namespace {
 // Open MPI 2 to 5.
 constexpr const char* kFileName = "libmpi.so.40";
 
-std::string dl_error() {
-  const char* const text = dlerror();
-  return text ? text : "unknown error";
-}
-
-// Takes symbols of the library, and remembers the first that is missing.
-class Symbols {
- public:
-  explicit Symbols(void* handle) : handle_(handle) {}
-
-  template <class T>
-  void take(T& target, const char* name) {
-    target = reinterpret_cast<T>(dlsym(handle_, name));
-    if (!target && missing_.empty()) missing_ = name;
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void* handle_;
-  std::string missing_;
-};
-
 std::string take_symbols(void* handle, MpiLibrary& mpi) {
-  Symbols symbols(handle);
+  LibrarySymbols symbols(handle);
   symbols.take(mpi.Init_thread, "MPI_Init_thread");
   symbols.take(mpi.Finalize, "MPI_Finalize");
   symbols.take(mpi.Initialized, "MPI_Initialized");
@@ -78,7 +57,8 @@ OpenedMpi open_library() {
   // Global: the parts that the library opens itself look for its symbols.
   void* const handle = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
   if (!handle)
-    return {nullptr, fmt::format("{} cannot be opened: {}. Debian has it in libopenmpi3", file, dl_error())};
+    return {nullptr,
+            fmt::format("{} cannot be opened: {}. Debian has it in libopenmpi3", file, library_error())};
   static MpiLibrary library;
   const std::string missing = take_symbols(handle, library);
   if (!missing.empty())

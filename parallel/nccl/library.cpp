@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "parallel/library_symbols.h"
 
 namespace tandem::parallel {
 
@@ -14,25 +15,8 @@ constexpr const char* kNcclFile = "libnccl.so.2";
 // Communicators that do not block came with it, and bf16 before.
 constexpr int kOldestNccl = NCCL_VERSION(2, 14, 3);
 
-// Takes symbols of the library, and remembers the first that is missing.
-class NcclSymbols {
- public:
-  explicit NcclSymbols(void* handle) : handle_(handle) {}
-
-  template <class T>
-  void take(T& target, const char* name) {
-    target = reinterpret_cast<T>(dlsym(handle_, name));
-    if (!target && missing_.empty()) missing_ = name;
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void* handle_;
-  std::string missing_;
-};
-
 std::string take_nccl(void* handle, NcclLibrary& nccl) {
-  NcclSymbols symbols(handle);
+  LibrarySymbols symbols(handle);
   symbols.take(nccl.GetVersion, "ncclGetVersion");
   symbols.take(nccl.GetUniqueId, "ncclGetUniqueId");
   symbols.take(nccl.CommInitRankConfig, "ncclCommInitRankConfig");
@@ -55,14 +39,12 @@ OpenedNccl open_nccl_library() {
   const char* const named = std::getenv("TANDEM_NCCL_LIBRARY");
   const char* const file = named ? named : kNcclFile;
   void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char* const text = dlerror();
+  if (!handle)
     return {.library = nullptr,
             .version = 0,
             .why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a package of its own "
                                     "(libnccl2), and TANDEM_NCCL_LIBRARY names its place",
-                                    file, text ? text : "unknown error")};
-  }
+                                    file, library_error())};
   static NcclLibrary library;
   if (const std::string missing = take_nccl(handle, library); !missing.empty())
     return {.library = nullptr,

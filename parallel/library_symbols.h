@@ -1,0 +1,34 @@
+// Functions of a library that is opened at run time.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace tandem::parallel {
+
+// Takes symbols of the library, and remembers the first that is missing.
+class LibrarySymbols {
+ public:
+  explicit LibrarySymbols(void* handle) : handle_(handle) {}
+
+  template <class T>
+  void take(T& target, const char* name) {
+    target = reinterpret_cast<T>(dlsym(handle_, name));
+    if (!target && missing_.empty()) missing_ = name;
+  }
+  // "": none.
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void* handle_;
+  std::string missing_;
+};
+
+// Of the last call of dlopen or dlsym that failed.
+inline std::string library_error() {
+  const char* const text = dlerror();
+  return text ? text : "unknown error";
+}
+
+}  // namespace tandem::parallel
