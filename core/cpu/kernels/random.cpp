@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/cpu/kernels/blocks.h"
@@ -78,12 +79,17 @@ void CpuBackend::random_normal(const RandomKey& key, const Tensor& y, double mea
 void CpuBackend::dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) {
   // Kept where the 32-bit word is at least p·2^32.
   const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+  if (threshold > std::numeric_limits<std::uint32_t>::max()) return fill(y, 0.0);
+  const auto least = static_cast<std::uint32_t>(threshold);
   const auto run = [&]<class T>(TypeTag<T>) {
     const T scale = static_cast<T>(1.0 / (1.0 - p));
     over_words(key, x.numel(), [&](Index first, Index n, const std::uint32_t* words) {
       T values[kBlock];
       load_block(x.raw(), x.dtype(), first, values, n);
-      for (Index i = 0; i < n; ++i) values[i] = words[i] >= threshold ? values[i] * scale : T(0);
+      for (Index i = 0; i < n; ++i) {
+        const T scaled = values[i] * scale;  // computed always: a branch would be foreseen wrongly
+        values[i] = words[i] >= least ? scaled : T(0);
+      }
       store_block(values, y.raw(), y.dtype(), first, n);
     });
   };

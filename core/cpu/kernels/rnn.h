@@ -79,29 +79,37 @@ void fetch(const T* values, Index count) {
   if (count > 0) __builtin_prefetch(values + count - 1);
 }
 
-// At most sixteen values; as many as a vector has, which most are, without a call.
+// At most sixteen values into an array of sixteen, with zeros behind them.
 template <class S, class T>
 [[gnu::always_inline]] inline void load_units(const S* from, T* to, Index count) {
-  if (count == kLanes) [[likely]] {
-    load_block(from, to, kLanes);
+  if constexpr (std::is_same_v<T, float>) {
+    store(to, count == kLanes ? load(from) : load_first(from, static_cast<int>(count)));
   } else {
-    load_block(from, to, count);
+    for (Index i = 0; i < kLanes; ++i) to[i] = i < count ? convert<T>(from[i]) : T(0);
   }
 }
+
+// The first `count` of sixteen values.
 template <class T, class S>
 [[gnu::always_inline]] inline void store_units(const T* from, S* to, Index count) {
-  if (count == kLanes) [[likely]] {
-    store_block(from, to, kLanes);
+  if constexpr (std::is_same_v<T, float>) {
+    if (count == kLanes) [[likely]] {
+      store(to, load(from));
+    } else {
+      store_first(to, load(from), static_cast<int>(count));
+    }
   } else {
-    store_block(from, to, count);
+    for (Index i = 0; i < count; ++i) to[i] = convert<S>(from[i]);
   }
 }
 
 // At most sixteen values as stored: rounded to S on their way to an operand.
 template <class S, class Storage, class T>
-void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
+[[gnu::always_inline]] inline void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
+  T held[kLanes];
   store_units(x, stored, count);
-  load_units(stored, operand, count);
+  load_units(stored, held, count);
+  store_units(held, operand, count);
 }
 
 // Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states

@@ -178,6 +178,8 @@ class StepsBack {
       }
       if (Cell::kCellState)
         fetch(kept.states.template data<T>() + at * n_.units + units.first, units.count());
+      if (args_.dy.defined())
+        fetch(args_.dy.data<S>() + (time * n_.rows + row) * n_.outputs + units.first, units.count());
     }
   }
 
@@ -196,7 +198,9 @@ class StepsBack {
     if (!projection_) return cells(step, outputs, row, sums, kept);
     S* dh = kept.dh.template data<S>() + kept_at(time, row, kept) * n_.outputs + outputs.first;
     if (!active) std::fill_n(sums, count, T(0));
-    store_rounded(sums, dh, dh_->row(0, row) + outputs.first, count);
+    Storage* operand = dh_->row(0, row) + outputs.first;
+    for (Index i = 0; i < count; i += kLanes)
+      store_rounded(sums + i, dh + i, operand + i, std::min<Index>(kLanes, count - i));
   }
 
   void add_dy(Index time, Index row, Range outputs, T* to) const {
@@ -205,7 +209,10 @@ class StepsBack {
     for (Index p = outputs.first; p < outputs.last; p += kLanes) {
       const Index count = std::min<Index>(kLanes, outputs.last - p);
       load_units(from + p, dy, count);
-      for (Index i = 0; i < count; ++i) to[p - outputs.first + i] += dy[i];
+      T sum[kLanes];
+      load_units(to + p - outputs.first, sum, count);
+      for (int i = 0; i < kLanes; ++i) sum[i] += dy[i];
+      store_units(sum, to + p - outputs.first, count);
     }
   }
 
@@ -231,8 +238,9 @@ class StepsBack {
   // Sixteen units or fewer.
   void cell(Index step, Index time, Index at, Index row, Index first, Index count, const T* dy,
             const Kept& kept) {
-    T gate[4][kLanes] = {}, state[kLanes] = {}, before[kLanes] = {}, dstate[kLanes] = {}, d[kLanes] = {},
-      da[4][kLanes], dq[kLanes], dh[kLanes];
+    T gate[4][kLanes], state[kLanes], before[kLanes], dstate[kLanes], d[kLanes], da[4][kLanes], dq[kLanes],
+      dh[kLanes];
+    for (int g = Cell::kKeepsGates ? Cell::kGates : 0; g < 4; ++g) std::fill_n(gate[g], kLanes, T(0));
     if constexpr (Cell::kKeepsGates) {
       for (int g = 0; g < Cell::kGates; ++g)
         load_units(kept.gates.template data<S>() + at * n_.gates + g * n_.units + first, gate[g], count);
@@ -242,7 +250,11 @@ class StepsBack {
     }
     state_before(step, time, row, first, count, kept, before);
     T* dc = Cell::kCellState ? dc_.data<T>() + row * n_.units + first : nullptr;
-    if (dc) load_units(dc, dstate, count);
+    if (dc) {
+      load_units(dc, dstate, count);
+    } else {
+      std::fill_n(dstate, kLanes, T(0));
+    }
     load_units(dy, d, count);
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {
@@ -266,7 +278,7 @@ class StepsBack {
     }
   }
 
-  // c or h of some units before a step.
+  // c or h of some units before a step; zeros where there is none.
   void state_before(Index step, Index time, Index row, Index first, Index count, const Kept& kept,
                     T* to) const {
     if constexpr (Cell::kCellState) {
@@ -274,17 +286,17 @@ class StepsBack {
         load_units(
             kept.states.template data<T>() + kept_at(steps_.time(step - 1), row, kept) * n_.units + first, to,
             count);
-      } else if (kept.c.defined()) {
-        load_units(kept.c.template data<T>() + row * n_.units + first, to, count);
+        return;
       }
+      if (kept.c.defined()) return load_units(kept.c.template data<T>() + row * n_.units + first, to, count);
     } else if constexpr (Cell::kSeparateQ) {
-      if (!begins(time, row)) {
-        load_units(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs + first, to,
-                   count);
-      } else if (args_.in.h0.defined()) {
-        load_units(args_.in.h0.data<S>() + row * n_.outputs + first, to, count);
-      }
+      if (!begins(time, row))
+        return load_units(args_.y.data<S>() + (steps_.time(step - 1) * n_.rows + row) * n_.outputs + first,
+                          to, count);
+      if (args_.in.h0.defined())
+        return load_units(args_.in.h0.data<S>() + row * n_.outputs + first, to, count);
     }
+    std::fill_n(to, kLanes, T(0));
   }
   bool in_range(Index time, const Kept& kept) const {
     return time >= kept.first_time && time < kept.first_time + kept.da.size(0);

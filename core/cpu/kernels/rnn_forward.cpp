@@ -165,11 +165,15 @@ class Steps {
 
   // Sixteen units or fewer.
   void cell(Index step, const At& at, Index row, Index first, Index count, const T* sums, T* c) {
-    T a[4][kLanes] = {}, q[4][kLanes] = {}, state[kLanes] = {}, y[kLanes], gate[4][kLanes];
+    T a[4][kLanes], q[4][kLanes], state[kLanes], y[kLanes], gate[4][kLanes];
     const T* inputs = inputs_.data<T>() + at.kept * n_.gates + first;
     for (int g = 0; g < Cell::kGates; ++g) {
       load_units(inputs + g * n_.units, a[g], count);
       load_units(sums + g * hidden_.gate_step(), q[g], count);
+    }
+    for (int g = Cell::kGates; g < 4; ++g) {
+      std::fill_n(a[g], kLanes, T(0));
+      std::fill_n(q[g], kLanes, T(0));
     }
     if (Cell::kSeparateQ && q_bias_) {
       for (Index i = 0; i < count; ++i) q[2][i] += q_bias_[first + i];

@@ -28,6 +28,8 @@ struct FloatRows {
   static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
   static Vec broadcast(const float* p) { return TANDEM_LEVEL::broadcast(*p); }
   static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
+  // to[lane][depth] = rows[depth][lane].
+  static void interleave(const float (*rows)[kLanes], float* to) { store(to, TANDEM_LEVEL::load(rows[0])); }
 };
 
 #if defined(TANDEM_SIMD_BF16_PAIRS)
@@ -43,6 +45,9 @@ struct PairRows {
     return broadcast_pair(pair);
   }
   static Vec multiply_add(Pairs a, Pairs b, Vec sum) { return dot(a, b, sum); }
+  static void interleave(const BFloat16 (*rows)[kLanes], BFloat16* to) {
+    store_pairs(reinterpret_cast<std::uint32_t*>(to), load_pairs(rows[0], rows[1]));
+  }
 };
 #endif
 
@@ -225,21 +230,24 @@ class RowProducts {
     }
   }
 
+  // What lies side by side for one lane.
+  using Element = std::array<Storage, P::kDepth>;
+
   // to[k][lane] = from[lane][k], in blocks that stay in the first cache.
   template <class S>
   void turn(const S* from, Index depth, Index count, Storage* to, Index step) const {
     constexpr Index kRun = kLanes * P::kDepth;
-    Storage held[kLanes][kRun] = {};
+    alignas(64) Element held[kLanes][kLanes] = {};
     for (Index k = 0; k < depth; k += kRun) {
       const Index run = std::min(kRun, depth - k), elements = (run + P::kDepth - 1) / P::kDepth;
       for (Index lane = 0; lane < count; ++lane) {
-        if (run < kRun) std::fill_n(held[lane], kRun, Storage{});
-        take(from + lane * depth + k, held[lane], run);
+        if (run < kRun) std::fill_n(held[lane], kLanes, Element{});
+        take(from + lane * depth + k, held[lane][0].data(), run);
       }
       for (Index e = 0; e < elements; ++e, to += step) {
-        for (Index lane = 0; lane < kLanes; ++lane) {
-          for (Index d = 0; d < P::kDepth; ++d) to[lane * P::kDepth + d] = held[lane][e * P::kDepth + d];
-        }
+        alignas(64) Element turned[kLanes];
+        for (Index lane = 0; lane < kLanes; ++lane) turned[lane] = held[lane][e];
+        std::memcpy(to, turned, sizeof turned);
       }
     }
   }
@@ -256,18 +264,17 @@ class RowProducts {
           std::fill_n(held[d], kLanes, Storage{});
         }
       }
-      for (Index lane = 0; lane < kLanes; ++lane) {
-        for (Index d = 0; d < P::kDepth; ++d) to[lane * P::kDepth + d] = held[d][lane];
-      }
+      P::interleave(held, to);
     }
   }
 
   template <class S>
   static void take(const S* from, Storage* to, Index count) {
-    if constexpr (std::is_same_v<S, Storage>) {
-      std::copy_n(from, count, to);
-    } else {
-      load_block(from, to, count);
+    Index i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+    if (i < count) {
+      const auto rest = static_cast<int>(count - i);
+      store_first(to + i, load_first(from + i, rest), rest);
     }
   }
 

@@ -86,7 +86,7 @@ void finish_row(const Loss<C>& l, Index row, Index target, const RowParts<C>& pa
 
 // Logarithms are taken of kLanes short rows at once: one after the other they would take as long as the
 // exponentials. Long rows go alone, which keeps them in the cache until labels are smoothed.
-template <class C>
+template <class S, class C>
 void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
   constexpr Index kShort = 512;  // classes
   const Index together = l.classes <= kShort ? kLanes : 1;
@@ -101,10 +101,10 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
       for (Index r = 0; r < count; ++r) {
         const Index target = l.targets[first + r];
         if (!l.counts(target)) continue;
-        const C* from = read(first + r);
+        const S* from = logits.data<S>() + (first + r) * l.classes;
         top[r] = largest_of(from, l.classes);
         sum[r] = exponential_sum_of(from, l.classes, top[r]);
-        on_target[r] = from[target];
+        on_target[r] = convert<C>(from[target]);
       }
       for (int r = 0; r < kLanes; ++r) log_sum[r] = math::log(sum[r]);
       for (Index r = 0; r < count; ++r) {
@@ -213,19 +213,22 @@ void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C
         write(row, [&](C* to) { std::fill_n(to, l.classes, l.uncounted(target)); });
         continue;
       }
-      const C* from = read(row);
       const RowSlopes<C> s(l, target, dloss[row]);
       const C shift = lse[row];
-      write(row, [&](C* to) {
-        if (l.weights.each.empty() || s.on_all == C(0)) {
-          for (Index c = 0; c < l.classes; ++c) to[c] = s.factor * math::exp(from[c] - shift) - s.on_all;
-        } else {
-          const C* w = l.weights.each.data();
-          for (Index c = 0; c < l.classes; ++c)
-            to[c] = s.factor * math::exp(from[c] - shift) - s.on_all * w[c];
-        }
-        to[target] -= s.on_target;
-      });
+      for (Index c = 0; c < l.classes; c += kBlock) {
+        const Range part{c, std::min(c + kBlock, l.classes)};
+        const C* from = read(row, part);
+        write(row, part, [&](C* to) {
+          const Index count = part.count();
+          if (l.weights.each.empty() || s.on_all == C(0)) {
+            for (Index i = 0; i < count; ++i) to[i] = s.factor * math::exp(from[i] - shift) - s.on_all;
+          } else {
+            const C* w = l.weights.each.data() + c;
+            for (Index i = 0; i < count; ++i) to[i] = s.factor * math::exp(from[i] - shift) - s.on_all * w[i];
+          }
+          if (c <= target && target < part.last) to[target - c] -= s.on_target;
+        });
+      }
     }
   }
 }
@@ -275,15 +278,14 @@ void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, 
 void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                                const CrossEntropyOptions& options, const Tensor& loss,
                                const Tensor& row_weight, const Tensor& lse) {
-  visit_compute(
-      [&]<class C>(C) {
-        const Weights<C> weights(class_weights, logits.shape()[1]);
-        const Targets classes(targets);
-        const Loss<C> l(logits, classes, weights, options);
-        const Results<C> results{loss.data<C>(), row_weight.data<C>(), lse.data<C>()};
-        l.is_narrow() ? forward_narrow_rows(logits, l, results) : forward_rows(logits, l, results);
-      },
-      logits);
+  visit_floating(logits.dtype(), [&]<class S>(TypeTag<S>) {
+    using C = ComputeType<S>;
+    const Weights<C> weights(class_weights, logits.shape()[1]);
+    const Targets classes(targets);
+    const Loss<C> l(logits, classes, weights, options);
+    const Results<C> results{loss.data<C>(), row_weight.data<C>(), lse.data<C>()};
+    l.is_narrow() ? forward_narrow_rows(logits, l, results) : forward_rows<S>(logits, l, results);
+  });
 }
 
 void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,

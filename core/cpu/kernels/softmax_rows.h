@@ -70,7 +70,7 @@ void for_each_run(const C* x, Index count, const Add& add) {
 
 // The largest element that is not NaN; -inf where there is none.
 template <class C>
-C largest_of(const C* x, Index count) {
+C largest_of_each(const C* x, Index count) {
   C lane[kSumLanes];
   std::fill_n(lane, kSumLanes, -std::numeric_limits<C>::infinity());
   const auto greater = [](C a, C b) { return b > a ? b : a; };
@@ -82,7 +82,7 @@ C largest_of(const C* x, Index count) {
 
 // Σ exp(x - top), in the order of sum_of: exp(-inf) is 0.
 template <class C>
-C exponential_sum_of(const C* x, Index count, C top) {
+C exponential_sum_of_each(const C* x, Index count, C top) {
   C lane[kSumLanes];
   std::fill_n(lane, kSumLanes, C(-0.0));  // of 0 compilers make a string operation, longer than a run
   for_each_run(x, count, [&](const C* run) {
@@ -91,12 +91,21 @@ C exponential_sum_of(const C* x, Index count, C top) {
   return folded(lane, std::plus<C>());
 }
 
-// Both of floats, in vectors that stay in registers, and with no more of exp than a sum needs.
+// Both of floats or 16-bit values, in vectors that stay in registers, and with no more of exp than a sum
+// needs. What they read is widened on its way.
 
 static_assert(kSumLanes == 2 * kLanes);
 
-inline float largest_of(const float* x, Index count) {
-  if (count < kLanes) return largest_of<float>(x, count);
+template <class S>
+concept ReadAsFloat = std::is_same_v<S, float> || is_16bit_v<S>;
+
+template <ReadAsFloat S>
+float largest_of(const S* x, Index count) {
+  if (count < kLanes) {
+    float few[kLanes] = {};
+    load_block(x, few, count);
+    return largest_of_each<float>(few, count);
+  }
   Vec low = broadcast(-std::numeric_limits<float>::infinity()), high = low;
   Index i = 0;
   for (; i + kSumLanes <= count; i += kSumLanes) {
@@ -122,8 +131,13 @@ TANDEM_HD Vec exponential_term(Vec x) {
   return p * power_of_two(biased);
 }
 
-inline float exponential_sum_of(const float* x, Index count, float top) {
-  if (count < kLanes) return exponential_sum_of<float>(x, count, top);
+template <ReadAsFloat S>
+float exponential_sum_of(const S* x, Index count, float top) {
+  if (count < kLanes) {
+    float few[kLanes] = {};
+    load_block(x, few, count);
+    return exponential_sum_of_each<float>(few, count, top);
+  }
   const Vec shift = broadcast(top);
   Vec low = zero(), high = zero();
   Index i = 0;
@@ -136,11 +150,16 @@ inline float exponential_sum_of(const float* x, Index count, float top) {
     i += kLanes;
   }
   const auto rest = static_cast<int>(count - i);
-  if (rest == 1) return sum(low + high) + math::exp(x[i] - top);  // COCO's 81st class
+  if (rest == 1) return sum(low + high) + math::exp(convert<float>(x[i]) - top);  // COCO's 81st class
   // They are the last lanes of the vector with which the row ends.
   const std::uint32_t last = ~0u << (kLanes - rest);
   if (rest > 0) high = high + keep(last, exponential_term(load(x + count - kLanes) - shift));
   return sum(low + high);
+}
+
+inline double largest_of(const double* x, Index count) { return largest_of_each(x, count); }
+inline double exponential_sum_of(const double* x, Index count, double top) {
+  return exponential_sum_of_each(x, count, top);
 }
 
 // y = softmax of x, `count` elements; y may be x.
@@ -159,7 +178,8 @@ void softmax_gradient_of(const C* y, const C* g, Index count, C* dx) {
   for (Index i = 0; i < count; ++i) dx[i] = y[i] * (g[i] - dot);
 }
 
-// Rows of a tensor in the compute type: in place where they are stored so, else as a widened copy of one row.
+// Rows of a tensor in the compute type, or parts of rows: in place where they are stored so, else as a widened
+// copy. Long rows that are converted go in parts of kBlock, which stay in the first cache.
 template <class C>
 class RowReader {
  public:
@@ -167,9 +187,11 @@ class RowReader {
     if (dtype_ != dtype_of<C>()) held_.resize(static_cast<std::size_t>(width));
   }
 
-  const C* operator()(Index row) {
-    if (held_.empty()) return static_cast<const C*>(data_) + row * width_;
-    load_block(data_, dtype_, row * width_, held_.data(), width_);
+  const C* operator()(Index row) { return (*this)(row, {0, width_}); }
+  const C* operator()(Index row, Range columns) {
+    const Index first = row * width_ + columns.first;
+    if (held_.empty()) return static_cast<const C*>(data_) + first;
+    load_block(data_, dtype_, first, held_.data(), columns.count());
     return held_.data();
   }
 
@@ -200,9 +222,14 @@ class RowWriter {
   // Calls compute(C*) and stores what it wrote.
   template <class Compute>
   void operator()(Index row, const Compute& compute) {
-    if (held_.empty()) return compute(reinterpret_cast<C*>(data_) + row * width_);
+    (*this)(row, {0, width_}, compute);
+  }
+  template <class Compute>
+  void operator()(Index row, Range columns, const Compute& compute) {
+    const Index first = row * width_ + columns.first;
+    if (held_.empty()) return compute(reinterpret_cast<C*>(data_) + first);
     compute(held_.data());
-    store_block(held_.data(), data_, dtype_, row * width_, width_);
+    store_block(held_.data(), data_, dtype_, first, columns.count());
   }
 
   // Zeros, which have no bit set in any type. Whole lines of a tensor that no cache holds go around the
