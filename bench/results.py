@@ -204,6 +204,7 @@ def markdown(rows):
 
 def record(measured, output):
     """Puts rows into the store that belongs to `output`, and writes the tables anew."""
+    output.parent.mkdir(parents=True, exist_ok=True)
     rows = merged(load(store_of(output)), measured)
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     store_of(output).write_text(f"[\n{lines}\n]\n")

@@ -245,9 +245,8 @@ class RowProducts {
         take(from + lane * depth + k, held[lane][0].data(), run);
       }
       for (Index e = 0; e < elements; ++e, to += step) {
-        alignas(64) Element turned[kLanes];
-        for (Index lane = 0; lane < kLanes; ++lane) turned[lane] = held[lane][e];
-        std::memcpy(to, turned, sizeof turned);
+        for (Index lane = 0; lane < kLanes; ++lane)
+          std::memcpy(to + lane * P::kDepth, &held[lane][e], sizeof(Element));
       }
     }
   }
