@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "autograd/ops/attention_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/softmax_ops.h"
@@ -175,6 +176,24 @@ Value log_softmax(const TranslationContext& context, const ops::LogSoftmax& op) 
   return along_axis(context, "LogSoftmax", op.axis);
 }
 
+// What a query does not see is -inf there: its weight is 0, too.
+Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax& op) {
+  if (op.mask.lengths.defined())
+    context.refuse("lengths of sequences have no counterpart; export a model without them");
+  Graph& graph = context.graph;
+  const Value x = graph.as_here(context.inputs[0]);
+  std::string scores = x.name;
+  if (op.mask.causal) {
+    const Index queries = x.shape.at(-2), keys = x.shape.at(-1);
+    const Tensor mask = Tensor::zeros({queries, keys});
+    for (Index q = 0; q < queries; ++q)
+      std::fill(mask.data<float>() + q * keys + seen_keys(op.mask, 0, q, queries, keys),
+                mask.data<float>() + (q + 1) * keys, -std::numeric_limits<float>::infinity());
+    scores = graph.add("Add", {scores, graph.add_packed_weight("mask", mask)});
+  }
+  return context.result(graph.add("Softmax", {scores}, {{"axis", Index{-1}}}));
+}
+
 std::vector<Index> axes_of(const ops::ReduceGeometry& geometry) {
   std::vector<Index> axes;
   for (int axis = 0; axis < geometry.x_shape.rank(); ++axis)
@@ -207,6 +226,7 @@ void add_shape_translations(TranslationTable& table) {
   add_translation(table, resize2d);
   add_translation(table, softmax);
   add_translation(table, log_softmax);
+  add_translation(table, masked_softmax);
   add_translation(table, sum);
   add_translation(table, mean);
 }

@@ -170,6 +170,31 @@ struct GroupNormKeys : nn::NormOptions {
   Index groups = 0;
 };
 
+struct SelfAttentionKeys : nn::SelfAttentionOptions {};
+
+LayerType self_attention_layer() {
+  return layer(
+      "self_attention", "elements of a sequence [N,T,E] gather what they need from all of them",
+      Describe<SelfAttentionKeys>()
+          .key("heads", of<SelfAttentionKeys>(&nn::SelfAttentionOptions::heads),
+               "parts of the features that attend by themselves; they divide the features", size_rule(true))
+          .key("bias", of<SelfAttentionKeys>(&nn::SelfAttentionOptions::bias),
+               "adds a constant to each feature of the projections")
+          .key("causal", of<SelfAttentionKeys>(&nn::SelfAttentionOptions::causal),
+               "an element sees itself and those before it")
+          .key("dropout", of<SelfAttentionKeys>(&nn::SelfAttentionOptions::dropout),
+               "probability that a weight is dropped in training", probability_rule()),
+      [](const SelfAttentionKeys& o, Inputs inputs) -> ModulePtr {
+        if (inputs[0].rank() != 3)
+          throw OptionError("type", fmt::format("needs a sequence [T,E] for each sample, got {}",
+                                                to_string(inputs[0].without(0))));
+        const Index features = inputs[0].at(-1);
+        if (features % o.heads != 0)
+          throw OptionError("heads", fmt::format("{} does not divide the {} features", o.heads, features));
+        return std::make_shared<nn::SelfAttention>(features, o);
+      });
+}
+
 struct DropoutKeys {
   double p = 0.5;
 };
@@ -246,7 +271,8 @@ std::vector<LayerType> weight_layers() {
                 describe_conv<Sequences, nn::Conv1dLayerOptions>(), make_conv<nn::Conv1d>),
           layer("conv_transpose2d", "transposed convolution of images", transposed,
                 make_conv<nn::ConvTranspose2d>),
-          embedding_layer()};
+          embedding_layer(),
+          self_attention_layer()};
 }
 
 std::vector<LayerType> norm_layers() {

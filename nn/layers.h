@@ -3,6 +3,7 @@
 
 #include "nn/layers/activation.h"
 #include "nn/layers/adaptive_softmax.h"
+#include "nn/layers/attention.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/cast.h"
 #include "nn/layers/conv.h"

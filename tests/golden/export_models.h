@@ -96,6 +96,16 @@ inline const char* const kSequenceLayers = R"({"layers": [
   {"type": "sigmoid"},
   {"type": "linear", "out_features": 10, "bias": false}]})";
 
+inline const char* const kAttentionLayers = R"({"layers": [
+  {"type": "reshape", "shape": [12, 4]},
+  {"type": "linear", "out_features": 8, "name": "x"},
+  {"type": "layer_norm"},
+  {"type": "self_attention", "heads": 2},
+  {"type": "add", "inputs": ["x", "3"], "name": "y"},
+  {"type": "self_attention", "heads": 4, "causal": true, "bias": false, "dropout": 0.25},
+  {"type": "flatten"},
+  {"type": "linear", "out_features": 10}]})";
+
 // Windows of several sizes, fewer and more than pixels, and factors that give no whole size.
 inline const char* const kUnevenLayers = R"({"layers": [
   {"type": "conv2d", "out_channels": 4, "kernel": 3},
@@ -136,6 +146,7 @@ inline std::vector<ExportCase> export_cases() {
                                                    models::ResNetOptions{.num_classes = 10, .width = 4})));
   cases.push_back(export_case("images", image, layers_model(kImageLayers, image)));
   cases.push_back(export_case("sequences", row, layers_model(kSequenceLayers, row)));
+  cases.push_back(export_case("attention", row, layers_model(kAttentionLayers, row)));
   const Shape small{11, 14, 2}, words{9};
   cases.push_back(export_case("uneven", small, layers_model(kUnevenLayers, small)));
   const Shape scene{24, 16, 2};

@@ -266,6 +266,7 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
       {"conv1d", {R"({"out_channels": 3, "kernel": 3, "padding": "same"})", {8, 2}}},
       {"conv_transpose2d", {R"({"out_channels": 3, "kernel": 2, "stride": 2})", {4, 4, 2}}},
       {"embedding", {R"({"count": 5, "dim": 3})", {6}}},
+      {"self_attention", {R"({"heads": 2, "causal": true, "dropout": 0.5})", {5, 6}}},
       {"group_norm", {R"({"groups": 2})", {4, 4, 4}}},
       {"layer_norm", {R"({"axes": 2})", {4, 4, 4}}},
       {"max_pool2d", {R"({"kernel": 3, "stride": 2, "padding": 1})", {8, 8, 2}}},

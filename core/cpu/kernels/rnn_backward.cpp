@@ -239,7 +239,7 @@ class StepsBack {
   void cell(Index step, Index time, Index at, Index row, Index first, Index count, const T* dy,
             const Kept& kept) {
     T gate[4][kLanes], state[kLanes], before[kLanes], dstate[kLanes], d[kLanes], da[4][kLanes], dq[kLanes],
-      dh[kLanes];
+        dh[kLanes];
     for (int g = Cell::kKeepsGates ? Cell::kGates : 0; g < 4; ++g) std::fill_n(gate[g], kLanes, T(0));
     if constexpr (Cell::kKeepsGates) {
       for (int g = 0; g < Cell::kGates; ++g)

@@ -178,8 +178,8 @@ void softmax_gradient_of(const C* y, const C* g, Index count, C* dx) {
   for (Index i = 0; i < count; ++i) dx[i] = y[i] * (g[i] - dot);
 }
 
-// Rows of a tensor in the compute type, or parts of rows: in place where they are stored so, else as a widened
-// copy. Long rows that are converted go in parts of kBlock, which stay in the first cache.
+// Rows of a tensor in the compute type, or parts of rows: in place where they are stored so, else as a
+// widened copy. Long rows that are converted go in parts of kBlock, which stay in the first cache.
 template <class C>
 class RowReader {
  public:

@@ -1,0 +1,66 @@
+#include "nn/layers/attention.h"
+
+#include <cmath>
+
+#include "autograd/ops/attention.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+
+namespace tandem::nn {
+
+namespace {
+
+constexpr const char* kSelfAttention = "self_attention";
+
+}  // namespace
+
+SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options)
+    : features_(features), options_(options) {
+  require(features > 0 && options.heads > 0, kSelfAttention,
+          "features and heads must be positive, got {} and {}", features, options.heads);
+  require(features % options.heads == 0, kSelfAttention, "{} heads do not divide {} features", options.heads,
+          features);
+  require(options.dropout >= 0.0 && options.dropout < 1.0, kSelfAttention,
+          "a probability in [0, 1) is needed, got {}", options.dropout);
+  const Tensor weight = parameter_memory({3 * features, features});
+  init::xavier_uniform(weight);
+  in_weight_ = add_parameter("in_proj_weight", Parameter(weight));
+  if (options.bias) {
+    const Tensor bias = parameter_memory({3 * features});
+    init::zeros(bias);
+    in_bias_ = add_parameter("in_proj_bias", Parameter(bias));
+  }
+  out_ = add_child("out_proj", std::make_shared<Linear>(features, features, LinearOptions{options.bias}));
+  if (options.bias) init::zeros(out_->bias().value());
+}
+
+Tensor SelfAttention::forward(const Tensor& x) {
+  require(x.rank() == 3 && x.size(2) == features_, kSelfAttention, "expects [N,T,{}], got {}", features_,
+          to_string(x));
+  const Index size = features_ / options_.heads;
+  const auto heads_apart = [&](const Tensor& part) {
+    return permute(reshape(part, {x.size(0), x.size(1), options_.heads, size}), {0, 2, 1, 3});
+  };
+  // One product for all three.
+  const TensorList parts = split(linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)),
+                                 {features_, features_, features_}, 2);
+  // The query is scaled, not the scores: fewer numbers, and 16-bit scores stay small.
+  const Tensor query = heads_apart(parts[0] * (1.0 / std::sqrt(static_cast<double>(size))));
+  const Tensor weights =
+      dropout(masked_softmax(matmul(query, heads_apart(parts[1]), false, true), {.causal = options_.causal}),
+              options_.dropout, training());
+  const Tensor gathered = permute(matmul(weights, heads_apart(parts[2])), {0, 2, 1, 3});
+  return (*out_)(reshape(gathered, {x.size(0), x.size(1), features_}));
+}
+
+std::string SelfAttention::describe() const {
+  return fmt::format("SelfAttention({} features, {} head{}{}{}{})", features_, options_.heads,
+                     options_.heads == 1 ? "" : "s", options_.causal ? ", causal" : "",
+                     options_.dropout > 0.0 ? fmt::format(", dropout {}", options_.dropout) : "",
+                     options_.bias ? "" : ", no bias");
+}
+
+}  // namespace tandem::nn
