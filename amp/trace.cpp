@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
+#include "amp/op_keys.h"
 #include "amp/plan/precision_plan.h"
 #include "amp/planned_policy.h"
 #include "autograd/modes.h"
@@ -35,22 +35,14 @@ bool keeps_type(std::string_view op) {
          op == "max_pool2d_select";
 }
 
-class Tracer final : public OpObserver, public nn::ModuleObserver, public PrecisionPolicy {
+class Tracer final : public OpObserver, public PrecisionPolicy {
  public:
-  explicit Tracer(nn::Module& model) {
-    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+  explicit Tracer(nn::Module& model) : keys_(model) {
     for (const Parameter& parameter : model.parameters()) {
       names_.emplace(name_of(parameter.value()), parameter.name());
       held_.push_back(parameter.value());
     }
   }
-
-  void enter(nn::Module& module) override {
-    const auto found = paths_.find(&module);
-    const std::string outer = running_.empty() ? std::string(kOutsideModel) : running_.back();
-    running_.push_back(found == paths_.end() ? outer : found->second);
-  }
-  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
     const bool floating = std::ranges::any_of(inputs, is_traced);
@@ -115,9 +107,7 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
 
   void add(const OpInfo& info, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
     Op op;
-    op.key.path = running_.empty() ? std::string(kOutsideModel) : running_.back();
-    op.key.op = info.name;
-    op.key.call = calls_[{op.key.path, op.key.op}]++;
+    op.key = keys_.next(info.name);
     op.rule = info.rule;
     bool wide = false;  // f64
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -192,12 +182,10 @@ class Tracer final : public OpObserver, public nn::ModuleObserver, public Precis
     }
   }
 
-  std::unordered_map<const nn::Module*, std::string> paths_;
+  OpKeys keys_;
   std::map<Name, std::string> names_;  // of parameters
   std::map<Name, std::pair<int, int>> results_;
-  std::map<std::pair<std::string, std::string>, int> calls_;
   std::vector<Tensor> held_;
-  std::vector<std::string> running_;
   std::vector<Frame> open_;
   int inputs_ = 0;
   plan::Graph graph_;
@@ -225,7 +213,6 @@ TracedModel trace(nn::Module& model, const std::function<Tensor()>& forward) {
   {
     const PrecisionScope asked(&tracer);
     const ObserverScope ops(tracer);
-    const nn::ModuleObserverScope modules(tracer);
     loss = forward();
   }
   TracedModel traced{.graph = tracer.finish(loss), .modules = lines_of_modules(model)};

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <map>
+#include <tuple>
 
+#include "amp/op_keys.h"
 #include "amp/planned_policy.h"
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise_ops.h"
@@ -37,29 +39,19 @@ std::vector<ScalarOfOp> scalars_of(const Tensor& result) {
 }
 
 // Ops in their order, those within others and casts that precision puts in apart.
-class Watcher final : public OpObserver, public nn::ModuleObserver {
+class Watcher final : public OpObserver {
  public:
   Watcher(nn::Module& model, bool keeps_values)
-      : keeps_values_(keeps_values), observed_ops_(*this), observed_modules_(*this) {
-    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
-  }
+      : keeps_values_(keeps_values), keys_(model), observed_(*this) {}
 
   std::vector<WatchedOp> ops;
 
-  void enter(nn::Module& module) override {
-    const auto found = paths_.find(&module);
-    const std::string outer = running_.empty() ? std::string(kOutsideModel) : running_.back();
-    running_.push_back(found == paths_.end() ? outer : found->second);
-  }
-  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
   void before_forward(const OpInfo&, std::span<const Tensor>) override { ++depth_; }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
     if (--depth_ > 0) return;
     WatchedOp op;
-    op.key.path = running_.empty() ? std::string(kOutsideModel) : running_.back();
-    op.key.op = info.name;
-    op.key.call = calls_[{op.key.path, op.key.op}]++;
+    op.key = keys_.next(info.name);
     op.info = &info;
     op.input_types = types_of(inputs);
     op.output_types = types_of(outputs);
@@ -74,11 +66,8 @@ class Watcher final : public OpObserver, public nn::ModuleObserver {
  private:
   const bool keeps_values_;
   int depth_ = 0;
-  std::unordered_map<const nn::Module*, std::string> paths_;
-  std::map<std::pair<std::string, std::string>, int> calls_;
-  std::vector<std::string> running_;
-  ObserverScope observed_ops_;
-  nn::ModuleObserverScope observed_modules_;
+  OpKeys keys_;
+  ObserverScope observed_;
 };
 
 std::vector<WatchedOp> watched(nn::Module& model, const std::function<Tensor()>& forward, bool keeps_values) {

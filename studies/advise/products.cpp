@@ -1,10 +1,9 @@
 #include "studies/advise/products.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
-#include <unordered_map>
 
+#include "amp/op_keys.h"
 #include "amp/planned_policy.h"
 #include "autograd/apply.h"
 #include "autograd/engine.h"
@@ -22,26 +21,17 @@ namespace {
 
 constexpr int kRepeats = 7;
 
-class Collector final : public OpObserver, public nn::ModuleObserver {
+class Collector final : public OpObserver {
  public:
+  explicit Collector(nn::Module& model) : keys_(model) {}
+
   std::vector<Product> products;
 
-  void watch(nn::Module& model) {
-    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
-  }
-  void enter(nn::Module& module) override {
-    const auto found = paths_.find(&module);
-    const std::string outer = running_.empty() ? std::string(amp::kOutsideModel) : running_.back();
-    running_.push_back(found == paths_.end() ? outer : found->second);
-  }
-  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
   void before_forward(const OpInfo&, std::span<const Tensor>) override { ++depth_; }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
     if (--depth_ > 0 || !amp::is_planned(info, inputs)) return;
-    amp::plan::OpKey key{.path = running_.empty() ? std::string(amp::kOutsideModel) : running_.back(),
-                         .op = info.name};
-    key.call = calls_[{key.path, key.op}]++;
+    amp::plan::OpKey key = keys_.next(info.name);
     if (auto product = product_of(info, inputs, outputs)) {
       product->key = std::move(key);
       products.push_back(*std::move(product));
@@ -90,9 +80,7 @@ class Collector final : public OpObserver, public nn::ModuleObserver {
   }
 
   int depth_ = 0;
-  std::unordered_map<const nn::Module*, std::string> paths_;
-  std::map<std::pair<std::string, std::string>, int> calls_;
-  std::vector<std::string> running_;
+  amp::OpKeys keys_;
 };
 
 // Seconds of forward and backward from the mean of the result.
@@ -145,14 +133,14 @@ std::int64_t Product::bytes() const {
 
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
                                  std::size_t phase) {
-  Collector collector;
+  std::vector<Product> products;
   train::with_forward(loaded, data, phase, [&](nn::Module& model, const std::function<Tensor()>& forward) {
-    collector.watch(model);
+    Collector collector(model);
     const ObserverScope ops(collector);
-    const nn::ModuleObserverScope modules(collector);
     forward();
+    products = std::move(collector.products);
   });
-  return std::move(collector.products);
+  return products;
 }
 
 std::vector<double> times_of(const std::vector<Product>& products, Backend& backend, DType dtype) {

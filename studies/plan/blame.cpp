@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "amp/op_keys.h"
 #include "amp/plan/plan_file.h"
 #include "amp/plan/rules.h"
 #include "amp/plan/search.h"
@@ -31,29 +32,20 @@ struct Values {
 };
 
 // Watches some ops of a step.
-class OpValues final : public OpObserver, public nn::ModuleObserver {
+class OpValues final : public OpObserver {
  public:
   OpValues(nn::Module& model, const Graph& graph, const std::vector<int>& ops, double scale)
-      : scale_(scale), observed_ops_(*this), observed_modules_(*this) {
-    model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
+      : scale_(scale), keys_(model), observed_(*this) {
     for (const int op : ops) numbers_.emplace(to_string(graph.at(op).key), op);
   }
 
   std::unordered_map<int, Values> values;
 
-  void enter(nn::Module& module) override {
-    const auto found = paths_.find(&module);
-    const std::string outer = running_.empty() ? std::string(amp::kOutsideModel) : running_.back();
-    running_.push_back(found == paths_.end() ? outer : found->second);
-  }
-  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
   void before_forward(const OpInfo&, std::span<const Tensor>) override { ++depth_; }
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs) override {
     if (--depth_ > 0 || backward_ || outputs.empty() || !amp::is_planned(info, inputs)) return;
-    OpKey key{.path = running_.empty() ? std::string(amp::kOutsideModel) : running_.back(), .op = info.name};
-    key.call = calls_[key.path + " " + key.op]++;
-    const auto found = numbers_.find(to_string(key));
+    const auto found = numbers_.find(to_string(keys_.next(info.name)));
     if (found == numbers_.end()) return;
     values[found->second].result = outputs.front().detach();
     if (const Node* const node = node_of(outputs.front())) nodes_[node] = found->second;
@@ -74,12 +66,10 @@ class OpValues final : public OpObserver, public nn::ModuleObserver {
   const double scale_;
   int depth_ = 0;
   bool backward_ = false;
-  std::unordered_map<std::string, int> numbers_, calls_;
+  std::unordered_map<std::string, int> numbers_;
   std::unordered_map<const Node*, int> nodes_;
-  std::unordered_map<const nn::Module*, std::string> paths_;
-  std::vector<std::string> running_;
-  ObserverScope observed_ops_;
-  nn::ModuleObserverScope observed_modules_;
+  amp::OpKeys keys_;
+  ObserverScope observed_;
 };
 
 struct Apart {

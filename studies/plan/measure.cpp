@@ -85,13 +85,6 @@ Assignment widened(const Graph& graph) {
   return assignment;
 }
 
-// A time that a quarter of all are below: whatever else the machine does only adds to them.
-double quartile(std::vector<double> values) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::ranges::nth_element(values, at);
-  return *at;
-}
-
 // Lower quartiles by arm and op, of rounds of all arms.
 struct Rounds {
   std::array<std::vector<double>, kArms> ops;  // seconds
@@ -125,8 +118,8 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& a
     rounds.count = round;
   }
   for (std::size_t arm = 0; arm < kArms; ++arm)
-    for (const auto& times : seen[arm]) rounds.ops[arm].push_back(quartile(times));
-  rounds.whole = quartile(whole);
+    for (const auto& times : seen[arm]) rounds.ops[arm].push_back(lower_quartile(times));
+  rounds.whole = lower_quartile(whole);
   return rounds;
 }
 
@@ -215,6 +208,13 @@ amp::plan::PrecisionPlan::Machine machine_of(Backend& backend, DType low) {
 }
 
 }  // namespace
+
+double lower_quartile(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;

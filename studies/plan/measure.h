@@ -46,6 +46,8 @@ amp::plan::PrecisionPlan bare_plan(const amp::plan::Graph& graph, const amp::pla
 amp::Plan runnable(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
                    const amp::Precision& precision, bool share, nn::Module& model, std::size_t phase = 0);
 
+// A time that a quarter of all are below: whatever else the machine does only adds to them. 0 of none.
+double lower_quartile(std::vector<double> values);
 double median(std::vector<double> values);
 
 }  // namespace tandem::planning

@@ -123,14 +123,15 @@ Steps measure_steps(const config::Loaded& loaded, const tasks::DataPtr& data,
     against_rules.push_back(times[1].whole.back() / times[2].whole.back());
     rules_against_full.push_back(times[0].whole.back() / times[1].whole.back());
   }
-  Steps steps{.whole = {median(times[0].whole), median(times[1].whole), median(times[2].whole)},
+  Steps steps{.whole = {lower_quartile(times[0].whole), lower_quartile(times[1].whole),
+                        lower_quartile(times[2].whole)},
               .against_f32 = quartiles(against_full),
               .against_rules = quartiles(against_rules),
               .rules_against_f32 = quartiles(rules_against_full),
               .rounds = round};
   for (std::size_t phase = 0; phase < phases.size(); ++phase)
-    steps.phases.push_back(
-        {median(times[0].phases[phase]), median(times[1].phases[phase]), median(times[2].phases[phase])});
+    steps.phases.push_back({lower_quartile(times[0].phases[phase]), lower_quartile(times[1].phases[phase]),
+                            lower_quartile(times[2].phases[phase])});
   return steps;
 }
 

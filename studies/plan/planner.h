@@ -22,8 +22,8 @@ struct Request {
   bool measures_steps = true;
 };
 
-// Seconds of whole steps in f32, at level O1, and under the plan: medians of rounds in which each took its
-// turn, and the plan's ratio to the others of its round.
+// Seconds of whole steps in f32, at level O1, and under the plan: lower quartiles, as prices are, of rounds
+// in which each took its turn; and the plan's ratio to the others of its round.
 struct Steps {
   struct Ratio {
     double low = 0.0, median = 0.0, high = 0.0;  // quartiles; above 1: the plan is faster

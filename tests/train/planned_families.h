@@ -20,8 +20,9 @@
 namespace tandem::testing {
 
 inline const std::vector<std::string>& planned_families() {
-  static const std::vector<std::string> names = {"classification", "segmentation",        "detection",
-                                                 "language",       "text_classification", "translation"};
+  static const std::vector<std::string> names = {"classification", "attention", "segmentation",
+                                                 "detection",      "language",  "text_classification",
+                                                 "translation"};
   return names;
 }
 
@@ -40,6 +41,8 @@ class PlannedFamily {
     if (family == "classification") {
       overrides.insert(overrides.end(), {"data.batch_size=8", "model.width=4", "data.image_size=8"});
       loaded = config::load("resnet20_synthetic", overrides);
+    } else if (family == "attention") {
+      loaded = config::load("fashion_attention", {"data.batch_size=2", "precision=" + precision});
     } else if (family == "segmentation") {
       overrides.insert(overrides.end(),
                        {"data.batch_size=2", "model.width=4", "model.levels=2", "data.image_size=32"});

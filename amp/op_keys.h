@@ -1,0 +1,36 @@
+// Names for the ops of a forward, by which different looks at one model find the same op.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "amp/plan/graph.h"
+#include "nn/module.h"
+
+namespace tandem::amp {
+
+// Watches which module of the model runs, for the life of the object; on the thread that made it.
+class OpKeys final : public nn::ModuleObserver {
+ public:
+  explicit OpKeys(nn::Module& model);
+
+  // That of the next call of `op`, by the innermost module that runs. To be asked once for each call, in the
+  // order of the calls: the key counts them.
+  plan::OpKey next(const char* op);
+
+  void enter(nn::Module& module) override;
+  void leave(nn::Module&, const Tensor&) override { running_.pop_back(); }
+
+ private:
+  std::string innermost() const;
+
+  std::unordered_map<const nn::Module*, std::string> paths_;  // the first of each
+  std::vector<std::string> running_;
+  std::map<std::pair<std::string, std::string>, int> calls_;
+  nn::ModuleObserverScope observed_;
+};
+
+}  // namespace tandem::amp
