@@ -60,6 +60,15 @@ TEST_CASE("self-attention has PyTorch's values, gradients and names") {
   }
 }
 
+TEST_CASE("self-attention starts as PyTorch's does") {
+  const nn::SelfAttention layer(kFeatures, {.heads = golden::kHeads});
+  const std::vector<Parameter> parameters = layer.parameters();
+  const double bound = std::sqrt(6.0 / (3 * kFeatures + kFeatures));  // Glorot's
+  for (const double weight : parameters[0].value().to_vector<double>()) CHECK(std::abs(weight) <= bound);
+  for (const std::size_t bias : {1u, 3u})
+    for (const double value : parameters[bias].value().to_vector<double>()) CHECK(value == 0.0);
+}
+
 TEST_CASE("self-attention drops weights in training alone, and says what does not fit") {
   nn::SelfAttention layer(kFeatures, {.heads = 3, .bias = false, .dropout = 0.5});
   CHECK(layer.describe() == "SelfAttention(6 features, 3 heads, dropout 0.5, no bias)");
