@@ -59,7 +59,8 @@ class Graph {
 
   // f32, on the host, in the layout of the ONNX tensor.
   void add_weight(const std::string& name, const Tensor& tensor);
-  // The same, called after the layer; returns the name.
+  // The same, called after the layer; returns the name. Throws UserError for extents that depend on the number
+  // of steps.
   std::string add_packed_weight(const std::string& name, const Tensor& tensor);
   // Takes those out that no node takes.
   void drop_unused_weights();

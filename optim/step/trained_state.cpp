@@ -312,10 +312,12 @@ std::int64_t TrainedState::update_bytes() const {
     if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
     for (const UpdateRange& whole : group.ranges) {
       const UpdateRange range = parts_ ? parts_->own_of(whole) : whole;
-      if (range.marks) {  // of the rows that a step touches nobody knows how many there are
-        bytes += range.count / range.row;
-      } else {
+      const Tensor& marks = buffers_.slots()[static_cast<std::size_t>(range.slot)].marks;
+      if (!range.marks) {
         bytes += each * range.count;
+      } else {
+        const auto marked = marks.to_vector<std::uint8_t>();
+        bytes += marks.numel() + each * range.row * std::count(marked.begin(), marked.end(), 1);
       }
     }
   }

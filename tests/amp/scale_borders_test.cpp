@@ -8,6 +8,7 @@
 #include "amp/autocast.h"
 #include "amp/calibration.h"
 #include "autograd/engine.h"
+#include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

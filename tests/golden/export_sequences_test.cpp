@@ -12,6 +12,8 @@
 #include <functional>
 
 #include "autograd/modes.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "export/onnx.h"
@@ -239,6 +241,16 @@ TEST_CASE("what ONNX cannot say of sequences is refused by layer and op") {
   CHECK_THAT(refusal(regroups), Contains("steps and batch"));
   OfPairs rows([](const Tensor& x) { return reshape(x, {1, x.size(0), x.size(1), 2}); });
   CHECK_THAT(refusal(rows), Contains("steps and batch"));
+  const auto attention = [](bool causal) {
+    return OfPairs([causal](const Tensor& x) {
+      const Tensor rows_first = permute(x, {1, 0, 2});
+      const Tensor weights = masked_softmax(matmul(rows_first, rows_first, false, true), {.causal = causal});
+      return permute(matmul(weights, rows_first), {1, 0, 2});
+    });
+  };
+  OfPairs backwards = attention(true), both_ways = attention(false);
+  CHECK_THAT(refusal(backwards), Contains("number of steps"));
+  CHECK(refusal(both_ways).empty());
   OfPairs whole([](const Tensor& x) { return mean(x, {0}); });
   CHECK(refusal(whole).empty());
 }

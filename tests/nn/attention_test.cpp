@@ -1,6 +1,7 @@
 // Self-attention against PyTorch's MultiheadAttention (tests/golden/self_attention.py).
 #include "nn/layers/attention.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -64,7 +65,17 @@ TEST_CASE("self-attention starts as PyTorch's does") {
   const nn::SelfAttention layer(kFeatures, {.heads = golden::kHeads});
   const std::vector<Parameter> parameters = layer.parameters();
   const double bound = std::sqrt(6.0 / (3 * kFeatures + kFeatures));  // Glorot's
-  for (const double weight : parameters[0].value().to_vector<double>()) CHECK(std::abs(weight) <= bound);
+  const auto largest_of = [](const Parameter& parameter) {
+    double largest = 0.0;
+    for (const double weight : parameter.value().to_vector<double>())
+      largest = std::max(largest, std::abs(weight));
+    return largest;
+  };
+  CHECK(largest_of(parameters[0]) <= bound);
+  CHECK(largest_of(parameters[0]) > 0.8 * bound);
+  const double of_linear = 1.0 / std::sqrt(kFeatures);
+  CHECK(largest_of(parameters[2]) <= of_linear);
+  CHECK(largest_of(parameters[2]) > 0.8 * of_linear);
   for (const std::size_t bias : {1u, 3u})
     for (const double value : parameters[bias].value().to_vector<double>()) CHECK(value == 0.0);
 }

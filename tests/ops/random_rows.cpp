@@ -100,6 +100,11 @@ Rows dropout_rows() {
            .oracle = dropout_oracle(0.75),
            .cases = kCases},
           {.op = "dropout",
+           .variant = "next to 1",  // the bound of words is 2³², which no word reaches
+           .run = RUN(dropped(x[0], std::nextafter(1.0, 0.0))),
+           .oracle = dropout_oracle(std::nextafter(1.0, 0.0)),
+           .cases = kCases},
+          {.op = "dropout",
            .variant = "locked",
            .run = RUN(locked(x[0], 0.4)),
            .oracle = dropout_oracle(0.4, true),

@@ -203,12 +203,16 @@ TEST_CASE("rows: a table that a product uses too is dense", "[rows]") {
         training->step->apply();
       }
       CHECK(count_marked(rows) == Reader::kRows);
+      CHECK(rows.step->update_bytes() == dense.step->update_bytes() + Reader::kRows);
     }
     check_same(dense, rows);
     check_same(adam, lazy);
     for (Training* training : {&dense, &rows}) (*training)({3});
     CHECK(count_marked(rows) == 1);
     check_same(dense, rows);
+    // Gradient, weight and sum of squares: read, and both but the first written.
+    CHECK(dense.step->update_bytes() - rows.step->update_bytes() ==
+          (Reader::kRows - 1) * Reader::kColumns * 5 * 4 - Reader::kRows);
   }
 }
 

@@ -2,10 +2,12 @@
 // the label smoothing, C the number of classes and t the target, a row's loss is (the formulas of PyTorch's
 // cross_entropy)
 //   (1-ε)·w[t]·(lse - x[t]) + ε/C · Σ_c w[c]·(lse - x[c]).
-// 16-bit logits are widened row by row; no copy of all logits in f32 exists. Rows of at most kSumLanes
-// classes, of which there are many where pixels are classified, go kLanes at a time, side by side; every sum
-// has the order that it has in a row alone, and so the same bits.
+// 16-bit logits are widened as they are read, or in parts of kBlock; no copy of all logits in f32 exists.
+// Rows of at most kSumLanes classes, of which there are many where pixels are classified, go kLanes at a
+// time, side by side; every sum has the order that it has in a row alone, and so the same bits.
 #include <omp.h>
+
+#include <optional>
 
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
@@ -92,7 +94,8 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
   const Index together = l.classes <= kShort ? kLanes : 1;
 #pragma omp parallel if (l.is_parallel())
   {
-    RowReader<C> read(logits, l.classes);
+    std::optional<RowReader<C>> read;  // of logits once more, where labels are smoothed
+    if (l.smoothing > C(0)) read.emplace(logits, l.classes);
     alignas(64) C top[kLanes], sum[kLanes], log_sum[kLanes], on_target[kLanes];
     std::fill_n(sum, kLanes, C(1));
 #pragma omp for schedule(static)
@@ -114,8 +117,8 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
           continue;
         }
         C rest = 0;
-        if (l.smoothing > C(0)) {
-          const C* from = read(first + r);
+        if (read) {
+          const C* from = (*read)(first + r);
           const auto below = [&](Index c) { return top[r] - from[c] + log_sum[r]; };
           rest = l.weights.each.empty()
                      ? sum_of<C>(l.classes, below)
