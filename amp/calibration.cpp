@@ -159,10 +159,14 @@ Calibration segmented(std::span<const GradientCollector::Layer> layers, const Ba
   return found;
 }
 
+int within(const optim::ScalerOptions& scaler, int log2) {
+  const ScaleWindow bounds = bounds_of(scaler);
+  return std::clamp(log2, bounds.low, std::max(bounds.low, bounds.high));
+}
+
 int start_of(const Calibration& calibration, const optim::ScalerOptions& scaler) {
   if (!calibration.segments.empty()) return calibration.segments.front().log2_scale;
-  const ScaleWindow bounds = bounds_of(scaler);
-  return std::clamp(calibration.window.high, bounds.low, std::max(bounds.low, bounds.high));
+  return within(scaler, calibration.window.high);
 }
 
 namespace {

@@ -48,6 +48,8 @@ Calibration calibration_of(std::span<const GradientCollector::Layer> layers, int
 Calibration segmented(std::span<const GradientCollector::Layer> layers, const BackwardLinks& links,
                       int batches, const optim::ScalerOptions& scaler);
 
+// log2 of the scale next to 2^log2 that lies within floor and ceiling of the scaler.
+int within(const optim::ScalerOptions& scaler, int log2);
 // log2 of the scale to start with: the highest of the window, within floor and ceiling of the scaler.
 int start_of(const Calibration& calibration, const optim::ScalerOptions& scaler);
 

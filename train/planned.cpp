@@ -71,6 +71,12 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
+std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded) {
+  const std::string text = plan_text_of(loaded);
+  if (text.empty()) return std::nullopt;
+  return amp::plan::parse_plan(text, name_of_plan(loaded)).front().scale;
+}
+
 std::vector<std::string> planned_phases(const config::Loaded& loaded, const tasks::DataPtr& data) {
   const auto task = config::make_task(loaded, data);
   const std::vector<tasks::Phase> phases = task->phases();

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
 // The plan for a model of the configuration's task. Throws UserError as plan::parse_plan and PlannedTypes.
 std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
                                                        nn::Module& model);
+
+// The loss scale of the configuration's plan; absent without a plan, and where the plan has none.
+std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded);
 
 // The names of the phases of a step, each of which is a forward that is planned by itself: that of the sum of
 // its losses. Throws UserError where several losses of a phase have a loss scale each, and so no forward

@@ -383,11 +383,19 @@ void Trainer::calibrate_scale(Session& session) {
   std::string start;
   ranks_.together([&] {
     if (!ranks_.first()) return;
+    const optim::ScalerOptions scaler = precision_of(config_).scaler;
+    if (const auto planned = planned_scale(loaded_)) {
+      const int log2 = amp::within(scaler, planned->start);
+      session.say(fmt::format("loss scale: 2^{} to start with, as the plan says; window 2^{} to 2^{}", log2,
+                              planned->window[0], planned->window[1]));
+      start = fmt::format("{}", log2);
+      return;
+    }
     const amp::Calibration found = calibrate(loaded_, task_->data(), device_);
     if (session.directory)
       files::write_atomically(session.directory->calibration(), files::json_text(to_json(found), 2) + "\n");
     session.say(to_string(found));
-    start = fmt::format("{}", amp::start_of(found, precision_of(config_).scaler));
+    start = fmt::format("{}", amp::start_of(found, scaler));
   });
   const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
   for (Learner& learner : *learners_)

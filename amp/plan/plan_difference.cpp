@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "amp/plan/plan_file.h"
@@ -21,6 +23,11 @@ Key key_of(const OpKey& key) { return {key.path, key.op, key.call}; }
 std::string types_text(const PrecisionPlan::PlannedOp& op) {
   if (!op.operands) return std::string(name_of(op.out));
   return fmt::format("{} in {}", name_of(op.out), name_of(*op.operands));
+}
+
+std::string to_string(const std::optional<PrecisionPlan::Scale>& scale) {
+  if (!scale) return "none";
+  return fmt::format("2^{} (window 2^{} to 2^{})", scale->start, scale->window[0], scale->window[1]);
 }
 
 bool moved(std::int64_t first, std::int64_t second) {
@@ -66,8 +73,16 @@ std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionP
 }
 
 std::vector<PlanChange> differences(const PhasePlans& first, const PhasePlans& second) {
-  if (first.size() == 1 && second.size() == 1) return differences(first.front(), second.front());
   std::vector<PlanChange> changes;
+  if (first.front().scale != second.front().scale)
+    changes.push_back({PlanChange::Kind::scale,
+                       {},
+                       fmt::format("loss scale: {} → {}", to_string(first.front().scale),
+                                   to_string(second.front().scale))});
+  if (first.size() == 1 && second.size() == 1) {
+    std::ranges::move(differences(first.front(), second.front()), std::back_inserter(changes));
+    return changes;
+  }
   const auto add = [&](const PrecisionPlan& a, const PrecisionPlan& b, const std::string& phase) {
     for (PlanChange& change : differences(a, b)) {
       change.text = fmt::format("{}: {}", printable(phase), change.text);
@@ -87,8 +102,9 @@ std::vector<PlanChange> differences(const PhasePlans& first, const PhasePlans& s
 }
 
 bool same_types(const std::vector<PlanChange>& changes) {
-  return std::ranges::all_of(changes,
-                             [](const PlanChange& change) { return change.kind == PlanChange::Kind::price; });
+  return std::ranges::all_of(changes, [](const PlanChange& change) {
+    return change.kind == PlanChange::Kind::price || change.kind == PlanChange::Kind::scale;
+  });
 }
 
 }  // namespace tandem::amp::plan

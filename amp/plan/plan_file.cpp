@@ -141,21 +141,12 @@ PrecisionPlan::Policy read_policy(const Place& place, DType low) {
 
 PrecisionPlan::Scale read_scale(const Place& place) {
   constexpr int kMostExponent = 127;
-  place.require_keys({"start", "segments", "window"}, 1);
-  PrecisionPlan::Scale scale{.start =
-                                 static_cast<int>(place["start"].integer(-kMostExponent, kMostExponent))};
-  if (place.has("window")) {
-    const std::vector<Place> ends = place["window"].items();
-    if (ends.size() != 2) place["window"].expect("[lowest, highest]");
-    const std::int64_t low = ends[0].integer(-kMostExponent, kMostExponent);
-    scale.window = {static_cast<int>(low), static_cast<int>(ends[1].integer(low, kMostExponent))};
-  }
-  for (const Place& segment : place["segments"].items()) {
-    segment.require_keys({"at", "shift"});
-    scale.segments.push_back(
-        {read_key(segment["at"]), static_cast<int>(segment["shift"].integer(-kMostExponent, kMostExponent))});
-  }
-  return scale;
+  place.require_keys({"start", "window"});
+  const std::vector<Place> ends = place["window"].items();
+  if (ends.size() != 2) place["window"].expect("[lowest, highest]");
+  const std::int64_t low = ends[0].integer(-kMostExponent, kMostExponent);
+  return {.start = static_cast<int>(place["start"].integer(-kMostExponent, kMostExponent)),
+          .window = {static_cast<int>(low), static_cast<int>(ends[1].integer(low, kMostExponent))}};
 }
 
 PrecisionPlan::PlannedOp read_op(const Place& place, DType low) {
@@ -224,6 +215,7 @@ PrecisionPlan read_shared(const Place& place) {
   plan.share = place["share"].boolean();
   plan.machine = read_machine(place["machine"]);
   plan.policy = read_policy(place["policy"], plan.dtype);
+  if (place.has("scale")) plan.scale = read_scale(place["scale"]);
   return plan;
 }
 
@@ -234,7 +226,6 @@ PrecisionPlan read_phase(const Place& place, PrecisionPlan plan) {
                 place["model"]["phase"].text()};
   place["shapes"].require_keys({"digest", "batch"});
   plan.shapes = {place["shapes"]["digest"].text(), place["shapes"]["batch"].count()};
-  if (place.has("scale")) plan.scale = read_scale(place["scale"]);
   for (const Place& op : place["ops"].items()) plan.ops.push_back(read_op(op, plan.dtype));
   for (const Place& cast : place["casts"].items()) plan.casts.push_back(read_cast(cast, plan.dtype));
   plan.predicted = read_arms(place["predicted_ns"]);
@@ -244,11 +235,11 @@ PrecisionPlan read_phase(const Place& place, PrecisionPlan plan) {
 }
 
 PhasePlans read_phases(const Place& place) {
-  place.require_keys({"tandem_plan", "dtype", "share", "machine", "policy", "phases"});
+  place.require_keys({"tandem_plan", "dtype", "share", "machine", "policy", "phases", "scale"}, 1);
   const PrecisionPlan shared = read_shared(place);
   PhasePlans phases;
   for (const Place& phase : place["phases"].items()) {
-    phase.require_keys({"model", "shapes", "ops", "casts", "predicted_ns", "measured_ns", "scale"}, 1);
+    phase.require_keys({"model", "shapes", "ops", "casts", "predicted_ns", "measured_ns"});
     phases.push_back(read_phase(phase, shared));
     const std::string& name = phases.back().model.phase;
     if (std::ranges::count(phases, name, [](const auto& plan) { return plan.model.phase; }) > 1)
@@ -300,13 +291,7 @@ Json to_json(const PrecisionPlan::Policy& policy) {
 }
 
 Json to_json(const PrecisionPlan::Scale& scale) {
-  Json segments = Json::array();
-  for (const auto& segment : scale.segments)
-    segments.push_back({{"at", to_json(segment.at)}, {"shift", segment.shift}});
-  Json json{{"start", scale.start}};
-  if (scale.window) json["window"] = *scale.window;
-  json["segments"] = segments;
-  return json;
+  return {{"start", scale.start}, {"window", scale.window}};
 }
 
 Json to_json(const PrecisionPlan::Machine& machine) {
@@ -338,12 +323,12 @@ std::string head_of(const PrecisionPlan& plan) {
 
 std::string shared_text(const PrecisionPlan& plan) {
   return line_of("dtype", name_of(plan.dtype)) + line_of("share", plan.share) +
-         line_of("machine", to_json(plan.machine)) + line_of("policy", to_json(plan.policy));
+         line_of("machine", to_json(plan.machine)) + line_of("policy", to_json(plan.policy)) +
+         (plan.scale ? line_of("scale", to_json(*plan.scale)) : "");
 }
 
 std::string body_of(const PrecisionPlan& plan) {
-  return (plan.scale ? line_of("scale", to_json(*plan.scale)) : "") +
-         lines_of("ops", plan.ops, [&](const auto& op) { return to_json(op, plan.dtype); }) +
+  return lines_of("ops", plan.ops, [&](const auto& op) { return to_json(op, plan.dtype); }) +
          lines_of("casts", plan.casts, [](const auto& cast) { return to_json(cast); }) +
          line_of("predicted_ns", to_json(plan.predicted)) +
          fmt::format(" \"measured_ns\": {}", files::json_text(to_json(plan.measured)));
@@ -368,7 +353,7 @@ std::string plan_text(const PhasePlans& phases) {
   const PrecisionPlan& first = phases.front();
   for (const PrecisionPlan& plan : phases)
     ensure(plan.dtype == first.dtype && plan.share == first.share && plan.machine == first.machine &&
-               plan.policy == first.policy,
+               plan.policy == first.policy && plan.scale == first.scale,
            "plan", "{} and {} differ in what phases share", first.model.phase, plan.model.phase);
   std::string text = fmt::format("{{\"tandem_plan\": {},\n", PrecisionPlan::kVersion);
   if (phases.size() == 1) return text + head_of(first) + shared_text(first) + body_of(first) + "}\n";

@@ -22,9 +22,9 @@ std::string plan_text(const PhasePlans& phases);
 
 // How two plans differ, by key.
 struct PlanChange {
-  enum class Kind : std::uint8_t { types, price, only_first, only_second };
+  enum class Kind : std::uint8_t { types, price, only_first, only_second, scale };
   Kind kind = Kind::types;
-  OpKey key;
+  OpKey key;         // of no op where it is the loss scale
   std::string text;  // "layer1.0.conv1 conv2d: bf16 → f32 (gain → accuracy)"
 
   bool operator==(const PlanChange&) const = default;
@@ -34,7 +34,7 @@ struct PlanChange {
 // tenth of the first.
 std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionPlan& second);
 // The same by phases, which go by their names: where there are several, a text begins with that of its phase,
-// "generator: main.0 conv_transpose2d: …".
+// "generator: main.0 conv_transpose2d: …". And the loss scale, at first.
 std::vector<PlanChange> differences(const PhasePlans& first, const PhasePlans& second);
 // Whether they decide the same: no change but of prices.
 bool same_types(const std::vector<PlanChange>& changes);

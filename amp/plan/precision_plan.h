@@ -57,16 +57,11 @@ struct PrecisionPlan {
     std::int64_t dead_band_ns = 0;
     bool operator==(const Policy&) const = default;
   };
-  // The gradient is multiplied by 2^shift where the result of `at` hands it on.
-  struct Segment {
-    OpKey at;
-    int shift = 0;
-    bool operator==(const Segment&) const = default;
-  };
+  // log₂ of loss scales: that to start with, and the lowest and the highest that fit all layers
+  // (amp/calibration.h). Of plans whose configuration asks for a calibrated one.
   struct Scale {
-    int start = 0;                             // log₂
-    std::optional<std::array<int, 2>> window;  // log₂, lowest and highest
-    std::vector<Segment> segments;
+    int start = 0;
+    std::array<int, 2> window{};
     bool operator==(const Scale&) const = default;
   };
   struct PlannedOp {
@@ -103,7 +98,7 @@ struct PrecisionPlan {
 };
 
 // Of a task whose step has several phases (tasks/task.h), in their order: each is a forward of its own. They
-// have one type, policy and machine, and share casts or do not.
+// have one type, policy, machine and loss scale, and share casts or do not.
 using PhasePlans = std::vector<PrecisionPlan>;
 
 // " of the generator", as messages say it after an op; "" of the one phase that most tasks have.

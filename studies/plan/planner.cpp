@@ -17,6 +17,7 @@
 #include "files/output.h"
 #include "studies/plan/subject.h"
 #include "tasks/skipped_samples.h"
+#include "train/calibrate.h"
 #include "train/planned.h"
 #include "train/setup.h"
 
@@ -170,6 +171,12 @@ void describe(amp::plan::PrecisionPlan& plan, const amp::TracedModel& traced, co
     add_rest(*arm, phase.measured.rest_ns);
 }
 
+amp::plan::PrecisionPlan::Scale scale_of(const amp::Calibration& calibration,
+                                         const optim::ScalerOptions& scaler) {
+  return {.start = amp::start_of(calibration, scaler),
+          .window = {calibration.window.low, calibration.window.high}};
+}
+
 void search_phase(PlannedPhase& phase, const config::Loaded& loaded, const Request& request,
                   const amp::Precision& precision, std::size_t number) {
   Graph& graph = phase.measured.graph;
@@ -215,6 +222,7 @@ void keep_faster(Planned& planned, const Request& request) {
     phase.plan.shapes = cut.shapes;
     phase.plan.machine = cut.machine;
     phase.plan.policy = cut.policy;
+    phase.plan.scale = cut.scale;
     phase.plan.predicted = {.f32 = cut.predicted.f32,
                             .rules = cut.predicted.rules,
                             .low = cut.predicted.low,
@@ -243,6 +251,9 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
   const bool by_lists = request.policy != "cut" && request.policy != "search";
   const bool shares = request.policy != "rules";  // which has autocast's bits
   Planned planned;
+  if (request.calibrates && loaded.config.precision.scaler.mode == "calibrated" &&
+      data->training_samples() > 0)
+    planned.calibration = train::calibrate(loaded, data, {});
   for (std::size_t number = 0; number < names.size(); ++number) {
     MeasureOptions options{.seconds = request.seconds / static_cast<double>(names.size()), .phase = number};
     if (number > 0) options.machine = planned.phases.front().measured.machine;
@@ -260,6 +271,7 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
         amp::plan::predict(graph, amp::plan::rules(graph), /*share=*/false).casts,
         [&](const auto& cast) { return graph.at(cast.op).kind != amp::plan::Kind::parameter; }));
     describe(phase.plan, traced[number], request, phase, names[number], batch);
+    if (planned.calibration) phase.plan.scale = scale_of(*planned.calibration, precision.scaler);
     planned.phases.push_back(std::move(phase));
   }
   if (!request.measures_steps) return planned;
@@ -270,7 +282,8 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
 }
 
 std::string plan_at_start(const config::Loaded& loaded) {
-  const Planned planned = make_plan(loaded, {.seconds = 5.0});
+  // The run itself looks for the loss scale, and keeps what it found of every layer.
+  const Planned planned = make_plan(loaded, {.seconds = 5.0, .calibrates = false});
   const amp::plan::PhasePlans plans = planned.plans();
   std::size_t ops = 0, low = 0;
   double predicted = 0.0, in_f32 = 0.0;  // ns

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "amp/calibration.h"
 #include "amp/plan/precision_plan.h"
 #include "config/load.h"
 #include "studies/plan/accuracy.h"
@@ -20,6 +21,8 @@ struct Request {
   double seconds = 10.0;        // for the measurement of ops, of all phases, and again for that of steps
   std::optional<double> limit;  // of the search: relative error of loss and gradient
   bool measures_steps = true;
+  // Whether the loss scale is looked for, where the configuration asks for a calibrated one.
+  bool calibrates = true;
 };
 
 // Seconds of whole steps in f32, at level O1, and under the plan: lower quartiles, as prices are, of rounds
@@ -52,6 +55,7 @@ struct PlannedPhase {
 
 struct Planned {
   std::vector<PlannedPhase> phases;
+  std::optional<amp::Calibration> calibration;
   std::optional<Steps> steps;
   // How fast the cut was beside level O1, where it was slower and level O1's types were kept.
   std::optional<Steps::Ratio> cut_against_rules{};
@@ -66,7 +70,8 @@ struct Planned {
 amp::Precision precision_of(const config::Loaded& loaded);
 
 // Each phase of a step is traced, measured and solved by itself; whole steps are of all of them. Throws
-// UserError for a precision that has no 16-bit type, as train::planned_phases, and as the policies.
+// UserError for a precision that has no 16-bit type, as train::planned_phases, as the policies, and as
+// train::calibrate.
 Planned make_plan(const config::Loaded& loaded, const Request& request);
 
 // Where whole steps under a cut were slower than at level O1, gives it level O1's types and bits: its casts

@@ -6,6 +6,7 @@
 #include "core/units.h"
 #include "files/output.h"
 #include "report/table.h"
+#include "train/calibrate.h"
 
 namespace tandem::planning {
 
@@ -285,6 +286,7 @@ Json to_json(const Planned& planned) {
   json["predicted_ns"] = arms_json(total(planned, &amp::plan::PrecisionPlan::predicted));
   json["measured"] = planned.steps ? to_json(*planned.steps) : Json();
   json["cut_against_rules"] = planned.cut_against_rules ? to_json(*planned.cut_against_rules) : Json();
+  if (planned.calibration) json["calibration"] = train::to_json(*planned.calibration);
   if (one) {
     add_members(json, first);
     return json;
@@ -306,6 +308,7 @@ void print(const std::string& name, const Planned& planned) {
   print_times(total(planned, &amp::plan::PrecisionPlan::predicted),
               total(planned, &amp::plan::PrecisionPlan::measured));
   print_ratios(planned);
+  if (planned.calibration) output::print("{}\n", to_string(*planned.calibration));
   for (const PlannedPhase& phase : planned.phases) {
     if (planned.phases.size() > 1) {
       output::print("\n{}\n\n", phase.plan.model.phase);

@@ -202,13 +202,11 @@ void plans(const fs::path& folder) {
                     .flops = {{"f32", 1e9}}};
     plan.policy = {.name = "cut", .must = {{"^fc", low}}};
     if (low == DType::f16)
-      plan.scale = PrecisionPlan::Scale{
-          .start = 13, .window = std::array{9, 15}, .segments = {{{"fc", "linear", 0}, -3}}};
+      plan.scale = PrecisionPlan::Scale{.start = 13, .window = {9, 15}};
     write_file(folder / "plan" / std::string(name_of(low)), bytes_of(plan_text({plan})));
     PhasePlans phases(2, plan);
     phases[0].model.phase = "discriminator";
     phases[1].model.phase = "generator";
-    phases[1].scale.reset();
     write_file(folder / "plan" / fmt::format("phases-{}", name_of(low)), bytes_of(plan_text(phases)));
   }
 }

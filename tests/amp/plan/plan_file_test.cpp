@@ -31,8 +31,7 @@ PrecisionPlan block_plan() {
                  .must = {{"^zz", DType::f32}, {"^a$", DType::bf16}},
                  .lambda = 0.25,
                  .dead_band_ns = 200};
-  plan.scale =
-      PrecisionPlan::Scale{.start = 13, .window = std::array{9, 15}, .segments = {{{"q", "linear", 0}, -3}}};
+  plan.scale = PrecisionPlan::Scale{.start = 13, .window = {9, 15}};
   plan.measured = {.f32 = 200'000, .plan = 120'000};
   return plan;
 }
@@ -45,7 +44,6 @@ PhasePlans two_phases() {
   phases[1].casts.clear();
   phases[1].ops.resize(3);
   phases[1].model.ops = 3;
-  phases[1].scale.reset();
   phases[1].measured = {};
   return phases;
 }
@@ -312,6 +310,15 @@ TEST_CASE("how two plans differ", "[plan][file]") {
                                  {"scaled", "mul_scalar", 0},
                                  "scaled mul_scalar: only in the second plan, bf16"});
   CHECK_FALSE(same_types(changes));
+  second = first;
+  second.scale->start = 12;
+  changes = differences(PhasePlans{first}, PhasePlans{second});
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].text == "loss scale: 2^13 (window 2^9 to 2^15) → 2^12 (window 2^9 to 2^15)");
+  CHECK(same_types(changes));
+  second.scale.reset();
+  CHECK(differences(PhasePlans{second}, PhasePlans{first}).front().text ==
+        "loss scale: none → 2^13 (window 2^9 to 2^15)");
 }
 
 TEST_CASE("how plans of several phases differ", "[plan][file]") {
