@@ -290,9 +290,7 @@ Json to_json(const PrecisionPlan::Policy& policy) {
           {"dead_band_ns", policy.dead_band_ns}};
 }
 
-Json to_json(const PrecisionPlan::Scale& scale) {
-  return {{"start", scale.start}, {"window", scale.window}};
-}
+Json to_json(const PrecisionPlan::Scale& scale) { return {{"start", scale.start}, {"window", scale.window}}; }
 
 Json to_json(const PrecisionPlan::Machine& machine) {
   return {{"device", machine.device},

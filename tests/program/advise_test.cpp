@@ -1,5 +1,6 @@
 // tandem advise, what a 16-bit run says before its first step, blame and headroom, and calibrated loss
 // scales.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -126,6 +127,38 @@ TEST_CASE("a calibrated loss scale: found once, kept by the run, refused where n
         R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"calibrated","initial":1024}})",
         R"(precision={"level":"O1","dtype":"fp16","scaler":{"batches":2}})"})
     CHECK(tandem_in(directory, {"validate", "digits_mlp", wrong}).exit_code == 2);
+}
+
+TEST_CASE("calibration ranks the loss scales of a detector by what they lose, before the first step",
+          "[program][calibrated]") {
+  const TemporaryDirectory directory;
+  const auto train = [&](const std::string& run, const std::string& scaler) {
+    must(tandem_in(directory, {"train", "ssd_scenes", "data.train_size=64", "data.test_size=16",
+                               "data.batch_size=8", "epochs=1", "--limit-steps=4", "run_dir=" + run,
+                               R"(precision={"level":"O1","dtype":"fp16","scaler":)" + scaler + "}"}));
+    return json::parse(must(tandem_in(directory, {"inspect", run, "--headroom", "--json"})).out);
+  };
+  const json calibrated = train("calibrated", R"("calibrated")");
+  const json calibration = json::parse(read_text(directory.path() / "calibrated/calibration.json"));
+  // Doublings of a scale that layers lack, all told, before it flushes as little as the calibration allows.
+  const auto lacking = [&](int log2) {
+    int sum = 0;
+    for (const json& layer : calibration["layers"]) sum += std::max(0, layer["window"][0].get<int>() - log2);
+    return sum;
+  };
+  const int best = calibration["window"][1];
+  CHECK(lacking(best) == 0);
+  CHECK(calibrated["log2_scale"] == best);
+  const std::vector<std::pair<int, json>> arms = {{0, train("unscaled", R"("none")")},
+                                                  {3, train("eight", R"({"static":8})")},
+                                                  {6, train("sixty-four", R"({"static":64})")},
+                                                  {best, calibrated}};
+  for (std::size_t i = 1; i < arms.size(); ++i) {
+    CAPTURE(arms[i - 1].first, arms[i].first);
+    CHECK(lacking(arms[i - 1].first) > lacking(arms[i].first));
+    CHECK(arms[i - 1].second["all"]["flushed"].get<double>() >
+          1.5 * arms[i].second["all"]["flushed"].get<double>());
+  }
 }
 
 TEST_CASE("segments of the loss scale: one where one scale fits, kept by the run, refused with the way out",

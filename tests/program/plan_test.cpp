@@ -1,4 +1,6 @@
 // tandem plan, and trainings that follow a plan.
+#include <fstream>
+
 #include "tests/program/ranks.h"
 #include "tests/program/support.h"
 
@@ -224,6 +226,41 @@ TEST_CASE("a run makes its plan at the start, and keeps it", "[program][plan]") 
                                        R"(precision={"level":"O1","dtype":"bf16","plan":"auto"})"}));
   CHECK(bench.exit_code == 2);
   CHECK_THAT(bench.err, Contains("auto is for `tandem train`"));
+}
+
+TEST_CASE("a plan has the loss scale that was calibrated, and a run under it starts there",
+          "[program][plan]") {
+  const TemporaryDirectory directory;
+  const auto fp16 = [](const std::string& more) {
+    return R"(precision={"level":"O1","dtype":"fp16","scaler":"calibrated")" + more + "}";
+  };
+  const std::vector<std::string> samples = {"data.train_size=64", "data.test_size=16"};
+  const Outcome planned =
+      make_plan(directory, "plan.json", {samples[0], samples[1], fp16(""), "--policy=rules"});
+  INFO(planned.err);
+  REQUIRE(planned.exit_code == 0);
+  CHECK_THAT(planned.out, Contains("loss scale: calibrated on 4 batches in FP32: window "));
+  json plan = plan_in(directory, "plan.json");
+  const json window = plan["scale"]["window"];
+  CHECK(plan["scale"]["start"] == window[1]);
+  const auto trained = [&](const std::string& run, const std::string& more) {
+    return must(tandem_in(directory, with_small({"train", "resnet20_synthetic", "run_dir=" + run, samples[0],
+                                                 samples[1], "epochs=1", "--limit-steps=4", fp16(more)})));
+  };
+  const auto scale_of = [&](const std::string& run) {
+    return json::parse(
+        must(tandem_in(directory, {"inspect", run, "--headroom", "--json"})).out)["log2_scale"];
+  };
+  // What the plan found is what a run finds that looks itself.
+  trained("looked", "");
+  CHECK(json::parse(read_text(directory.path() / "looked/calibration.json"))["window"] == window);
+  plan["scale"]["start"] = window[1].get<int>() - 2;
+  std::ofstream(directory.path() / "plan.json") << plan.dump();
+  const Outcome told = trained("told", R"(,"plan":"plan.json")");
+  CHECK_THAT(told.out + told.err, Contains("to start with, as the plan says"));
+  CHECK_FALSE(std::filesystem::exists(directory.path() / "told/calibration.json"));
+  CHECK(scale_of("told").get<int>() == window[1].get<int>() - 2);
+  CHECK_FALSE(plan_in(directory, "told/plan.json")["scale"].is_null());
 }
 
 TEST_CASE("ranks follow one plan", "[program][plan][ranks]") {
