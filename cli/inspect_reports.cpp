@@ -138,19 +138,14 @@ int inspect_blame(const InspectArguments& arguments) {
   const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
   const std::string weights = inspected_weights(arguments);
-  const std::size_t segments = segments_of(loaded, arguments.subject).size();
-  require(
-      segments <= 1, "",
-      "inspect --blame: the run has {} segments of the loss scale, and a step is taken apart at one scale; "
-      "look at --headroom, or say precision=amp_bf16",
-      segments);
+  const auto segments = segments_of(loaded, arguments.subject);
   const double scale = std::exp2(inspect::log2_scale_of(loaded, weights));
   const std::vector<std::string> phases = train::planned_phases(loaded, config::describe_data(loaded.config));
   const bool one = phases.size() == 1;
   Json all = Json::array();
   for (std::size_t phase = 0; phase < phases.size(); ++phase) {
-    const planning::Blame blame =
-        planning::blame(loaded, weights, static_cast<int>(arguments.batches.value_or(1)), scale, phase);
+    const planning::Blame blame = planning::blame(
+        loaded, weights, static_cast<int>(arguments.batches.value_or(1)), scale, phase, segments);
     if (arguments.json) {
       all.push_back(blame_json(blame));
       if (!one) all.back()["phase"] = phases[phase];

@@ -25,7 +25,8 @@ using amp::plan::OpKey;
 
 namespace {
 
-// Values of one op in one step: its first result, and the gradients of its inputs without the loss scale.
+// Values of one op in one step: its first result, and the gradients of its inputs without the loss scale
+// (that of the first segment, where there are several: an op is compared with itself).
 struct Values {
   Tensor result;
   std::vector<float> gradients;
@@ -115,13 +116,16 @@ Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_
 class Blaming {
  public:
   Blaming(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
-          std::size_t phase)
+          std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments)
       : phase_(phase),
         precision_(precision_for(loaded)),
         graph_(train::trace_of(loaded, config::describe_data(loaded.config), phase).graph),
         assignment_(types_of(loaded, graph_, phase)),
         step_(loaded, weights, batches, phase),
-        scale_(scale) {}
+        borders_(step_.model(), segments),
+        scale_(scale) {
+    if (segments.size() > 1) step_.set_borders(&borders_);
+  }
 
   Blame run() {
     const std::vector<int> all = amp::plan::lowered(graph_, assignment_);
@@ -188,6 +192,7 @@ class Blaming {
   const Graph graph_;
   const Assignment assignment_;
   ShadowStep step_;
+  const amp::ScaleBorders borders_;
   const double scale_;
 };
 
@@ -199,8 +204,8 @@ const char* name_of(Cause cause) {
 }
 
 Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
-            std::size_t phase) {
-  return Blaming(loaded, weights, batches, scale, phase).run();
+            std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments) {
+  return Blaming(loaded, weights, batches, scale, phase, segments).run();
 }
 
 }  // namespace tandem::planning

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "autograd/engine.h"
 #include "core/backend.h"
@@ -27,7 +28,10 @@ Tensor ShadowStep::forward(const amp::Plan& plan, int batch) {
 ShadowStep::Outcome ShadowStep::run(const amp::Plan& plan, int batch, double scale) {
   ++runs_;
   model().clear_gradients();
+  std::optional<amp::BorderScope> crossing;
+  if (borders_) crossing.emplace(*borders_);
   const Tensor loss = forward(plan, batch);
+  if (crossing) crossing->finish(loss);
   backward(loss, scale);
   Outcome outcome{.loss = loss.item(), .gradient = {}};
   for (const Parameter& parameter : model().parameters()) {
@@ -36,8 +40,9 @@ ShadowStep::Outcome ShadowStep::run(const amp::Plan& plan, int batch, double sca
       outcome.gradient.resize(outcome.gradient.size() + static_cast<std::size_t>(parameter.value().numel()));
       continue;
     }
+    const double carried = borders_ ? std::ldexp(scale, borders_->log2_scale_of(parameter)) : scale;
     for (const float value : gradient.to_vector<float>())
-      outcome.gradient.push_back(static_cast<float>(value / scale));
+      outcome.gradient.push_back(static_cast<float>(value / carried));
   }
   model().clear_gradients();
   return outcome;

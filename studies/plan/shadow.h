@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "amp/scale_borders.h"
 #include "config/load.h"
 #include "studies/inspect/workbench.h"
 
@@ -25,6 +26,9 @@ class ShadowStep {
   int batches() const { return static_cast<int>(batches_.size()); }
   int runs() const { return runs_; }
 
+  // From now on steps have the segments of the loss scale of these borders; null: none. They outlive this.
+  void set_borders(const amp::ScaleBorders* borders) { borders_ = borders; }
+
   // Forward and loss of a batch, without a backward; statistics stay as they are.
   Tensor forward(const amp::Plan& plan, int batch);
   // Loss and gradient of a step that leaves nothing behind.
@@ -43,6 +47,7 @@ class ShadowStep {
   const std::size_t phase_;
   std::vector<datasets::Batch> batches_;
   std::vector<Outcome> wide_;
+  const amp::ScaleBorders* borders_ = nullptr;
   int runs_ = 0;
 };
 

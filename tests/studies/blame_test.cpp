@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "autograd/observers.h"
@@ -116,6 +117,37 @@ TEST_CASE("flushed gradients are told from rounding, and overflow from both", "[
         static_cast<std::ptrdiff_t>(overflown.size() / 2));
   const auto fits = causes(0x1p12);
   CHECK(std::ranges::count(fits, planning::Cause::range) == 0);
+}
+
+TEST_CASE("a step is taken apart with the segments of its loss scale", "[blame]") {
+  const config::Loaded loaded = tiny("amp_fp16");
+  train::Workbench bench(loaded, "");
+  std::vector<amp::ScaleBorders::Segment> segments = {{.border = "loss", .parameters = {}},
+                                                      {.border = "layer2", .parameters = {}}};
+  const auto is_late = [](const std::string& path) {
+    return path.starts_with("layer3") || path.starts_with("fc");
+  };
+  for (const auto& [path, parameter] : bench.model().parameter_paths())
+    segments[is_late(path) ? 0 : 1].parameters.push_back(path);
+  // By path, of ops that belong to a layer.
+  const auto flushed = [&](int beside) {
+    segments[1].log2_scale = beside;
+    std::map<std::string, bool> found;
+    for (const auto& op : planning::blame(loaded, "", 1, 0x1p12, 0, segments).ops)
+      if (op.key.op == "conv2d") found[op.key.path] = op.cause == planning::Cause::flush;
+    return found;
+  };
+  const auto alike = flushed(0), apart = flushed(-44);
+  REQUIRE(alike.size() > 15);
+  REQUIRE(apart.size() == alike.size());
+  for (const auto& [path, flushes] : apart) {
+    CAPTURE(path);
+    CHECK(flushes == (is_late(path) ? alike.at(path) : true));
+  }
+  // Where nothing is lost by it, the error is that of one scale.
+  segments[1].log2_scale = -2;
+  CHECK(planning::blame(loaded, "", 1, 0x1p12, 0, segments).error ==
+        Approx(planning::blame(loaded, "", 1, 0x1p12).error).epsilon(0.05));
 }
 
 TEST_CASE("blame takes the phases of a GAN by themselves", "[blame]") {
