@@ -242,6 +242,7 @@ DType library_operands(const ConvDtypes& dtypes, const ConvMachine& machine) {
 
 // The product adds by itself, into f32.
 bool product_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes) {
+  if (covers_image(p)) return true;
   if (!is_pointwise(p) || pass == Pass::forward) return false;
   return pass == Pass::filter_gradient || (is_dense(p) && dtypes.out == DType::f32);
 }
@@ -249,6 +250,7 @@ bool product_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes) {
 ConvAlgorithm algorithm_for(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate,
                             const ConvMachine& machine) {
   if (is_f64(dtypes) || is_empty(p) || !onednn::expressible(p)) return ConvAlgorithm::generic;
+  if (covers_image(p)) return ConvAlgorithm::product;
   if (own_kernels_widen(pass, dtypes) &&
       !(dtypes.a == DType::bf16 && leaves_bf16_to_library(pass, p, machine))) {
     if (const auto own = own_kernel(pass, p, dtypes.a, machine)) return *own;
@@ -269,10 +271,9 @@ ConvChoice with_dtypes(ConvAlgorithm algorithm, Pass pass, const ConvDtypes& dty
       operands = result = is_f64(dtypes) ? DType::f64 : DType::f32;
       break;
     case ConvAlgorithm::library:
+    case ConvAlgorithm::product:
       if (!filter && !accumulate && operands == DType::bf16 && dtypes.out == DType::bf16)
         result = DType::bf16;
-      break;
-    case ConvAlgorithm::product:
       break;
     case ConvAlgorithm::direct:
     case ConvAlgorithm::winograd:
@@ -315,6 +316,11 @@ bool is_own(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::direct
 bool is_pointwise(const Convolution& p) {
   return p.kernel_height == 1 && p.kernel_width == 1 && p.options.padding == std::array<Index, 2>{0, 0} &&
          p.options.groups == 1;
+}
+
+bool covers_image(const Convolution& p) {
+  return p.kernel_height * p.kernel_width > 1 && p.kernel_height == p.height && p.kernel_width == p.width &&
+         p.options.padding == std::array<Index, 2>{0, 0} && p.options.groups == 1;
 }
 
 bool is_dense(const Convolution& p) { return p.options.stride == kOnes; }

@@ -13,10 +13,10 @@
 namespace tandem::cpu {
 
 enum class ConvAlgorithm : std::uint8_t {
-  generic,    // im2col and a product: f64, and what oneDNN's descriptors cannot say
-  library,    // oneDNN
-  product,    // one matrix product over the pixels: 1×1 kernels
-  direct,     // own kernels over panels of 16 channels
+  generic,  // im2col and a product: f64, and what oneDNN's descriptors cannot say
+  library,  // oneDNN
+  product,  // one matrix product: over the pixels of 1×1 kernels, over the images of kernels that cover them
+  direct,   // own kernels over panels of 16 channels
   winograd,   // own kernels of F(2×2, 3×3)
   depthwise,  // own kernels for one filter a channel
 };
@@ -57,6 +57,8 @@ std::optional<ConvChoice> convolution_by(ConvAlgorithm algorithm, onednn::Pass p
 
 // A 1×1 kernel without padding or groups: a matrix product over the pixels that the stride hits.
 bool is_pointwise(const onednn::Convolution& problem);
+// A larger kernel that has the size of the image, without padding or groups: a linear layer of whole images.
+bool covers_image(const onednn::Convolution& problem);
 bool is_dense(const onednn::Convolution& problem);      // stride 1
 bool is_depthwise(const onednn::Convolution& problem);  // each of several channels has one filter
 

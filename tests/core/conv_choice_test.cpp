@@ -2,6 +2,8 @@
 #include "core/cpu/conv_choice.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <vector>
 
 using namespace tandem;
 using cpu::choose_convolution;
@@ -196,4 +198,39 @@ TEST_CASE("operands and results of a choice", "[conv_choice]") {
   CHECK(choice(Pass::filter_gradient, usual, DType::f16, kBf16).result == DType::f32);
   CHECK(choice(Pass::input_gradient, pointwise, DType::f32, kBf16, true).algorithm == product);
   CHECK(choice(Pass::input_gradient, pointwise, DType::f32, kBf16, false).algorithm == library);
+}
+
+TEST_CASE("a kernel that covers the image is a linear layer", "[conv_choice]") {
+  Convolution p{.batch = 64,
+                .height = 4,
+                .width = 5,
+                .channels = 128,
+                .out_height = 1,
+                .out_width = 1,
+                .out_channels = 100,
+                .kernel_height = 4,
+                .kernel_width = 5,
+                .options = {.stride = {2, 1}}};
+  for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::filter_gradient}) {
+    for (const ConvMachine& machine : {kOldest, kAvx2, kAvx512, kBf16, kAmx})
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+        for (const bool accumulate : {false, true})
+          CHECK(choice(pass, p, dtype, machine, accumulate).algorithm == product);
+    CHECK(choice(pass, p, DType::f64, kBf16).algorithm == generic);
+    for (const auto& change : std::vector<std::function<void(Convolution&)>>{
+             [](Convolution& c) {
+               c.options.padding = {1, 0}, c.out_height = 2;
+             },
+             [](Convolution& c) { c.options.groups = 4; },
+             [](Convolution& c) { c.height = 6, c.out_height = 2; },
+             [](Convolution& c) { c.width = 6, c.out_width = 2; },
+             [](Convolution& c) { c.height = c.width = c.kernel_height = c.kernel_width = 1; }}) {
+      Convolution other = p;
+      change(other);
+      CHECK_FALSE(cpu::covers_image(other));
+    }
+  }
+  CHECK(choice(Pass::forward, p, DType::bf16, kBf16).result == DType::bf16);
+  CHECK(choice(Pass::forward, p, DType::bf16, kAvx2).result == DType::f32);
+  CHECK(choice(Pass::input_gradient, p, DType::bf16, kBf16, true).result == DType::f32);
 }

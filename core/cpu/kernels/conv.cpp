@@ -114,13 +114,18 @@ Tensor target(const Tensor& tensor, const Plan& plan, bool adds) {
                                                        : workspace(tensor.shape(), plan.problem.result);
 }
 
-// Matrix views of images and of a 1×1 filter.
+// Matrix views of what products take: of filters and whole images, and of pixels.
+Tensor rows_of(const Tensor& t) { return t.viewed({t.size(0), t.numel() / t.size(0)}); }
 Tensor pixels_of(const Tensor& image) { return image.viewed({image.numel() / image.size(3), image.size(3)}); }
-Tensor matrix_of(const Tensor& filter) { return filter.viewed({filter.size(0), filter.size(3)}); }
 
-// The pixels of x under a 1×1 kernel: those that its stride hits, gathered.
-Tensor pixels_hit(const Convolution& p, const Tensor& x) {
-  if (is_dense(p)) return pixels_of(x);
+// What a kernel looks at in one place: an image that it covers, or a pixel.
+Tensor places_of(const Convolution& p, const Tensor& image) {
+  return covers_image(p) ? rows_of(image) : pixels_of(image);
+}
+
+// Those of x that are looked at. The pixels that the stride of a 1×1 kernel hits are gathered.
+Tensor places_hit(const Convolution& p, const Tensor& x) {
+  if (covers_image(p) || is_dense(p)) return places_of(p, x);
   const Tensor y = workspace({p.batch, p.out_height, p.out_width, p.channels}, x.dtype());
   StridedView from;
   from.strides = {p.height * p.width * p.channels, p.options.stride[0] * p.width * p.channels,
@@ -169,7 +174,8 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bia
       }
       break;
     case ConvAlgorithm::product:
-      throw InternalError("conv2d", "no product is chosen for forward");
+      matmul(places_of(p, source), rows_of(weights), offset, pixels_of(out), {.transpose_b = true});
+      break;
   }
   if (!out.is_same(y)) cast(out, y, false);
 }
@@ -192,10 +198,12 @@ void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, c
   const Plan& plan =
       traced(plan_of(Pass::input_gradient, p, {dy.dtype(), filter.dtype(), dx.dtype()}, accumulate));
   const Tensor source = as(dy, plan.problem.dtype), weights = as(filter, plan.problem.dtype);
-  if (plan.algorithm == ConvAlgorithm::product)
-    return matmul(pixels_of(source), matrix_of(weights), {}, pixels_of(dx), {.accumulate = accumulate});
-  const Tensor out = target(dx, plan, !accumulate || plan.own);
-  if (plan.own) {
+  const bool product = plan.algorithm == ConvAlgorithm::product;
+  const Tensor out = target(dx, plan, !accumulate || plan.own || product);
+  if (product) {
+    matmul(pixels_of(source), rows_of(weights), {}, places_of(p, out),
+           {.accumulate = accumulate && out.is_same(dx)});
+  } else if (plan.own) {
     plan.own->run(source, weights, {}, out, accumulate && out.is_same(dx));
   } else if (plan.algorithm == ConvAlgorithm::generic) {
     generic_input_gradient(plan.problem, source, weights, out);
@@ -219,7 +227,7 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
       generic_filter_gradient(plan.problem, source, gradient, out);
       break;
     case ConvAlgorithm::product:
-      matmul(pixels_of(gradient), pixels_hit(p, source), {}, matrix_of(out),
+      matmul(pixels_of(gradient), places_hit(p, source), {}, rows_of(out),
              {.transpose_a = true, .accumulate = add});
       break;
     case ConvAlgorithm::direct:
