@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,11 @@ std::vector<amp::ScaleBorders::Segment> segments_of(const config::Loaded& loaded
   return train::segments_in(files::read_text_if_there(file).value_or("{}"), file);
 }
 
+// What follows the loss scale, which is that of the first segment.
+std::string beside(std::size_t segments) {
+  return segments > 1 ? fmt::format(" and those of {} segments beside it", segments) : "";
+}
+
 std::string share_text(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}", 100.0 * share) : "";
 }
@@ -86,10 +92,8 @@ int inspect_headroom(const InspectArguments& arguments) {
     return 0;
   }
   for (const std::string& note : bench.notes()) output::print("{}\n", note);
-  output::print(
-      "activation gradients of {} batches of {}, in FP32, at loss scale 2^{}{}\n\n", batches,
-      loaded.config.data.batch_size, report.log2_scale,
-      segments.size() > 1 ? fmt::format(" and those of {} segments beside it", segments.size()) : "");
+  output::print("activation gradients of {} batches of {}, in FP32, at loss scale 2^{}{}\n\n", batches,
+                loaded.config.data.batch_size, report.log2_scale, beside(segments.size()));
   print_headroom(report);
   const auto narrow = report.narrow();
   if (!narrow.empty())
@@ -100,7 +104,7 @@ int inspect_headroom(const InspectArguments& arguments) {
 
 namespace {
 
-Json blame_json(const planning::Blame& blame) {
+Json blame_json(const planning::Blame& blame, std::size_t segments) {
   Json ops = Json::array();
   for (const auto& op : blame.ops)
     ops.push_back({{"path", op.key.path},
@@ -111,17 +115,19 @@ Json blame_json(const planning::Blame& blame) {
                    {"cause", name_of(op.cause)}});
   return {{"batches", blame.batches},
           {"scale", blame.scale},
+          {"segments", std::max<std::size_t>(segments, 1)},
           {"error", std::isfinite(blame.error) ? Json(blame.error) : Json()},
           {"noise", blame.noise},
           {"runs", blame.runs},
           {"ops", ops}};
 }
 
-void print_blame(const std::string& of, const config::Config& config, const planning::Blame& blame) {
+void print_blame(const std::string& of, const config::Config& config, const planning::Blame& blame,
+                 std::size_t segments) {
   output::print(
       "{}: error of the gradient {:.3g}, {:.3g} where all weights move by one unit in the last place; loss "
-      "scale {:g}, {} of {}, {} steps\n\n",
-      of, blame.error, blame.noise, blame.scale,
+      "scale {:g}{}, {} of {}, {} steps\n\n",
+      of, blame.error, blame.noise, blame.scale, beside(segments),
       blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches), config.data.batch_size,
       blame.runs);
   report::Table table({"op", "share, %", "own error", "cause"});
@@ -147,12 +153,13 @@ int inspect_blame(const InspectArguments& arguments) {
     const planning::Blame blame = planning::blame(
         loaded, weights, static_cast<int>(arguments.batches.value_or(1)), scale, phase, segments);
     if (arguments.json) {
-      all.push_back(blame_json(blame));
+      all.push_back(blame_json(blame, segments.size()));
       if (!one) all.back()["phase"] = phases[phase];
       continue;
     }
     const std::string label = loaded.config.precision.label();
-    print_blame(one ? label : fmt::format("{}, {}", phases[phase], label), loaded.config, blame);
+    print_blame(one ? label : fmt::format("{}, {}", phases[phase], label), loaded.config, blame,
+                segments.size());
   }
   if (arguments.json) {
     output::print("{}\n", files::json_text(one ? all.front() : Json{{"phases", all}}));

@@ -106,7 +106,6 @@ void Graph::add_weight(const std::string& name, const Tensor& tensor) {
 }
 
 std::string Graph::add_packed_weight(const std::string& name, const Tensor& tensor) {
-  require_no_steps(tensor.shape().extents());
   const std::string own = unique(layer_.empty() ? name : layer_ + "/" + name);
   names_.erase(own);
   add_weight(own, tensor);

@@ -59,11 +59,12 @@ class Graph {
 
   // f32, on the host, in the layout of the ONNX tensor.
   void add_weight(const std::string& name, const Tensor& tensor);
-  // The same, called after the layer; returns the name. Throws UserError for extents that depend on the number
-  // of steps.
+  // The same, called after the layer; returns the name.
   std::string add_packed_weight(const std::string& name, const Tensor& tensor);
   // Takes those out that no node takes.
   void drop_unused_weights();
+  // Throws UserError where one of the values depends on the number of steps.
+  void require_no_steps(std::span<const Index> values) const;
   // Returns the name. Throws UserError for what would depend on the number of steps.
   std::string constant(double value);                                // f32 scalar
   std::string constant(const std::vector<Index>& values);            // i64 [n]
@@ -95,7 +96,6 @@ class Graph {
  private:
   std::string unique(const std::string& name);
   void add_tensor(const std::string& name, std::span<const Index> extents, DType dtype, const void* data);
-  void require_no_steps(std::span<const Index> values) const;
 
   Index steps_;
   std::unique_ptr<onnx::GraphProto> message_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -185,6 +186,7 @@ Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax
   std::string scores = x.name;
   if (op.mask.causal) {
     const Index queries = x.shape.at(-2), keys = x.shape.at(-1);
+    graph.require_no_steps(std::array{queries, keys});
     const Tensor mask = Tensor::zeros({queries, keys});
     for (Index q = 0; q < queries; ++q)
       std::fill(mask.data<float>() + q * keys + seen_keys(op.mask, 0, q, queries, keys),

@@ -137,8 +137,8 @@ class Step {
   int micro_batches() const { return micro_batches_.count(); }  // calls of backward since the last apply
   const StepOptions& options() const { return options_; }
   // Bytes that an applied step must move at least after its backwards: gradients read, masters, moments and
-  // averages read and written, working copies written, statistics copied; each once. Of a table that is updated
-  // by rows, those of the last step, for which this waits.
+  // averages read and written, working copies written, statistics copied; each once. Of a table that is
+  // updated by rows, the rows of the last step, for which this waits, but averages of all.
   std::int64_t update_bytes() const { return trained_.update_bytes(); }
   // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
   // (gradient penalties) with.

@@ -71,10 +71,17 @@ std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loa
                                                    precision_of(loaded.config), model);
 }
 
-std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded) {
+std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded,
+                                                             const tasks::DataPtr& data) {
   const std::string text = plan_text_of(loaded);
   if (text.empty()) return std::nullopt;
-  return amp::plan::parse_plan(text, name_of_plan(loaded)).front().scale;
+  const amp::plan::PrecisionPlan plan = amp::plan::parse_plan(text, name_of_plan(loaded)).front();
+  return plan.shapes.batch == planned_batch(loaded, data) ? plan.scale : std::nullopt;
+}
+
+Index planned_batch(const config::Loaded& loaded, const tasks::DataPtr& data) {
+  const Index batch = loaded.config.data.batch_size;
+  return data->training_samples() > 0 ? std::min(batch, data->training_samples()) : batch;
 }
 
 std::vector<std::string> planned_phases(const config::Loaded& loaded, const tasks::DataPtr& data) {
@@ -93,8 +100,7 @@ void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data, std:
   require_one_forward_each(loaded, task->phases());
   nn::Module& model = task->model();
   freeze_parameters(loaded.config, model);
-  Index size = loaded.config.data.batch_size;
-  if (data->training_samples() > 0) size = std::min(size, data->training_samples());
+  Index size = planned_batch(loaded, data);
   if (most_samples > 0) size = std::min(size, most_samples);
   const datasets::Batch batch = task->made_up(size, static_cast<std::uint64_t>(loaded.config.seed), {});
   tasks::Carry carry;

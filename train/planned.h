@@ -29,8 +29,13 @@ void take_plan_of_run(config::Loaded& loaded, const runs::RunDirectory& run);
 std::shared_ptr<const amp::PlannedTypes> planned_types(const config::Loaded& loaded, const std::string& text,
                                                        nn::Module& model);
 
-// The loss scale of the configuration's plan; absent without a plan, and where the plan has none.
-std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded);
+// The loss scale of the configuration's plan; absent without a plan, and where the plan has none or is of
+// another batch size, by which gradients of a mean are larger or smaller.
+std::optional<amp::plan::PrecisionPlan::Scale> planned_scale(const config::Loaded& loaded,
+                                                             const tasks::DataPtr& data);
+
+// Samples of a step: the configuration's batch, or all that there are.
+Index planned_batch(const config::Loaded& loaded, const tasks::DataPtr& data);
 
 // The names of the phases of a step, each of which is a forward that is planned by itself: that of the sum of
 // its losses. Throws UserError where several losses of a phase have a loss scale each, and so no forward

@@ -384,7 +384,7 @@ void Trainer::calibrate_scale(Session& session) {
   ranks_.together([&] {
     if (!ranks_.first()) return;
     const optim::ScalerOptions scaler = precision_of(config_).scaler;
-    if (const auto planned = planned_scale(loaded_)) {
+    if (const auto planned = planned_scale(loaded_, task_->data())) {
       const int log2 = amp::within(scaler, planned->start);
       session.say(fmt::format("loss scale: 2^{} to start with, as the plan says; window 2^{} to 2^{}", log2,
                               planned->window[0], planned->window[1]));

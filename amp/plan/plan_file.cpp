@@ -140,7 +140,7 @@ PrecisionPlan::Policy read_policy(const Place& place, DType low) {
 }
 
 PrecisionPlan::Scale read_scale(const Place& place) {
-  constexpr int kMostExponent = 127;
+  constexpr int kMostExponent = PrecisionPlan::kMostExponent;
   place.require_keys({"start", "window"});
   const std::vector<Place> ends = place["window"].items();
   if (ends.size() != 2) place["window"].expect("[lowest, highest]");

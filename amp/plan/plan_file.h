@@ -36,7 +36,7 @@ std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionP
 // The same by phases, which go by their names: where there are several, a text begins with that of its phase,
 // "generator: main.0 conv_transpose2d: …". And the loss scale, at first.
 std::vector<PlanChange> differences(const PhasePlans& first, const PhasePlans& second);
-// Whether they decide the same: no change but of prices.
+// Whether they decide the same types: no change but of prices and of the loss scale.
 bool same_types(const std::vector<PlanChange>& changes);
 
 }  // namespace tandem::amp::plan

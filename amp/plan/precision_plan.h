@@ -57,6 +57,7 @@ struct PrecisionPlan {
     std::int64_t dead_band_ns = 0;
     bool operator==(const Policy&) const = default;
   };
+  static constexpr int kMostExponent = 127;  // of a loss scale, and the least is its negative
   // log₂ of loss scales: that to start with, and the lowest and the highest that fit all layers
   // (amp/calibration.h). Of plans whose configuration asks for a calibrated one.
   struct Scale {

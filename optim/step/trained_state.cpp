@@ -307,18 +307,21 @@ std::int64_t TrainedState::update_bytes() const {
   constexpr std::int64_t kValue = sizeof(float), kBoth = 2 * kValue;  // f32 read; read and written
   std::int64_t bytes = 0;
   for (const Group& group : groups_) {
-    std::int64_t each = kValue + kBoth + (ema_ ? kBoth : 0);
+    std::int64_t each = kValue + kBoth;
     for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
     if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
     for (const UpdateRange& whole : group.ranges) {
       const UpdateRange range = parts_ ? parts_->own_of(whole) : whole;
       const Tensor& marks = buffers_.slots()[static_cast<std::size_t>(range.slot)].marks;
-      if (!range.marks) {
-        bytes += each * range.count;
-      } else {
+      std::int64_t moved = range.count;
+      if (range.marks) {
         const auto marked = marks.to_vector<std::uint8_t>();
-        bytes += marks.numel() + each * range.row * std::count(marked.begin(), marked.end(), 1);
+        moved = range.row * std::count(marked.begin(), marked.end(), 1);
+        bytes += marks.numel();
       }
+      bytes += each * moved;
+      // Averages follow all masters, also those that this process or this step does not move.
+      if (ema_) bytes += kBoth * whole.count + kValue * (whole.count - moved);
     }
   }
   if (statistics_.live.defined()) bytes += 2 * static_cast<std::int64_t>(statistics_.live.bytes());

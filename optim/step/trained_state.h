@@ -74,7 +74,7 @@ class TrainedState {
   void prepare_update() const;
 
   // Bytes that an applied step must move at least, each once: gradients read, masters, moments and averages
-  // read and written, working copies written, statistics copied.
+  // read and written, working copies written, statistics copied. Of tables by rows: see optim::Step.
   std::int64_t update_bytes() const;
   // Views by name, of what every process holds: of a divided update without the moments. A step's forward
   // writes the next statistics; they are live from its commit on.

@@ -173,8 +173,10 @@ void describe(amp::plan::PrecisionPlan& plan, const amp::TracedModel& traced, co
 
 amp::plan::PrecisionPlan::Scale scale_of(const amp::Calibration& calibration,
                                          const optim::ScalerOptions& scaler) {
-  return {.start = amp::start_of(calibration, scaler),
-          .window = {calibration.window.low, calibration.window.high}};
+  using amp::plan::PrecisionPlan;
+  return {
+      .start = amp::start_of(calibration, scaler),
+      .window = {calibration.window.low, std::min(calibration.window.high, PrecisionPlan::kMostExponent)}};
 }
 
 void search_phase(PlannedPhase& phase, const config::Loaded& loaded, const Request& request,
@@ -246,8 +248,7 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
     traced.push_back(train::trace_of(loaded, data, phase));
   for (std::size_t phase = 0; phase < names.size(); ++phase)  // told before anything is measured
     amp::plan::pinned(traced[phase].graph, musts_of(traced, phase, request.must));
-  Index batch = loaded.config.data.batch_size;
-  if (data->training_samples() > 0) batch = std::min(batch, data->training_samples());
+  const Index batch = train::planned_batch(loaded, data);
   const bool by_lists = request.policy != "cut" && request.policy != "search";
   const bool shares = request.policy != "rules";  // which has autocast's bits
   Planned planned;

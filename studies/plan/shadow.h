@@ -26,7 +26,8 @@ class ShadowStep {
   int batches() const { return static_cast<int>(batches_.size()); }
   int runs() const { return runs_; }
 
-  // From now on steps have the segments of the loss scale of these borders; null: none. They outlive this.
+  // From now on steps have the segments of the loss scale of these borders; null: none. They are alive in
+  // every run().
   void set_borders(const amp::ScaleBorders* borders) { borders_ = borders; }
 
   // Forward and loss of a batch, without a backward; statistics stay as they are.

@@ -221,8 +221,8 @@ TEST_CASE("a kernel that covers the image is a linear layer", "[conv_choice]") {
              [](Convolution& c) {
                c.options.padding = {1, 0}, c.out_height = 2;
              },
-             [](Convolution& c) { c.options.groups = 4; },
-             [](Convolution& c) { c.height = 6, c.out_height = 2; },
+             [](Convolution& c) { c.options.groups = 4; }, [](Convolution& c) { c.out_height = 2; },
+             [](Convolution& c) { c.out_width = 2; }, [](Convolution& c) { c.height = 6, c.out_height = 2; },
              [](Convolution& c) { c.width = 6, c.out_width = 2; },
              [](Convolution& c) { c.height = c.width = c.kernel_height = c.kernel_width = 1; }}) {
       Convolution other = p;

@@ -79,6 +79,8 @@ const std::vector<Case> kCases = {
     {2, 9, 9, 128, 160, 3, 3, {.stride = {2, 2}, .padding = {1, 1}}},
     {2, 16, 16, 3, 32, 3, 3, {.padding = {1, 1}}},
     {4, 14, 14, 96, 160, 1, 1, {}},
+    {3, 4, 5, 64, 80, 4, 5, {.stride = {2, 1}}},
+    {6, 1, 24, 40, 33, 1, 24, {}},
     {2, 10, 10, 80, 48, 3, 3, {.stride = {2, 2}, .padding = {1, 1}}},
     {0, 8, 8, 4, 4, 3, 3, {.padding = {1, 1}}},
 };
@@ -141,15 +143,24 @@ TEST_CASE("convolution and its gradients agree with loops in double precision", 
 }
 
 TEST_CASE("a convolution of mixed dtypes computes in the wider one", "[conv]") {
-  const Case c{2, 6, 6, 8, 8, 3, 3, {.padding = {1, 1}}};
-  const Tensor x = normal_tensor({2, 6, 6, 8}, DType::bf16, 1),
-               filter = normal_tensor({8, 3, 3, 8}, DType::f32, 2);
-  const Tensor y = Tensor::empty({2, 6, 6, 8});
-  cpu::backend().conv2d(x, filter, {}, y, c.options);
-  const auto xs = x.to_vector<double>(), ws = filter.to_vector<double>();
-  std::vector<double> expected(static_cast<std::size_t>(y.numel()));
-  for_each_product(c, [&](Index i, Index j, Index k) { expected[k] += xs[i] * ws[j]; });
-  CHECK(normalised_error(y.to_vector<double>(), expected) <= 1e-6);
+  for (const Case& c : {Case{2, 6, 6, 8, 8, 3, 3, {.padding = {1, 1}}}, Case{7, 4, 5, 64, 80, 4, 5, {}}}) {
+    INFO(name_of_case(c));
+    const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, DType::bf16, 1),
+                 filter = normal_tensor({c.o, c.kh, c.kw, c.c}, DType::f32, 2);
+    const Tensor y = Tensor::empty({c.n, out_height(c), out_width(c), c.o});
+    cpu::backend().conv2d(x, filter, {}, y, c.options);
+    const auto xs = x.to_vector<double>(), ws = filter.to_vector<double>();
+    std::vector<double> expected(static_cast<std::size_t>(y.numel()));
+    for_each_product(c, [&](Index i, Index j, Index k) { expected[k] += xs[i] * ws[j]; });
+    CHECK(normalised_error(y.to_vector<double>(), expected) <= 1e-6);
+    // A bias in f64 beside 16-bit images makes all of it f64.
+    const Tensor bias = normal_tensor({c.o}, DType::f64, 3),
+                 wide = Tensor::empty(y.shape(), {.dtype = DType::f64});
+    cpu::backend().conv2d(x, filter, bias, wide, c.options);
+    const auto offsets = bias.to_vector<double>();
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += offsets[i % offsets.size()];
+    CHECK(normalised_error(wide.to_vector<double>(), expected) <= 1e-14);
+  }
 }
 
 TEST_CASE("packed filters follow an in-place update", "[conv]") {

@@ -233,6 +233,10 @@ TEST_CASE("rows: working copies of rows that rest are current", "[rows]") {
     }
     check_same(dense, rows);
   }
+  // Of rows that rest averages are moved all the same, for which their weights are read.
+  constexpr std::int64_t kUpdated = 4 + 2 * 4 + 2, kRead = 4;  // bytes: gradient, weight, copy; weight
+  CHECK(dense.step->update_bytes() - rows.step->update_bytes() ==
+        (Reader::kRows - count_marked(rows)) * Reader::kColumns * (kUpdated - kRead) - Reader::kRows);
 }
 
 TEST_CASE("rows: what the update cannot leave alone is dense", "[rows]") {

@@ -147,7 +147,7 @@ TEST_CASE("calibration ranks the loss scales of a detector by what they lose, be
     return sum;
   };
   const int best = calibration["window"][1];
-  CHECK(lacking(best) == 0);
+  REQUIRE(best > 6);  // so that it is an arm of its own
   CHECK(calibrated["log2_scale"] == best);
   const std::vector<std::pair<int, json>> arms = {{0, train("unscaled", R"("none")")},
                                                   {3, train("eight", R"({"static":8})")},
@@ -157,7 +157,7 @@ TEST_CASE("calibration ranks the loss scales of a detector by what they lose, be
     CAPTURE(arms[i - 1].first, arms[i].first);
     CHECK(lacking(arms[i - 1].first) > lacking(arms[i].first));
     CHECK(arms[i - 1].second["all"]["flushed"].get<double>() >
-          1.5 * arms[i].second["all"]["flushed"].get<double>());
+          1.1 * arms[i].second["all"]["flushed"].get<double>());
   }
 }
 
@@ -205,7 +205,9 @@ TEST_CASE("segments of the loss scale: one where one scale fits, kept by the run
   CHECK_THAT(must(tandem_in(directory, {"inspect", "halves", "--headroom"})).out, Contains("2 segments"));
   const auto error = [&](const std::string& run) {
     const Outcome outcome = must(tandem_in(directory, {"inspect", run, "--blame", "--json"}));
-    return json::parse(outcome.out)["error"].get<double>();
+    const json blame = json::parse(outcome.out);
+    CHECK(blame["segments"] == (run == "halves" ? 2 : 1));
+    return blame["error"].get<double>();
   };
   CHECK(error("halves") == Approx(error("run")).epsilon(1e-2));
 

@@ -261,6 +261,21 @@ TEST_CASE("a plan has the loss scale that was calibrated, and a run under it sta
   CHECK_FALSE(std::filesystem::exists(directory.path() / "told/calibration.json"));
   CHECK(scale_of("told").get<int>() == window[1].get<int>() - 2);
   CHECK_FALSE(plan_in(directory, "told/plan.json")["scale"].is_null());
+  const Outcome resumed = must(tandem_in(directory, {"train", "told"}));
+  CHECK_THAT(resumed.out + resumed.err, !Contains("as the plan says"));
+  // Another batch has other gradients.
+  std::vector<std::string> wider =
+      with_small({"train", "resnet20_synthetic", "run_dir=other", samples[0], samples[1], "epochs=1",
+                  "--limit-steps=2", fp16(R"(,"plan":"plan.json")")});
+  wider.emplace_back("data.batch_size=16");
+  const Outcome other = must(tandem_in(directory, wider));
+  CHECK_THAT(other.out + other.err, !Contains("as the plan says") && Contains("calibrated on 4 batches"));
+  // It says no more about types than a plan without one.
+  plan.erase("scale");
+  std::ofstream(directory.path() / "bare.json") << plan.dump();
+  const Outcome difference = tandem_in(directory, {"plan", "diff", "plan.json", "bare.json"});
+  CHECK(difference.exit_code == 0);
+  CHECK_THAT(difference.out, Contains("loss scale: 2^") && Contains(" → none"));
 }
 
 TEST_CASE("ranks follow one plan", "[program][plan][ranks]") {
