@@ -17,8 +17,8 @@ class OpKeys final : public nn::ModuleObserver {
  public:
   explicit OpKeys(nn::Module& model);
 
-  // The key of the next call of `op` by the innermost module that runs. To be asked once for each call, in the
-  // order of the calls, since a key counts those before it.
+  // The key of the next call of `op` by the innermost module that runs. To be asked once for each call, in
+  // the order of the calls, since a key counts those before it.
   plan::OpKey next(const char* op);
 
   void enter(nn::Module& module) override;

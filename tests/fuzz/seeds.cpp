@@ -201,8 +201,7 @@ void plans(const fs::path& folder) {
                     .launch_ns = 900,
                     .flops = {{"f32", 1e9}}};
     plan.policy = {.name = "cut", .must = {{"^fc", low}}};
-    if (low == DType::f16)
-      plan.scale = PrecisionPlan::Scale{.start = 13, .window = {9, 15}};
+    if (low == DType::f16) plan.scale = PrecisionPlan::Scale{.start = 13, .window = {9, 15}};
     write_file(folder / "plan" / std::string(name_of(low)), bytes_of(plan_text({plan})));
     PhasePlans phases(2, plan);
     phases[0].model.phase = "discriminator";

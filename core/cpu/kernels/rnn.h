@@ -103,7 +103,8 @@ template <class T, class S>
   }
 }
 
-// `x` has sixteen values, of which the first `count` are stored, rounded to S, and go to an operand as stored.
+// `x` has sixteen values, of which the first `count` are stored, rounded to S, and go to an operand as
+// stored.
 template <class S, class Storage, class T>
 [[gnu::always_inline]] inline void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
   T held[kLanes];
