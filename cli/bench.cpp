@@ -24,6 +24,7 @@
 #include "parallel/launch.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
+#include "train/made_up_scale.h"
 #include "train/ranges.h"
 #include "train/setup.h"
 #include "train/stages.h"
@@ -61,6 +62,8 @@ class Bench {
     model.to(device_);
     learners_ = std::make_unique<train::Learners>(*task_, loaded, train::step_options(config_),
                                                   [](double lr) { return optim::constant(lr); });
+    scale_ =
+        std::make_unique<train::MadeUpScale>(train::MadeUpScale::find(loaded, device_), *task_, *learners_);
     batch_ = task_->made_up(config_.data.batch_size, static_cast<std::uint64_t>(config_.seed), device_);
     runners_ = make_runners(host_stages_, train::graph_use(config_));
     timed_runners_ = make_runners(stages_, train::GraphUse::off);
@@ -102,6 +105,8 @@ class Bench {
   }
 
   Device device() const { return device_; }
+  double loss_scale() { return learners_->loss_scale(0); }  // waits for the device
+  std::size_t segments() const { return scale_->segments(); }
 
   // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
   // of the data set; otherwise there is one synthetic batch.
@@ -157,12 +162,14 @@ class Bench {
 
   Runners make_runners(train::StageTimer& stages, train::GraphUse graphs) {
     Runners runners;
-    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages,
           train::StepRunnerOptions{.batch_size = config_.data.batch_size,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
                                    .graphs = graphs}));
+      runners.back()->set_borders(scale_->borders());
+    }
     carries_.resize(runners.size());
     return runners;
   }
@@ -193,6 +200,7 @@ class Bench {
   std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<train::Learners> learners_;
+  std::unique_ptr<train::MadeUpScale> scale_;
   datasets::Batch batch_;
   std::vector<tasks::Carry> carries_;  // by phase
   std::unique_ptr<datasets::Loader> loader_;
@@ -233,18 +241,20 @@ void serve(Bench& bench, std::int64_t warmup) {
   }
 }
 
-Json as_json(const config::Loaded& loaded, const Measured& measured, Device device) {
+Json as_json(const config::Loaded& loaded, const Measured& measured, Bench& bench) {
   const auto& config = loaded.config;
-  const Json memory = memory_json(device);
+  const Json memory = memory_json(bench.device());
   Json stages = Json::object();
   for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
     stages[train::kStageNames[p]] = quantile(measured.stages_ms[p], 0.5);
   const double median = quantile(measured.step_ms, 0.5);
   return {{"config", config.name},
           {"precision", config.precision.label()},
-          {"device", to_string(device)},
+          {"device", to_string(bench.device())},
           {"threads", cpu::threads()},
           {"batch_size", config.data.batch_size},
+          {"loss_scale", bench.loss_scale()},
+          {"segments", bench.segments()},
           {"items_per_s", 1e3 * static_cast<double>(measured.items) / median},
           {"step_ms",
            {{"median", median},
@@ -268,6 +278,11 @@ void print_text(const Json& result) {
   for (const auto& [stage, ms] : result["phases_ms"].items())
     output::print("  {:<10}{:.2f} ms, {:.1f} %\n", stage, ms.get<double>(),
                   100.0 * ms.get<double>() / median);
+  if (const double scale = result["loss_scale"].get<double>(); scale != 1.0) {
+    const int segments = result["segments"].get<int>();
+    output::print("{:<12}{}{}\n", "loss scale", scale,
+                  segments > 1 ? fmt::format(", {} segments", segments) : "");
+  }
   output::print("{:<12}{}\n", "peak memory", bytes_text(result["peak_memory_bytes"].get<double>()));
   for (const auto& [kind, bytes] : result["memory"].items()) {
     if (bytes.get<double>() > 0.0) output::print("  {:<12}{}\n", kind, bytes_text(bytes.get<double>()));
@@ -348,7 +363,7 @@ int bench(const BenchArguments& arguments) {
     serve(bench, arguments.warmup);
     return 0;
   }
-  Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench.device());
+  Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench);
   if (!arguments.json) print_text(result);
   if (arguments.profile) {
     const profile::Profile profile = bench.profile(arguments.steps);

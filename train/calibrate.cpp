@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -47,20 +48,19 @@ class Gradients {
   std::optional<amp::ChainCollector> chain_;
 };
 
-}  // namespace
+// Batches one after the other.
+using NextBatch = std::function<datasets::Batch()>;
 
-amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device) {
-  const config::Config& config = loaded.config;
+// On a task of its own, whose model has its first weights.
+amp::Calibration calibrate_on(const config::Config& config, tasks::Task& task, Device device,
+                              const NextBatch& next) {
   const auto batches = static_cast<int>(config.precision.scaler.batches.value_or(kUsualBatches));
   const auto seed = static_cast<std::uint64_t>(config.seed);
-  const auto task = config::make_task(loaded, data);
-  nn::Module& model = task->model();
-  initialise_from(config, model);
+  nn::Module& model = task.model();
   perturb(model, seed, config.init_ulps);
   model.to(device);
   model.train();
-  datasets::Loader loader(task->training_source(device));
-  const std::size_t phases = task->phases().size();
+  const std::size_t phases = task.phases().size();
   const bool segments = config.precision.scaler.mode == "segments";
   require(!segments || phases == 1, "scaler",
           "segments are of one backward pass, and task {} has {} that share a scale; set precision.scaler to "
@@ -68,12 +68,10 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
           config.task.name(), phases);
   Gradients gradients(model, segments);
   for (int i = 0; i < batches; ++i) {
-    auto batch = loader.next();
-    if (!batch) batch = loader.next();  // the next epoch
-    require(batch.has_value(), "scaler", "calibration: the training data has no batch");
+    const datasets::Batch batch = next();
     for (std::size_t phase = 0; phase < phases; ++phase) {
       const Tensor loss =
-          loss_of_phase(*task, phase, *batch, {.seed = seed, .step = static_cast<std::uint32_t>(i)});
+          loss_of_phase(task, phase, batch, {.seed = seed, .step = static_cast<std::uint32_t>(i)});
       require(std::isfinite(loss.item()), "scaler",
               "calibration: the loss of batch {} of {} is {} in FP32; look at the data and the weights, or "
               "set precision.scaler to dynamic",
@@ -90,6 +88,28 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
   const amp::Calibration found = gradients.calibration(batches, precision_of(config).scaler);
   backend_for(device).reset_peak_memory();  // the figure of a run is that of its own steps
   return found;
+}
+
+}  // namespace
+
+amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device) {
+  const auto task = config::make_task(loaded, data);
+  initialise_from(loaded.config, task->model());
+  datasets::Loader loader(task->training_source(device));
+  return calibrate_on(loaded.config, *task, device, [&] {
+    auto batch = loader.next();
+    if (!batch) batch = loader.next();  // the next epoch
+    require(batch.has_value(), "scaler", "calibration: the training data has no batch");
+    return *std::move(batch);
+  });
+}
+
+amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device) {
+  const config::Config& config = loaded.config;
+  const auto task = config::make_task(loaded, config::describe_data(config));
+  auto seed = static_cast<std::uint64_t>(config.seed);
+  return calibrate_on(config, *task, device,
+                      [&] { return task->made_up(config.data.batch_size, seed++, device); });
 }
 
 nlohmann::ordered_json to_json(const amp::Calibration& calibration) {
@@ -129,6 +149,13 @@ std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, con
     throw UserError("scaler", fmt::format("{} is damaged ({}); begin a new run", file, error.what()));
   }
   return segments;
+}
+
+void set_segments(optim::Step& step, const amp::ScaleBorders& borders) {
+  std::vector<int> scales;
+  for (const optim::FlatBuffers::Slot& slot : step.buffers().slots())
+    scales.push_back(borders.log2_scale_of(slot.parameter));
+  step.set_segment_scales(scales);
 }
 
 }  // namespace tandem::train

@@ -9,6 +9,7 @@
 #include "amp/calibration.h"
 #include "amp/scale_borders.h"
 #include "config/load.h"
+#include "optim/step.h"
 #include "tasks/task.h"
 
 namespace tandem::train {
@@ -18,6 +19,8 @@ namespace tandem::train {
 // for a batch whose loss or gradients are not finite, for segments of a task of several phases, and as
 // amp::calibration_of or amp::segmented.
 amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device);
+// The same of made-up batches and new weights, for a benchmark, which has no data.
+amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device);
 
 nlohmann::ordered_json to_json(const amp::Calibration& calibration);
 // The segments of what to_json() wrote, each relative to the first. Throws UserError, naming `file`, where

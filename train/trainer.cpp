@@ -424,10 +424,7 @@ void Trainer::set_segments(Session& session) {
   borders_ = std::make_unique<amp::ScaleBorders>(task_->model(), segments);
   optim::Step& step = *learners_->front().step;
   if (begins) step.scaler().set(scale);
-  std::vector<int> scales;
-  for (const optim::FlatBuffers::Slot& slot : step.buffers().slots())
-    scales.push_back(borders_->log2_scale_of(slot.parameter));
-  step.set_segment_scales(scales);
+  train::set_segments(step, *borders_);
   runners_.front()->set_borders(borders_.get());
 }
 

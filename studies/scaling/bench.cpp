@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "config/task.h"
@@ -13,6 +14,7 @@
 #include "core/error.h"
 #include "studies/scaling/model.h"
 #include "train/learners.h"
+#include "train/made_up_scale.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -27,9 +29,9 @@ using Clock = std::chrono::steady_clock;
 // A model and what trains it, on the own shards of a made-up batch.
 class Side {
  public:
-  // `exchange`, `peers`: absent where this rank trains by itself.
-  Side(const config::Loaded& loaded, const train::Ranks& ranks, Device device, optim::ShardExchange* exchange,
-       parallel::RankPeers* peers)
+  // `exchange`, `peers`: absent where this rank trains by itself. `scale`: see train::MadeUpScale.
+  Side(const config::Loaded& loaded, const train::Ranks& ranks, Device device, const std::string& scale,
+       optim::ShardExchange* exchange, parallel::RankPeers* peers)
       : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
     task_ = config::make_task(loaded, config::describe_data(config_));
     precision_ = train::make_plan(loaded, task_->model());
@@ -43,14 +45,17 @@ class Side {
     }
     learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
                                                   [](double lr) { return optim::constant(lr); });
+    scale_ = std::make_unique<train::MadeUpScale>(scale, *task_, *learners_);
     const Index shard = ranks.division().most(config_.data.batch_size);
-    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners_.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages_,
           train::StepRunnerOptions{.batch_size = shard,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
                                    .graphs = train::graph_use(config_),
                                    .peers = peers}));
+      runners_.back()->set_borders(scale_->borders());
+    }
     for (int i = 0; i < own_; ++i)
       batches_.push_back(
           task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
@@ -93,6 +98,7 @@ class Side {
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<amp::Plan> precision_;
   std::unique_ptr<train::Learners> learners_;
+  std::unique_ptr<train::MadeUpScale> scale_;
   train::StageTimer stages_;
   std::vector<std::unique_ptr<train::StepRunner>> runners_;
   std::vector<datasets::Batch> batches_;
@@ -168,8 +174,11 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   const auto exchange = ranks.together([&] { return ranks.exchange(1.0, device); });
   const auto peers = ranks.batch_norm_peers();
   ranks.join_devices();
-  Side together(loaded, ranks, device, exchange.get(), peers.get()),
-      apart(loaded, ranks, device, nullptr, nullptr);
+  const std::string found = ranks.together(
+      [&] { return ranks.first() ? train::MadeUpScale::find(loaded, device) : std::string(); });
+  const std::string scale = ranks.text_of_first([&] { return found; });
+  Side together(loaded, ranks, device, scale, exchange.get(), peers.get()),
+      apart(loaded, ranks, device, scale, nullptr, nullptr);
   const Abandonment abandonment{ranks};
   const auto slowest = [&](double seconds) {
     return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);

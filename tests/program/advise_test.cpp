@@ -211,6 +211,14 @@ TEST_CASE("segments of the loss scale: one where one scale fits, kept by the run
   };
   CHECK(error("halves") == Approx(error("run")).epsilon(1e-2));
 
+  // Steps that are timed have a scale that was found, too, though there is no data.
+  const json timed =
+      json::parse(must(tandem_in(directory, {"bench", "ssd_scenes", "data.batch_size=2", "--steps=1",
+                                             "--warmup=1", "--json", fp16("segments")}))
+                      .out);
+  CHECK(timed["segments"].get<int>() >= 1);
+  CHECK(timed["loss_scale"].get<double>() != 65536.0);
+
   const std::string infinite = R"(data.augment=[{"name":"normalise","mean":[1e30],"std":[1e-12]}])";
   const Outcome bad =
       tandem_in(directory, {"train", "digits_mlp", "run_dir=bad", fp16("segments"), infinite});
