@@ -19,7 +19,6 @@ std::string take_symbols(void* handle, MpiLibrary& mpi) {
   symbols.take(mpi.Init_thread, "MPI_Init_thread");
   symbols.take(mpi.Finalize, "MPI_Finalize");
   symbols.take(mpi.Initialized, "MPI_Initialized");
-  symbols.take(mpi.Abort, "MPI_Abort");
   symbols.take(mpi.Comm_rank, "MPI_Comm_rank");
   symbols.take(mpi.Comm_size, "MPI_Comm_size");
   symbols.take(mpi.Comm_set_errhandler, "MPI_Comm_set_errhandler");

@@ -19,7 +19,6 @@ struct MpiLibrary {
   decltype(&::MPI_Init_thread) Init_thread;
   decltype(&::MPI_Finalize) Finalize;
   decltype(&::MPI_Initialized) Initialized;
-  decltype(&::MPI_Abort) Abort;
   decltype(&::MPI_Comm_rank) Comm_rank;
   decltype(&::MPI_Comm_size) Comm_size;
   decltype(&::MPI_Comm_set_errhandler) Comm_set_errhandler;

@@ -184,6 +184,7 @@ TEST_CASE("what ranks on GPUs are told of, and refuse", "[device][program][ranks
   Launch without = on_gpus(directory, 2, into("without", "cuda", kRows));
   without.environment["TANDEM_NCCL_LIBRARY"] = "/nowhere/libnccl.so";
   const Outcome none = launch(without);
+  INFO(none.err);
   CHECK(none.exit_code == 1);
   CHECK_THAT(none.err, Contains("ranks on GPUs are joined by NCCL: /nowhere/libnccl.so cannot be opened"));
 }
