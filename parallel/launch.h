@@ -36,8 +36,8 @@ struct CommunicatorOptions {
 // OneProcess without mpirun, or with a single rank; Open MPI's otherwise, whose library is opened only then:
 // libmpi.so.40, or the file that the environment variable TANDEM_MPI_LIBRARY names. Once a process. Throws
 // VendorError when mpirun started several ranks and MPI cannot be used, with the reason. Ranks that do not
-// start within the deadline end the process with exit code 1 and a line on stderr that names them: MPI does
-// not come back from waiting for them.
+// start, or do not meet once MPI has started, within the deadline end the process with exit code 1 and a line
+// on stderr that names them: MPI does not come back from waiting for them.
 //
 // The environment variable TANDEM_ALL_REDUCE=mpi does as host_sums = false.
 //
