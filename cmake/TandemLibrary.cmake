@@ -2,7 +2,7 @@
 # top of the given layers. Adding a file needs no edit here.
 
 include(CheckCXXCompilerFlag)
-set(TANDEM_FLAGS -Wall -Wextra -Wpedantic)
+set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wmissing-declarations)
 check_cxx_compiler_flag(-Wshadow=local TANDEM_HAS_SHADOW_LOCAL)
 if(TANDEM_HAS_SHADOW_LOCAL)
   list(APPEND TANDEM_FLAGS -Wshadow=local)

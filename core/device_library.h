@@ -17,8 +17,7 @@ class DeviceLink;
 // To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
 inline constexpr std::uint32_t kDeviceLibraryVersion = 4;
 
-// A library exports `extern "C" const tandem::DeviceLibrary* tandem_device_library()`. Its functions throw
-// Tandem's errors.
+// What tandem_device_library(), which a library exports, returns. Its functions throw Tandem's errors.
 struct DeviceLibrary {
   std::uint32_t version;  // kDeviceLibraryVersion of the headers it was compiled with
   // How many devices can be used; 0 with one line that says why.
@@ -58,3 +57,5 @@ const CudaDevices& cuda_devices();
 const DeviceLibrary& library_of(Device device);
 
 }  // namespace tandem
+
+extern "C" __attribute__((visibility("default"))) const tandem::DeviceLibrary* tandem_device_library();

@@ -26,5 +26,7 @@ nlohmann::ordered_json to_json(const amp::Calibration& calibration);
 // The segments of what to_json() wrote, each relative to the first. Throws UserError, naming `file`, where
 // there are none, or it is damaged.
 std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, const std::string& file);
+// Hands a step what every parameter's gradients are scaled by beside the loss scale.
+void set_segments(optim::Step& step, const amp::ScaleBorders& borders);
 
 }  // namespace tandem::train

@@ -17,6 +17,8 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+// cuBLASLt 13.1 refuses a workspace that lies on less (CUBLAS_STATUS_INVALID_VALUE), whatever its header asks for.
+constexpr std::size_t kWorkspaceAlignment = 256;
 
 void check(cublasStatus_t status, std::string_view call, const Product* product = nullptr) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
@@ -163,8 +165,14 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 
   // The caching allocator keeps this memory between calls.
-  Tensor workspace;
-  if (plan.workspace != 0) workspace = backend_.workspace({static_cast<Index>(plan.workspace)}, DType::u8);
+  Tensor memory;
+  void* workspace = nullptr;
+  if (plan.workspace != 0) {
+    std::size_t room = plan.workspace + kWorkspaceAlignment - CachingAllocator::kAlignment;
+    memory = backend_.workspace({static_cast<Index>(room)}, DType::u8);
+    workspace = memory.raw();
+    std::align(kWorkspaceAlignment, plan.workspace, workspace, room);
+  }
   constexpr double kOne64 = 1.0, kZero64 = 0.0;
   constexpr float kOne32 = 1.0f, kZero32 = 0.0f;
   const bool f64 = p.in == DType::f64;
@@ -172,7 +180,7 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   const void* const zero = f64 ? static_cast<const void*>(&kZero64) : &kZero32;
   check(cublasLtMatmul(handle_, &plan.operation, one, b, &plan.left, a, &plan.right,
                        p.accumulate ? one : zero, c, &plan.result, c, &plan.result, &plan.algorithm,
-                       plan.workspace != 0 ? workspace.raw() : nullptr, plan.workspace, backend_.stream()),
+                       workspace, plan.workspace, backend_.stream()),
         "cublasLtMatmul", &p);
   return true;
 }

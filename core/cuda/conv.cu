@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -278,25 +279,29 @@ bool has_few_channels(const Convolution& p, DType multiplied) {
   return is_16bit(multiplied) && p.channels < kChannelsAtOnce && p.options.groups == 1;
 }
 
-// 16-bit values as bits: x [pixels,channels] → y [pixels,4], a pixel a thread and store.
+// 16-bit values as bits: x [pixels,channels] → y [pixels,kWidth], a pixel a thread and store.
+template <int kWidth>
 __global__ void __launch_bounds__(kThreads)
     spread_channels_kernel(const std::uint16_t* __restrict__ x, Index pixels, int channels,
-                           ushort4* __restrict__ y) {
+                           Pack<std::uint16_t, kWidth>* __restrict__ y) {
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < pixels;
        i += Index{gridDim.x} * blockDim.x) {
     const std::uint16_t* const pixel = x + i * channels;
-    y[i] = {pixel[0], channels > 1 ? pixel[1] : std::uint16_t{0}, channels > 2 ? pixel[2] : std::uint16_t{0},
-            0};
+    Pack<std::uint16_t, kWidth> spread;
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c) spread.value[c] = c < channels ? pixel[c] : std::uint16_t{0};
+    y[i] = spread;
   }
 }
 
-// `tensor` [.., C] of a 16-bit dtype with zeros up to 4 channels, in workspace.
+// `tensor` [.., C] of a 16-bit dtype with zeros up to kWidth channels, in workspace.
+template <int kWidth = kChannelsAtOnce>
 Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
   const Index channels = tensor.size(3), pixels = tensor.numel() / channels;
-  const Tensor wide = backend.workspace(tensor.shape().with(3, kChannelsAtOnce), tensor.dtype());
-  launch("spread_channels", spread_channels_kernel, blocks_for(pixels), kThreads, 0, backend.stream(),
+  const Tensor wide = backend.workspace(tensor.shape().with(3, kWidth), tensor.dtype());
+  launch("spread_channels", spread_channels_kernel<kWidth>, blocks_for(pixels), kThreads, 0, backend.stream(),
          static_cast<const std::uint16_t*>(tensor.raw()), pixels, static_cast<int>(channels),
-         static_cast<ushort4*>(wide.raw()));
+         static_cast<Pack<std::uint16_t, kWidth>*>(wide.raw()));
   return wide;
 }
 
@@ -329,6 +334,21 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
 
 // ---- Addition
 
+// Without its sign, as bits, which are in the order of the values; the least that is not finite is kInfinite.
+// On the host: the conversions of numeric.h are the device's.
+template <class T>
+std::uint32_t magnitude(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+  } else {
+    return value.bits & 0x7fffu;
+  }
+}
+template <class T>
+constexpr std::uint32_t kInfinite = std::is_same_v<T, Half>       ? 0x7c00u
+                                    : std::is_same_v<T, BFloat16> ? 0x7f80u
+                                                                  : 0x7f800000u;
+
 // Whether a sum done in place has the bits of the same sum done apart, in pieces spread over the tensors;
 // nullopt where nothing was to be seen: no finite sum that differs from the addend.
 template <class T>
@@ -352,8 +372,9 @@ std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Ten
     const auto& [sum, other, before] = host;
     if (std::memcmp(sum.data(), other.data(), sum.size() * sizeof(T)) != 0) return false;
     for (std::size_t i = 0; i < sum.size() && !seen; ++i) {
-      const float value = convert<float>(sum[i]);
-      seen = std::isfinite(value) && value != convert<float>(before[i]);
+      const std::uint32_t now = magnitude(sum[i]), then = magnitude(before[i]);
+      seen = now < kInfinite<T> && (now | then) != 0 &&
+             std::memcmp(&sum[i], &before[i], sizeof(T)) != 0;
     }
   }
   return seen ? std::optional(true) : std::nullopt;
@@ -577,10 +598,12 @@ void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, cons
   const DType type = arithmetic_type(x.dtype(), dy.dtype());
   if (is_16bit(type) && dfilter.dtype() == DType::f32 && is_pointwise(p) && dnn::expressible(p))
     return multiply_pixels(*this, p, x, dy, dfilter, accumulate);
-  if (has_few_channels(p, type) && dnn::expressible(p)) {
-    p.channels = kChannelsAtOnce;
+  constexpr int kWhole = dnn::kChannelsOfWideGradients;
+  if (is_16bit(type) && p.options.groups == 1 && p.channels < kWhole && p.out_channels % kWhole == 0 &&
+      dnn::expressible(p)) {
+    p.channels = kWhole;
     const Tensor wide = workspace(dfilter.shape().with(3, p.channels), DType::f32);
-    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels(*this, x), dy, wide, false);
+    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(*this, x), dy, wide, false);
     return take_channels(*this, wide, dfilter, accumulate);
   }
   if (type != DType::f64 && dnn::expressible(p))

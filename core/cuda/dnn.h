@@ -64,7 +64,11 @@ std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 // Builds the graph of a pass and has the frontend check it; needs no device. Throws VendorError.
 void validate(Pass pass, const Convolution& problem);
 
-// What a plan for `problem` may carry out instead, best first; the problem itself comes first. Sums go with
+// cuDNN is asked for f32 filter gradients of 16-bit operands where both counts of channels are multiples of
+// this. What 9.19 writes where one is an odd multiple of 4 is wrong (seen on H100 and H200).
+inline constexpr int kChannelsOfWideGradients = 8;
+
+// What a plan for `problem` may carry out, best first: where it can be had, the problem itself. Sums go with
 // neither a bias nor a result of another type. What is to be added later is f32 until then, if at all
 // possible.
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);

@@ -44,14 +44,19 @@ bool expressible(const Convolution& p) {
          fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
 }
 
-std::vector<Convolution> alternatives(Pass, const Convolution& problem, const Rules& rules) {
+std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules) {
+  const auto whole = [&](Index channels) {
+    return channels / problem.options.groups % kChannelsOfWideGradients == 0;
+  };
+  const bool may_widen = rules.wide_cost > 0 && (pass != Pass::filter_gradient ||
+                                                 (whole(problem.channels) && whole(problem.out_channels)));
   std::vector<Convolution> result;
   const auto add = [&](DType dtype, bool bias) {
     Convolution p = problem;
     p.result = dtype;
     p.bias = bias;
     const bool widens = p.result != p.dtype;
-    if ((rules.wide_cost > 0 || !widens) && std::find(result.begin(), result.end(), p) == result.end())
+    if ((may_widen || !widens) && std::find(result.begin(), result.end(), p) == result.end())
       result.push_back(p);
   };
   add(problem.result, problem.bias);

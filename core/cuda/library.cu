@@ -86,7 +86,7 @@ DeviceLink& link(int index) {
 
 }  // namespace tandem::cuda
 
-extern "C" __attribute__((visibility("default"))) const tandem::DeviceLibrary* tandem_device_library() {
+const tandem::DeviceLibrary* tandem_device_library() {
   static constexpr tandem::DeviceLibrary library{tandem::kDeviceLibraryVersion, tandem::cuda::count,
                                                  tandem::cuda::describe, tandem::cuda::backend,
                                                  tandem::cuda::link};

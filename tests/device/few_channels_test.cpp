@@ -48,8 +48,9 @@ Results results(nn::Conv2d& conv, const Tensor& images, DType multiplied, DType 
   return results;
 }
 
-std::unique_ptr<nn::Conv2d> exact_conv(Index channels, Index kernel, const nn::ConvOptions& options) {
-  auto conv = std::make_unique<nn::Conv2d>(channels, 5, std::array{kernel, kernel}, options);
+std::unique_ptr<nn::Conv2d> exact_conv(Index channels, Index out_channels, Index kernel,
+                                       const nn::ConvOptions& options) {
+  auto conv = std::make_unique<nn::Conv2d>(channels, out_channels, std::array{kernel, kernel}, options);
   Backend& host = backend_for({});
   for (const Parameter& parameter : {conv->weight(), conv->bias()}) {
     host.copy_bytes(eighths(parameter.value().shape(), 2), parameter.value());
@@ -69,16 +70,34 @@ TEST_CASE("a 16-bit convolution of few channels has the products of FP32, rounde
                                                                {3, {.padding = {1, 2}, .dilation = {2, 1}}}};
   for (const Index channels : {1, 2, 3, 4, 5}) {
     for (const auto& [kernel, options] : ways) {
+      for (const Index out_channels : {5, 8}) {
+        for (const DType dtype : {DType::f16, DType::bf16}) {
+          CAPTURE(channels, kernel, options.stride[0], options.padding[1], out_channels, name_of(dtype));
+          const Tensor images = eighths({2, 9, 8, channels}, 1);
+          const auto reference = exact_conv(channels, out_channels, kernel, options),
+                     conv = exact_conv(channels, out_channels, kernel, options);
+          const Results expected = results(*reference, images, DType::f32, dtype, {});
+          const Results got = results(*conv, images, dtype, dtype, test_device());
+          CHECK(got.y == expected.y);
+          CHECK(got.dfilter == expected.dfilter);
+          CHECK(got.dbias == expected.dbias);
+        }
+      }
+    }
+  }
+}
+
+// cuDNN 9.19 has plans that write wrong ones where a count of channels is an odd multiple of 4.
+TEST_CASE("filter gradients are those of FP32 whatever the counts of channels", "[device][few_channels]") {
+  for (const Index channels : {4, 6, 8, 12}) {
+    for (const Index out_channels : {1, 4, 8, 12, 16}) {
       for (const DType dtype : {DType::f16, DType::bf16}) {
-        CAPTURE(channels, kernel, options.stride[0], options.padding[1], name_of(dtype));
-        const Tensor images = eighths({2, 9, 8, channels}, 1);
-        const auto reference = exact_conv(channels, kernel, options),
-                   conv = exact_conv(channels, kernel, options);
-        const Results expected = results(*reference, images, DType::f32, dtype, {});
-        const Results got = results(*conv, images, dtype, dtype, test_device());
-        CHECK(got.y == expected.y);
-        CHECK(got.dfilter == expected.dfilter);
-        CHECK(got.dbias == expected.dbias);
+        CAPTURE(channels, out_channels, name_of(dtype));
+        const Tensor images = eighths({2, 6, 6, channels}, 1);
+        const auto reference = exact_conv(channels, out_channels, 2, {}),
+                   conv = exact_conv(channels, out_channels, 2, {});
+        CHECK(results(*conv, images, dtype, dtype, test_device()).dfilter ==
+              results(*reference, images, DType::f32, dtype, {}).dfilter);
       }
     }
   }

@@ -13,15 +13,10 @@ int count(std::string&) { return 1; }
 std::string describe(int) { return TANDEM_TEXT(TANDEM_LEVEL); }
 Backend& the_backend(int) { return backend(); }
 
-}  // namespace
+constexpr DeviceLibrary kLibrary{kDeviceLibraryVersion, count, describe, the_backend};
 
-const DeviceLibrary& library() {
-  static constexpr DeviceLibrary library{kDeviceLibraryVersion, count, describe, the_backend};
-  return library;
-}
+}  // namespace
 
 }  // namespace tandem::cpu::TANDEM_LEVEL
 
-extern "C" __attribute__((visibility("default"))) const tandem::DeviceLibrary* tandem_device_library() {
-  return &tandem::cpu::TANDEM_LEVEL::library();
-}
+const tandem::DeviceLibrary* tandem_device_library() { return &tandem::cpu::TANDEM_LEVEL::kLibrary; }
