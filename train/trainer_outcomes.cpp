@@ -107,6 +107,7 @@ void Trainer::settle(Session& session) {
   if (report.skip && (hopeless || examined || retries())) {
     const LedgerStep* const following = session.ledger.gathering();
     if (following) (*learners_)[following->phase].step->clear();
+    read_outcomes(session);  // of those before it, while the step still has their reports
     run_again(session, *last, report);
     if (following)
       for (const MicroBatch& micro_batch : following->micro_batches)

@@ -34,6 +34,4 @@ constexpr SimdPath kPath = make_path();
 
 }  // namespace tandem::test
 
-extern "C" __attribute__((visibility("default"))) const tandem::test::SimdPath* tandem_simd_path() {
-  return &tandem::test::kPath;
-}
+const tandem::test::SimdPath* tandem_simd_path() { return &tandem::test::kPath; }

@@ -24,3 +24,6 @@ struct SimdPath {
 };
 
 }  // namespace tandem::test
+
+// What a library exports.
+extern "C" __attribute__((visibility("default"))) const tandem::test::SimdPath* tandem_simd_path();

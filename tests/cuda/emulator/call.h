@@ -11,7 +11,7 @@ namespace cuda_emulator {
 Counts& counters();
 // Asked once by every call of a function that fail_call knows.
 bool is_to_fail(std::string_view function);
-int& event_denials();       // see set_event_denials
+int next_event_denials();   // see set_event_denials
 cudaError_t& last_error();  // of this thread
 
 class Call {

@@ -2,9 +2,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
@@ -23,6 +26,16 @@ bool is_set(const char* variable) {
 bool& narrow_libraries() {
   static bool narrow = is_set("TANDEM_EMULATOR_NARROW");
   return narrow;
+}
+
+std::vector<int>& event_denials() {
+  static std::vector<int> denials = [] {
+    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
+    std::istringstream words(text ? text : "");
+    std::vector<int> found(std::istream_iterator<int>(words), {});
+    return found.empty() ? std::vector{1} : found;
+  }();
+  return denials;
 }
 
 bool wrong_fusions = false;
@@ -68,17 +81,15 @@ void fail_call(const char* function, std::uint64_t n) {
   calls_until_failure().at(function) = n;
 }
 
-int& event_denials() {
-  static int denials = [] {
-    const char* text = std::getenv("TANDEM_EMULATOR_DENIALS");
-    return text ? std::atoi(text) : 1;
-  }();
-  return denials;
+int next_event_denials() {
+  const std::vector<int>& all = event_denials();
+  static std::size_t events = 0;
+  return all[events++ % all.size()];
 }
 
 void set_event_denials(int denials) {
   const Call call;
-  event_denials() = denials;
+  event_denials() = {denials};
 }
 
 void set_execution_order(int order) {

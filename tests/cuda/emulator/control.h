@@ -30,7 +30,8 @@ CUDA_EMULATOR_EXPORT void set_device_memory(std::size_t bytes);
 CUDA_EMULATOR_EXPORT void fail_call(const char* function, std::uint64_t n);
 
 // How often cudaEventQuery says of an event that it is not ready, before it says that it is. At first what
-// TANDEM_EMULATOR_DENIALS says, or 1, so that nobody counts on it.
+// TANDEM_EMULATOR_DENIALS says, one number for all events or several that they take in turn; or 1, so that
+// nobody counts on it.
 CUDA_EMULATOR_EXPORT void set_event_denials(int denials);
 
 // By number: 0 forward, 1 reverse, 2 shuffled (block.h).

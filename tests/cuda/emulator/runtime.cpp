@@ -426,7 +426,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   }
   if (const cudaError_t error = cuda_emulator::unsafe_call()) return call.result(error);
   if (!event->point || event->point->reached) return cudaSuccess;
-  if (event->point->asked++ < cuda_emulator::event_denials()) return cudaErrorNotReady;
+  std::optional<int>& denials = event->point->denials;
+  if (!denials) denials = cuda_emulator::next_event_denials();
+  if ((*denials)-- > 0) return cudaErrorNotReady;
   const bool reached = cuda_emulator::run(*event->point->stream, event->point.get(), false);
   return reached ? cudaSuccess : cudaErrorNotReady;
 }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -29,7 +30,7 @@ using Begin = std::function<Progress()>;
 struct Point {
   Stream* stream = nullptr;
   bool reached = false;
-  int asked = 0;  // how often whether it has been reached; the first answers are no
+  std::optional<int> denials;  // how often it is still said not to be reached; drawn when it is first asked
   std::chrono::steady_clock::time_point time;
 };
 
