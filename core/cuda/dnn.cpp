@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -410,6 +411,12 @@ class Plan::Impl {
   // kHopeless times as long as the best is measured once.
   static constexpr int kRuns = 3, kRounds = 3;
   static constexpr float kHopeless = 1.3f;
+  // A candidate whose first run takes kFarBehind times as long has no second one; in less than kLongRun
+  // milliseconds it may have been its code's way to the device.
+  static constexpr float kFarBehind = 4.0f, kLongRun = 20.0f;
+  // Of one problem: no candidate is begun later. To compile an engine for a shape takes tenths of a second, and
+  // ResNet-50 has a hundred problems: all candidates took more than two minutes on an H200.
+  static constexpr std::chrono::milliseconds kPatience{300};
 
   std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }
 
@@ -428,9 +435,15 @@ class Plan::Impl {
   // Of `work` once, which says whether it could be done; nullopt when it cannot be done here.
   template <class Work>
   std::optional<float> milliseconds(const Work& work, std::optional<float> to_beat) const try {
-    if (!work()) return {};
     const cudaStream_t stream = library_.backend.stream();
     Event start, end;
+    start.record(stream);
+    if (!work()) return {};
+    end.record(stream);
+    if (to_beat) {
+      const float first = end.milliseconds_since(start);
+      if (first > kLongRun && first > kFarBehind * *to_beat) return first;
+    }
     float best = std::numeric_limits<float>::max();
     for (int round = 0; round < kRounds; ++round) {
       start.record(stream);
@@ -453,12 +466,15 @@ class Plan::Impl {
     };
     milliseconds_ = time(chosen_);
     std::size_t tried = 1;
-    for (std::int64_t i = chosen_.index + 1; tried < kCandidates; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto patient = [&] { return std::chrono::steady_clock::now() - start < kPatience; };
+    for (std::int64_t i = chosen_.index + 1; tried < kCandidates && patient(); ++i) {
       auto graph = describe(key_.pass, carried_);
       if (query(*graph, library_.handle.get(), carried_, key_.rules)) break;
       const std::int64_t count = graph->get_execution_plan_count();
-      while (i < count && graph->build_plan_at_index(i).is_bad()) ++i;
-      if (i >= count) break;
+      bool built = false;
+      while (i < count && patient() && !(built = graph->build_plan_at_index(i).is_good())) ++i;
+      if (!built) break;
       Candidate candidate = ready(std::move(graph), i);
       const auto found = time(candidate);
       ++tried;

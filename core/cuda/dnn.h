@@ -65,7 +65,8 @@ std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 void validate(Pass pass, const Convolution& problem);
 
 // cuDNN is asked for f32 filter gradients of 16-bit operands where both counts of channels are multiples of
-// this. What 9.19 writes where one is an odd multiple of 4 is wrong (seen on H100 and H200).
+// this. What 9.19 writes where both are multiples of 4 and one is not of 8 is wrong (seen on an H100 and an
+// H200).
 inline constexpr int kChannelsOfWideGradients = 8;
 
 // What a plan for `problem` may carry out, best first: where it can be had, the problem itself. Sums go with
