@@ -17,7 +17,8 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
-// cuBLASLt 13.1 refuses a workspace that lies on less (CUBLAS_STATUS_INVALID_VALUE), whatever its header asks for.
+// cuBLASLt 13.1 refuses a workspace that lies on less (CUBLAS_STATUS_INVALID_VALUE), whatever its header asks
+// for.
 constexpr std::size_t kWorkspaceAlignment = 256;
 
 void check(cublasStatus_t status, std::string_view call, const Product* product = nullptr) {

@@ -373,8 +373,7 @@ std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Ten
     if (std::memcmp(sum.data(), other.data(), sum.size() * sizeof(T)) != 0) return false;
     for (std::size_t i = 0; i < sum.size() && !seen; ++i) {
       const std::uint32_t now = magnitude(sum[i]), then = magnitude(before[i]);
-      seen = now < kInfinite<T> && (now | then) != 0 &&
-             std::memcmp(&sum[i], &before[i], sizeof(T)) != 0;
+      seen = now < kInfinite<T> && (now | then) != 0 && std::memcmp(&sum[i], &before[i], sizeof(T)) != 0;
     }
   }
   return seen ? std::optional(true) : std::nullopt;
@@ -603,7 +602,8 @@ void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, cons
       dnn::expressible(p)) {
     p.channels = kWhole;
     const Tensor wide = workspace(dfilter.shape().with(3, p.channels), DType::f32);
-    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(*this, x), dy, wide, false);
+    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(*this, x), dy, wide,
+                 false);
     return take_channels(*this, wide, dfilter, accumulate);
   }
   if (type != DType::f64 && dnn::expressible(p))

@@ -414,8 +414,8 @@ class Plan::Impl {
   // A candidate whose first run takes kFarBehind times as long has no second one; in less than kLongRun
   // milliseconds it may have been its code's way to the device.
   static constexpr float kFarBehind = 4.0f, kLongRun = 20.0f;
-  // Of one problem: no candidate is begun later. To compile an engine for a shape takes tenths of a second, and
-  // ResNet-50 has a hundred problems: all candidates took more than two minutes on an H200.
+  // Of one problem: no candidate is begun later. To compile an engine for a shape takes tenths of a second,
+  // and ResNet-50 has a hundred problems: all candidates took more than two minutes on an H200.
   static constexpr std::chrono::milliseconds kPatience{300};
 
   std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }

@@ -65,9 +65,12 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
   const TemporaryDirectory directory;
   for (const std::string on_skip : {"drop", "retry"}) {
     INFO(on_skip);
-    const std::vector<std::string> settings = {"precision=amp_fp16", "precision.scaler.initial=16777216",
-                                               "precision.on_skip=" + on_skip, "precision.diagnose=2",
-                                               "optimizer.lr=0.01", "deterministic=true"};
+    const std::vector<std::string> settings = {"precision=amp_fp16",
+                                               "precision.scaler.initial=16777216",
+                                               "precision.on_skip=" + on_skip,
+                                               "precision.diagnose=2",
+                                               "optimizer.lr=0.01",
+                                               "deterministic=true"};
     for (const std::string graphs : {"auto", "off"}) {
       std::vector<std::string> own = settings;
       own.push_back("cuda_graph=" + graphs);
@@ -93,7 +96,8 @@ TEST_CASE("steps that overflow are diagnosed and retried on the device", "[devic
 TEST_CASE("an overflow is settled whenever its step arrives", "[device][program]") {
   const TemporaryDirectory directory;
   // How often the emulated GPU says of one step after the other that it has not arrived.
-  const std::vector<std::string> arrivals = {"0", "1", "2", "3", "4", "5", "6", "0 3", "3 0", "5 5 0", "2 0 0"};
+  const std::vector<std::string> arrivals = {"0", "1",   "2",   "3",     "4",    "5",
+                                             "6", "0 3", "3 0", "5 5 0", "2 0 0"};
   for (const int accumulate : {1, 3}) {
     const int steps = accumulate == 1 ? 14 : 6;
     std::string expected;
