@@ -66,8 +66,6 @@ class DirectForward final : public DirectConvolution {
                                   p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
     ensure(tiles_.tiles[0], "conv2d", "no tile for pixels {} elements apart: {}", panels_.pixel_step,
            to_string(p));
-    for (const PixelClass& c : panels_.classes)
-      tile_count_ += c.count[0] * tiles_.count(c.count[1]) * (panels_.out.channels / width());
   }
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
@@ -92,8 +90,10 @@ class DirectForward final : public DirectConvolution {
       const Range images = part_of(p_.batch, part, team);
       for (Index n = images.first; n < images.last; ++n) {
         copy_image(in.data<S>() + n * image, panel);
-        Prefetch ahead;
-        if (n + 1 < images.last) ahead = {in.data<S>() + (n + 1) * image, image, tile_count_};
+        Shares ahead;
+        if (n + 1 < images.last)
+          ahead = {bytes_of(in.data<S>() + (n + 1) * image, image),
+                   std::ssize(panels_.classes) * (panels_.out.channels / width())};
         for (const PixelClass& c : panels_.classes)
           compute(work, part, c, panel, mine + panels, out.data<S>() + n * result, ahead);
       }
@@ -176,18 +176,23 @@ class DirectForward final : public DirectConvolution {
   }
 
   void compute(const Work& work, int part, const PixelClass& c, const Element* panel, float* sums, S* image,
-               Prefetch& ahead) const {
+               Shares& ahead) const {
     const Taps taps{c.taps, panels_.blocks, panels_.block_size, panels_.run};
     const auto& out = panels_.out;
     const Index pixel_step = c.step[1] * out.channels, sum_step = kInPlace ? pixel_step : width();
+    const Index block = panels_.weights_of(c, width());
+    const Index turns = c.count[0] * tiles_.count(c.count[1]) * (block / width());
     for (Index first = 0; first < out.channels; first += width()) {
       const Element* weights = work.weights + c.weights + panels_.weights_of(c, first);
+      // The weights of the next channels may live far out.
+      const bool last = first + width() == out.channels;
+      Stream stream(bytes_of(weights + block, last ? 0 : block), ahead.next(), turns);
       const float* bias = work.bias ? work.bias + first : nullptr;
       for (Index y = 0; y < c.count[0]; ++y) {
         S* pixels = image + ((c.first[0] + y * c.step[0]) * out.width + c.first[1]) * out.channels + first;
         if constexpr (kInPlace) sums = pixels;
         tiles_.run(taps, c.count[1], panel + y * panels_.row_step, panels_.pixel_step, weights, bias,
-                   kInPlace && work.accumulate, sums, sum_step, ahead);
+                   kInPlace && work.accumulate, sums, sum_step, stream);
         if constexpr (!kInPlace) store_row(sums, c.count[1], work.accumulate, pixels, pixel_step);
         // Some rows at once, while they are close.
         const Index rows = y % rows_of_moments_ + 1, line = out.width * out.channels;
@@ -213,7 +218,6 @@ class DirectForward final : public DirectConvolution {
   Index vectors_;  // of a tile
   TileSet<Products> tiles_;
   std::uint32_t layout_;
-  Index tile_count_ = 0;  // of an image
   Index rows_of_moments_ = std::max<Index>(1, 64 / std::max<Index>(panels_.out.width, 1));
 };
 

@@ -17,10 +17,10 @@ namespace {
 
 // Floats of both panels together: they, and a block of the gradient, share the second cache (1 MiB).
 constexpr Index kPanelFloats = 176 * 1024;
-constexpr Index kGroupChannels = 512;
 // Output pixels summed in registers before the gradient in memory is touched. With few, the panels of one
-// tile stay in the first cache; a gradient that has left the second cache wants more.
-constexpr Index kPixels = 224, kManyPixels = 448;
+// tile stay in the first cache; a gradient that has left the second cache wants more. Of a wide kernel of 1×1
+// fewer, so that the panels hold all channels: then the next ones are known early.
+constexpr Index kFewPixels = 96, kPixels = 224, kManyPixels = 448;
 constexpr Index kLargeGradient = 1024 * 1024;
 // Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
 // divided.
@@ -50,7 +50,10 @@ class DirectFilterGradient final : public DirectConvolution {
       flat_ = true;
     }
     gradient_ = p_.out_channels * p_.kernel_height * p_.kernel_width * p_.channels;
-    const Index pixels = gradient_ > kLargeGradient ? kManyPixels : kPixels;
+    const Index fitting = kPanelFloats / (p_.channels + p_.out_channels) / 4 * 4;
+    const Index pixels = gradient_ > kLargeGradient ? kManyPixels
+                         : pointwise                ? std::clamp(fitting, kFewPixels, kPixels)
+                                                    : kPixels;
     rows_as_they_are_ = p_.channels % kLanes != 0;
     run_ = rows_as_they_are_ ? p_.kernel_width * p_.channels : p_.channels;
     taps_wide_ = rows_as_they_are_ ? 1 : p_.kernel_width;
@@ -78,8 +81,8 @@ class DirectFilterGradient final : public DirectConvolution {
     units_per_chunk_ =
         blocks_per_image_ == 1 && !flat_ ? std::max<Index>(1, pixels / (unit_rows_ * unit_width_)) : 1;
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
-    x_group_ = std::min(x_blocks, kGroupChannels / kLanes);
-    y_group_ = std::min(y_blocks, kGroupChannels / kLanes);
+    x_group_ = x_blocks;
+    y_group_ = y_blocks;
     while (units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) > kPanelFloats) {
       if (x_group_ <= 2 && y_group_ == 1) break;
       Index& larger =
@@ -162,7 +165,7 @@ class DirectFilterGradient final : public DirectConvolution {
         for (Index yb = task.y_blocks.first; yb < task.y_blocks.last; yb += y_group_) {
           const Range ys{yb, std::min(yb + y_group_, task.y_blocks.last)};
           copy_outputs(task.dy, units, ys, y_panel);
-          Ahead ahead = fetch_ahead(task, units, xs, ys);
+          Stream ahead = next_chunk(task, units, xs, ys);
           multiply(units, xs, ys, x_panel, y_panel, gradient, add, ahead);
         }
       }
@@ -170,11 +173,7 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
   // What the next chunk will copy, where that is one range of memory: where the panels hold all channels.
-  struct Ahead {
-    Prefetch x, dy;
-  };
-
-  Ahead fetch_ahead(const Task& task, Range units, Range xs, Range ys) const {
+  Stream next_chunk(const Task& task, Range units, Range xs, Range ys) const {
     if (units.last >= task.units.last || xs.count() * pixel_ != p_.channels ||
         ys.count() * kLanes != p_.out_channels)
       return {};
@@ -188,10 +187,12 @@ class DirectFilterGradient final : public DirectConvolution {
     const Range x = pixels_of(next, p_.options.stride[0], p_.width, p_.height);
     const Range y = pixels_of(next, 1, p_.out_width, p_.out_height);
     const Index vectors = rows_as_they_are_ ? (run_ + kLanes - 1) / kLanes : xs.count();
-    const Index tiles =
-        (vectors + kGradientBlocks - 1) / kGradientBlocks * ys.count() * p_.kernel_height * taps_wide_;
-    return {{task.x + x.first * p_.channels, x.count() * p_.channels, tiles},
-            {task.dy + y.first * p_.out_channels, y.count() * p_.out_channels, tiles}};
+    const bool pairs = kGradientBlocks == 2 && vectors > 1;
+    const Index tiles = (vectors + kGradientBlocks - 1) / kGradientBlocks * ys.count() *
+                        gradient_tile_count(pairs) * p_.kernel_height * taps_wide_;
+    const Index elements = units.count() * rows_of(units.first) * elements_of(width_of(units.first));
+    return {bytes_of(task.x + x.first * p_.channels, x.count() * p_.channels),
+            bytes_of(task.dy + y.first * p_.out_channels, y.count() * p_.out_channels), tiles * elements};
   }
 
   // First output row of a unit, and its image.
@@ -306,7 +307,7 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
   void multiply(Range units, Range xs, Range ys, const Element* x_panel, const Element* y_panel,
-                float* gradient, bool add, Ahead& ahead) const {
+                float* gradient, bool add, Stream& ahead) const {
     const auto& o = p_.options;
     const Pixels pixels{units.count(),
                         rows_of(units.first),
@@ -329,11 +330,9 @@ class DirectFilterGradient final : public DirectConvolution {
           const Element* x =
               x_panel + v * x_block +
               (tap / taps_wide_ * o.dilation[0] * panel_width_ + tap % taps_wide_ * o.dilation[1]) * pixel_;
-          ahead.x.advance();
-          ahead.dy.advance();
           gradient_tiles<Products>(pair, pixels, x, x_block, dy,
                                    gradient + b * kLanes * row_step + tap * run_ + channel, row_step, lanes,
-                                   add);
+                                   add, ahead);
         }
       }
     }

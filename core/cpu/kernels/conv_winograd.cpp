@@ -189,7 +189,7 @@ class WinogradForward final : public DirectConvolution {
       for (Index chunk = mine.first; chunk < mine.last; ++chunk) {
         const Index first = chunk * rows_, count = std::min(rows_, total - first);
         transform_inputs(t_, in.data<S>(), outside, first, count, v);
-        Prefetch ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
+        Shares ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
         for (Index channel = 0; channel < t_.out_channels; channel += width()) {
           multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m, ahead);
           transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
@@ -206,25 +206,27 @@ class WinogradForward final : public DirectConvolution {
 
   // What `count` rows of tiles read, to be brought while those before are multiplied; rows that images share
   // count once.
-  Prefetch next_rows(const S* in, Index first, Index count) const {
+  Shares next_rows(const S* in, Index first, Index count) const {
     if (count <= 0) return {};
     const auto line = [&](Index row) {
       return row / t_.rows * t_.height + std::clamp<Index>(row % t_.rows * 2 - t_.padding[0], 0, t_.height);
     };
     const Index from = line(first) * t_.width * t_.channels,
                 to = line(first + count) * t_.width * t_.channels;
-    return {in + from, to - from,
-            kPositions * products_.count(rows_ * t_.columns) * (t_.out_channels / width())};
+    return {bytes_of(in + from, to - from), kPositions * (t_.out_channels / width())};
   }
 
-  // m[position][tile][width] = Σ over channels of v · weights[position][channel][width].
-  void multiply(const Transformed& v, const float* weights, Index tiles, float* m, Prefetch& ahead) const {
+  // m[position][tile][width] = Σ over channels of v · weights[position][channel][width]. A position brings
+  // the weights of the next, which may live far out.
+  void multiply(const Transformed& v, const float* weights, Index tiles, float* m, Shares& ahead) const {
     static constexpr std::array<Index, 1> kOne{0};
     const Taps taps{kOne, t_.channels / kLanes, tiles_ * kLanes, kLanes};
-    for (Index position = 0; position < kPositions; ++position)
-      products_.run(taps, tiles, v.data + position * in_stride_, kLanes,
-                    weights + position * t_.channels * width(), nullptr, false, m + position * out_stride_,
-                    width(), ahead);
+    const Index block = t_.channels * width(), turns = products_.count(tiles) * t_.channels;
+    for (Index position = 0; position < kPositions; ++position, weights += block) {
+      Stream stream(bytes_of(weights + block, block), ahead.next(), turns);
+      products_.run(taps, tiles, v.data + position * in_stride_, kLanes, weights, nullptr, false,
+                    m + position * out_stride_, width(), stream);
+    }
   }
 
   // Of the output pixels under `count` rows of tiles; each image's rows by themselves.
@@ -395,6 +397,7 @@ class WinogradFilterGradient final : public DirectConvolution {
                         .y_unit = 0,
                         .y_row = 0};
     const Index x_block = tiles_ * kLanes;
+    Stream nothing;
     for (Index position = 0; position < kPositions; ++position) {
       for (Index block = 0; block < t_.channels / kLanes; block += kGradientBlocks) {
         const float* x = v.at(block, 0) + position * in_stride_;
@@ -403,7 +406,7 @@ class WinogradFilterGradient final : public DirectConvolution {
           const float* dy = w.at(output / kLanes, 0) + position * out_stride_;
           float* to = sums + position * sum_stride_ + output * t_.channels + block * kLanes;
           gradient_tiles<FloatProducts>(pair, pixels, x, x_block, dy, to, t_.channels,
-                                        kGradientBlocks * kLanes, add);
+                                        kGradientBlocks * kLanes, add, nothing);
         }
       }
     }
