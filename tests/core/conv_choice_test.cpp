@@ -72,7 +72,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(16, 128, 128, 56, 3, 2), library, direct, direct},
       {shape(16, 256, 256, 14, 3), winograd, winograd, winograd},
       {shape(16, 256, 1024, 14, 1), library, library, direct},
-      {shape(16, 256, 512, 56, 1, 2), library, direct, direct},
+      {shape(16, 256, 256, 28, 3, 2), library, direct, direct},
       {shape(16, 512, 2048, 7, 1), library, library, product},
   };
   for (const ConvMachine& machine : {kAvx2, kAvx512, kBf16}) check(everywhere, DType::f32, machine);
@@ -84,6 +84,8 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(1, 16, 16, 28, 3), winograd, winograd, library},
       {shape(32, 16, 32, 64, 3), winograd, winograd, winograd},
       {shape(16, 64, 128, 28, 1, 2), direct, direct, direct},
+      {shape(16, 256, 512, 56, 1, 2), library, library, direct},
+      {shape(16, 512, 512, 14, 3, 2), library, library, direct},
   };
   check(avx512, DType::f32, kAvx512);
   check(avx512, DType::f32, kBf16);
@@ -94,6 +96,7 @@ TEST_CASE("the rule of f32", "[conv_choice]") {
       {shape(16, 512, 512, 7, 3), winograd, winograd, direct},
       {shape(1, 16, 32, 28, 3, 2), library, library, direct},  // fewer images than threads
       {shape(16, 64, 128, 28, 1, 2), direct, direct, product},
+      {shape(16, 256, 512, 56, 1, 2), library, direct, direct},
   };
   check(avx2, DType::f32, kAvx2);
 }

@@ -186,13 +186,13 @@ class DirectForward final : public DirectConvolution {
       const Element* weights = work.weights + c.weights + panels_.weights_of(c, first);
       // The weights of the next channels may live far out.
       const bool last = first + width() == out.channels;
-      Stream stream(bytes_of(weights + block, last ? 0 : block), ahead.next(), turns);
+      Prefetch requests(bytes_of(weights + block, last ? 0 : block), ahead.next(), turns);
       const float* bias = work.bias ? work.bias + first : nullptr;
       for (Index y = 0; y < c.count[0]; ++y) {
         S* pixels = image + ((c.first[0] + y * c.step[0]) * out.width + c.first[1]) * out.channels + first;
         if constexpr (kInPlace) sums = pixels;
         tiles_.run(taps, c.count[1], panel + y * panels_.row_step, panels_.pixel_step, weights, bias,
-                   kInPlace && work.accumulate, sums, sum_step, stream);
+                   kInPlace && work.accumulate, sums, sum_step, requests);
         if constexpr (!kInPlace) store_row(sums, c.count[1], work.accumulate, pixels, pixel_step);
         // Some rows at once, while they are close.
         const Index rows = y % rows_of_moments_ + 1, line = out.width * out.channels;

@@ -165,7 +165,7 @@ class DirectFilterGradient final : public DirectConvolution {
         for (Index yb = task.y_blocks.first; yb < task.y_blocks.last; yb += y_group_) {
           const Range ys{yb, std::min(yb + y_group_, task.y_blocks.last)};
           copy_outputs(task.dy, units, ys, y_panel);
-          Stream ahead = next_chunk(task, units, xs, ys);
+          Prefetch ahead = next_chunk(task, units, xs, ys);
           multiply(units, xs, ys, x_panel, y_panel, gradient, add, ahead);
         }
       }
@@ -173,7 +173,7 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
   // What the next chunk will copy, where that is one range of memory: where the panels hold all channels.
-  Stream next_chunk(const Task& task, Range units, Range xs, Range ys) const {
+  Prefetch next_chunk(const Task& task, Range units, Range xs, Range ys) const {
     if (units.last >= task.units.last || xs.count() * pixel_ != p_.channels ||
         ys.count() * kLanes != p_.out_channels)
       return {};
@@ -307,7 +307,7 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
   void multiply(Range units, Range xs, Range ys, const Element* x_panel, const Element* y_panel,
-                float* gradient, bool add, Stream& ahead) const {
+                float* gradient, bool add, Prefetch& ahead) const {
     const auto& o = p_.options;
     const Pixels pixels{units.count(),
                         rows_of(units.first),

@@ -3,6 +3,7 @@
 // AVX2, two for a vector, hold six pixels of one.
 #pragma once
 
+#include "core/cpu/kernels/prefetch.h"
 #include "core/cpu/kernels/simd.h"
 
 #if defined(TANDEM_SIMD_AVX512) || defined(TANDEM_SIMD_AVX2)
@@ -53,76 +54,6 @@ struct PairProducts {
 };
 #endif
 
-// Memory that loops will read.
-struct Bytes {
-  const void* from = nullptr;
-  std::size_t count = 0;
-};
-
-template <class S>
-Bytes bytes_of(const S* from, Index count) {
-  return {from, static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)};
-}
-
-// A range of memory in even shares.
-class Shares {
- public:
-  Shares() = default;
-  Shares(Bytes all, Index shares) : left_(all) {
-    const auto count = static_cast<std::size_t>(std::max<Index>(shares, 1));
-    share_ = (all.count + count - 1) / count;
-  }
-
-  Bytes next() {
-    const Bytes share{left_.from, std::min(share_, left_.count)};
-    left_ = {static_cast<const char*>(left_.from) + share.count, left_.count - share.count};
-    return share;
-  }
-
- private:
-  Bytes left_;
-  std::size_t share_ = 0;
-};
-
-// Brings two ranges towards the second cache, one after the other, a step at every turn of the loops that
-// multiply: copies into panels, and loads of weights, would otherwise wait for memory with the arithmetic
-// idle, and requests in a burst keep those of the loops waiting. At most a line a turn; what is left over in
-// the end is not brought.
-class Stream {
- public:
-  Stream() = default;
-  Stream(Bytes first, Bytes second, Index turns)
-      : now_(address(first)), end_(now_ + first.count), then_(second) {
-    const std::size_t bytes = first.count + second.count;
-    step_ = std::min(bytes / static_cast<std::size_t>(std::max<Index>(turns, 1)) + 1, kLine);
-    settle();
-  }
-
-  void turn() {
-    __builtin_prefetch(reinterpret_cast<const void*>(now_), 0, 2);
-    now_ += step_;
-  }
-
-  // Between loops: goes on with the second range where the first is through, and rests behind it.
-  void settle() {
-    if (now_ < end_) return;
-    if (then_.count == 0) {
-      *this = {};
-      return;
-    }
-    now_ = address(then_), end_ = now_ + then_.count, then_ = {};
-  }
-
- private:
-  static constexpr std::size_t kLine = 64;
-  static constexpr char kRest[kLine] = {};  // a request for what is not mapped would keep looking for it
-  static std::uintptr_t address(Bytes bytes) { return reinterpret_cast<std::uintptr_t>(bytes.from); }
-
-  std::uintptr_t now_ = reinterpret_cast<std::uintptr_t>(&kRest), end_ = UINTPTR_MAX;
-  std::size_t step_ = 0;
-  Bytes then_;
-};
-
 // What is summed for an output: a tap is an offset in the panels; under each of `blocks` panels, `block_size`
 // apart, every tap contributes `run` elements that lie side by side.
 struct Taps {
@@ -142,8 +73,8 @@ struct Taps {
 template <class Products, int P, int OV, int PX>
 TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* in,
                            const typename Products::Element* weights, const float* bias, bool accumulate,
-                           float* out, Index out_step, Stream& ahead) {
-  Stream stream = ahead;  // in registers
+                           float* out, Index out_step, Prefetch& ahead) {
+  Prefetch requests = ahead;  // in registers
   Vec sum[P][OV];
 #pragma GCC unroll 32
   for (int p = 0; p < P; ++p) {
@@ -157,7 +88,7 @@ TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* i
     for (const Index tap : taps.offsets) {
       const auto* x = in + tap;
       const auto multiply = [&] {
-        stream.turn();
+        requests.turn();
         decltype(Products::load(weights)) w[OV];
 #pragma GCC unroll 4
         for (int v = 0; v < OV; ++v) w[v] = Products::load(weights + v * kLanes);
@@ -179,8 +110,8 @@ TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* i
       }
     }
   }
-  stream.settle();
-  ahead = stream;
+  requests.settle();
+  ahead = requests;
 #pragma GCC unroll 32
   for (int p = 0; p < P; ++p) {
 #pragma GCC unroll 4
@@ -190,7 +121,7 @@ TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* i
 
 template <class Products>
 using Tile = void (*)(const Taps&, const typename Products::Element*, const typename Products::Element*,
-                      const float*, bool, float*, Index, Stream&);
+                      const float*, bool, float*, Index, Prefetch&);
 
 // Widths of tiles, widest first: the sums of a tile, its weights and one input fill the registers.
 template <int OV>
@@ -206,7 +137,7 @@ struct TileSet {
   // A row of `count` outputs: weights, bias, accumulate, out and ahead as a tile has them.
   void run(const Taps& taps, Index count, const typename Products::Element* in, Index in_step,
            const typename Products::Element* weights, const float* bias, bool accumulate, float* out,
-           Index out_step, Stream& ahead) const {
+           Index out_step, Prefetch& ahead) const {
     while (count > 0) {
       const std::size_t i = next(count);
       const Index n = widths[i];
@@ -292,8 +223,8 @@ struct Pixels {
 template <class Products, int OB, int CV>
 void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x_block,
                    const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,
-                   bool accumulate, Stream& ahead) {
-  Stream stream = ahead;  // in registers
+                   bool accumulate, Prefetch& ahead) {
+  Prefetch requests = ahead;  // in registers
   if (accumulate) {
     // A gradient that has left the second cache comes while the tile is summed.
 #pragma GCC unroll 16
@@ -314,7 +245,7 @@ void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x
       const auto* with = dy + unit * n.y_unit + row * n.y_row;
 #pragma GCC unroll 1
       for (Index i = 0; i < n.width; ++i, from += n.x_step, with += kLanes) {
-        stream.turn();
+        requests.turn();
         decltype(Products::load(from)) values[CV];
 #pragma GCC unroll 2
         for (int v = 0; v < CV; ++v) values[v] = Products::load(from + v * x_block);
@@ -327,8 +258,8 @@ void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x
       }
     }
   }
-  stream.settle();
-  ahead = stream;
+  requests.settle();
+  ahead = requests;
 #pragma GCC unroll 16
   for (int o = 0; o < OB; ++o) {
 #pragma GCC unroll 2
@@ -354,7 +285,7 @@ constexpr Index gradient_tile_count(bool pair) { return kManyRegisters ? (pair ?
 template <class Products>
 void gradient_tiles(bool pair, const Pixels& n, const typename Products::Element* x, Index x_block,
                     const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,
-                    bool accumulate, Stream& ahead) {
+                    bool accumulate, Prefetch& ahead) {
   const auto rows = [&]<int OB, int CV>(Index first) {
     gradient_tile<Products, OB, CV>(n, x, x_block, dy + first, gradient + first * row_step, row_step, lanes,
                                     accumulate, ahead);

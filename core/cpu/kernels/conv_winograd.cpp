@@ -223,9 +223,9 @@ class WinogradForward final : public DirectConvolution {
     const Taps taps{kOne, t_.channels / kLanes, tiles_ * kLanes, kLanes};
     const Index block = t_.channels * width(), turns = products_.count(tiles) * t_.channels;
     for (Index position = 0; position < kPositions; ++position, weights += block) {
-      Stream stream(bytes_of(weights + block, block), ahead.next(), turns);
+      Prefetch requests(bytes_of(weights + block, block), ahead.next(), turns);
       products_.run(taps, tiles, v.data + position * in_stride_, kLanes, weights, nullptr, false,
-                    m + position * out_stride_, width(), stream);
+                    m + position * out_stride_, width(), requests);
     }
   }
 
@@ -397,7 +397,7 @@ class WinogradFilterGradient final : public DirectConvolution {
                         .y_unit = 0,
                         .y_row = 0};
     const Index x_block = tiles_ * kLanes;
-    Stream nothing;
+    Prefetch nothing;
     for (Index position = 0; position < kPositions; ++position) {
       for (Index block = 0; block < t_.channels / kLanes; block += kGradientBlocks) {
         const float* x = v.at(block, 0) + position * in_stride_;
