@@ -66,6 +66,9 @@ class DirectForward final : public DirectConvolution {
                                   p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
     ensure(tiles_.tiles[0], "conv2d", "no tile for pixels {} elements apart: {}", panels_.pixel_step,
            to_string(p));
+    for (const PixelClass& c : panels_.classes) {
+      if (turns_of(c) > 0) shares_ += panels_.out.channels / width();
+    }
   }
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
@@ -91,9 +94,7 @@ class DirectForward final : public DirectConvolution {
       for (Index n = images.first; n < images.last; ++n) {
         copy_image(in.data<S>() + n * image, panel);
         Shares ahead;
-        if (n + 1 < images.last)
-          ahead = {bytes_of(in.data<S>() + (n + 1) * image, image),
-                   std::ssize(panels_.classes) * (panels_.out.channels / width())};
+        if (n + 1 < images.last) ahead = {bytes_of(in.data<S>() + (n + 1) * image, image), shares_};
         for (const PixelClass& c : panels_.classes)
           compute(work, part, c, panel, mine + panels, out.data<S>() + n * result, ahead);
       }
@@ -114,6 +115,11 @@ class DirectForward final : public DirectConvolution {
 
   // Output channels of a tile.
   Index width() const { return vectors_ * kLanes; }
+
+  // Elements that the tiles of so many channels see; none in a class without taps.
+  Index turns_of(const PixelClass& c) const {
+    return c.count[0] * tiles_.count(c.count[1]) * (panels_.weights_of(c, width()) / width());
+  }
 
   // Per class: [block of output channels][input panel][tap][element][width].
   void pack(const S* filter, Element* to) const {
@@ -180,13 +186,13 @@ class DirectForward final : public DirectConvolution {
     const Taps taps{c.taps, panels_.blocks, panels_.block_size, panels_.run};
     const auto& out = panels_.out;
     const Index pixel_step = c.step[1] * out.channels, sum_step = kInPlace ? pixel_step : width();
-    const Index block = panels_.weights_of(c, width());
-    const Index turns = c.count[0] * tiles_.count(c.count[1]) * (block / width());
+    const Index block = panels_.weights_of(c, width()), turns = turns_of(c);
     for (Index first = 0; first < out.channels; first += width()) {
       const Element* weights = work.weights + c.weights + panels_.weights_of(c, first);
       // The weights of the next channels may live far out.
       const bool last = first + width() == out.channels;
-      Prefetch requests(bytes_of(weights + block, last ? 0 : block), ahead.next(), turns);
+      Prefetch requests(bytes_of(weights + block, last ? 0 : block), turns > 0 ? ahead.next() : Bytes{},
+                        turns);
       const float* bias = work.bias ? work.bias + first : nullptr;
       for (Index y = 0; y < c.count[0]; ++y) {
         S* pixels = image + ((c.first[0] + y * c.step[0]) * out.width + c.first[1]) * out.channels + first;
@@ -218,6 +224,7 @@ class DirectForward final : public DirectConvolution {
   Index vectors_;  // of a tile
   TileSet<Products> tiles_;
   std::uint32_t layout_;
+  Index shares_ = 0;  // of the next image, in the work on one
   Index rows_of_moments_ = std::max<Index>(1, 64 / std::max<Index>(panels_.out.width, 1));
 };
 

@@ -217,7 +217,7 @@ class WinogradForward final : public DirectConvolution {
   }
 
   // m[position][tile][width] = Σ over channels of v · weights[position][channel][width]. A position brings
-  // the weights of the next, which may live far out.
+  // the weights that follow, the next one's or the next channels', which may live far out.
   void multiply(const Transformed& v, const float* weights, Index tiles, float* m, Shares& ahead) const {
     static constexpr std::array<Index, 1> kOne{0};
     const Taps taps{kOne, t_.channels / kLanes, tiles_ * kLanes, kLanes};
