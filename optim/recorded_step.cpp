@@ -94,7 +94,7 @@ void Step::set_slots_with_gradient(const std::vector<char>& slots) {
 }
 
 std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tensor()>& forward,
-                                                        double samples, int loss_index) {
+                                                        PartWeight samples, int loss_index) {
   check_recordable();
   auto recorded = std::make_unique<RecordedBackward>();
   recorded->weight_ = begin_micro_batch(samples, loss_index);
@@ -127,13 +127,13 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
 }
 
 void Step::backward(RecordedBackward& recorded) {
-  const double weight = begin_micro_batch(recorded.samples_, recorded.loss_index_);
+  const PartWeight weight = begin_micro_batch(recorded.samples_, recorded.loss_index_);
   require(recorded.micro_batch_ == micro_batches_.count(), "step",
           "micro-batch number {} was recorded, number {} is due", recorded.micro_batch_,
           micro_batches_.count());
   require(recorded.weight_ == weight, "step",
           "{} samples were recorded as {} times those of the first micro-batch, which has {} now",
-          recorded.samples_, recorded.weight_, micro_batches_.reference());
+          recorded.samples_.count, recorded.weight_.count, micro_batches_.reference());
   require(recorded.had_gradient_ == slots_with_gradient(), "step",
           "the micro-batches before left gradients on other parameters than when this one was recorded");
   trained_.refresh_working_copies();

@@ -22,8 +22,7 @@ class RecordedBackward {
   std::unique_ptr<Recording> work_;
   int micro_batch_ = 0;  // its number in the step
   int loss_index_ = 0;
-  double samples_ = 1.0;
-  double weight_ = 1.0;                            // in units of the first micro-batch's samples
+  PartWeight samples_, weight_;                    // as given; in units
   std::vector<char> had_gradient_, has_gradient_;  // by slot of the flat buffers, before and after
   // What its forward adds to counters, and the working copies it reads of weights that are not this step's.
   std::vector<std::pair<nn::Counter, std::int64_t>> counts_;
@@ -35,7 +34,7 @@ class RecordedApply {
   friend class Step;
   std::unique_ptr<Recording> work_;
   int micro_batches_ = 0;
-  double weight_ = 0.0;                // of all of them, in units of the first one's samples
+  double weight_ = 0.0;                // of all of them, in units
   std::optional<ShardTotals> shards_;  // of a batch in shards, and whether gradients had been added up
   bool complete_ = false;
   std::vector<char> has_gradient_;  // by slot

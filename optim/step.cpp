@@ -17,6 +17,11 @@ std::unique_ptr<LossScaler> own_scaler(const StepOptions& options, Device device
   return std::make_unique<LossScaler>(options.scaler, device);
 }
 
+std::optional<double> unit_of(const StepOptions& options) {
+  if (options.unit || !options.shards) return options.unit;
+  return options.shards->usual_samples();
+}
+
 StepState initial_state(const LossScaler& scaler) {
   StepState state;
   state.used_scale = static_cast<float>(scaler.options().initial);
@@ -34,8 +39,7 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
       own_scaler_(own_scaler(options_, buffers().device())),
       scaler_(own_scaler_ ? own_scaler_.get() : options_.shared_scaler),
       micro_batches_(options_.accumulate * (options_.shards ? options_.shards->own() : 1),
-                     scaler_->options().losses,
-                     options_.shards ? std::optional(options_.shards->usual_samples()) : std::nullopt),
+                     scaler_->options().losses, unit_of(options_)),
       rates_(trained_.resolve_rates(options_.schedule), buffers().device()),
       mailbox_(buffers().device()) {
   check(options_, *scaler_, buffers().device());
@@ -100,9 +104,9 @@ void Step::check_backward(int loss_index) const {
 }
 
 // Gives the weight of the micro-batch.
-double Step::begin_micro_batch(double samples, int loss_index) {
+PartWeight Step::begin_micro_batch(PartWeight samples, int loss_index) {
   check_backward(loss_index);
-  const double weight = micro_batches_.weigh(samples);
+  const PartWeight weight = micro_batches_.weigh(samples);
   if (shards_) shards_->enter(micro_batches_.count());
   if (micro_batches_.count() == 0 || per_loss()) {
     buffers().check_attached();
@@ -114,22 +118,22 @@ double Step::begin_micro_batch(double samples, int loss_index) {
   return weight;
 }
 
-void Step::enqueue_backward(const Tensor& loss, double weight, int loss_index) {
+void Step::enqueue_backward(const Tensor& loss, PartWeight weight, int loss_index) {
   require(loss.defined() && loss.numel() == 1 && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
           "step", "the loss must be one f32 (or f64) number, got {}; reduce it with sum or mean",
           to_string(loss));
   require(loss.device() == buffers().device(), "step", "the loss is on {}, the parameters on {}",
           to_string(loss.device()), to_string(buffers().device()));
-  const Tensor seed = seed_for(loss, weight, loss_index);
+  const Tensor seed = seed_for(loss, weight.divisor, loss_index);
   if (shards_) shards_->expect(micro_batches_.last());
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
-  backend().accumulate_loss(loss, weight, state_, scaler_->device_state(scale_index(loss_index)));
+  backend().accumulate_loss(loss, weight.divisor, state_, scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) loss_gradients_->add(loss_index, state_);
   if (shards_) shards_->count(weight, loss.device() == Device{} ? loss.item() : 0.0, micro_batches_.last());
 }
 
-void Step::backward(const Tensor& loss, double samples, int loss_index) {
-  const double weight = begin_micro_batch(samples, loss_index);
+void Step::backward(const Tensor& loss, PartWeight samples, int loss_index) {
+  const PartWeight weight = begin_micro_batch(samples, loss_index);
   try {
     enqueue_backward(loss, weight, loss_index);
   } catch (...) {
@@ -147,7 +151,7 @@ void Step::enter_shard(bool overlap) {
 
 void Step::pass() {
   require(shards_ != nullptr, "step", "a micro-batch without samples is one of a batch in shards");
-  const double weight = begin_micro_batch(0.0, 0);
+  const PartWeight weight = begin_micro_batch(0.0, 0);
   shards_->pass(micro_batches_.last());
   micro_batches_.add(weight, 0);
 }
@@ -163,7 +167,7 @@ void Step::join_shards() {
   const bool on_device = buffers().device() != Device{};
   const ShardTotals totals =
       on_device ? shards_->join(state_, scaler_->device_state(scale_index_)) : shards_->join();
-  total_weight_ = totals.weight > 0.0 ? totals.weight : 1.0;
+  total_weight_ = micro_batches_.total_or_one(totals.weight);
   if (on_device) return;
   auto& state = *static_cast<StepState*>(state_.raw());
   auto& scale = *static_cast<ScaleState*>(scaler_->device_state(scale_index_).raw());

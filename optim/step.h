@@ -56,12 +56,13 @@ class Step {
   // with the loss scale, which is read where it lives: on the device. `loss` is a mean over `samples`
   // (examples or tokens); the step's gradient is the mean over all of its samples. With equal counts the seed
   // is the scale itself, and the division happens when the update unscales. `samples` may be a sum of weights
-  // instead, and 0 for a micro-batch that counts nothing; a step of nothing else has gradients of zero.
+  // instead, and 0 for a micro-batch that counts nothing; a step of nothing else has gradients of zero. See
+  // PartWeight.
   // Several losses add up to one; a micro-batch that lacks one of them counts it as 0. Throws UserError
   // beyond `accumulate` calls for a loss, after unscale(), for a loss that backward() refuses, when gradients
   // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
   // gradients, see clear().
-  void backward(const Tensor& loss, double samples = 1.0, int loss_index = 0);
+  void backward(const Tensor& loss, PartWeight samples = 1.0, int loss_index = 0);
   // With StepOptions::shards: before the forward of a micro-batch, which begins with what its shard has
   // gathered. `overlap`: see ShardAccumulator. Nothing otherwise.
   void enter_shard(bool overlap = true);
@@ -91,8 +92,8 @@ class Step {
   // use; random numbers come from a counter (random_counter). It may run modules of other steps, too; these
   // must outlive the recording. Run some steps the usual way first. Throws UserError unless recordable(), and
   // what forward and the device throw. The step is as before then, and can go on the usual way.
-  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward, double samples,
-                                                    int loss_index = 0);
+  std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward,
+                                                    PartWeight samples, int loss_index = 0);
   // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number,
   // or when those before it left gradients elsewhere.
   void backward(RecordedBackward& recorded);
@@ -181,8 +182,8 @@ class Step {
   void take_over();
 
   void check_backward(int loss_index) const;
-  double begin_micro_batch(double samples, int loss_index);
-  void enqueue_backward(const Tensor& loss, double weight, int loss_index);
+  PartWeight begin_micro_batch(PartWeight samples, int loss_index);
+  void enqueue_backward(const Tensor& loss, PartWeight weight, int loss_index);
   Tensor seed_for(const Tensor& loss, double weight, int loss_index) const;
   void check_apply() const;
   void check_shards() const;

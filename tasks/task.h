@@ -20,6 +20,7 @@
 #include "data/source.h"
 #include "nn/exported.h"
 #include "nn/module.h"
+#include "optim/step/micro_batches.h"
 #include "tasks/breakdown.h"
 #include "tasks/carry.h"
 #include "tasks/metrics.h"
@@ -144,6 +145,13 @@ struct PredictRequest {
   std::optional<double> temperature;  // of a choice by chance; 0: always the likeliest
 };
 
+// The mean that the loss of a batch is, over its:
+enum class PartCounts : std::uint8_t {
+  samples,
+  weight,   // Batch::weight, which its source knows
+  measured  // Task::measured_weight, which takes a look at the batch
+};
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -157,8 +165,10 @@ class Task {
   // A loss of a micro-batch: an f32 scalar, the mean over the batch. The same random numbers are drawn by
   // every phase of an iteration that draws them in the same order.
   virtual Tensor loss(const datasets::Batch& batch, const LossContext& context = {}) = 0;
-  // Whether micro-batches count by Batch::weight instead of their samples.
-  virtual bool by_weight() const { return false; }
+  // The share of a micro-batch in a step of several, and of a shard in its batch.
+  virtual PartCounts part_counts() const { return PartCounts::samples; }
+  // With PartCounts::measured. Throws InternalError otherwise.
+  virtual optim::PartWeight measured_weight(const datasets::Batch& batch) const;
 
   // Batches to train on, shuffled and augmented as the configuration says, and those of a split ("train",
   // "validation", "test") as evaluation takes them. Batches of training have `batch_size` samples where that

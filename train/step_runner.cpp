@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "core/backend.h"
 #include "core/random.h"
+#include "train/part_weights.h"
 
 namespace tandem::train {
 
@@ -79,12 +80,7 @@ StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, c
   require(options_.graphs != GraphUse::on || possible, "",
           "cuda_graph: on needs a CUDA device and accumulate of at most {}; the device is {}, accumulate {}",
           kMostRecordings / passes(), to_string(device), step_.options().accumulate);
-  const bool weighs = task_.by_weight() && step_.options().accumulate > 1;
-  require(
-      options_.graphs != GraphUse::on || !weighs, "",
-      "cuda_graph: on cannot be had with loss.batch_weight=class_weights and accumulate > 1: every batch has "
-      "a weight of its own; take cuda_graph=auto");
-  records_ = possible && !weighs && options_.graphs != GraphUse::off;
+  records_ = possible && options_.graphs != GraphUse::off;
   ensure(!records_ || options_.batch_size > 0, "step", "the size of a full micro-batch is not given");
   recorded_.resize(records_ ? static_cast<std::size_t>(backwards) : 0);
 }
@@ -133,10 +129,10 @@ std::uint32_t StepRunner::draw_number(int call) const {
   return static_cast<std::uint32_t>(batch * shards->shards() + shards->first() + own);
 }
 
-// What the batch counts among those of its step. The one batch of a step counts what it likes.
-double StepRunner::samples_of(const datasets::Batch& batch) const {
-  const bool by_weight = task_.by_weight() && step_.options().accumulate > 1;
-  return by_weight ? batch.weight : static_cast<double>(batch.samples);
+// The only part of a step needs no weight.
+optim::PartWeight StepRunner::weight_of(const datasets::Batch& batch) const {
+  const bool several = step_.options().accumulate > 1 || step_.options().shards;
+  return several ? part_weight(task_, batch) : static_cast<double>(batch.samples);
 }
 
 void StepRunner::count_factor(const datasets::Batch& batch, double counts) {
@@ -179,17 +175,19 @@ void StepRunner::stop_recording(const VendorError& error) {
 
 // Records the pass that is due, and does it. False where that failed and it is to be done the usual way; what
 // the step did before stays.
-bool StepRunner::record(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
+bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
+                        int micro_batch, int pass) {
   try {
     set_up_inputs(batch);
     RecordedPass made;
+    made.weight = weight;
     made.before = copy_of(carry);
     made.backward = step_.record_backward(
         [&] {
           made.after = made.before;
           return forward(inputs_, made.after, micro_batch, pass);
         },
-        samples_of(batch), learner_.first_loss + pass);
+        weight, learner_.first_loss + pass);
     carry = copy_of(made.after);
     // Where a stream begins, less is read than later.
     if (made.before.empty() && !made.after.empty()) return true;
@@ -201,12 +199,13 @@ bool StepRunner::record(const datasets::Batch& batch, tasks::Carry& carry, int m
   }
 }
 
-void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
+void StepRunner::backward_pass(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
+                               int micro_batch, int pass) {
   if (may_record(batch)) {
     const RecordedPass& recorded = recorded_[static_cast<std::size_t>(step_.micro_batches())];
     if (!recorded.backward) {
-      if (record(batch, carry, micro_batch, pass)) return;
-    } else if (like(recorded.before, carry)) {
+      if (record(batch, weight, carry, micro_batch, pass)) return;
+    } else if (recorded.weight == weight && like(recorded.before, carry)) {
       set_up_inputs(batch);
       copy_values(carry, recorded.before);
       stages_.begin(Stage::backward);
@@ -217,12 +216,12 @@ void StepRunner::backward_pass(const datasets::Batch& batch, tasks::Carry& carry
   }
   const Tensor loss = forward(batch, carry, micro_batch, pass);
   stages_.begin(Stage::backward);
-  step_.backward(loss, samples_of(batch), learner_.first_loss + pass);
+  step_.backward(loss, weight, learner_.first_loss + pass);
 }
 
 void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts) {
   stages_.start();
-  count_factor(batch, counts.value_or(samples_of(batch)));
+  count_factor(batch, counts.value_or(static_cast<double>(batch.samples)));
   const bool passes_by = batch.samples == 0 && step_.options().shards;
   parallel::RankPeers* const peers = options_.peers;
   if (peers) peers->begin(!passes_by);
@@ -238,9 +237,10 @@ void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std
 void StepRunner::backward_passes(const datasets::Batch& batch, tasks::Carry& carry) {
   const int micro_batch = step_.micro_batches() / passes();
   const tasks::Carry before = carry;
+  const optim::PartWeight weight = weight_of(batch);
   for (int pass = 0; pass < passes(); ++pass) {
     carry = before;
-    backward_pass(batch, carry, micro_batch, pass);
+    backward_pass(batch, weight, carry, micro_batch, pass);
     stages_.finish(Stage::backward);
   }
 }

@@ -2,8 +2,8 @@
 //
 // Where the device records work, micro-batches of the full size, and the updates of full steps, are recorded
 // after some ordinary steps and done from the recordings from then on; everything else is done the usual way,
-// with the same bits. Micro-batches that count by their weight are not recorded where several make a step: a
-// recording holds the weight.
+// with the same bits. A recording holds the weight of its micro-batch in the step, and serves those of the
+// same weight.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ class StepRunner {
              StageTimer& stages, StepRunnerOptions options);
 
   // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
-  // and then what this one leaves. `counts`: its weight in the mean of apply(), where that is not its own: of
-  // a batch in shards that of the whole batch, with the last of them. A shard without samples passes.
+  // and then what this one leaves. `counts`: its samples in the mean of apply(), where they are not its own:
+  // of a batch in shards those of the whole batch, with the last of them. A shard without samples passes.
   void backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts = {});
   // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
   void apply();
@@ -76,19 +76,22 @@ class StepRunner {
   struct RecordedPass {
     std::unique_ptr<optim::RecordedBackward> backward;
     tasks::Carry before, after;
+    optim::PartWeight weight;
   };
 
   std::uint32_t draw_number(int call) const;
   void backward_passes(const datasets::Batch& batch, tasks::Carry& carry);
   int passes() const { return learner_.separate_losses ? learner_.phase.losses : 1; }
   Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
-  void backward_pass(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
-  double samples_of(const datasets::Batch& batch) const;
+  void backward_pass(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
+                     int micro_batch, int pass);
+  optim::PartWeight weight_of(const datasets::Batch& batch) const;
   void count_factor(const datasets::Batch& batch, double counts);
   double rate_factor() const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
-  bool record(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
+  bool record(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry, int micro_batch,
+              int pass);
   bool record_apply();
   void stop_recording(const VendorError& error);
 

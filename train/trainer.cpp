@@ -23,6 +23,7 @@
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
+#include "train/part_weights.h"
 #include "train/perturbation.h"
 #include "train/planned.h"
 #include "train/ranges.h"
@@ -110,6 +111,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::make_loaders() {
   datasets::SourcePtr training = task_->training_source(device_);
+  unit_ = unit_of_parts(*task_, training, ranks_.shards(), static_cast<int>(config_.accumulate));
   if (ranks_.divided()) training = training->divided(ranks_.division());
   train_loader_ = std::make_unique<datasets::Loader>(
       std::move(training),
@@ -122,8 +124,9 @@ void Trainer::make_loaders() {
 void Trainer::make_learners() {
   const std::int64_t per_epoch = steps_per_epoch();
   const Index batch_size = train_loader_->source().layout().samples();
-  exchange_ = ranks_.exchange(static_cast<double>(batch_size), device_);
   optim::StepOptions of_step = step_options(config_);
+  of_step.unit = unit_;
+  exchange_ = ranks_.exchange(unit_.value_or(1.0), device_);
   of_step.shards = exchange_.get();
   of_step.update_parts = ranks_.update_parts();
   of_step.own_part = of_step.update_parts > 1 ? ranks_.rank() : 0;

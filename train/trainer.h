@@ -172,6 +172,7 @@ class Trainer {
   std::unique_ptr<SharedPass> chooses_, test_;  // what chooses the best epoch; what is looked at in the end
   std::unique_ptr<amp::Plan> precision_;
   std::vector<std::string> notes_;                  // of initialisation
+  std::optional<double> unit_;                      // of the weights of parts, see unit_of_parts
   std::unique_ptr<optim::ShardExchange> exchange_;  // outlives the steps; absent with undivided batches
   std::unique_ptr<parallel::RankPeers> peers_;      // outlives the runners; absent unless batch norm has any
   std::unique_ptr<Learners> learners_;

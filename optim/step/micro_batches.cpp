@@ -24,29 +24,27 @@ void MicroBatches::check_room(int loss_index) const {
           calls.count, losses > 1 ? fmt::format(" for loss number {}", loss_index) : "", accumulate_);
 }
 
-double MicroBatches::weigh(double samples) {
-  require(std::isfinite(samples) && samples >= 0.0, "step", "a micro-batch counts 0 samples or more, got {}",
-          samples);
-  if (samples > 0.0 && heaviest() == 0.0 && !unit_) reference_ = samples;
-  return samples / reference_;
+PartWeight MicroBatches::weigh(PartWeight samples) {
+  for (const double number : {samples.count, samples.divisor})
+    require(std::isfinite(number) && number >= 0.0, "step", "a micro-batch counts 0 samples or more, got {}",
+            number);
+  if (samples.divisor > 0.0 && !has_reference_ && !unit_) reference_ = samples.divisor;
+  return {samples.count / reference_, samples.divisor / reference_};
 }
 
-void MicroBatches::add(double weight, int loss_index) {
+void MicroBatches::add(PartWeight weight, int loss_index) {
   Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
   ++count_;
   ++calls.count;
-  calls.weight += weight;
+  calls.weight += weight.count;
+  has_reference_ = has_reference_ || weight.divisor > 0.0;
 }
 
 double MicroBatches::heaviest() const { return std::ranges::max_element(calls_, {}, &Calls::weight)->weight; }
 
-double MicroBatches::weight() const {
-  const double sum = heaviest();
-  return sum > 0.0 ? sum : 1.0;
-}
-
 void MicroBatches::clear() {
   count_ = 0;
+  has_reference_ = false;
   calls_.assign(calls_.size(), {});
 }
 
@@ -85,6 +83,7 @@ void MicroBatches::take(std::span<const double> values, StepState& gathered) {
   gathered.loss_sum = values[3];
   for (std::size_t i = 0; i < calls_.size(); ++i)
     calls_[i] = {static_cast<int>(values[4 + 2 * i]), values[5 + 2 * i]};
+  has_reference_ = heaviest() > 0.0;
 }
 
 }  // namespace tandem::optim

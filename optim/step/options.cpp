@@ -44,6 +44,7 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
             shards->first() + shards->own() - 1, shards->shards());
     check_positive("usual_samples", shards->usual_samples());
   }
+  if (options.unit) check_positive("unit", *options.unit);
   require(options.update_parts == 1 || !options.rounding.stochastic, "step",
           "an update in {} parts does not round stochastically: elements draw by their place in the whole",
           options.update_parts);

@@ -19,6 +19,9 @@ struct StepOptions {
   std::optional<double> clip_norm{};   // of the mean gradient, all parameters together
   std::optional<double> clip_value{};  // of every element, after clip_norm
   int accumulate = 1;                  // micro-batches a step has at most
+  // See MicroBatches; the same in all processes. Absent: usual_samples() of `shards`, without them the first
+  // micro-batch of a step.
+  std::optional<double> unit{};
   std::optional<EmaOptions> ema{};
   // The type of the copies that the forward pass of a mixed-precision run reads instead of the masters; the
   // update writes them in its one pass. Absent: no copies.

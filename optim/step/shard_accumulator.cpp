@@ -57,23 +57,23 @@ void ShardAccumulator::pass(bool last) {
   if (buckets_) buckets_->disarm();
 }
 
-void ShardAccumulator::count(double weight, double loss, bool last) {
+void ShardAccumulator::count(PartWeight weight, double loss, bool last) {
   if (buckets_) buckets_->disarm();
   Shard& shard = current();
   ++shard.backwards;
-  shard.weight += weight;
+  shard.weight += weight.count;
   if (on_device()) {
     if (last) complete_gradients();
     return;
   }
-  shard.loss_sum += weight * loss;
+  shard.loss_sum += weight.divisor * loss;
   if (!std::isfinite(loss)) ++shard.non_finite_losses;
 }
 
-void ShardAccumulator::replayed(double weight, bool last) {
+void ShardAccumulator::replayed(PartWeight weight, bool last) {
   Shard& shard = current();
   ++shard.backwards;
-  shard.weight += weight;
+  shard.weight += weight.count;
   complete_ = last;
 }
 

@@ -13,6 +13,7 @@
 
 #include "optim/step/counters.h"
 #include "optim/step/gradient_buckets.h"
+#include "optim/step/micro_batches.h"
 #include "optim/step/shards.h"
 #include "optim/step/trained_state.h"
 
@@ -50,9 +51,9 @@ class ShardAccumulator {
   // other things to each other meanwhile, in an order that is not the same for all. Until it is said again.
   void overlap(bool may) { overlaps_ = may; }
   // What that backward gave. `loss` is not read on a device; the last backward adds the gradients up there.
-  void count(double weight, double loss, bool last);
+  void count(PartWeight weight, double loss, bool last);
   // On a device: the backward was done from its recording.
-  void replayed(double weight, bool last);
+  void replayed(PartWeight weight, bool last);
   // What was done since `noted` is undone by put_back: a recording has failed.
   struct Noted;
   Noted noted() const;

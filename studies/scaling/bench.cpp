@@ -15,6 +15,7 @@
 #include "studies/scaling/model.h"
 #include "train/learners.h"
 #include "train/made_up_scale.h"
+#include "train/part_weights.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -38,6 +39,11 @@ class Side {
     task_->model().to(device);
     optim::StepOptions options = train::step_options(config_);
     options.shards = exchange;
+    const Index shard = ranks.division().most(config_.data.batch_size);
+    for (int i = 0; i < own_; ++i)
+      batches_.push_back(
+          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
+    options.unit = train::part_weight(*task_, task_->made_up(shard, 0, device)).divisor;
     if (!exchange) options.accumulate *= own_;
     if (exchange && ranks.update_parts() > 1) {
       options.update_parts = ranks.update_parts();
@@ -46,7 +52,6 @@ class Side {
     learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
                                                   [](double lr) { return optim::constant(lr); });
     scale_ = std::make_unique<train::MadeUpScale>(scale, *task_, *learners_);
-    const Index shard = ranks.division().most(config_.data.batch_size);
     for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners_.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages_,
@@ -56,9 +61,6 @@ class Side {
                                    .peers = peers}));
       runners_.back()->set_borders(scale_->borders());
     }
-    for (int i = 0; i < own_; ++i)
-      batches_.push_back(
-          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
     carries_.assign(runners_.size(), std::vector<tasks::Carry>(batches_.size()));
   }
 

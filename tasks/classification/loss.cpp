@@ -18,7 +18,7 @@ using Entry = ClassificationLosses::Entry;
 
 // ---- Cross-entropy
 
-// What each batch of an accumulated step counts.
+// The share of each part of a step: of a micro-batch, a shard, a rank.
 enum class BatchCounts : std::uint8_t { samples, class_weights };
 
 struct CrossEntropyOptions {
@@ -117,9 +117,8 @@ Entry cross_entropy_entry() {
           .key("class_weights", &CrossEntropyOptions::class_weights, "one weight a class",
                {.min = 0.0, .max = 1e6})
           .key("batch_weight", &CrossEntropyOptions::batch_weight,
-               "what each batch of an accumulated step counts: its samples, or the sum of their class "
-               "weights, "
-               "which gives the mean that one batch of all of them has")
+               "weight of each micro-batch, shard and rank in a step of several: its samples, or the sum of "
+               "their class weights, which gives the mean of one batch")
           .rule("batch_weight", "needs loss.class_weights",
                 [](const CrossEntropyOptions& o) {
                   return o.batch_weight == BatchCounts::samples || o.class_weights.has_value();

@@ -13,7 +13,9 @@ class Classification final : public SampleTask {
                  std::shared_ptr<const SampleData> data);
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
-  bool by_weight() const override { return static_cast<bool>(loss_->batch_weight()); }
+  PartCounts part_counts() const override {
+    return loss_->batch_weight() ? PartCounts::weight : PartCounts::samples;
+  }
 
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 

@@ -14,6 +14,10 @@ template <>
 struct tandem::options::Words<tandem::LossShare> {
   static constexpr std::array values{"batch", "image"};
 };
+template <>
+struct tandem::options::Words<tandem::tasks::AnchorCounts> {
+  static constexpr std::array values{"anchors", "samples"};
+};
 
 namespace tandem::tasks {
 
@@ -35,7 +39,12 @@ const options::Schema& MultiboxOptions::schema() {
           .key("normalize", &Options::normalize,
                "what losses are divided by: batch, the anchors of the batch that have an object; image, "
                "those of the "
-               "image, and then by the images. Rates of published recipes go with one of them");
+               "image, and then by the images. Rates of published recipes go with one of them")
+          .key("batch_weight", &Options::batch_weight,
+               "weight of each micro-batch, shard and rank in a step of several, with normalize=batch: "
+               "anchors, "
+               "those that have an object, so that the step is that of one batch; samples, its images, as "
+               "torchvision's SSD under DistributedDataParallel");
   return schema;
 }
 

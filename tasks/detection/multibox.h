@@ -8,12 +8,18 @@
 
 namespace tandem::tasks {
 
+// The share of each part of a step: of a micro-batch, a shard, a rank.
+enum class AnchorCounts : std::uint8_t { anchors, samples };
+
 struct MultiboxOptions {
   BoxMatching matching = BoxMatching::argmax;
   double threshold = 0.5;  // overlap from which an anchor has an object
   double negatives_per_positive = 3.0;
   Index min_negatives = 0;
   LossShare normalize = LossShare::batch;
+  AnchorCounts batch_weight = AnchorCounts::anchors;
+  // Whether a part of a batch counts as many times as it has anchors with an object.
+  bool by_anchors() const { return normalize == LossShare::batch && batch_weight == AnchorCounts::anchors; }
   static const options::Schema& schema();
 
   BoxMatchOptions match() const { return {.matching = matching, .threshold = static_cast<float>(threshold)}; }

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "autograd/modes.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -82,6 +84,15 @@ Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& cont
   const models::Ssd::Output output = (*ssd_)(batch["image"]);
   if (context.ready) context.ready();
   return multibox_loss(output, ssd_->anchors(), batch["box"], options_.loss).total;
+}
+
+optim::PartWeight DetectionTask::measured_weight(const datasets::Batch& batch) const {
+  const NoGrad no_grad;
+  const Tensor labels = match_boxes(ssd_->anchors(), batch["box"], options_.loss.match()).label.to(Device{});
+  const std::span<const std::int32_t> all(labels.data<std::int32_t>(),
+                                          static_cast<std::size_t>(labels.numel()));
+  const auto anchors = static_cast<double>(std::ranges::count_if(all, [](std::int32_t l) { return l > 0; }));
+  return {anchors, std::max(anchors, 1.0)};
 }
 
 datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device device) const {

@@ -18,6 +18,11 @@ class DetectionTask final : public SampleTask {
                 std::shared_ptr<const SampleData> data);
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
+  PartCounts part_counts() const override {
+    return options_.loss.by_anchors() ? PartCounts::measured : PartCounts::samples;
+  }
+  // Anchors that have an object; the loss divides by one at least.
+  optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;

@@ -25,7 +25,7 @@ class Language final : public Task {
   nn::Module& model() override { return *model_; }
   DataPtr data() const override { return data_; }
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
-  bool by_weight() const override { return true; }
+  PartCounts part_counts() const override { return PartCounts::weight; }
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;

@@ -1,6 +1,7 @@
 #include "tasks/segmentation/loss.h"
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "autograd/ops/elementwise.h"
@@ -20,11 +21,15 @@ Tensor SegmentationLoss::operator()(const Tensor& output, const Tensor& mask) co
   return compute(output, mask);
 }
 
+double SegmentationLoss::weight_of(const Tensor&) const {
+  throw InternalError("loss", "its classes have no weights");
+}
+
 namespace {
 
 using Entry = SegmentationLosses::Entry;
 
-// What each batch of an accumulated step counts.
+// The share of each part of a step: of a micro-batch, a shard, a rank.
 enum class PixelBatchCounts : std::uint8_t { samples, pixels };
 
 // What both losses are told: weights of the terms, and how Dice is computed.
@@ -64,6 +69,15 @@ class CrossEntropyDice final : public SegmentationLoss {
     require(static_cast<Index>(given->size()) == classes, "",
             "loss.class_weights: has {} weights, the data has {} classes", given->size(), classes);
     class_weights_ = Tensor::from(std::vector<float>(given->begin(), given->end()), {classes});
+  }
+
+  bool weighs_classes() const override { return options_.class_weights.has_value(); }
+  double weight_of(const Tensor& mask) const override {
+    const std::vector<double>& weights = options_.class_weights.value();
+    double sum = 0.0;
+    for (const auto pixel : std::span(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel())))
+      if (pixel != kIgnored) sum += weights.at(pixel);
+    return sum;
   }
 
  private:
@@ -138,9 +152,11 @@ const options::Schema& TermOptions::schema() {
                {.min = 0.0, .max = 1e6})
           .key("squared", &TermOptions::squared,
                "Dice's denominator sums squares (Milletari, Navab and Ahmadi 2016)")
-          .key("batch_weight", &TermOptions::batch_weight,
-               "what each batch of an accumulated step counts: its samples, or its pixels that are not "
-               "ignored, which gives the cross entropy that one batch of all of them has");
+          .key(
+              "batch_weight", &TermOptions::batch_weight,
+              "weight of each micro-batch, shard and rank in a step of several: its samples, or its pixels "
+              "that are not ignored, which gives the cross entropy of one batch. Dice is a figure of a whole "
+              "batch, so that its mean over parts is another one");
   return schema;
 }
 

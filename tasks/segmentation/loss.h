@@ -18,8 +18,12 @@ class SegmentationLoss {
   // The scores of a pixel that the model must give: one a class, or where there are two classes, one that is
   // above 0 for the second.
   Index scores() const { return scores_; }
-  // Whether a batch counts by its pixels among those of an accumulated step, instead of its samples.
+  // Whether a part of a step counts by its pixels, instead of its samples.
   bool by_pixels() const { return by_pixels_; }
+  // The classes of pixels have weights.
+  virtual bool weighs_classes() const { return false; }
+  // The sum of these weights over the pixels that count. mask u8 on the host.
+  virtual double weight_of(const Tensor& mask) const;
 
  protected:
   SegmentationLoss(Index scores, bool by_pixels) : scores_(scores), by_pixels_(by_pixels) {}

@@ -125,6 +125,15 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
   return (*loss_)(output(batch, context), batch["mask"]);
 }
 
+PartCounts Segmentation::part_counts() const {
+  if (!loss_->by_pixels()) return PartCounts::samples;
+  return loss_->weighs_classes() ? PartCounts::measured : PartCounts::weight;
+}
+
+optim::PartWeight Segmentation::measured_weight(const datasets::Batch& batch) const {
+  return loss_->weight_of(batch["mask"].to(Device{}));
+}
+
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = training_.output_shape().inserted(0, samples), masks = shape.without(3);
   if (device == kShapes) {

@@ -13,7 +13,9 @@ class Segmentation final : public SampleTask {
                std::shared_ptr<const SampleData> data);
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
-  bool by_weight() const override { return loss_->by_pixels(); }
+  PartCounts part_counts() const override;
+  // Pixels by the weights of their classes.
+  optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
 
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 

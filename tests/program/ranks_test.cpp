@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <optional>
 
 #include "files/safetensors.h"
+#include "tests/support/uneven_data.h"
 
 using namespace tandem::testing;
 using nlohmann::json;
@@ -96,6 +98,27 @@ void check_same_bits(const std::vector<std::string>& arguments, const std::vecto
   }
 }
 
+std::vector<double> weights_of(const std::filesystem::path& run) {
+  const tandem::safetensors::File file((newest_checkpoint(run) / "weights.safetensors").string());
+  std::vector<double> weights;
+  for (const auto& entry : file.entries()) {
+    const auto values = file.read(entry).to_vector<double>();
+    weights.insert(weights.end(), values.begin(), values.end());
+  }
+  return weights;
+}
+
+// ‖a - b‖ / ‖b‖.
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
 std::vector<double> losses_of(const std::filesystem::path& run) {
   std::vector<double> losses;
   for (const auto& event : events_of(run, "step")) losses.push_back(event["loss"]);
@@ -149,6 +172,32 @@ TEST_CASE("fast sums are those of the whole batch but for rounding", "[program][
           }
       CHECK(i == wanted.size());
       CHECK(std::sqrt(difference) <= 1e-6 * std::sqrt(norm) + 1e-12);
+    }
+  }
+}
+
+// The same in one process, and of every loss: tests/train/parts_test.cpp.
+TEST_CASE("ranks have the step of one batch, whatever their parts weigh", "[program][ranks]") {
+  if (cannot_be_started()) return;
+  const TemporaryDirectory directory;
+  for (const UnevenRun& run : uneven_runs(directory)) {
+    if (run.name != "class weights" && run.name != "pixels" && run.name != "anchors" && run.name != "tokens")
+      continue;
+    INFO(run.name);
+    const std::string config = directory.write("config.json", run.config.dump());
+    const auto trained = [&](const std::string& name, int ranks) {
+      std::filesystem::remove_all(directory / name);
+      must(run_ranks(directory, ranks,
+                     in(name, {"train", config, "--limit-steps=1", "log_every=1", "precision=fp32",
+                               "parallel.sync_batch_norm=true"})));
+      return events_of(directory / name, "step").front();
+    };
+    const json whole = trained("whole", 0);
+    for (const int ranks : {2, 4}) {
+      const json parts = trained("parts", ranks);
+      CHECK(parts["loss"].get<double>() == Approx(whole["loss"].get<double>()).epsilon(1e-6));
+      CHECK(parts["grad_norm"].get<double>() == Approx(whole["grad_norm"].get<double>()).epsilon(2e-6));
+      CHECK(distance(weights_of(directory / "parts"), weights_of(directory / "whole")) < 1e-6);
     }
   }
 }
