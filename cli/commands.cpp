@@ -12,7 +12,9 @@
 
 #include "core/build_info.h"
 #include "core/cpu/level.h"
+#include "core/cpu/team.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/suggest.h"
 #include "files/output.h"
 #include "parallel/launch.h"
@@ -391,10 +393,14 @@ class Program {
 
 // OpenMP takes any count from its variable.
 void keep_to_usable_cpus() {
-  const int asked = cpu::threads();
-  if (cpu::bound_threads() && std::getenv("OMP_NUM_THREADS"))
+  const char* asked = std::getenv("OMP_NUM_THREADS");
+  const bool lowered = cpu::bound_threads();
+  const int count = cpu::threads();  // as many as OMP_THREAD_LIMIT allows
+  if (count < cpu::usable_cpus() && count == cpu::thread_limit())
+    output::remark("tandem: OMP_THREAD_LIMIT={}: that many threads compute\n", count);
+  else if (lowered && asked)
     output::remark("tandem: OMP_NUM_THREADS={}: this process may use {} CPUs, so that many threads compute\n",
-                   asked, cpu::threads());
+                   printable(asked), count);
 }
 
 int run_command(int argc, char** argv) {

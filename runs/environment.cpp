@@ -14,6 +14,7 @@
 
 #include "core/build_info.h"
 #include "core/cpu/level.h"
+#include "core/cpu/team.h"
 #include "core/cpu/waiting.h"
 #include "core/device_library.h"
 #include "core/units.h"
@@ -49,6 +50,12 @@ Json system_name() {
   return fmt::format("{} {} {}", name.sysname, name.release, name.machine);
 }
 
+Json openmp_variables() {
+  Json found = Json::object();
+  for (const auto& [name, value] : cpu::openmp_variables()) found[name] = value;
+  return found;
+}
+
 }  // namespace
 
 nlohmann::ordered_json environment() {
@@ -75,6 +82,7 @@ nlohmann::ordered_json environment() {
           {"amx", std::string(cpu::name_of(cpu::request_amx()))},
           {"threads", cpu::threads()},
           {"waiting", cpu::waiting()},
+          {"openmp", openmp_variables()},
           {"memory_bytes", pages * page},
           {"devices", devices()},
           {"cuda", cuda_devices().count > 0 ? Json(nullptr) : Json(cuda_devices().why_none)}};
@@ -110,6 +118,10 @@ std::string environment_text(const nlohmann::ordered_json& environment) {
   add("BF16", fast ? "multiplied in hardware" : "widened to FP32 first: correct, but no faster than FP32");
   add("threads", environment["threads"].dump());
   add("waiting", environment["waiting"]);
+  std::string variables;
+  for (const auto& [name, value] : environment["openmp"].items())
+    variables += fmt::format("{}{}={}", variables.empty() ? "" : " ", name, value.get<std::string>());
+  if (!variables.empty()) add("OpenMP", variables);
   add("memory", bytes_text(environment["memory_bytes"].get<double>()));
   for (const auto& device : environment["devices"]) add("device", device);
   if (environment["cuda"].is_string()) add("CUDA", "no GPU: " + environment["cuda"].get<std::string>());

@@ -17,6 +17,7 @@
 #include "config/precision.h"
 #include "core/backend.h"
 #include "core/cpu/level.h"
+#include "core/cpu/team.h"
 #include "core/device_library.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -77,10 +78,13 @@ void prepare_machine(const config::Loaded& loaded) {
   const auto& config = loaded.config;
   if (!config.threads) return;
   cpu::set_threads(static_cast<int>(*config.threads));
+  cpu::bound_threads();
+  const int count = cpu::threads();
   const auto launch = parallel::launch_from_environment();
-  if (cpu::bound_threads() && (!launch || launch->rank == 0))
-    output::remark("tandem: threads={}: this process may use {} CPUs, so that many threads compute\n",
-                   *config.threads, cpu::threads());
+  if (count < *config.threads && (!launch || launch->rank == 0))
+    output::remark("tandem: threads={}: {}, so that many threads compute\n", *config.threads,
+                   count == cpu::thread_limit() ? fmt::format("OMP_THREAD_LIMIT allows {}", count)
+                                                : fmt::format("this process may use {} CPUs", count));
 }
 
 Device device_of(const config::Config& config) {

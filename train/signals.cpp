@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <string>
 
@@ -9,23 +12,38 @@ namespace tandem::train {
 
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGALRM};
+constexpr char kGivenUp[] =
+    "\ntandem: the step in which the signal came does not end; stopped in it, what was not saved is lost\n";
 volatile std::sig_atomic_t asked_times = 0;
-char note[1024];  // with its line breaks, for the handler
+volatile std::sig_atomic_t patience = 0;  // seconds from the first signal until the process is ended
+char note[1024];                          // with its line breaks, for the handler
 std::size_t note_length = 0;
-struct sigaction outer[2];
+double last_question = 0.0;
+struct sigaction outer[std::size(kSignals)];
 
-void on_signal(int) {
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void on_signal(int signal) {
+  if (signal == SIGALRM) {
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kGivenUp, sizeof kGivenUp - 1);
+    _exit(130);
+  }
   asked_times = asked_times + 1;
   if (asked_times > 1) _exit(130);
+  alarm(static_cast<unsigned>(patience));
   if (note_length == 0) return;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, note, note_length);
 }
 
 }  // namespace
 
-StopRequest::StopRequest(std::string_view heard) {
+StopRequest::StopRequest(std::string_view heard, int patience_s) {
   asked_times = 0;
+  patience = patience_s;
+  last_question = now_s();
   constexpr std::size_t kLongest = 1000;
   const std::string line = heard.empty() ? "" : "\n" + std::string(heard.substr(0, kLongest)) + "\n";
   note_length = line.copy(note, sizeof note);
@@ -33,13 +51,24 @@ StopRequest::StopRequest(std::string_view heard) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (int i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &outer[i]);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &outer[i]);
 }
 
 StopRequest::~StopRequest() {
-  for (int i = 0; i < 2; ++i) sigaction(kSignals[i], &outer[i], nullptr);
+  alarm(0);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &outer[i], nullptr);
 }
 
-bool StopRequest::asked() const { return asked_times > 0; }
+bool StopRequest::asked() const {
+  constexpr double kPauses = 10.0, kLongest = 24 * 3600.0;
+  if (asked_times > 0) {
+    alarm(0);  // it is heard
+    return true;
+  }
+  const double now = now_s(), pause = std::min(kPauses * (now - last_question), kLongest);
+  last_question = now;
+  if (pause > static_cast<double>(patience)) patience = static_cast<int>(std::ceil(pause));
+  return false;
+}
 
 }  // namespace tandem::train

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/cgroup.h"
+#include "core/cpu/team.h"
 #include "core/error.h"
 
 #if defined(__x86_64__)
@@ -212,16 +213,20 @@ int usable_cpus(const std::string& root) {
   return std::max(1, granted < available ? static_cast<int>(granted) : available);
 }
 
-int threads() { return omp_get_max_threads(); }
+int threads() {
+  if (omp_in_parallel()) return 1;
+  prepare_team();
+  return omp_get_max_threads();
+}
 
 void set_threads(int count) {
   require(count >= 1 && count <= 1024, "threads", "the thread count must lie in [1, 1024], got {}", count);
-  omp_set_num_threads(count);
+  omp_set_num_threads(std::min(count, thread_limit()));
 }
 
 bool bound_threads() {
   const int usable = usable_cpus();
-  if (threads() <= usable) return false;
+  if (omp_get_max_threads() <= usable) return false;
   omp_set_num_threads(usable);
   return true;
 }

@@ -46,7 +46,9 @@ int available_cpus();
 // /proc and /sys are.
 int usable_cpus(const std::string& root = "/");
 
-// Threads of the one OpenMP team. `set_threads` throws UserError unless 1 <= count <= 1024.
+// Threads of the one OpenMP team, which is formed at the first call (core/cpu/team.h): as many as a parallel
+// region of the caller has. Within one it is 1. `set_threads` throws UserError unless 1 <= count <= 1024, and
+// takes no more than OMP_THREAD_LIMIT.
 int threads();
 void set_threads(int count);
 // Lowers the team to usable_cpus(): more threads than that wait for each other, and very many end the

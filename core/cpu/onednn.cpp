@@ -11,6 +11,7 @@
 
 #include "core/cpu/level.h"
 #include "core/cpu/packed_weights.h"
+#include "core/cpu/team.h"
 #include "core/error.h"
 #include "core/guard.h"
 #include "core/plan.h"
@@ -146,7 +147,7 @@ const_dnnl_memory_desc_t argument_of(const_dnnl_primitive_t primitive, int role,
 // ---- Primitive
 
 Primitive::Primitive(dnnl_primitive* primitive, std::initializer_list<int> roles, std::string where)
-    : primitive_(primitive), where_(std::move(where)) {
+    : primitive_(primitive), team_(threads()), where_(std::move(where)) {
   const auto add = [&](int slot, int role) {
     const_dnnl_memory_desc_t desc = argument_of(primitive_, role, where_);
     check(dnnl_memory_create(&memories_[slot], desc, engine(), DNNL_MEMORY_NONE), where_);
@@ -231,6 +232,7 @@ void Primitive::check_guards(const void* block, std::string_view what, std::size
 }
 
 void Primitive::execute(const void* const* addresses) const {
+  const TeamSize team(team_);
   const Workspace scratchpad(bytes_[kMaxArguments]);
   dnnl_exec_arg_t arguments[kMaxArguments + 1];
   for (int i = 0; i < count_; ++i) {

@@ -4,7 +4,7 @@
 // Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]. Where an implementation prefers
 // another layout for its weights, `layout` says so and `PackedTensor` keeps a copy in it. A failure of the
 // library arrives as VendorError with its status and the shapes. One thread drives the device; primitives are
-// not shared among threads.
+// not shared among threads. Each is made for threads() as it then is, and runs in a team of that size.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,7 @@ class Primitive {
   void check_guards(const void* block, std::string_view what, std::size_t bytes) const;
 
   dnnl_primitive* primitive_;
+  int team_;
   int count_ = 0;
   int roles_[kMaxArguments] = {};
   dnnl_memory* memories_[kMaxArguments + 1] = {};  // the last one is the scratchpad

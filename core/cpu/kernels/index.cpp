@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
@@ -154,7 +155,7 @@ class Lines {
 template <class I, class S, class Y>
 void add_along_lines(const Lines& lines, const I* index, const S* src, Y* y) {
   const bool parallel = lines.outer * lines.count * lines.inner >= kParallelElements;
-  const int team = parallel ? omp_get_max_threads() : 1;
+  const int team = parallel ? threads() : 1;
   // Few outer lines: the team divides the inner ones.
   const Index parts = lines.outer >= team ? 1 : team;
 #pragma omp parallel for schedule(static) collapse(2) if (parallel)
@@ -188,7 +189,7 @@ struct Slices {
 template <class I, class S, class Y>
 void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::optional<Index> skip) {
   const bool parallel = s.outer * s.picked * s.inner >= kParallelElements;
-  const int team = parallel ? omp_get_max_threads() : 1;
+  const int team = parallel ? threads() : 1;
   const bool by_outer = s.outer >= team, by_columns = !by_outer && s.inner >= Index{32} * team;
 #pragma omp parallel for schedule(static) if (parallel)
   for (int part = 0; part < team; ++part) {

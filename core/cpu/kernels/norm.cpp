@@ -152,7 +152,7 @@ void barrier(int threads) {
   }
 }
 
-int team_size(Index elements) { return elements < kParallelElements ? 1 : omp_get_max_threads(); }
+int team_size(Index elements) { return elements < kParallelElements ? 1 : cpu::threads(); }
 
 // Coefficients of y = (x - mean)·gamma·rstd + beta for channel c. The mean is split in two, so that the
 // difference is exact even where the mean is large.

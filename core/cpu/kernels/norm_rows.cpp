@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
@@ -71,7 +72,7 @@ void over_ranges(Index count, Index elements, Body&& body) {
   body(omp_get_thread_num(), part_of(count, omp_get_thread_num(), omp_get_num_threads()));
 }
 
-int team_size(Index elements) { return elements < kParallelElements ? 1 : omp_get_max_threads(); }
+int team_size(Index elements) { return elements < kParallelElements ? 1 : cpu::threads(); }
 
 // Per-thread column sums of dy·normalised and dy, which become dgamma and dbeta.
 template <class T>

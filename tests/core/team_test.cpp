@@ -1,0 +1,112 @@
+// Teams have the size that was planned, whatever a thread's settings of OpenMP are, and so do oneDNN's.
+#include "core/cpu/team.h"
+
+#include <omp.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "core/cpu/cpu_features.h"
+#include "core/cpu/level.h"
+#include "core/cpu/onednn.h"
+#include "core/tensor.h"
+
+using namespace tandem;
+using cpu::onednn::Convolution;
+using cpu::onednn::Pass;
+
+namespace {
+
+int team_now() {
+  int present = 0;
+#pragma omp parallel reduction(+ : present)
+  present += 1;
+  return present;
+}
+
+// In a new thread, which has no team yet, after `set`.
+void in_thread(const std::function<void()>& set, const std::function<void()>& then) {
+  std::thread([&] {
+    omp_set_num_threads(2);
+    set();
+    then();
+  }).join();
+}
+
+Convolution filter_gradient(DType dtype) {
+  return {.batch = 4,
+          .height = 7,
+          .width = 7,
+          .channels = 16,
+          .out_height = 7,
+          .out_width = 7,
+          .out_channels = 16,
+          .kernel_height = 3,
+          .kernel_width = 3,
+          .options = {.padding = {1, 1}},
+          .dtype = dtype};
+}
+
+Tensor counting(const Shape& shape, DType dtype) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) - 3.0f;
+  const Tensor result = Tensor::empty(shape, {.dtype = dtype});
+  cpu::backend().cast(Tensor::from(values, shape), result, false);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("settings that make teams smaller are undone by the first question for their size", "[team]") {
+  const std::pair<const char*, std::function<void()>> settings[] = {
+      {"dynamic", [] { omp_set_dynamic(1); }},
+      {"no levels", [] { omp_set_max_active_levels(0); }},
+      {"both", [] { omp_set_dynamic(1), omp_set_max_active_levels(0); }}};
+  for (const auto& [name, set] : settings) {
+    int planned = 0, present = 0;
+    in_thread(set, [&] { planned = cpu::threads(), present = team_now(); });
+    INFO(name);
+    CHECK(planned == 2);
+    CHECK(present == 2);
+  }
+}
+
+TEST_CASE("within a team there is one thread to plan for", "[team]") {
+  in_thread([] {},
+            [] {
+              CHECK(cpu::threads() == 2);
+              int inner = 0;
+#pragma omp parallel reduction(+ : inner)
+              inner += cpu::threads();
+              CHECK(inner == 2);
+            });
+}
+
+TEST_CASE("a primitive runs in a team of the size that it was made for", "[team][onednn]") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (dtype == DType::bf16 && !cpu::onednn::multiplies_bf16()) continue;
+    const Convolution problem = filter_gradient(dtype);
+    const Tensor x = counting({4, 7, 7, 16}, dtype), dy = counting({4, 7, 7, 16}, dtype);
+    in_thread([] {},
+              [&] {
+                const auto made = [&](int count) {
+                  cpu::set_threads(count);
+                  return cpu::onednn::convolution(Pass::filter_gradient, problem);
+                };
+                const auto by_one = made(1), by_two = made(2);
+                const auto result = [&](const cpu::onednn::Primitive& primitive, int count) {
+                  cpu::set_threads(count);
+                  std::vector<float> sums(primitive.bytes(2) / sizeof(float));
+                  primitive.run({x.raw(), dy.raw(), sums.data()});
+                  CHECK(cpu::threads() == count);
+                  return sums;
+                };
+                // Sums of small integers are exact.
+                const std::vector<float> expected = result(*by_one, 1);
+                CHECK(result(*by_one, 2) == expected);
+                CHECK(result(*by_two, 2) == expected);
+                CHECK(result(*by_two, 1) == expected);
+              });
+  }
+}
