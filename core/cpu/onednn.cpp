@@ -147,9 +147,19 @@ const_dnnl_memory_desc_t argument_of(const_dnnl_primitive_t primitive, int role,
 // ---- Primitive
 
 Primitive::Primitive(dnnl_primitive* primitive, std::initializer_list<int> roles, std::string where)
-    : primitive_(primitive), team_(threads()), where_(std::move(where)) {
+    : Primitive(std::shared_ptr<dnnl_primitive>(primitive, dnnl_primitive_destroy),
+                std::span(roles.begin(), roles.size()), threads(), std::move(where)) {}
+
+std::unique_ptr<Primitive> Primitive::twin() const {
+  const std::span roles(roles_, static_cast<std::size_t>(count_));
+  return std::unique_ptr<Primitive>(new Primitive(primitive_, roles, team_, where_));
+}
+
+Primitive::Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, int team,
+                     std::string where)
+    : primitive_(std::move(primitive)), team_(team), where_(std::move(where)) {
   const auto add = [&](int slot, int role) {
-    const_dnnl_memory_desc_t desc = argument_of(primitive_, role, where_);
+    const_dnnl_memory_desc_t desc = argument_of(primitive_.get(), role, where_);
     check(dnnl_memory_create(&memories_[slot], desc, engine(), DNNL_MEMORY_NONE), where_);
     bytes_[slot] = dnnl_memory_desc_get_size(desc);
   };
@@ -164,7 +174,6 @@ Primitive::~Primitive() {
   for (dnnl_memory* memory : memories_) {
     if (memory) dnnl_memory_destroy(memory);
   }
-  dnnl_primitive_destroy(primitive_);
 }
 
 namespace {
@@ -187,8 +196,8 @@ class Workspace {
 // The arguments of one call, each in guarded memory of its own.
 class Primitive::Copies {
  public:
-  Copies(const Primitive& primitive, std::initializer_list<const void*> originals)
-      : primitive_(primitive), originals_(originals.begin()) {
+  Copies(const Primitive& primitive, std::span<const void* const> originals)
+      : primitive_(primitive), originals_(originals.data()) {
     for (int i = 0; i < primitive.count_; ++i) {
       const std::size_t bytes = primitive.bytes_[i];
       memory_[i].emplace(bytes);
@@ -241,11 +250,11 @@ void Primitive::execute(const void* const* addresses) const {
   }
   check(dnnl_memory_set_data_handle(memories_[kMaxArguments], scratchpad.data()), where_);
   arguments[count_] = {DNNL_ARG_SCRATCHPAD, memories_[kMaxArguments]};
-  check(dnnl_primitive_execute(primitive_, stream(), count_ + 1, arguments), where_);
+  check(dnnl_primitive_execute(primitive_.get(), stream(), count_ + 1, arguments), where_);
   if (scratchpad.data()) check_guards(scratchpad.data(), "its scratchpad", bytes_[kMaxArguments]);
 }
 
-void Primitive::run(std::initializer_list<const void*> addresses) const {
+void Primitive::run(std::span<const void* const> addresses) const {
   ensure(static_cast<int>(addresses.size()) == count_, where_, "{} arguments expected, {} given", count_,
          addresses.size());
   if (guard::on()) [[unlikely]] {
@@ -253,17 +262,17 @@ void Primitive::run(std::initializer_list<const void*> addresses) const {
     execute(copies.addresses());
     copies.hand_back();
   } else {
-    execute(addresses.begin());
+    execute(addresses.data());
   }
 }
 
 const Layout* Primitive::layout(int argument) const {
-  return intern(argument_of(primitive_, roles_[argument], where_));
+  return intern(argument_of(primitive_.get(), roles_[argument], where_));
 }
 
 std::string Primitive::implementation() const {
   const_dnnl_primitive_desc_t pd = nullptr;
-  check(dnnl_primitive_get_primitive_desc(primitive_, &pd), where_);
+  check(dnnl_primitive_get_primitive_desc(primitive_.get(), &pd), where_);
   return std::string(implementation_of(pd, where_));
 }
 

@@ -4,12 +4,14 @@
 // Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]. Where an implementation prefers
 // another layout for its weights, `layout` says so and `PackedTensor` keeps a copy in it. A failure of the
 // library arrives as VendorError with its status and the shapes. One thread drives the device; primitives are
-// not shared among threads. Each is made for threads() as it then is, and runs in a team of that size.
+// not shared among threads, which have twins of them. Each is made for threads() as it then is, and runs in a
+// team of that size.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,13 +39,18 @@ class Primitive {
   // messages.
   Primitive(dnnl_primitive* primitive, std::initializer_list<int> roles, std::string where);
   ~Primitive();
+  // The same primitive for another thread to run at the same time.
+  std::unique_ptr<Primitive> twin() const;
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 
   // Addresses in the order in which the function that made the primitive names its arguments; the last is
   // what it writes. Returns when done. Throws VendorError where it wrote beyond its scratchpad; where guards
   // are on (core/guard.h), where it wrote beyond any argument or into one that it reads.
-  void run(std::initializer_list<const void*> addresses) const;
+  void run(std::span<const void* const> addresses) const;
+  void run(std::initializer_list<const void*> addresses) const {
+    run(std::span(addresses.begin(), addresses.size()));
+  }
 
   // What the primitive expects to find at an argument; for filters and other weights, whose layouts are few.
   const Layout* layout(int argument) const;
@@ -53,11 +60,13 @@ class Primitive {
 
  private:
   class Copies;
+  Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, int team,
+            std::string where);
   void execute(const void* const* addresses) const;
   // Throws for what was overwritten around `block`, the memory of what `what` names.
   void check_guards(const void* block, std::string_view what, std::size_t bytes) const;
 
-  dnnl_primitive* primitive_;
+  std::shared_ptr<dnnl_primitive> primitive_;
   int team_;
   int count_ = 0;
   int roles_[kMaxArguments] = {};

@@ -5,7 +5,9 @@
 #include "core/cpu/conv_choice.h"
 #include "core/cpu/conv_probe.h"
 #include "core/cpu/kernels/conv_direct.h"
+#include "core/cpu/kernels/conv_library.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
 #include "core/plan.h"
 
@@ -54,25 +56,25 @@ PlanKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool a
                  p.options.groups, types, p.bias, accumulate, threads());
 }
 
-// What a pass of one shape needs, made once: its own kernel, or oneDNN's primitive.
+// What a pass of one shape needs, made once: its own kernel, or oneDNN's primitives.
 struct Plan {
   ConvAlgorithm algorithm;
   std::string name;     // as ConvolutionTrace has it
   Convolution problem;  // with the dtypes of operands and result
   std::unique_ptr<DirectConvolution> own;
-  std::unique_ptr<Primitive> primitive;
+  std::unique_ptr<LibraryConvolution> library;
   const Layout* plain = nullptr;          // the filter, or its gradient, as Tandem keeps it
-  const Layout* wanted = nullptr;         // as the primitive wants it
+  const Layout* wanted = nullptr;         // as the library wants it
   std::unique_ptr<Primitive> store, add;  // filter_gradient: wanted → plain
 };
 
 void plan_library(Pass pass, Plan& plan) {
   const Convolution& p = plan.problem;
   const bool filter = pass == Pass::filter_gradient;
-  plan.primitive = onednn::convolution(pass, p);
-  plan.name += ' ' + plan.primitive->implementation();
+  plan.library = std::make_unique<LibraryConvolution>(pass, p);
+  plan.name += ' ' + plan.library->implementation();
   plan.plain = onednn::plain_filter(p, filter ? p.result : p.dtype);
-  plan.wanted = plan.primitive->layout(filter ? 2 : 1);
+  plan.wanted = plan.library->layout(filter ? 2 : 1);
   if (!filter) return;
   if (plan.wanted != plan.plain) plan.store = onednn::reorder(plan.wanted, plan.plain);
   plan.add = onednn::reorder(plan.wanted, plan.plain, true);
@@ -168,9 +170,9 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bia
       break;
     case ConvAlgorithm::library:
       if (p.bias) {
-        plan.primitive->run({source.raw(), filter_for(plan, weights).raw(), offset.raw(), out.raw()});
+        plan.library->run({source.raw(), filter_for(plan, weights).raw(), offset.raw(), out.raw()});
       } else {
-        plan.primitive->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
+        plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
       }
       break;
     case ConvAlgorithm::product:
@@ -186,7 +188,7 @@ Tensor CpuBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const
   const Plan& plan =
       plan_of(Pass::forward, problem_of(x, filter, y, options), {x.dtype(), filter.dtype(), y.dtype()});
   if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype()) return {};
-  ChannelMoments moments(y.size(3), threads());
+  ChannelMoments moments(y.size(3), static_cast<int>(shares_of(threads())));
   traced(plan).own->run(as(x, plan.problem.dtype), as(filter, plan.problem.dtype), {}, y, false, &moments);
   return moments.sums();
 }
@@ -208,7 +210,7 @@ void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, c
   } else if (plan.algorithm == ConvAlgorithm::generic) {
     generic_input_gradient(plan.problem, source, weights, out);
   } else {
-    plan.primitive->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
+    plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
   }
   if (!out.is_same(dx)) cast(out, dx, accumulate);
 }
@@ -237,10 +239,10 @@ void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const
       break;
     case ConvAlgorithm::library:
       if (plan.wanted == plan.plain && !add) {
-        plan.primitive->run({source.raw(), gradient.raw(), out.raw()});
+        plan.library->run({source.raw(), gradient.raw(), out.raw()});
       } else {
         const Tensor other = workspace({static_cast<Index>(plan.wanted->bytes / sizeof(float))}, DType::f32);
-        plan.primitive->run({source.raw(), gradient.raw(), other.raw()});
+        plan.library->run({source.raw(), gradient.raw(), other.raw()});
         (add ? plan.add : plan.store)->run({other.raw(), out.raw()});
       }
       break;

@@ -10,6 +10,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_tiles.h"
+#include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
 #include "core/plan.h"
 
@@ -84,21 +85,23 @@ class DirectForward final : public DirectConvolution {
                     accumulate, moments};
     const Index image = panels_.in.height * panels_.in.width * panels_.in.channels;
     const Index result = panels_.out.height * panels_.out.width * panels_.out.channels;
-#pragma omp parallel num_threads(team)
-    // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
-    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
-      float* mine = memory.data<float>() + part * (panels + row);
+    const Index shares = shares_of(team);
+    over_shares(team, shares, [&](int thread) {
+      float* mine = memory.data<float>() + thread * (panels + row);
       auto* panel = static_cast<Element*>(static_cast<void*>(mine));
       std::fill_n(panel, panels, Element{});  // the borders; images only overwrite the inside
-      const Range images = part_of(p_.batch, part, team);
-      for (Index n = images.first; n < images.last; ++n) {
-        copy_image(in.data<S>() + n * image, panel);
-        Shares ahead;
-        if (n + 1 < images.last) ahead = {bytes_of(in.data<S>() + (n + 1) * image, image), shares_};
-        for (const PixelClass& c : panels_.classes)
-          compute(work, part, c, panel, mine + panels, out.data<S>() + n * result, ahead);
-      }
-    }
+      return [&, mine, panel](Index share) {
+        const Range images = part_of(p_.batch, share, shares);
+        for (Index n = images.first; n < images.last; ++n) {
+          copy_image(in.data<S>() + n * image, panel);
+          Shares ahead;
+          if (n + 1 < images.last) ahead = {bytes_of(in.data<S>() + (n + 1) * image, image), shares_};
+          for (const PixelClass& c : panels_.classes)
+            compute(work, static_cast<int>(share), c, panel, mine + panels, out.data<S>() + n * result,
+                    ahead);
+        }
+      };
+    });
   }
 
  private:

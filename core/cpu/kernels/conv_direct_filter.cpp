@@ -6,6 +6,7 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/conv_tiles.h"
+#include "core/cpu/kernels/shares.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -96,9 +97,9 @@ class DirectFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index panels = units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) + 2 * kLanes;
-    const Index own = private_ && team > 1 ? gradient_ : 0;
     const Tensor workspace =
-        Tensor::empty({team, (panels + own + kLanes - 1) / kLanes * kLanes}, {.kind = MemoryKind::workspace});
+        Tensor::empty({team, (panels + kLanes - 1) / kLanes * kLanes}, {.kind = MemoryKind::workspace});
+    if (private_ && team > 1) return sum_shares(team, x, dy, workspace, out, accumulate);
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
     // A divided gradient is cut along the input channels first: then no thread copies another's input.
     const Index x_parts = std::min<Index>(team, (x_blocks + 1) / 2),
@@ -118,28 +119,8 @@ class DirectFilterGradient final : public DirectConvolution {
           task.y_blocks = part_of(y_blocks, part / x_parts, y_parts);
           sum(task, gradient, accumulate);
         }
-      } else if (team == 1) {
-        sum(whole, gradient, accumulate);
       } else {
-        for (Index part = me; part < team; part += present) {
-          Task task = whole;
-          task.units = part_of(units_, part, team);
-          task.panels = workspace.data<float>() + part * workspace.size(1);
-          float* partial = task.panels + panels;
-          if (task.units.count() == 0) std::fill_n(partial, gradient_, 0.0f);
-          sum(task, partial, false);
-        }
-#pragma omp barrier
-#pragma omp for schedule(static)
-        for (Index i = 0; i < (gradient_ + kLanes - 1) / kLanes; ++i) {
-          const Index first = i * kLanes, last = std::min(first + kLanes, gradient_);
-          for (Index j = first; j < last; ++j) {
-            float total = accumulate ? gradient[j] : 0.0f;
-            for (int part = 0; part < team; ++part)
-              total += workspace.data<float>()[part * workspace.size(1) + panels + j];
-            gradient[j] = total;
-          }
-        }
+        sum(whole, gradient, accumulate);
       }
     }
   }
@@ -151,6 +132,34 @@ class DirectFilterGradient final : public DirectConvolution {
     const S *x, *dy;
     float* panels;
   };
+
+  // Every share of the pixels has sums of its own, which are added in the order of the shares.
+  void sum_shares(int team, const Tensor& x, const Tensor& dy, const Tensor& workspace, const Tensor& out,
+                  bool accumulate) const {
+    const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
+    const Index partial = (gradient_ + kLanes - 1) / kLanes * kLanes, shares = shares_of_sums(team, partial);
+    const Tensor sums = Tensor::empty({shares, partial}, {.kind = MemoryKind::workspace});
+    float* partials = sums.data<float>();
+    over_shares(team, shares, [&](int thread) {
+      float* panels = workspace.data<float>() + thread * workspace.size(1);
+      return [&, panels](Index share) {
+        const Range units = part_of(units_, share, shares);
+        float* own = partials + share * partial;
+        if (units.count() == 0) std::fill_n(own, gradient_, 0.0f);
+        sum({units, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), panels}, own, false);
+      };
+    });
+    float* gradient = out.data<float>();
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (Index first = 0; first < gradient_; first += kLanes) {
+      const Index last = std::min(first + kLanes, gradient_);
+      for (Index j = first; j < last; ++j) {
+        float total = accumulate ? gradient[j] : 0.0f;
+        for (Index share = 0; share < shares; ++share) total += partials[share * partial + j];
+        gradient[j] = total;
+      }
+    }
+  }
 
   void sum(const Task& task, float* gradient, bool accumulate) const {
     static_assert(sizeof(Element) == sizeof(float));

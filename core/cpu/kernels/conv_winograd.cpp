@@ -18,6 +18,7 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/conv_tiles.h"
+#include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
 #include "core/plan.h"
 
@@ -177,27 +178,28 @@ class WinogradForward final : public DirectConvolution {
     const Tensor workspace = Tensor::empty({team, line + kPositions * (in_stride_ + out_stride_)},
                                            {.kind = MemoryKind::workspace});
     const Index chunks = (total + rows_ - 1) / rows_;
-#pragma omp parallel num_threads(team)
-    // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
-    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
-      float* zeros = workspace.data<float>() + part * workspace.size(1);
+    const Index shares = shares_of(team);
+    over_shares(team, shares, [&](int thread) {
+      float* zeros = workspace.data<float>() + thread * workspace.size(1);
       std::fill_n(zeros, line, 0.0f);
       const auto* outside = reinterpret_cast<const S*>(zeros);
       const Transformed v{zeros + line, tiles_, in_stride_};
       float* m = v.data + kPositions * in_stride_;
-      const Range mine = part_of(chunks, part, team);
-      for (Index chunk = mine.first; chunk < mine.last; ++chunk) {
-        const Index first = chunk * rows_, count = std::min(rows_, total - first);
-        transform_inputs(t_, in.data<S>(), outside, first, count, v);
-        Shares ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
-        for (Index channel = 0; channel < t_.out_channels; channel += width()) {
-          multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m, ahead);
-          transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
-                             accumulate, out.data<S>());
-          if (moments) add_moments(*moments, part, out.data<S>(), first, count, channel);
+      return [&, outside, v, m](Index share) {
+        const Range mine = part_of(chunks, share, shares);
+        for (Index chunk = mine.first; chunk < mine.last; ++chunk) {
+          const Index first = chunk * rows_, count = std::min(rows_, total - first);
+          transform_inputs(t_, in.data<S>(), outside, first, count, v);
+          Shares ahead = next_rows(in.data<S>(), first + count, std::min(rows_, total - first - count));
+          for (Index channel = 0; channel < t_.out_channels; channel += width()) {
+            multiply(v, packed.floats() + kPositions * t_.channels * channel, count * t_.columns, m, ahead);
+            transform_products(m, first, count, channel, bias.defined() ? bias.data<float>() : nullptr,
+                               accumulate, out.data<S>());
+            if (moments) add_moments(*moments, static_cast<int>(share), out.data<S>(), first, count, channel);
+          }
         }
-      }
-    }
+      };
+    });
   }
 
  private:
@@ -353,36 +355,33 @@ class WinogradFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
-    const Tensor workspace =
-        Tensor::empty({team, kPositions * sum_stride_ + line + kPositions * (in_stride_ + out_stride_)},
-                      {.kind = MemoryKind::workspace});
+    const Index partial = kPositions * sum_stride_, shares = shares_of_sums(team, partial);
+    const Tensor sums = Tensor::empty({shares, partial}, {.kind = MemoryKind::workspace});
+    const Tensor workspace = Tensor::empty({team, line + kPositions * (in_stride_ + out_stride_)},
+                                           {.kind = MemoryKind::workspace});
     const Index chunks = (total + rows_ - 1) / rows_;
-    float* partials = workspace.data<float>();
-    const Index partial_stride = workspace.size(1);
-#pragma omp parallel num_threads(team)
-    {
-      // A smaller team than asked for takes the shares in turn: sums depend on the number asked for only.
-      for (Index part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
-        float* sums = partials + part * partial_stride;
-        float* zeros = sums + kPositions * sum_stride_;
-        std::fill_n(zeros, line, 0.0f);
-        const auto* outside = reinterpret_cast<const S*>(zeros);
-        const Transformed v{zeros + line, tiles_, in_stride_};
-        const Transformed w{v.data + kPositions * in_stride_, tiles_, out_stride_};
-        const Index begin = chunks * part / team, end = chunks * (part + 1) / team;
-        if (begin == end) std::fill_n(sums, kPositions * sum_stride_, 0.0f);
-        for (Index chunk = begin; chunk < end; ++chunk) {
+    float* partials = sums.data<float>();
+    over_shares(team, shares, [&](int thread) {
+      float* zeros = workspace.data<float>() + thread * workspace.size(1);
+      std::fill_n(zeros, line, 0.0f);
+      const auto* outside = reinterpret_cast<const S*>(zeros);
+      const Transformed v{zeros + line, tiles_, in_stride_};
+      const Transformed w{v.data + kPositions * in_stride_, tiles_, out_stride_};
+      return [&, outside, v, w](Index share) {
+        const Range mine = part_of(chunks, share, shares);
+        float* own = partials + share * partial;
+        if (mine.count() == 0) std::fill_n(own, partial, 0.0f);
+        for (Index chunk = mine.first; chunk < mine.last; ++chunk) {
           const Index first = chunk * rows_, count = std::min(rows_, total - first);
           transform_inputs(t_, x.data<S>(), outside, first, count, v);
           transform_output_gradients(t_, dy.data<S>(), first, count, w);
-          multiply(v, w, count * t_.columns, chunk != begin, sums);
+          multiply(v, w, count * t_.columns, chunk != mine.first, own);
         }
-      }
-#pragma omp barrier
-#pragma omp for schedule(static)
-      for (Index output = 0; output < t_.out_channels; ++output)
-        transform_sums(partials, partial_stride, team, output, accumulate, out.data<float>());
-    }
+      };
+    });
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (Index output = 0; output < t_.out_channels; ++output)
+      transform_sums(partials, partial, static_cast<int>(shares), output, accumulate, out.data<float>());
   }
 
  private:
