@@ -14,7 +14,7 @@ struct EncoderDecoderOptions {
   double dropout = 0.2;  // of what goes into each layer
   bool shared = false;   // one table for the words of both sides
   bool tied = false;     // the output's weights are the table of the words to write
-  double init = 0.1;     // weights start uniform in ±init; 0: the layers' own start
+  double init = 0.0;     // above 0: weights start uniform in ±init; 0: the layers' own start
   bool recompute = false;
 };
 

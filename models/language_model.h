@@ -19,7 +19,7 @@ struct LanguageModelOptions {
   Index projection = 0;  // of lstm: outputs of a layer; 0: as many as units
   double dropout = 0.5;  // of what goes into the cells, from layer to layer, and out; not of what recurs
   bool tied = false;     // the output's weights are the embedding's table
-  double init = 0.05;    // every weight starts uniform in ±init, biases at 0; 0: the layers' own start
+  double init = 0.0;  // above 0: every weight starts uniform in ±init, biases at 0; 0: the layers' own start
   bool recompute = false;
   WordSoftmax softmax;
   // AWD-LSTM (Merity, Keskar and Socher, "Regularizing and optimizing LSTM language models", ICLR 2018).

@@ -51,7 +51,7 @@ ModelInfo language_model_info() {
            probability_rule())
       .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the embedding")
       .key("init", of<Keys>(&Keys::init),
-           "weights start uniform between -init and init, biases at 0; 0: as the layers do by themselves",
+           "above 0: weights start uniform between -init and init, biases at 0; 0: each layer as in PyTorch",
            {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work")
@@ -101,7 +101,8 @@ ModelInfo text_classifier_info() {
       .key("dropout", of<Own>(&Own::dropout),
            "probability of a zero in what goes into the cells, from layer to layer, and into the last layer",
            probability_rule())
-      .key("init", of<Own>(&Own::init), "the table of words starts uniform between -init and init; 0: normal",
+      .key("init", of<Own>(&Own::init),
+           "above 0: the table of words starts uniform between -init and init; 0: normal, as in PyTorch",
            {.min = 0.0})
       .key("recompute", of<Own>(&Own::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
@@ -152,7 +153,7 @@ ModelInfo encoder_decoder_info() {
            "one table for the words of both sides; unless given, where the data has one codec for both")
       .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the words to write")
       .key("init", of<Keys>(&Keys::init),
-           "weights start uniform between -init and init; 0: as the layers do by themselves", {.min = 0.0})
+           "above 0: weights start uniform between -init and init; 0: each layer as in PyTorch", {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
   ModelInfo info =

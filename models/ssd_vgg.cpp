@@ -19,15 +19,17 @@ std::shared_ptr<nn::Conv2d> vgg_convolution(Index in, Index out, Index kernel,
                                             const nn::ConvOptions& given = {}) {
   nn::ConvOptions options = given;
   options.init = nn::WeightInit::xavier_uniform;
-  auto convolution = std::make_shared<nn::Conv2d>(in, out, kernel, options);
-  nn::init::zeros(convolution->bias().value());
-  return convolution;
+  return std::make_shared<nn::Conv2d>(in, out, kernel, options);
 }
 
-// 3×3 convolutions with ReLU behind each, at two places each from `place` on.
+// VGG-16's own 3×3 convolutions with ReLU behind each, at two places each from `place` on. They start as
+// torchvision's do: by Xavier's rule a signal would lose half of its variance in each of the 13.
 int add_convolutions(nn::Sequential& to, int place, Index in, Index out, int count) {
   for (int i = 0; i < count; ++i, place += 2) {
-    to.add(std::to_string(place), vgg_convolution(i == 0 ? in : out, out, 3, {.padding = {1, 1}}));
+    to.add(std::to_string(place),
+           std::make_shared<nn::Conv2d>(
+               i == 0 ? in : out, out, 3,
+               nn::ConvOptions{.padding = {1, 1}, .init = nn::WeightInit::kaiming_normal_fan_out}));
     to.add(std::to_string(place + 1), std::make_shared<nn::Relu>());
   }
   return place;

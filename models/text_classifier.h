@@ -20,7 +20,7 @@ struct TextClassifierOptions {
   bool bidirectional = true;
   TextPooling pooling = TextPooling::mean;
   double dropout = 0.3;  // of what goes into the cells, from layer to layer, and into the linear layer
-  double init = 0.1;     // rows of the embedding start uniform in ±init; 0: normal(0, 1)
+  double init = 0.0;     // above 0: rows of the embedding start uniform in ±init; 0: normal(0, 1)
   bool recompute = false;
 };
 
