@@ -132,8 +132,8 @@ constexpr std::array kPresets{
                         o.floor = 1e-4;
                         o.floor_action = FloorAction::raise;
                       })},
-    ScalerPreset{"flax", "Flax DynamicScale: grows at the 2001st clean step in a row",
-                 doubling(0x1p16, 2001)},
+    ScalerPreset{"flax", "Flax DynamicScale: the clean step after 2000 in a row grows",
+                 with(doubling(0x1p16, 2000), [](O& o) { o.grows_late = true; })},
 };
 
 bool power_of_two(double value) {
@@ -165,7 +165,7 @@ ScalerOptions ScalerOptions::dynamic() { return scaler_preset("tandem"); }
 ScaleRules ScalerOptions::rules() const {
   return {.growth = static_cast<float>(growth),
           .backoff = static_cast<float>(backoff),
-          .interval = interval,
+          .interval = interval + (grows_late ? 1 : 0),
           .counter = counter,
           .hysteresis = hysteresis,
           .refill = refill,

@@ -25,6 +25,7 @@ struct ScalerOptions {
   double initial = 1.0;
   double growth = 1.0, backoff = 1.0;  // factors of the scale
   std::int64_t interval = 2000;        // clean steps to a growth
+  bool grows_late = false;             // so many come before the clean step that grows
   CleanCount counter = CleanCount::consecutive;
   int hysteresis = 1;  // the n-th overflow lowers the scale
   Refill refill = Refill::clean;

@@ -1,7 +1,8 @@
 """Writes scaler_traces.h: the course of the loss scale under sixteen scalers, each written here in its own
-terms. The trace of `torch` is recorded from torch.amp.GradScaler itself.
+terms. The traces of `torch` and `flax` are recorded from torch.amp.GradScaler and flax's DynamicScale
+themselves.
 
-    pip install torch==2.11.0; python scaler_traces.py > scaler_traces.h
+    pip install torch==2.11.0 flax==0.12.8; python scaler_traces.py > scaler_traces.h
 
 A pattern has one letter a step: "." is clean, "x" overflowed. A trace ends where a scaler raises ("exhausted").
 """
@@ -9,7 +10,9 @@ A pattern has one letter a step: "." is clean, "x" overflowed. A trace ends wher
 import math
 import random
 
+import jax.numpy
 import torch
+from flax.training.dynamic_scale import DynamicScale
 
 
 class Raised(Exception):
@@ -231,14 +234,11 @@ def fairseq(pattern, initial, interval, tolerance=0.0, **_):
 
 
 def flax(pattern, initial, interval, **_):
-    # `interval` as Tandem counts: Flax compares before it counts, hence one less.
-    scale, steps = initial, 0
+    scaler = DynamicScale(growth_interval=interval, scale=jax.numpy.float32(initial))
     for letter in pattern:
-        finite = letter == "."
-        grow = steps == interval - 1
-        scale = (scale * 2.0 if grow else scale) if finite else max(scale * 0.5, 2.0**-126)
-        steps = 0 if grow or not finite else steps + 1
-        yield scale
+        factor = 1.0 if letter == "." else math.inf
+        scaler = scaler.value_and_grad(lambda weight: factor * weight)(jax.numpy.float32(0.5))[0]
+        yield float(scaler.scale)
 
 
 def nvcaffe(amax, target=4.0, **_):
