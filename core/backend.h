@@ -417,7 +417,7 @@ class Backend {
   // number of threads.
   virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
                       const UpdateBuffers& buffers, const Tensor& state) = 0;
-  // Equal dtype and size: source → target when the step was applied, target → source when it was skipped.
+  // Both f32: source → target when the step was applied, target → source when skipped or source not finite.
   virtual void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
   // average ← decay·average + (1-decay)·value (both f32) when the step was applied.
   virtual void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,

@@ -18,17 +18,13 @@ namespace {
 
 // ---- After the step
 
-using Bytes = Pack<std::uint8_t>;
-
-__global__ void commit_or_restore_kernel(std::uint8_t* source, std::uint8_t* target, Index packs, Index count,
-                                         const StepState* state) {
+__global__ void commit_or_restore_kernel(float* source, float* target, Index count, const StepState* state) {
   const bool skip = state->skip != 0;
-  const std::uint8_t* const from = skip ? target : source;
-  std::uint8_t* const to = skip ? source : target;
-  const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
-  for (Index p = first; p < packs; p += stride)
-    reinterpret_cast<Bytes*>(to)[p] = reinterpret_cast<const Bytes*>(from)[p];
-  for (Index i = packs * Bytes::kSize + first; i < count; i += stride) to[i] = from[i];
+  const Index stride = Index{gridDim.x} * kThreads;
+  for (Index i = Index{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
+    const bool stays = skip || !std::isfinite(source[i]);
+    (stays ? source : target)[i] = (stays ? target : source)[i];
+  }
 }
 
 __global__ void average_kernel(const float* x, float* y, Index packs, Index count, AverageRule rule,
@@ -88,14 +84,12 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
 }  // namespace
 
 void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit_or_restore",
-         "{} beside {}", to_string(source), to_string(target));
-  const Index count = static_cast<Index>(source.bytes());
+  ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
+         "commit_or_restore", "{} beside {}", to_string(source), to_string(target));
+  const Index count = source.numel();
   if (count == 0) return;
-  const Index packs = is_aligned(source.raw()) && is_aligned(target.raw()) ? count / Bytes::kSize : 0;
-  launch("commit_or_restore", commit_or_restore_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0,
-         stream_, static_cast<std::uint8_t*>(source.raw()), static_cast<std::uint8_t*>(target.raw()), packs,
-         count, state_of(state));
+  launch("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0, stream_,
+         source.data<float>(), target.data<float>(), count, state_of(state));
 }
 
 void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,

@@ -121,6 +121,26 @@ TEST_CASE("a scale after the greatest gradient looks at finite ones only", "[opt
   }
 }
 
+TEST_CASE("a running statistic takes no value that is not finite, even of a step that is applied",
+          "[optim]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto toy = weight_and_bias();
+  const nn::Statistic& running = toy->add_running("mean", {1.0f, 2.0f, 3.0f});
+  optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
+  optim::Step step(*toy, {&sgd}, {.scaler = optim::scaler_preset("marian")});  // repairs gradients
+  const auto take = [&](const Values& seen, const Values& gradient) {
+    std::ranges::copy(seen, running.next.data<float>());
+    step.backward(product((*toy)[1], gradient));
+    step.apply();
+    CHECK_FALSE(step.last_report().skip);
+    CHECK(values_of(running.next) == values_of(running.live));
+  };
+  take({nan, kInf, 4.0f}, {nan, 1.0f, 1.0f});
+  CHECK(values_of(running.live) == Values{1.0f, 2.0f, 4.0f});
+  take({2.0f, 3.0f, 5.0f}, {1.0f, 1.0f, 1.0f});
+  CHECK(values_of(running.live) == Values{2.0f, 3.0f, 5.0f});
+}
+
 TEST_CASE("without skipping a bad gradient is applied where it is", "[optim]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});

@@ -449,11 +449,14 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
 }
 
 void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == target.dtype() && source.numel() == target.numel(), "commit_or_restore",
-         "{} beside {}", to_string(source), to_string(target));
+  ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
+         "commit_or_restore", "{} beside {}", to_string(source), to_string(target));
   const bool skip = state_of(state).skip != 0;
-  if (source.bytes() != 0)
-    std::memcpy((skip ? source : target).raw(), (skip ? target : source).raw(), source.bytes());
+  float *const next = source.data<float>(), *const live = target.data<float>();
+  for (Index i = 0; i < source.numel(); ++i) {
+    const bool stays = skip || !std::isfinite(next[i]);
+    (stays ? next : live)[i] = (stays ? live : next)[i];
+  }
 }
 
 void CpuBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
