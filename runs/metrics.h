@@ -54,7 +54,7 @@ struct OverflowEvent {
 };
 
 // Exponents of the weight gradients, all parameters together, as the last step before an evaluation found
-// them.
+// them; written before the evaluation.
 struct GradientsEvent {
   std::int64_t step = 0, epoch = 0;
   double loss_scale = 1.0;  // which the gradients were divided by
@@ -69,7 +69,7 @@ struct PictureEvent {
 };
 
 struct EndEvent {
-  std::string status;  // "completed", "interrupted", "failed"
+  std::string status;  // "completed", "interrupted", "failed", "diverged"
   std::int64_t steps = 0, applied = 0, skipped = 0;
   double wall_s = 0.0;
   std::size_t peak_memory_bytes = 0;

@@ -172,8 +172,10 @@ std::string without_later_events(const std::string& text, const MetricsPosition&
     }
     const std::string kind = files::text_in(event, "event");
     const std::int64_t step = files::integer_in(event, "step");
-    const bool of_evaluation = kind == "eval" || kind == "gradients" || kind == "picture";
-    if (step > position.step || (step == position.step && of_evaluation && !position.evaluated)) continue;
+    const bool of_evaluation = kind == "eval" || kind == "picture";
+    const bool again = (of_evaluation && !position.evaluated) ||
+                       (kind == "gradients" && !position.evaluated && !position.epoch_trained);
+    if (step > position.step || (step == position.step && again)) continue;
     kept += line + '\n';
   }
   return kept;

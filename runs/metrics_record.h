@@ -58,13 +58,15 @@ struct SavedStep {
 // Where a run goes on.
 struct MetricsPosition {
   std::int64_t step = 0;
+  bool epoch_trained = false;       // that step was the last of its epoch
   bool evaluated = false;           // the evaluation at that step has been done
   std::optional<MetricsMark> mark;  // of the checkpoint; absent where there is none, or it is an older one
   std::vector<SavedStep> checkpoints{};  // all up to that step
 };
 
 // The text without what happens again when the run goes on: later events, the evaluation at that step unless
-// it was done, and a line that was cut short. `unreadable` counts the lines that are no events.
+// it was done, and a line that was cut short. The gradients of an epoch's last step stay: nobody has them
+// again. `unreadable` counts the lines that are no events.
 std::string without_later_events(const std::string& text, const MetricsPosition& position,
                                  std::int64_t& unreadable);
 

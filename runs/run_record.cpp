@@ -235,8 +235,10 @@ RunRecord read_run(const std::string& path) {
   if (!digest.empty() && !has_running_digest(*metrics, digest))
     run.notes.emplace_back(
         "metrics.jsonl is not what the run wrote: its SHA-256 is not the one in metrics.jsonl.sha256.");
-  if (run.status() == "failed")
-    if (const auto why = last_error(run.path / "log.txt")) run.notes.push_back("Failed: " + *why);
+  const std::string status = run.status();
+  if (status == "failed" || status == "diverged")
+    if (const auto why = last_error(run.path / "log.txt"))
+      run.notes.push_back((status == "failed" ? "Failed: " : "Diverged: ") + *why);
   for (const auto& [file, to] :
        {std::pair{"config.json", &run.config}, {"environment.json", &run.environment}}) {
     const auto found = files::read_text_if_there(run.path / file);

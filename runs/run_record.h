@@ -47,7 +47,7 @@ struct RunRecord {
   std::size_t peak_memory_bytes = 0;           // the greatest of them
   std::vector<std::string> notes;              // why it failed, what is damaged or missing
 
-  // "completed", "interrupted", "failed", or "not ended".
+  // "completed", "interrupted", "failed", "diverged", or "not ended".
   std::string status() const;
   std::int64_t skipped() const;
   // The phases that have steps, in their order in an iteration; {""} where there is one.

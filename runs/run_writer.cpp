@@ -80,12 +80,13 @@ void RunWriter::write(const EvalEvent& event) {
 
 void RunWriter::write(const EndEvent& event) {
   if (!metrics_) return;
-  metrics_->write(event);
+  // Before the event: a run that has ended has its table.
   try {
     files::write_atomically(directory_->metrics_csv(), csv_of(read_run(directory_->path().string())));
-  } catch (const VendorError& error) {
+  } catch (const Error& error) {  // a UserError: nothing of the run could be written
     trouble_ = error.what();
   }
+  metrics_->write(event);
 }
 
 void RunWriter::write_picture(const PictureEvent& event, const std::string& png) {

@@ -140,6 +140,8 @@ TEST_CASE("metrics that happen again are forgotten", "[resume]") {
                           "\n",
                     two = R"({"event":"step","step":2})"
                           "\n",
+                    gradients = R"({"event":"gradients","step":2})"
+                                "\n",
                     eval = R"({"event":"eval","step":2})"
                            "\n",
                     three = R"({"event":"step","step":3})"
@@ -158,6 +160,13 @@ TEST_CASE("metrics that happen again are forgotten", "[resume]") {
   // A last line without its end may be a piece of a longer one.
   CHECK(runs::without_later_events(start + one + two.substr(0, two.size() - 1),
                                    {.step = 9, .evaluated = true, .mark = {}}, unreadable) == start + one);
+  // The gradients of an epoch's last step are there once, whenever the epoch is evaluated.
+  const auto of_epoch = [&](bool trained) {
+    return runs::without_later_events(two + gradients + eval,
+                                      {.step = 2, .epoch_trained = trained, .mark = {}}, unreadable);
+  };
+  CHECK(of_epoch(true) == two + gradients);
+  CHECK(of_epoch(false) == two);
   CHECK(runs::without_later_events("no event\n" + one, {.step = 1, .mark = {}}, unreadable) == one);
   CHECK(unreadable == 1);
 }
