@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +11,7 @@
 #include "files/output.h"
 #include "files/safetensors.h"
 #include "files/write.h"
+#include "models/weights.h"
 #include "report/breakdown.h"
 #include "report/table.h"
 #include "runs/checkpoints.h"
@@ -58,6 +61,8 @@ int eval(const EvalArguments& arguments) {
     data->require_like(runs::saved_data(weights), weights);
   datasets::Loader loader(task->evaluation_source(arguments.split, device));
   runs::load_run_weights(run, which, task->model());
+  if (const auto bad = models::non_finite_weights(task->model()))
+    output::print_error(fmt::format("warning: {}: {}; the run that saved it diverged", weights, *bad));
   task->model().to(device);
   const auto plan = arguments.in_precision ? train::make_plan(loaded, task->model())
                                            : std::make_unique<amp::Plan>(amp::Precision::fp32());

@@ -35,6 +35,7 @@ int export_weights(const ExportArguments& arguments) {
   const std::string weights = runs::weights_path(run, which);
   const auto task = config::make_task(loaded, config::recall_data(loaded.config, runs::saved_data(weights)));
   runs::load_run_weights(run, which, task->model());
+  train::require_finite(task->model(), weights);
   const tasks::Signature called = task->signatures().front();
   require(format != exporting::Format::onnx || called.no_graph.empty(), "",
           "export: {} is not written as onnx: {}; safetensors and npz have its weights", arguments.run,

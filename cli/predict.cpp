@@ -42,7 +42,8 @@ int predict(const PredictArguments& arguments) {
   const auto task = config::make_task(
       loaded, config::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
   require_understood(arguments.request, *task, loaded.config.task.name());
-  runs::load_run_weights(run, which, task->model());
+  const std::string weights = runs::load_run_weights(run, which, task->model());
+  train::require_finite(task->model(), weights);
   const Device device = train::device_of(loaded.config);
   task->model().to(device);
   task->model().eval();

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -235,6 +236,18 @@ std::string LoadReport::differences() const {
   if (!unexpected.empty()) parts.push_back("unexpected: " + listed(unexpected));
   if (!mismatched.empty()) parts.push_back("of another shape: " + listed(mismatched));
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::optional<std::string> non_finite_weights(nn::Module& module) {
+  for (const Target& target : targets_of(module)) {
+    if (target.counter) continue;
+    const std::vector<float> values = target.value.to_vector<float>();
+    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    return fmt::format("{} holds {} at element {}", target.name,
+                       std::isnan(*bad) ? "nan" : fmt::format("{}", *bad), bad - values.begin());
+  }
+  return {};
 }
 
 LoadReport compare_weights(nn::Module& module, const safetensors::File& file) {

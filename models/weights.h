@@ -2,6 +2,7 @@
 // statistics, num_batches_tracked as an I64 scalar.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ LoadReport load_weights(nn::Module& module, const safetensors::File& file, const
 
 // What load_weights would report, with nothing changed: for messages in the words of the caller's users.
 LoadReport compare_weights(nn::Module& module, const safetensors::File& file);
+
+// "fc.weight holds nan at element 7", of the first parameter or live statistic with a value that is not
+// finite; nothing where all are finite. Waits for the device.
+std::optional<std::string> non_finite_weights(nn::Module& module);
 
 // Between the layouts here and in files.
 Shape file_shape(const Shape& shape, ParameterLayout layout);

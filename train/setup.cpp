@@ -109,21 +109,6 @@ GraphUse graph_use(const config::Config& config) {
                                      : GraphUse::off;
 }
 
-namespace {
-
-// Weights that are no numbers make every loss NaN, and nothing says why.
-void require_finite(nn::Module& model, const std::string& path) {
-  for (const Parameter& parameter : model.parameters()) {
-    const std::vector<float> values = parameter.value().to_vector<float>();
-    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-    require(bad == values.end(), "",
-            "init_from.path: {}: {} holds {} at element {}; the run that saved it diverged", path,
-            parameter.name(), bad == values.end() ? 0.0F : *bad, bad - values.begin());
-  }
-}
-
-}  // namespace
-
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
   if (!config.init_from) return {};
   const auto& from = *config.init_from;
@@ -145,11 +130,16 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
   }
   const models::LoadReport report =
       models::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
-  require_finite(model, path);
+  require_finite(model, "init_from.path: " + path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (const int frozen = freeze_parameters(config, model); frozen > 0)
     notes.push_back(fmt::format("{} parameters frozen", frozen));
   return notes;
+}
+
+void require_finite(nn::Module& model, const std::string& weights) {
+  const auto bad = models::non_finite_weights(model);
+  require(!bad, "", "{}: {}; the run that saved it diverged", weights, bad.value_or(""));
 }
 
 int freeze_parameters(const config::Config& config, nn::Module& model) {

@@ -32,6 +32,9 @@ GraphUse graph_use(const config::Config& config);
 int freeze_parameters(const config::Config& config, nn::Module& model);
 // Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line.
 std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
+// Throws UserError, which begins with `weights`, where the model holds a value that is not finite: answers
+// and losses would be made up of those.
+void require_finite(nn::Module& model, const std::string& weights);
 
 amp::Precision precision_of(const config::Config& config);
 // The same, looked up for the model; where there is a plan, what it says (train/planned.h). Throws UserError
