@@ -13,6 +13,7 @@ namespace tandem::cli {
 
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitDiverged = 3;
 inline constexpr int kExitInterrupted = 75;
 
 struct ConfigArguments {

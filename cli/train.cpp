@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "parallel/agreement.h"
 #include "parallel/launch.h"
 #include "studies/plan/planner.h"
+#include "train/evaluate.h"
 #include "train/planned.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -40,13 +42,14 @@ void print_result(const train::TrainResult& result, const config::Config& config
   std::string name = result.split;
   if (!name.empty()) name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
   const std::string key = config.best();
-  const double value = runs::metric(result.metrics, key);
-  const auto shown = [&](const std::string& of, double number) {
-    return tasks::kind_of(config::metrics(config), of).share ? fmt::format("{:.2f} %", 100.0 * number)
-                                                             : fmt::format("{:.4f}", number);
+  const auto value = train::figure(result.metrics, key);
+  const auto shown = [&](const std::string& of, std::optional<double> number) {
+    if (!number) return std::string("–");
+    return tasks::kind_of(config::metrics(config), of).share ? decimal_text(100.0 * *number, 2) + " %"
+                                                             : decimal_text(*number, 4);
   };
-  const auto& [first, first_value] = result.metrics.front();
-  std::string figures = fmt::format("{}: {}", first, shown(first, first_value));
+  const std::string first = result.metrics.empty() ? key : result.metrics.front().first;
+  std::string figures = fmt::format("{}: {}", first, shown(first, train::figure(result.metrics, first)));
   if (key != first) figures += fmt::format(", {} {}", key, shown(key, value));
   const bool by_validation = result.best && result.chosen_on == "validation" && result.split == "test";
   output::print("{} {} {}, {} of training\n", name, figures,
@@ -54,7 +57,7 @@ void print_result(const train::TrainResult& result, const config::Config& config
                                             result.best_epoch, key, shown(key, *result.best))
                               : fmt::format("after epoch {}", result.epoch),
                 duration_text(result.train_s));
-  if (result.best && result.chosen_on == "test" && value != *result.best)
+  if (result.best && result.chosen_on == "test" && std::isfinite(*result.best) && value != result.best)
     output::print(
         "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
         "data.validation_size sets samples aside to choose by.\n",
@@ -224,11 +227,12 @@ class Training {
   int conclude(const train::TrainResult& result, const config::Config& config) const {
     switch (result.status) {
       case train::TrainStatus::failed:
+      case train::TrainStatus::diverged:
         if (first_) {
           output::print_error(result.failure);
           output::remark("Run directory: {}\n", printable(path_));
         }
-        return kExitFailure;
+        return result.status == train::TrainStatus::diverged ? kExitDiverged : kExitFailure;
       case train::TrainStatus::interrupted:
         if (first_)
           output::print("Interrupted after step {}. Go on with: {}tandem train {}\n", result.steps,

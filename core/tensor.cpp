@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include <cstring>
+#include <limits>
 
 #include "core/backend.h"
 #include "core/convert.h"
@@ -88,7 +89,8 @@ std::vector<T> Tensor::to_vector() const {
 
 double Tensor::item() const {
   require(defined() && numel() == 1, "item", "{} does not have exactly one element", to_string(*this));
-  return to_vector<double>()[0];
+  const double value = to_vector<double>()[0];
+  return value == value ? value : std::numeric_limits<double>::quiet_NaN();  // printed without a sign
 }
 
 Tensor Tensor::to(Device target) const {

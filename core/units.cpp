@@ -29,4 +29,8 @@ std::string bytes_text(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, units[unit]);
 }
 
+std::string decimal_text(double value, int decimals) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, decimals);
+}
+
 }  // namespace tandem

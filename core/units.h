@@ -11,5 +11,7 @@ std::string duration_text(double seconds);
 std::string count_text(double count);
 // "12.3 MiB"
 std::string bytes_text(double bytes);
+// "0.2210" with four decimals; what is no number is "nan", whatever the sign that arithmetic gave it.
+std::string decimal_text(double value, int decimals);
 
 }  // namespace tandem

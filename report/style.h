@@ -20,7 +20,7 @@ h2{font-size:17px;font-weight:600;margin:40px 0 12px}
 .lead{color:var(--soft);margin:6px 0 0;overflow-wrap:anywhere}
 .badge{display:inline-block;font-size:12.5px;font-weight:500;padding:1px 10px;border-radius:20px;border:1px solid
 currentColor;vertical-align:4px;margin-left:8px;color:var(--soft);white-space:nowrap}
-.badge.completed{color:var(--good)}.badge.failed{color:var(--alarm)}.badge.interrupted,.badge.not-ended{color:var(--warn)}
+.badge.completed{color:var(--good)}.badge.failed,.badge.diverged{color:var(--alarm)}.badge.interrupted,.badge.not-ended{color:var(--warn)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:1px;margin:26px 0 0;padding:0;
 background:var(--edge);border:1px solid var(--edge);border-radius:10px;overflow:hidden}
 .tiles div{background:var(--card);padding:14px 16px 13px}

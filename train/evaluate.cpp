@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd/modes.h"
 #include "core/guard.h"
+#include "core/units.h"
 #include "data/strided_source.h"
 #include "tasks/record.h"
 
@@ -75,35 +77,46 @@ std::optional<Evaluated> SharedPass::run(bool details, const StopRequest& stop) 
   auto evaluation = task_.evaluation(details);
   if (loader_) loader_->seek({});
   for (Index number = 0; number < batches_; number += ranks_.size()) {
+    if (ranks_.any(stop.asked())) return std::nullopt;
     tasks::Record own;
-    for (int rank = 0; rank < ranks_.size() && number + rank < batches_; ++rank) {
-      if (rank == ranks_.rank()) {
-        own = evaluation->measure(loader_->next().value());
-      } else if (all_) {
-        evaluation->pass_by(loader_->next().value());
+    ranks_.together([&] {
+      for (int rank = 0; rank < ranks_.size() && number + rank < batches_; ++rank) {
+        if (rank == ranks_.rank()) {
+          own = evaluation->measure(loader_->next().value());
+        } else if (all_) {
+          evaluation->pass_by(loader_->next().value());
+        }
       }
-    }
+    });
     const auto records = ranks_.communicator().gather_bytes(own, ranks_.deadline_s());
     for (std::size_t rank = 0; rank < records.size(); ++rank)
       if (number + static_cast<Index>(rank) < batches_) evaluation->take(records[rank]);
-    if (ranks_.any(stop.asked())) return std::nullopt;
   }
-  guard::check("memory");  // figures from damaged memory are none
   Evaluated evaluated;
-  if (ranks_.first()) {
+  ranks_.together([&] {
+    guard::check("memory");  // figures from damaged memory are none
+    if (!ranks_.first()) return;
     evaluated.metrics = evaluation->metrics();
     evaluated.evaluation = std::move(evaluation);
-  }
+  });
   if (ranks_.several())
     evaluated.metrics =
         metrics_in(ranks_.from_first(ranks_.first() ? to_record(evaluated.metrics) : tasks::Record()));
   return evaluated;
 }
 
-std::string metrics_text(const tasks::Metrics& metrics) {
+std::optional<double> figure(const tasks::Metrics& metrics, std::string_view name) {
+  const auto found = std::ranges::find(metrics, name, &tasks::Metrics::value_type::first);
+  return found == metrics.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string metrics_text(const tasks::Metrics& metrics, std::string_view wanted) {
   std::string text;
-  for (const auto& [name, value] : metrics)
-    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", name, value);
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, value);
+  };
+  for (const auto& [name, value] : metrics) add(name, decimal_text(value, 4));
+  if (!wanted.empty() && !figure(metrics, wanted)) add(wanted, "–");
   return text;
 }
 

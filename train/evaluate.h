@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "data/loader.h"
 #include "tasks/task.h"
@@ -31,7 +32,8 @@ class SharedPass {
   SharedPass(tasks::Task& task, std::string split, Device device, Ranks& ranks);
 
   const std::string& split() const { return split_; }
-  // As `evaluate`. Ends early, without a result, when any rank was asked to stop.
+  // As `evaluate`. Ends early, without a result, when any rank was asked to stop before the last batch. What
+  // one rank fails in is an AgreedError on all of them.
   std::optional<Evaluated> run(bool details, const StopRequest& stop);
 
  private:
@@ -43,7 +45,10 @@ class SharedPass {
   std::unique_ptr<datasets::Loader> loader_;  // absent when none is for this rank
 };
 
-// "accuracy 0.9261  top5 0.9989  loss 0.2210"
-std::string metrics_text(const tasks::Metrics& metrics);
+// The value of `name`; nothing where it is not defined for the samples that were evaluated.
+std::optional<double> figure(const tasks::Metrics& metrics, std::string_view name);
+
+// "accuracy 0.9261  top5 0.9989  loss 0.2210"; with `wanted`, a figure that is not among them is "AP –".
+std::string metrics_text(const tasks::Metrics& metrics, std::string_view wanted = {});
 
 }  // namespace tandem::train

@@ -16,6 +16,7 @@
 #include "core/units.h"
 #include "files/json_text.h"
 #include "files/write.h"
+#include "models/weights.h"
 #include "parallel/agreement.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
@@ -34,7 +35,7 @@
 namespace tandem::train {
 
 const char* name_of(TrainStatus status) {
-  constexpr const char* names[] = {"completed", "interrupted", "failed"};
+  constexpr const char* names[] = {"completed", "interrupted", "failed", "diverged"};
   return names[static_cast<int>(status)];
 }
 
@@ -163,8 +164,8 @@ std::string Trainer::dry_run() {
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     if (batch->samples == 0) break;  // a part for which none are left
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
-    losses += fmt::format("{}loss{} {:.4f}", phase == 0 ? "" : ", ", learners_->whose(phase),
-                          loss_of_phase(*task_, phase, *batch, random).item());
+    losses += fmt::format("{}loss{} {}", phase == 0 ? "" : ", ", learners_->whose(phase),
+                          decimal_text(loss_of_phase(*task_, phase, *batch, random).item(), 4));
     autocast.finish();
     (*learners_)[phase].step->clear();
   }
@@ -255,8 +256,8 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
   if (guarded)
     notes.push_back(
         "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which takes time");
-  begin(session, command_line, warnings, notes);
   try {
+    begin(session, command_line, warnings, notes);
     session.stops = ranks_.any(session.hindrance().has_value());
     if (!session.stops) train(session);
     ranks_.together([&] {
@@ -264,7 +265,7 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
       if (session.hindrance()) throw VendorError("", *session.hindrance());
     });
   } catch (const Diverged& diverged) {
-    session.result.status = TrainStatus::failed;
+    session.result.status = TrainStatus::diverged;
     session.result.failure = diverged.what;
   } catch (const std::exception& error) {
     if (!dynamic_cast<const parallel::AgreedError*>(&error)) ranks_.abandon_devices();
@@ -294,9 +295,13 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
 // A run that came to its end may have failed all the same.
 void Trainer::check_outcome(Session& session) {
   TrainResult& result = session.result;
-  if (result.status == TrainStatus::failed) return;
-  if (!session.save_error.empty())
+  if (!result.failure.empty()) return;
+  if (!session.save_error.empty()) {
     result.failure = fmt::format("the last checkpoint could not be saved: {}", session.save_error);
+  } else if (result.status == TrainStatus::completed && session.unwritten) {
+    result.failure =
+        fmt::format("the files of the last evaluation could not be written: {}", *session.unwritten);
+  }
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     const optim::StepReport report = (*learners_)[phase].step->synchronize();
     if (result.failure.empty() && result.status == TrainStatus::completed && report.attempted > 0 &&
@@ -305,14 +310,36 @@ void Trainer::check_outcome(Session& session) {
           fmt::format("all {} steps{} were skipped, the last at a loss scale of {}: nothing was learnt",
                       report.attempted, learners_->whose(phase), report.loss_scale);
   }
-  if (!result.failure.empty()) result.status = TrainStatus::failed;
+  if (!result.failure.empty()) {
+    result.status = TrainStatus::failed;
+  } else if (result.status == TrainStatus::completed && session.ran_away) {
+    result.status = TrainStatus::diverged;
+    result.failure = *session.ran_away;
+  }
+}
+
+// Why what was trained is of no use, though no step ended the run. A scale that is still too high skips
+// steps, too: of a moving one the bounds say when it has failed.
+std::optional<std::string> Trainer::divergence() {
+  constexpr const char* kAdvice =
+      ": training has diverged; try a lower optimizer.lr, schedule.warmup_steps or clip_norm";
+  if (const auto found = models::non_finite_weights(task_->model())) return *found + kAdvice;
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    optim::Step& step = *(*learners_)[phase].step;
+    const optim::StepReport report = step.synchronize();
+    if (step.scaler().options().moves() || report.skipped <= report.applied) continue;
+    return fmt::format("{} of {} steps{} were skipped, their gradients were not finite{}{}", report.skipped,
+                       report.attempted, learners_->whose(phase), kAdvice,
+                       report.loss_scale > 1.0 ? ", or a lower static scale" : "");
+  }
+  return {};
 }
 
 // A run that has ended and is saved, but could not write all of its course, has failed.
 void Trainer::check_course(Session& session) {
   TrainResult& result = session.result;
   const auto hindrance = session.hindrance() ? session.hindrance() : session.metrics.unwritten();
-  if (!hindrance || result.status == TrainStatus::failed) return;
+  if (!hindrance || !result.failure.empty()) return;
   result.status = TrainStatus::failed;
   result.failure = *hindrance;
   session.log.error(result.failure);
@@ -431,25 +458,29 @@ void Trainer::set_segments(Session& session) {
   runners_.front()->set_borders(borders_.get());
 }
 
-TrainResult Trainer::train(Session& session) {
+void Trainer::train(Session& session) {
   runs::RunState& state = session.state;
+  const auto stops = [&] { return ranks_.any(session.stop.asked() || session.hindrance()); };
   while (state.epoch <= config_.epochs && !limit_reached()) {
     const bool whole = train_epoch(session);
     const bool last = !whole || state.epoch == config_.epochs || limit_reached();
-    if (session.stops || !evaluate_and_save(session, whole, last)) {
-      interrupt(session);
-      return session.result;
-    }
+    if ((session.stops && !whole) || !evaluate_and_save(session, whole, last)) return interrupt(session);
     if (!whole) break;
     begin_next_epoch(state);
+    if (!last && (session.stops = stops())) return interrupt(session);
   }
+  bool looked_at = true;
   if (session.result.metrics.empty()) {  // there was nothing left to train
     const bool whole = state.epoch > config_.epochs;
     if (whole) state.epoch = config_.epochs;
-    evaluate_and_save(session, whole, true);
+    looked_at = evaluate_and_save(session, whole, true);
   }
-  if (test_) test_best(session);
-  return session.result;
+  session.ran_away = divergence();  // before the best weights take the place of the last ones
+  if (looked_at && test_) looked_at = test_best(session);
+  if (looked_at) return;
+  // All that was trained is saved: the run goes on with the evaluation that is missing.
+  if (session.evaluation_error) std::rethrow_exception(session.evaluation_error);
+  session.result.status = TrainStatus::interrupted;
 }
 
 // From state.position on. Returns whether the epoch came to its end.
@@ -517,7 +548,8 @@ std::string Trainer::by_phase(const std::vector<double>& losses) const {
   std::string text;
   for (std::size_t phase = 0; phase < losses.size(); ++phase) {
     const std::string name = name_of_phase(phase);
-    text += fmt::format("{}{} {:.4f}", phase == 0 ? "" : ",", name.empty() ? "" : " " + name, losses[phase]);
+    text += fmt::format("{}{} {}", phase == 0 ? "" : ",", name.empty() ? "" : " " + name,
+                        decimal_text(losses[phase], 4));
   }
   return text;
 }
@@ -531,57 +563,78 @@ std::string Trainer::training_losses(const Session& session) const {
   return "training loss" + by_phase(means) + "  ";
 }
 
-// A kept one has the epoch before its extension.
+// A kept one has the split and the epoch before its extension, a series of them the split.
 void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) {
-  std::filesystem::path file = artifact.file;
-  if (artifact.kept)
-    file.replace_filename(
-        fmt::format("{}-{:04}{}", file.stem().string(), session.state.epoch, file.extension().string()));
+  std::filesystem::path file = artifact.file, series = artifact.file;
+  const std::string stem = file.stem().string(), extension = file.extension().string();
+  if (artifact.kept) {
+    const std::string& split = session.result.split;
+    file.replace_filename(fmt::format("{}-{}-{:04}{}", stem, split, session.state.epoch, extension));
+    series.replace_filename(fmt::format("{}-{}{}", stem, split, extension));
+  }
   if (!session.directory) return;
   std::error_code error;  // what cannot be written is told of by who writes
   std::filesystem::create_directories((session.directory->path() / file).parent_path(), error);
-  session.write_beside(file, artifact.contents);
-  if (file.extension() == ".png")
+  if (!session.write_beside(file, artifact.contents)) {
+    session.unwritten = session.trouble;
+  } else if (extension == ".png") {
     session.metrics.write_picture(
-        {learners_->iterations(), session.state.epoch, artifact.file, file.string()}, artifact.contents);
+        {learners_->iterations(), session.state.epoch, series.string(), file.string()}, artifact.contents);
+  }
 }
 
-void Trainer::write_artifacts(Session& session, const tasks::Evaluation& evaluation) {
-  for (const tasks::Artifact& artifact : evaluation.artifacts()) write_artifact(session, artifact);
-  if (const auto breakdown = evaluation.breakdown())
-    write_artifact(session, {.file = tasks::kBreakdownFile,
-                             .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
+// They are of a run that is saved: who cannot make them is told of, and ends nothing.
+void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
+  session.unwritten.reset();
+  if (!evaluated.evaluation) return;
+  const auto make = [&](const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      session.unwritten = error.what();
+      session.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
+    }
+  };
+  const tasks::Evaluation& evaluation = *evaluated.evaluation;
+  make([&] {
+    for (const tasks::Artifact& artifact : evaluation.artifacts()) write_artifact(session, artifact);
+  });
+  make([&] {
+    if (const auto breakdown = evaluation.breakdown())
+      write_artifact(session, {.file = tasks::kBreakdownFile,
+                               .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
+  });
 }
 
-// Returns false when a stop was asked for on the way.
-bool Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
+// Returns nothing when a stop was asked for on the way.
+std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
   const std::string& split = pass.split();
-  const auto evaluated = pass.run(details, session.stop);
+  auto evaluated = pass.run(details, session.stop);
   tell_skipped(session);
-  if (!evaluated) return false;
+  if (!evaluated) return {};
   session.result.metrics = evaluated->metrics;
   session.result.epoch = session.state.epoch;
   session.result.split = split;
   session.metrics.write(
       runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
-  if (evaluated->evaluation) write_artifacts(session, *evaluated->evaluation);
   session.say(
       fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs,
-                  training_losses(session), split, metrics_text(session.result.metrics),
+                  training_losses(session), split, metrics_text(session.result.metrics, config_.best()),
                   count_text(session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0),
                   duration_text(since(session.started))));
-  return true;
+  return evaluated;
 }
 
-// With a validation split, the test split is looked at once, with the weights that validation chose.
-void Trainer::test_best(Session& session) {
+// With a validation split, the test split is looked at once, with the weights that validation chose. Returns
+// false when a stop was asked for on the way.
+bool Trainer::test_best(Session& session) {
   conclude_save(session);
   // Which checkpoint is the best one is known to who saves.
   const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
   if (!saved) {
     if (ranks_.first())
       session.warn("no weights of the best epoch could be saved: the test split is not looked at");
-    return;
+    return true;
   }
   ranks_.together([&] {
     if (session.directory) runs::load_run_weights(*session.directory, "best", task_->model());
@@ -590,8 +643,10 @@ void Trainer::test_best(Session& session) {
   session.state.epoch_samples = 0.0;
   // Told with the epoch that the weights are of.
   const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
-  evaluate_now(session, *test_, task_->keeps_details());
+  const auto evaluated = evaluate_now(session, *test_, task_->keeps_details());
+  if (evaluated) write_artifacts(session, *evaluated);
   session.state.epoch = epoch;
+  return evaluated.has_value();
 }
 
 }  // namespace tandem::train

@@ -46,14 +46,15 @@ struct TrainerOptions {
   parallel::Communicator* ranks = nullptr;  // that train together, this one among them; nullptr: it is alone
 };
 
-enum class TrainStatus { completed, interrupted, failed };
+// `diverged`: training ran away, by its loss, its weights or its gradients; the run is saved.
+enum class TrainStatus { completed, interrupted, failed, diverged };
 
 // "completed", …: as metrics.jsonl says it.
 const char* name_of(TrainStatus status);
 
 struct TrainResult {
   TrainStatus status = TrainStatus::completed;
-  std::string failure;         // one line, when it failed
+  std::string failure;         // one line, when it failed or diverged
   std::string split;           // of `metrics`
   runs::Metrics metrics;       // of the last evaluation
   std::int64_t epoch = 0;      // after which that was
@@ -103,8 +104,9 @@ class Trainer {
   void set_segments(Session& session);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);
-  void write_artifacts(Session& session, const tasks::Evaluation& evaluation);
-  TrainResult train(Session& session);
+  void write_artifacts(Session& session, const Evaluated& evaluated);
+  void write_distributions(Session& session);
+  void train(Session& session);
   bool train_epoch(Session& session);
   void finish_steps(Session& session);
   void take_batch(Session& session);
@@ -145,8 +147,9 @@ class Trainer {
   bool evaluate_and_save(Session& session, bool whole, bool last);
   void take_figure(Session& session, double figure);
   void set_rate_factor(const runs::RunState& state);
-  bool evaluate_now(Session& session, SharedPass& pass, bool details);
-  void test_best(Session& session);
+  std::optional<Evaluated> evaluate_now(Session& session, SharedPass& pass, bool details);
+  bool test_best(Session& session);
+  std::optional<std::string> divergence();
   void interrupt(Session& session);
   void check_outcome(Session& session);
   void check_course(Session& session);

@@ -1,10 +1,12 @@
 // A run's checkpoints: when they are taken, what becomes of them, and going on from one.
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "config/task.h"
 #include "files/input.h"
 #include "files/json_text.h"
+#include "parallel/agreement.h"
 #include "tasks/record.h"
 #include "train/resume.h"
 #include "train/trainer_session.h"
@@ -112,6 +114,9 @@ void Trainer::mend_course(const runs::RunDirectory& directory, const Resumed& re
   for (std::string& warning : runs::mend_metrics(
            directory,
            {.step = step,
+           .epoch_trained =
+                resumed.found() && (resumed.run.position == 0 ||
+                                    train_loader_->batches_served() == train_loader_->batches_per_epoch()),
            .evaluated = resumed.run.position == 0 && resumed.run.epoch <= config_.epochs,
            .mark = resumed.found() ? checkpoints.metrics_of(resumed.checkpoint) : std::nullopt,
            .checkpoints = resumed.found() ? checkpoints.until(step) : std::vector<runs::SavedStep>()}))
@@ -148,39 +153,58 @@ void Trainer::take_state(Resumed& resumed) {
   train_loader_->seek({static_cast<std::uint32_t>(resumed.run.epoch - 1), resumed.run.position});
 }
 
-// Returns false when a stop was asked for before the evaluation had ended.
+// Returns false when the evaluation did not come to its end: a stop was asked for, or it failed. What was
+// trained is saved before anything is made of the evaluation but its figures.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   bool best = false;
   const auto due = [&](std::int64_t every) {
     return last || (every > 0 && session.state.epoch % every == 0);
   };
-  const std::int64_t epoch = session.state.epoch, step = learners_->iterations();
+  std::optional<Evaluated> evaluated;
   // The averages are what is evaluated and saved, where there are any.
   AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
-    if (!evaluate_now(session, *chooses_, last && task_->keeps_details())) return false;
-    if (ranks_.update_parts() > 1) learners_->gather_gradients();
-    session.metrics.write_tensors(steps_of(*learners_), step, epoch);
+    write_distributions(session);
+    if (session.stops) return false;
+    try {
+      evaluated = evaluate_now(session, *chooses_, last && task_->keeps_details());
+    } catch (const std::exception& error) {
+      // A rank that fails by itself cannot save with the others.
+      if (ranks_.several() && !dynamic_cast<const parallel::AgreedError*>(&error)) throw;
+      session.evaluation_error = std::current_exception();
+    }
+    if (!evaluated) return false;
     const std::string key = config_.best();
-    const double value = runs::metric(session.result.metrics, key);
+    const double value =
+        figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
     // Known to the first rank: what it could not save was no best one.
     const bool greater = tasks::kind_of(config::metrics(config_), key).greater_is_better;
     if (ranks_.any(ranks_.first() && is_better(value, session.state.best, greater))) {
       conclude_save(session);
       session.before_best = session.state;
       session.state.best = value;
-      session.state.best_epoch = epoch;
+      session.state.best_epoch = session.state.epoch;
       best = true;
     }
     if (whole) take_figure(session, value);
   }
-  if (!best && !checkpoint_due(session) && !due(config_.checkpoint.every_epochs)) return true;
-  conclude_save(session);
-  take_weights(session, averaged);
-  runs::RunState next = session.state;
-  if (whole) begin_next_epoch(next);
-  save(session, next, best);
+  if (session.stops) return false;
+  if (best || checkpoint_due(session) || due(config_.checkpoint.every_epochs)) {
+    conclude_save(session);
+    take_weights(session, averaged);
+    runs::RunState next = session.state;
+    if (whole) begin_next_epoch(next);
+    save(session, next, best);
+  }
+  if (evaluated) write_artifacts(session, *evaluated);
   return true;
+}
+
+// Of the last steps, whose gradients lie in the buffers still: an evaluation that comes in a later process
+// has none.
+void Trainer::write_distributions(Session& session) {
+  if (ranks_.update_parts() > 1) learners_->gather_gradients();
+  session.metrics.write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
 }
 
 // Of checkpoint.every_steps.
@@ -257,11 +281,20 @@ void Trainer::take_choices(const runs::RunDirectory& directory, std::vector<std:
     notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
 }
 
-// An epoch that was trained but not evaluated is evaluated first when the run goes on.
+// An epoch that was trained but not evaluated is evaluated first when the run goes on. Passes on what the
+// evaluation failed in.
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
-  conclude_save(session);
-  save_unevaluated(session);
+  try {
+    conclude_save(session);
+    const bool saved = session.saved_step == learners_->iterations() && session.save_error.empty();
+    if (ranks_.any(!saved)) save_unevaluated(session);
+    if (session.evaluation_error) conclude_save(session);
+  } catch (const std::exception& error) {
+    if (!session.evaluation_error) throw;
+    session.log.error(error.what());  // the first error is the one to tell
+  }
+  if (session.evaluation_error) std::rethrow_exception(session.evaluation_error);
 }
 
 }  // namespace tandem::train

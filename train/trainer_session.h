@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -90,13 +91,15 @@ struct Trainer::Session {
     log.warning(text);
   }
 
-  // A whole file beside the checkpoints, by its path within the run directory.
-  void write_beside(const std::filesystem::path& file, const std::string& text) {
-    if (!directory) return;
+  // A whole file beside the checkpoints, by its path within the run directory. Returns whether it is there.
+  bool write_beside(const std::filesystem::path& file, const std::string& text) {
+    if (!directory) return true;
     try {
       files::write_atomically(directory->path() / file, text);
+      return true;
     } catch (const VendorError& error) {
       trouble = error.what();
+      return false;
     }
   }
 
@@ -146,6 +149,9 @@ struct Trainer::Session {
   std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
   std::string save_error;        // of the last save; empty when it went well
   std::optional<std::string> trouble;            // of files beside the checkpoints
+  std::optional<std::string> unwritten;          // why files of the last evaluation are missing
+  std::optional<std::string> ran_away;           // how training diverged that came to its end
+  std::exception_ptr evaluation_error;           // of an epoch that is saved before it is passed on
   std::optional<std::string> hindered;           // what `hindrance` has found; it stays
   std::optional<std::string> told, told_of_log;  // what the last warnings were about
   bool told_of_wire = false;

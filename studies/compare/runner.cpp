@@ -28,7 +28,7 @@ using files::integer_in;
 using files::number_in;
 using files::text_in;
 
-constexpr int kExitUsage = 2;
+constexpr int kExitUsage = 2, kExitDiverged = 3;
 constexpr const char* kResultFile = "result.json";
 
 // No value for what is absent or no JSON.
@@ -165,7 +165,10 @@ class ArmRun {
   // A run that stopped itself says where its directory is; any other failure is not the arm's.
   Json divergence(const Exit& exit) const {
     const std::size_t end = exit.err.find("\nRun directory: ");
-    if (exit.code != 1 || end == std::string::npos || events_of(directory_).status != "failed") fail(exit);
+    const std::string status = events_of(directory_).status;
+    const bool of_the_arm =
+        (exit.code == 1 && status == "failed") || (exit.code == kExitDiverged && status == "diverged");
+    if (!of_the_arm || end == std::string::npos) fail(exit);
     std::string what = exit.err.substr(0, end);
     if (const std::size_t line = what.rfind('\n'); line != std::string::npos) what = what.substr(line + 1);
     if (what.starts_with("tandem: ")) what = what.substr(8);

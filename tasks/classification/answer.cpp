@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/units.h"
 #include "files/json_text.h"
 #include "files/output.h"
 
@@ -39,8 +40,8 @@ void print_answer(const std::string& input, const Json& more, std::span<const fl
   }
   std::string text = input;
   for (const std::size_t c : order)
-    text += request.logits ? fmt::format("  {} {:.4f}", name(c), values[c])
-                           : fmt::format("  {} {:.1f} %", name(c), 100.0 * values[c]);
+    text += request.logits ? fmt::format("  {} {}", name(c), decimal_text(values[c], 4))
+                           : fmt::format("  {} {} %", name(c), decimal_text(100.0 * values[c], 1));
   output::print("{}\n", text);
 }
 

@@ -80,6 +80,29 @@ TEST_CASE("a run that ends at any call on any of its files goes on bit for bit",
   }
 }
 
+TEST_CASE("a run that has ended has its table", "[faults]") {
+  const TemporaryDirectory directory;
+  const auto start = small_run("run");
+  REQUIRE(with_faults(directory, start, "exit:1", "/metrics.csv").exit_code == 99);
+  CHECK(tandem_in(directory, {"train", "run", "--quiet"}).exit_code == 0);
+  CHECK(std::filesystem::exists(directory.path() / "run/metrics.csv"));
+}
+
+TEST_CASE("files of the test pass that a full disk did not take fail the run, which goes on", "[faults]") {
+  const TemporaryDirectory directory;
+  const auto start = small_run(
+      "run", {"checkpoint.on_save_error=continue", "data.validation_size=300", "eval.confusion=true"});
+  REQUIRE(with_faults(directory, start, "count", "/confusion.csv").exit_code == 0);
+  const std::size_t calls = line_count(read_text(directory.path() / "calls"));  // of validation and of test
+  std::filesystem::remove_all(directory.path() / "run");
+  const Outcome full =
+      with_faults(directory, start, fmt::format("ENOSPC:{}", calls / 2 + 1), "/confusion.csv");
+  CHECK(full.exit_code == 1);
+  CHECK_THAT(full.err, Catch::Contains("the files of the last evaluation could not be written"));
+  CHECK(json_lines(directory.path() / "run/metrics.jsonl").back()["status"] == "failed");
+  CHECK(tandem_in(directory, {"train", "run", "--quiet"}).exit_code == 0);
+}
+
 TEST_CASE("a disk that is full, or fails, costs no checkpoint that there was", "[faults]") {
   const TemporaryDirectory directory;
   REQUIRE(tandem_in(directory, small_run("whole")).exit_code == 0);

@@ -70,7 +70,7 @@ TEST_CASE("every command takes a task of detection", "[program][detection]") {
     CHECK(evaluations.back()["metrics"].contains(figure));
   }
   // True and found boxes of four images, side by side.
-  const Tensor sheet = read_image(task / "run/pictures/examples-0002.png");
+  const Tensor sheet = read_image(task / "run/pictures/examples-test-0002.png");
   CHECK(sheet.size(0) > 4 * 64);
   CHECK(sheet.size(1) > 2 * 64);
   task.check_commands({{"export", "run", "--format", "onnx", "--suppress"}});

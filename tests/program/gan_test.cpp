@@ -92,17 +92,17 @@ TEST_CASE("a GAN trains, is measured and leaves its samples", "[program][gan]") 
     CHECK(evals.back()["metrics"]["class_entropy"] >= 0.0);
     // 64 images of 16×16, two pixels apart, 8 in a row.
     const tandem::Tensor grid =
-        tandem::datasets::read_image(gan / precision / "pictures/samples-0002.png", 1);
+        tandem::datasets::read_image(gan / precision / "pictures/samples-test-0002.png", 1);
     CHECK(grid.shape() == tandem::Shape{8 * 18 - 2, 8 * 18 - 2, 1});
   }
   CHECK(gan.events("fp32", "eval")[0]["metrics"] != gan.events("fp32", "eval")[1]["metrics"]);
-  CHECK(read_text(gan / "fp32/pictures/samples-0001.png") !=
-        read_text(gan / "fp32/pictures/samples-0002.png"));
+  CHECK(read_text(gan / "fp32/pictures/samples-test-0001.png") !=
+        read_text(gan / "fp32/pictures/samples-test-0002.png"));
   CHECK_THAT(read_text(gan / "fp32/metrics.csv"), Contains("discriminator") && Contains("generator"));
   std::string events;
   for (const auto& entry : fs::directory_iterator(gan / "fp32/tensorboard"))
     events += read_text(entry.path());
-  CHECK(events.find(read_text(gan / "fp32/pictures/samples-0002.png")) != std::string::npos);
+  CHECK(events.find(read_text(gan / "fp32/pictures/samples-test-0002.png")) != std::string::npos);
   gan.must({"report", "fp32", "amp_fp16", "--out", "both.html"});
   gan.must({"report", "fp32"});
   CHECK_THAT(read_text(gan / "fp32/report.html"),
@@ -157,8 +157,8 @@ TEST_CASE("a GAN goes on to the bit from the middle of an epoch", "[program][gan
     std::vector<std::string> common{"precision=" + precision};
     if (precision == "amp_fp16") common.push_back(kSmallScale);
     gan.check_goes_on("-" + precision, common, 4);
-    CHECK(read_text(gan / ("whole-" + precision) / "pictures/samples-0003.png") ==
-          read_text(gan / ("parts-" + precision) / "pictures/samples-0003.png"));
+    CHECK(read_text(gan / ("whole-" + precision) / "pictures/samples-test-0003.png") ==
+          read_text(gan / ("parts-" + precision) / "pictures/samples-test-0003.png"));
   }
 }
 
@@ -265,7 +265,8 @@ TEST_CASE("a trained generator makes as many images as are asked for", "[program
   CHECK(make("again.png", {"--count", "64", "--seed", "0"}) == grid);
   CHECK(make("standard.png", {}) == grid);
   CHECK(make("other.png", {"--count", "64", "--seed", "1"}) != grid);
-  CHECK(read_text(gan / "run/pictures/samples-0002.png") == grid);  // of the same z, and the same weights
+  CHECK(read_text(gan / "run/pictures/samples-test-0002.png") ==
+        grid);  // of the same z, and the same weights
   // An image depends on the seed and its place alone.
   make("few.png", {"--count", "4"});
   const tandem::Tensor all = tandem::datasets::read_image(gan / "grid.png", 1),

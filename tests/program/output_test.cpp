@@ -109,7 +109,7 @@ TEST_CASE("remarks that cannot be written change nothing", "[program][output]") 
     CHECK(code({"validate", "nope"}) == 2);
     CHECK(code({"trian"}) == 2);
     CHECK(code({"train", "digits_mlp", "sed=1"}) == 2);
-    CHECK(code({"train", "digits_mlp", "run_dir=diverged", R"(optimizer={"name": "sgd", "lr": 1e6})"}) == 1);
+    CHECK(code({"train", "digits_mlp", "run_dir=diverged", R"(optimizer={"name": "sgd", "lr": 1e6})"}) == 3);
   }
 }
 

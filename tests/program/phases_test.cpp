@@ -209,12 +209,12 @@ TEST_CASE("every command takes a task of several phases", "[program][phases]") {
 TEST_CASE("pictures of evaluations are kept, shown in the report and in TensorBoard", "[program][phases]") {
   const Tiny tiny("pair", {{"tensorboard", true}, {"epochs", 3}});
   tiny.must_train("run");
-  const std::string pixel = read_text(tiny / "run/pictures/pixel-0001.png");
+  const std::string pixel = read_text(tiny / "run/pictures/pixel-test-0001.png");
   CHECK(pixel.size() > 60);
-  CHECK(read_text(tiny / "run/pictures/pixel-0003.png") == pixel);
+  CHECK(read_text(tiny / "run/pictures/pixel-test-0003.png") == pixel);
   const auto pictures = tiny.events("run", "picture");
   REQUIRE(pictures.size() == 3);
-  CHECK(pictures[1]["file"] == "pictures/pixel-0002.png");
+  CHECK(pictures[1]["file"] == "pictures/pixel-test-0002.png");
   CHECK(pictures[1]["step"] == 24);
   std::string events;
   for (const auto& entry : fs::directory_iterator(tiny / "run/tensorboard"))

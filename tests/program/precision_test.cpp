@@ -116,21 +116,21 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
       train(directory, "run",
             R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"initial":16777216,"hysteresis":100}})",
             {"epochs=1"});
-  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.exit_code == 3);
   CHECK_THAT(outcome.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause"));
-  CHECK(end_of(directory / "run")["status"] == "failed");
+  CHECK(end_of(directory / "run")["status"] == "diverged");
 
   const Outcome at_floor =
       train(directory, "floor",
             R"({"level":"O1","dtype":"fp16","scaler":{"initial":16777216,"floor":8388608}})", {"epochs=1"});
-  CHECK(at_floor.exit_code == 1);
+  CHECK(at_floor.exit_code == 3);
   CHECK_THAT(at_floor.err,
              Contains("a loss scale of 8388608, the lowest there is") && Contains("loss scale is the cause"));
 
   const Outcome fixed =
       train(directory, "static",
             R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"static":16777216}})", {"epochs=1"});
-  CHECK(fixed.exit_code == 1);
+  CHECK(fixed.exit_code == 3);
   CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause") &&
                             Contains("take a lower static scale"));
   CHECK(events_of(directory / "static", "overflow").size() == 4);
@@ -138,7 +138,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   // FP32 counts the steps that it skips in the same way.
   const Outcome wide = train(directory, "wide", R"({"level":"O0","max_skips":4})",
                              {"epochs=1", "optimizer.lr=1e6", "on_divergence=continue"});
-  CHECK(wide.exit_code == 1);
+  CHECK(wide.exit_code == 3);
   CHECK_THAT(wide.err, Contains(": 4 steps in a row were skipped (precision.max_skips): their gradients"));
 
   // Fewer steps than max_skips: a run that learnt nothing is no success.
@@ -152,7 +152,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   // A loss that is not finite is not retried: a lower scale does not help.
   const Outcome diverged =
       train(directory, "diverged", R"({"dtype":"fp16","on_skip":"retry"})", {"epochs=1", "optimizer.lr=1e6"});
-  CHECK(diverged.exit_code == 1);
+  CHECK(diverged.exit_code == 3);
   CHECK_THAT(diverged.err,
              Contains("try a lower optimizer.lr") && !Contains("-nan") && Contains("the model is the cause"));
   CHECK(events_of(directory / "diverged", "overflow").size() == 1);

@@ -267,7 +267,7 @@ TEST_CASE("a run of segmentation goes on to the bit within an epoch", "[program]
     // Three steps of two batches are an epoch: the fourth lies in the second.
     task.check_goes_on("-" + precision, common, 4);
     const auto picture = [&](const std::string& run) {
-      const std::string file = read_text(task / (run + precision) / "pictures/examples-0003.png");
+      const std::string file = read_text(task / (run + precision) / "pictures/examples-test-0003.png");
       CHECK(file.size() > 200);
       return file;
     };
@@ -307,7 +307,7 @@ TEST_CASE("every command takes a task of segmentation", "[program][segmentation]
     CHECK(evaluations.back()["metrics"].contains(figure));
   CHECK_THAT(read_text(task / "run/confusion.csv"), Catch::StartsWith("true\\predicted,nothing,red,green\n"));
   // Image, truth and prediction of four, each 128 pixels wide.
-  const Tensor sheet = read_image(task / "run/pictures/examples-0003.png");
+  const Tensor sheet = read_image(task / "run/pictures/examples-test-0003.png");
   REQUIRE(sheet.shape() == tandem::Shape{4 * 132 - 4, 3 * 132 - 4, 3});
   const Tensor image = read_image(task / "set/test/images/16.png");
   int different = 0;

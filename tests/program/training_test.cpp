@@ -320,13 +320,38 @@ TEST_CASE("two interrupts end the program at once", "[program]") {
 TEST_CASE("a diverged loss stops the run, unless told otherwise", "[program]") {
   const TemporaryDirectory directory;
   const Outcome stopped = train(directory, "run", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}"});
-  CHECK(stopped.exit_code == 1);
+  CHECK(stopped.exit_code == 3);
   CHECK_THAT(stopped.err, Contains("the loss is "));
   CHECK_THAT(stopped.err, Contains("step "));
-  CHECK(end_of(directory / "run")["status"] == "failed");
+  CHECK(end_of(directory / "run")["status"] == "diverged");
   const Outcome going = train(
       directory, "on", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue", "epochs=1"});
-  CHECK(going.exit_code == 0);
+  CHECK(going.exit_code == 3);
+  CHECK_THAT(going.err, Contains(" steps were skipped") && Contains("training has diverged"));
+  CHECK((going.out + going.err).find("-nan") == std::string::npos);
+  CHECK(end_of(directory / "on")["status"] == "diverged");
+  CHECK_THAT(read_text(directory / "on/metrics.csv"), Catch::StartsWith("step,"));
+}
+
+TEST_CASE("weights that are not finite answer nothing", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome trained = train(directory, "run",
+                                {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue",
+                                 "epochs=1", "precision.scaler=nvcaffe"});
+  CHECK(trained.exit_code == 3);
+  CHECK_THAT(trained.err, Contains(" at element ") && Contains("training has diverged"));
+  const std::string why = "; the run that saved it diverged";
+  directory.write("image.pgm", "P5\n8 8\n255\n" + std::string(64, 'x'));
+  for (const std::vector<std::string>& refused :
+       {std::vector<std::string>{"predict", "run", "image.pgm"}, {"export", "run", "--format", "onnx"}}) {
+    const Outcome outcome = tandem_in(directory, refused);
+    CHECK(outcome.exit_code == 2);
+    CHECK_THAT(outcome.err, Contains(why));
+  }
+  const Outcome evaluated = tandem_in(directory, {"eval", "run"});
+  CHECK(evaluated.exit_code == 0);
+  CHECK_THAT(evaluated.err, Contains("warning: ") && Contains(why));
+  CHECK(evaluated.out.find("-nan") == std::string::npos);
 }
 
 TEST_CASE("a loss that is no number is not the best for ever", "[program]") {

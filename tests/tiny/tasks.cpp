@@ -28,13 +28,19 @@ struct Data {
   Index batches = 12;                     // of an epoch
   std::optional<Index> poisoned{};        // the batch whose gradients are no numbers,
   std::string poisoned_phase = "second";  // in this phase
+  bool validates = false;                 // a split chooses the best epoch
+  bool scored = false;                    // the figure "score" is defined
+  bool writes = true;                     // files of evaluations can be made
   static const options::Schema& schema() {
     static const options::Schema schema =
         options::Describe<Data>()
             .key("batches", &Data::batches, "of an epoch", {.min = 1, .max = 1e6})
             .key("poisoned", &Data::poisoned, "the batch whose gradients are no numbers",
                  {.min = 0, .max = 1e6})
-            .key("poisoned_phase", &Data::poisoned_phase, "where they are none");
+            .key("poisoned_phase", &Data::poisoned_phase, "where they are none")
+            .key("validates", &Data::validates, "a split chooses the best epoch")
+            .key("scored", &Data::scored, "the figure score is defined")
+            .key("writes", &Data::writes, "files of evaluations can be made");
     return schema;
   }
 };
@@ -44,7 +50,7 @@ struct Options {
   tasks::Checkpoint<Options> checkpoint;
   std::string parts = "apart";  // of "pair"
   static const tasks::MetricKinds& metrics() {
-    static const tasks::MetricKinds kinds{{"loss", {}}};
+    static const tasks::MetricKinds kinds{{"loss", {}}, {"score", {.greater_is_better = true}}};
     return kinds;
   }
   static options::Schema schema() {
@@ -128,7 +134,7 @@ const std::string kPicture(
 
 class MeanLoss final : public tasks::Evaluation {
  public:
-  explicit MeanLoss(tasks::Task& task) : task_(task) {}
+  MeanLoss(tasks::Task& task, const Data& data) : task_(task), data_(data) {}
   tasks::Record measure(const Batch& batch) override {
     tasks::RecordWriter writer;
     writer.put(loss(batch));
@@ -142,8 +148,13 @@ class MeanLoss final : public tasks::Evaluation {
   }
   bool carries() const override { return true; }
   void pass_by(const Batch& batch) override { loss(batch); }
-  tasks::Metrics metrics() const override { return {{"loss", sum_ / batches_}}; }
+  tasks::Metrics metrics() const override {
+    tasks::Metrics metrics{{"loss", sum_ / batches_}};
+    if (data_.scored) metrics.emplace_back("score", -sum_);
+    return metrics;
+  }
   std::vector<tasks::Artifact> artifacts() const override {
+    require(data_.writes, "tiny", "no file can be made of this");
     return {{.file = "pictures/pixel.png", .contents = kPicture, .kept = true}};
   }
 
@@ -153,6 +164,7 @@ class MeanLoss final : public tasks::Evaluation {
   }
 
   tasks::Task& task_;
+  const Data& data_;
   tasks::Carry carry_;
   double sum_ = 0.0, batches_ = 0.0;
 };
@@ -171,7 +183,7 @@ class Tiny : public tasks::Task {
   datasets::SourcePtr evaluation_source(const std::string&, Device) const override {
     return training_source({}, 0);
   }
-  std::string validation_split() const override { return "test"; }
+  std::string validation_split() const override { return options_.data.validates ? "validation" : "test"; }
   Batch made_up(Index samples, std::uint64_t, Device device) const override {
     const auto field = [&](const Shape& shape, DType dtype) {
       return device == kShapes ? Tensor::empty(shape, {dtype, device, MemoryKind::data})
@@ -182,7 +194,9 @@ class Tiny : public tasks::Task {
              {"number", field({1}, DType::i64)}},
             samples};
   }
-  std::unique_ptr<tasks::Evaluation> evaluation(bool) override { return std::make_unique<MeanLoss>(*this); }
+  std::unique_ptr<tasks::Evaluation> evaluation(bool) override {
+    return std::make_unique<MeanLoss>(*this, options_.data);
+  }
   std::string text_of(const Batch& batch) const override { return to_string(batch["x"].shape()); }
   std::string text_of_data() const override { return "waves"; }
   std::vector<std::string> predict_options() const override { return {}; }
