@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "parallel/leftovers.h"
 #include "parallel/mpi/open.h"
 #include "parallel/one_process.h"
 
@@ -46,6 +47,7 @@ std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& optio
   require(options.deadline_s > 0, "deadline", "is a positive number of seconds, not {}", options.deadline_s);
   const std::optional<Launch> launch = launch_from_environment();
   if (!launch || launch->size == 1) return std::make_unique<OneProcess>();
+  if (launch->local_rank == 0) remove_leftover_segments(launch->session_folder);
   CommunicatorOptions chosen = options;
   if (const char* asked = std::getenv("TANDEM_ALL_REDUCE")) {
     const std::string_view by = asked;
