@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "files/input.h"
+#include "files/json_text.h"
 
 namespace tandem::config {
 
@@ -99,10 +100,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
     // "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error while parsing …"
-    std::string what = error.what();
+    std::string what = files::json_reason(error);
     if (const auto colon = what.find(": "); colon != std::string::npos) what = what.substr(colon + 2);
-    if (const auto bracket = what.find("] "); what.starts_with('[') && bracket != std::string::npos)
-      what = what.substr(bracket + 2);
     for (char& c : what) {
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';
     }

@@ -21,6 +21,7 @@ inline constexpr std::int64_t kMaxPixelsPerByte = 10000;  // of a compressed ima
 inline constexpr std::int64_t kMaxClasses = 16'777'216;   // of one data set
 inline constexpr std::int64_t kFewClasses = 1000;         // so many may lack samples without a word
 inline constexpr std::int64_t kMaxSamples = 0xffff'ffff;  // sample indices are 32-bit words of a random key
+inline constexpr std::int64_t kMaxPieces = 1 << 20;       // words or pieces of one text that are kept
 
 // Product of extents and `element_bytes`; throws UserError in the name of `where` on a negative extent,
 // overflow or more than kMaxArrayBytes.

@@ -79,8 +79,14 @@ Json parse_json(const std::string& text, const std::string& where, const std::st
   try {
     return Json::parse(text, follow);
   } catch (const typename Json::exception& error) {
-    throw UserError(where, fmt::format("{} is no JSON: {}", what, error.what()));
+    throw UserError(where, fmt::format("{} is no JSON: {}", what, json_reason(error)));
   }
+}
+
+std::string json_reason(const std::exception& error) {
+  const std::string_view what = error.what();
+  const std::size_t end = what.find("] ");
+  return std::string(what.starts_with("[json.exception.") && end != what.npos ? what.substr(end + 2) : what);
 }
 
 template nlohmann::json parse_json(const std::string&, const std::string&, const std::string&,

@@ -1,6 +1,7 @@
 // JSON as text: of files that others wrote, with limits, and of what is written.
 #pragma once
 
+#include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -18,6 +19,9 @@ struct JsonLimits {
 template <class Json>
 Json parse_json(const std::string& text, const std::string& where, const std::string& what,
                 const JsonLimits& limits = {});
+
+// What nlohmann's library says of an error, without its own name for it ("[json.exception.type_error.302] ").
+std::string json_reason(const std::exception& error);
 
 // The text of a value, with U+FFFD for what is no UTF-8: a path may hold anything. `indent` of −1: one line.
 template <class Json>

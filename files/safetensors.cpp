@@ -237,7 +237,7 @@ Layout lay_out(const std::string& path, const std::vector<NamedTensor>& tensors,
   try {
     text = header.dump();
   } catch (const json::exception& error) {
-    throw UserError(path, fmt::format("a name or the metadata is not UTF-8: {}", error.what()));
+    throw UserError(path, fmt::format("a name or the metadata is not UTF-8: {}", files::json_reason(error)));
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   require(text.size() <= kMaxHeader, path, "the header would have {} bytes, at most {} are allowed",

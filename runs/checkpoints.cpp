@@ -97,7 +97,7 @@ RunState run_state_in(const config::Json& json, const std::string& place) {
       state.best = std::numeric_limits<double>::quiet_NaN();
     }
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("", fmt::format("{}: its state is damaged: {}", place, error.what()));
+    throw UserError("", fmt::format("{}: its state is damaged: {}", place, files::json_reason(error)));
   }
   require(state.best_checkpoint.empty() || CheckpointStore::is_name(state.best_checkpoint), "",
           "{}: its state is damaged: \"{}\" names no checkpoint", place,

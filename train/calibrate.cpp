@@ -12,6 +12,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "data/loader.h"
+#include "files/json_text.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -146,7 +147,8 @@ std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, con
            .log2_scale = each.at("log2_scale").get<int>() - found->at(0).at("log2_scale").get<int>(),
            .parameters = each.at("parameters")});
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("scaler", fmt::format("{} is damaged ({}); begin a new run", file, error.what()));
+    throw UserError("scaler",
+                    fmt::format("{} is damaged ({}); begin a new run", file, files::json_reason(error)));
   }
   return segments;
 }

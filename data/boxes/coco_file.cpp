@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/boxes/coco_items.h"
+#include "files/json_text.h"
 
 namespace tandem::datasets {
 
@@ -87,8 +88,8 @@ class CocoHandler final : public nlohmann::json_sax<CocoJson> {
     return close();
   }
   bool parse_error(std::size_t position, const std::string&, const CocoJson::exception& error) override {
-    throw UserError(
-        where_, fmt::format("is no JSON at byte {}: {}", position, shortened(printable(error.what()), 300)));
+    throw UserError(where_, fmt::format("is no JSON at byte {}: {}", position,
+                                        shortened(printable(files::json_reason(error)), 300)));
   }
 
  private:

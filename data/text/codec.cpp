@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/text/sentence_pieces.h"
 #include "data/text/tokenizer.h"
+#include "files/json_text.h"
 
 namespace tandem::datasets {
 
@@ -116,7 +117,8 @@ TextCodecPtr recall_codec(const Json& description, const std::string& where) {
     return std::make_shared<const VocabularyCodec>(
         tokenizer, Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(), where));
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(where, fmt::format("the description of a codec is damaged: {}", error.what()));
+    throw UserError(where,
+                    fmt::format("the description of a codec is damaged: {}", files::json_reason(error)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "core/error.h"
+#include "data/limits.h"
 
 namespace tandem::datasets {
 
@@ -29,7 +30,7 @@ const options::Schema& LabelledCorpusOptions::schema() {
           .key("tokenizer", &LabelledCorpusOptions::tokenizer, "what the pieces of the text are")
           .key("vocabulary", &LabelledCorpusOptions::vocabulary, "which pieces have a number")
           .key("max_words", &LabelledCorpusOptions::max_words,
-               "words of a text that are read, its first ones", {.min = 1, .max = 1 << 20});
+               "words of a text that are read, its first ones", {.min = 1, .max = kMaxPieces});
   return schema;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/options/check.h"
+#include "data/limits.h"
 
 namespace tandem::datasets {
 
@@ -140,7 +141,7 @@ const options::Schema& PairOptions::schema() {
           .key("source_codec", &PairOptions::source_codec, "what the pieces of the source are")
           .key("target_codec", &PairOptions::target_codec, "what the pieces of the target are")
           .key("max_length", &PairOptions::max_length,
-               "pieces of a side; training pairs that have more are left out", {.min = 1, .max = 1 << 20})
+               "pieces of a side; training pairs that have more are left out", {.min = 1, .max = kMaxPieces})
           .rule("codec", "is for both sides: name neither source_codec nor target_codec beside it",
                 [](const PairOptions& o) { return !o.codec || (!o.source_codec && !o.target_codec); })
           .rule(

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/json_text.h"
 
 namespace tandem::tasks {
 
@@ -42,7 +43,7 @@ DataPtr LanguageData::recall(const Json& description) {
     data->corpus_.vocabulary = datasets::Vocabulary(
         description.at("vocabulary").get<std::vector<std::string>>(), "the description of the data");
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("data", fmt::format("the description is damaged: {}", error.what()));
+    throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
   }
   data->tokenizer_ = datasets::tokenizers().make(data->tokenizer_name_, {});
   return data;

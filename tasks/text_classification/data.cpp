@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/limits.h"
+#include "files/json_text.h"
 
 namespace tandem::tasks {
 
@@ -48,11 +50,11 @@ DataPtr LabelledTextData::recall(const Json& description) {
     data->corpus_.vocabulary = Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(),
                                           "the description of the data");
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("data", fmt::format("the description is damaged: {}", error.what()));
+    throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
   }
-  require(data->max_words_ > 0 && data->classes().size() > 1, "data",
-          "the description is damaged: it has {} words of a text and {} classes", data->max_words_,
-          data->classes().size());
+  require(data->max_words_ > 0 && data->max_words_ <= datasets::kMaxPieces && data->classes().size() > 1,
+          "data", "the description is damaged: it has {} words of a text (at most {}) and {} classes",
+          data->max_words_, datasets::kMaxPieces, data->classes().size());
   data->tokenizer_ = datasets::tokenizers().make(data->tokenizer_name_, {});
   return data;
 }

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/limits.h"
+#include "files/json_text.h"
 
 namespace tandem::tasks {
 
@@ -47,10 +49,11 @@ DataPtr TranslationData::recall(const Json& description) {
                         ? codecs.source
                         : datasets::recall_codec(description.at("target_codec"), "data");
   } catch (const nlohmann::json::exception& error) {
-    throw UserError("data", fmt::format("the description is damaged: {}", error.what()));
+    throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
   }
-  require(data->max_length_ > 0, "data", "the description is damaged: texts have up to {} pieces",
-          data->max_length_);
+  require(data->max_length_ > 0 && data->max_length_ <= datasets::kMaxPieces, "data",
+          "the description is damaged: texts have up to {} pieces, at most {} can be asked for",
+          data->max_length_, datasets::kMaxPieces);
   return data;
 }
 

@@ -171,8 +171,10 @@ TEST_CASE("words and classes are saved with the weights of a classifier of texts
   damaged.erase("classes");
   CHECK_THAT(user_error_of([&] { tasks::LabelledTextData::recall(damaged); }), Contains("is damaged"));
   damaged = description;
-  damaged["max_words"] = 0;
-  CHECK_THAT(user_error_of([&] { tasks::LabelledTextData::recall(damaged); }), Contains("is damaged"));
+  for (const std::int64_t words : {std::int64_t{0}, std::int64_t{1} << 40}) {
+    damaged["max_words"] = words;
+    CHECK_THAT(user_error_of([&] { tasks::LabelledTextData::recall(damaged); }), Contains("is damaged"));
+  }
 }
 
 TEST_CASE("sections of packages are described without their text", "[tasks][text]") {
