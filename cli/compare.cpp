@@ -6,6 +6,8 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "files/output.h"
+#include "files/write.h"
+#include "runs/run_directory.h"
 #include "studies/compare/report.h"
 
 namespace tandem::cli {
@@ -13,13 +15,6 @@ namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-void make_folder(const fs::path& out) {
-  std::error_code error;
-  fs::create_directories(out / "arms", error);
-  if (error)
-    throw VendorError("", fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
-}
 
 std::string command_line(const CompareArguments& arguments) {
   std::string line = "tandem compare " + arguments.config;
@@ -39,7 +34,8 @@ int compare(const CompareArguments& arguments) {
   const compare::Plan plan = compare::make_plan({arguments.config, arguments.overrides, arguments.out});
   const std::size_t memory =
       arguments.largest_batch.empty() ? 0 : compare::parse_bytes(arguments.largest_batch);
-  make_folder(plan.out);
+  runs::require_no_file_of_run(plan.out, "--out");
+  files::make_folder(plan.out / "arms");
   const train::StopRequest stop;
   const auto say = [](const std::string& line) { output::remark("{}\n", line); };
   try {

@@ -6,6 +6,7 @@
 #include "files/input.h"
 #include "files/output.h"
 #include "files/write.h"
+#include "runs/run_directory.h"
 
 namespace tandem::cli {
 
@@ -18,6 +19,7 @@ int copy(const CopyArguments& arguments) {
   if (fs::is_directory(target, error)) target /= fs::path(source).filename();
   require(arguments.force || !fs::exists(target, error), "", "{}: exists; --force overwrites it",
           target.string());
+  runs::require_no_file_of_run(target, "cp");
   files::write_atomically(target.string(), files::read_text(source));
   output::print("{}\n", target.string());
   return 0;

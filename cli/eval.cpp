@@ -27,9 +27,7 @@ namespace {
 void write_artifacts(const tasks::Evaluation& evaluation, const std::filesystem::path& folder) {
   for (const tasks::Artifact& artifact : evaluation.artifacts()) {
     const std::filesystem::path path = folder / artifact.file;
-    std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    require(!error, "", "{}: cannot be made: {}", path.parent_path().string(), error.message());
+    files::make_folder(path.parent_path());
     files::write_atomically(path.string(), artifact.contents);
   }
 }
@@ -50,6 +48,7 @@ int eval(const EvalArguments& arguments) {
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.weights.empty()) runs::weights_path(run, arguments.weights);  // before the data is read
+  if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
   tasks::SkippedSamples skipped;
   const tasks::DataPtr data = config::open_data(loaded.config, skipped.reporter());
   const auto task = config::make_task(loaded, data);

@@ -6,6 +6,7 @@
 #include "config/task.h"
 #include "core/error.h"
 #include "files/output.h"
+#include "files/write.h"
 #include "runs/checkpoints.h"
 #include "train/setup.h"
 
@@ -18,9 +19,7 @@ namespace fs = std::filesystem;
 // RUN/exports/best.onnx, after what was asked for.
 std::string standard_path(const runs::RunDirectory& run, const std::string& weights, const char* format) {
   const fs::path folder = run.path() / "exports";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, "", "{}: cannot be made: {}; --out names another place", folder.string(), error.message());
+  files::make_folder(folder);
   return folder / (fs::path(weights).stem().string() + "." + format);
 }
 
@@ -33,6 +32,12 @@ int export_weights(const ExportArguments& arguments) {
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const std::string weights = runs::weights_path(run, which);
+  std::error_code absent;
+  if (!arguments.out.empty()) {
+    runs::require_no_file_of_run(arguments.out, "--out");
+    require(!fs::equivalent(arguments.out, weights, absent), "",
+            "--out {}: holds the weights that are exported; choose another name", arguments.out);
+  }
   const auto task = config::make_task(loaded, config::recall_data(loaded.config, runs::saved_data(weights)));
   runs::load_run_weights(run, which, task->model());
   train::require_finite(task->model(), weights);

@@ -186,6 +186,7 @@ int gradients(const InspectArguments& arguments) {
   train::prepare_machine(loaded);
   train::Workbench bench(loaded, inspected_weights(arguments));
   const inspect::GradientReport report = inspect::report_gradients(bench, arguments.batches.value_or(4));
+  if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
   if (!arguments.out.empty())
     files::write_atomically(arguments.out, plot::to_svg(inspect::charts_of(report)));
   if (arguments.json) {

@@ -10,6 +10,7 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
+#include "runs/run_directory.h"
 #include "studies/plan/planner.h"
 #include "studies/plan/report.h"
 #include "train/setup.h"
@@ -47,6 +48,7 @@ int plan(const PlanArguments& arguments) {
       .seconds = arguments.seconds,
       .limit = arguments.limit};
   for (const std::string& must : arguments.must) request.must.push_back(must_of(must));
+  runs::require_no_file_of_run(arguments.out, "--out");
   const planning::Planned planned = planning::make_plan(loaded, request);
   const bool writes = arguments.force || !planned.is_slower();
   if (arguments.json) {

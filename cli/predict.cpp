@@ -38,6 +38,7 @@ int predict(const PredictArguments& arguments) {
   const auto run = runs::RunDirectory::open(arguments.run);
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
+  if (!arguments.request.out.empty()) runs::require_no_file_of_run(arguments.request.out, "--out");
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const auto task = config::make_task(
       loaded, config::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));

@@ -77,8 +77,9 @@ int report(const ReportArguments& arguments) {
           runs.size());
   const std::string out =
       arguments.out.empty() ? (runs.front().path / "report.html").string() : arguments.out;
-  require(files::kind_of(out) != files::Kind::folder, "", "report: --out {} is a directory; name a file",
-          out);
+  std::error_code unknown;  // told of by who writes
+  require(!fs::is_directory(out, unknown), "", "report: --out {} is a directory; name a file", out);
+  runs::require_no_file_of_run(out, "--out");
   files::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));
   for (const runs::RunRecord& run : runs) {
     for (const std::string& note : run.notes) output::remark("{}: {}\n", run.path.string(), note);

@@ -268,6 +268,11 @@ const Schema& Config::schema() {
   static const Schema schema =
       Describe<Config>()
           .key("name", &Config::name, "name of the run; the file's own name by default")
+          .rule("name", "names a folder: it has no / and is neither . nor ..",
+                [](const Config& config) {
+                  return config.name.find('/') == std::string::npos && config.name != "." &&
+                         config.name != "..";
+                })
           .choice(&Config::task)
           .section("data", &Config::data, "what to train on")
           .options_of(&Config::task)

@@ -114,6 +114,14 @@ void remove_abandoned(const fs::path& folder, const std::string& prefix) {
   for (const fs::path& path : abandoned) ::unlink(path.c_str());
 }
 
+void make_folder(const fs::path& folder) {
+  if (folder.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw VendorError("", fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+}
+
 void write_atomically(const std::string& path, std::string_view contents) {
   write_atomically(path, std::span(&contents, 1));
 }

@@ -17,6 +17,10 @@ void synchronise_file(const std::string& path);
 // Makes what was created, renamed or removed in `folder` durable. Throws VendorError.
 void synchronise_folder(const std::filesystem::path& folder);
 
+// Makes a folder, and those above it, where it is not there yet; none for an empty path. Throws VendorError
+// naming it and the system's reason.
+void make_folder(const std::filesystem::path& folder);
+
 // Replaces `path`; throws VendorError naming the path and the system's reason, and leaves the old file in
 // place. Removes what was abandoned of writing it before.
 void write_atomically(const std::string& path, std::string_view contents);

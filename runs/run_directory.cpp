@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -108,6 +110,27 @@ RunDirectory RunDirectory::open(const std::string& path) {
 
 bool RunDirectory::is_run(const fs::path& path) {
   return files::kind_of(path / "config.json") != files::Kind::absent;
+}
+
+void require_no_file_of_run(const fs::path& path, std::string_view option) {
+  constexpr std::array kOwn{"config.json", "environment.json", "metrics.jsonl", "metrics.jsonl.sha256",
+                            "metrics.csv", "tensorboard",      "plan.json",     "calibration.json",
+                            "log.txt",     "checkpoints",      kAlgorithmsFile};
+  std::error_code error;
+  const fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) return;  // whoever writes says why it cannot be
+  fs::path within;    // of `folder`
+  for (fs::path folder = place;; folder = folder.parent_path()) {
+    const bool run =
+        fs::exists(folder / "config.json", error) && fs::is_directory(folder / "checkpoints", error);
+    const std::string first = within.empty() ? "" : within.begin()->string();
+    require(!run || !(first.empty() || std::ranges::find(kOwn, first) != kOwn.end()), "",
+            "{} {}: {}; choose another place", option, path.string(),
+            first.empty() ? "is the directory of a run"
+                          : fmt::format("{} belongs to the run {}", within.string(), folder.string()));
+    if (run || folder == folder.parent_path()) return;
+    within = folder.filename() / within;
+  }
 }
 
 RunLock::RunLock(const RunDirectory& run)

@@ -55,6 +55,11 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
+// Throws UserError, in which `option` says where the path was given, where writing to it would replace what a
+// run is made of: the directory of a run itself, its checkpoints and event files, its configuration, metrics,
+// log, plan and calibration. Its report, its exports and files of other names may be written there.
+void require_no_file_of_run(const std::filesystem::path& path, std::string_view option);
+
 // One process at a time trains a run; the system lets go of the lock however the process ends.
 class RunLock {
  public:

@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 std::vector<PictureJob> picture_jobs(const std::vector<std::string>& images, const std::string& out,
                                      const std::string& what, const FilesBeside& beside) {
   std::vector<PictureJob> jobs;
-  const bool into_file = fs::path(out).extension() == ".png" && files::kind_of(out) != files::Kind::folder;
+  std::error_code unknown;  // told of by who writes
+  const bool into_file = fs::path(out).extension() == ".png" && !fs::is_directory(out, unknown);
   require(!into_file || images.size() == 1, "",
           "predict: --out {} is one file, for {} images; name a folder to write their {} to", out,
           images.size(), what);
@@ -38,14 +39,6 @@ std::vector<PictureJob> picture_jobs(const std::vector<std::string>& images, con
     }
   }
   return jobs;
-}
-
-void make_folder_of(const fs::path& file) {
-  if (file.parent_path().empty()) return;
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  require(!error, "", "predict: the folder {} cannot be made: {}", file.parent_path().string(),
-          error.message());
 }
 
 }  // namespace tandem::tasks

@@ -22,7 +22,4 @@ using FilesBeside = std::function<std::vector<std::filesystem::path>(const std::
 std::vector<PictureJob> picture_jobs(const std::vector<std::string>& images, const std::string& out,
                                      const std::string& what, const FilesBeside& beside = {});
 
-// Makes the folder that a file is to lie in. Throws UserError.
-void make_folder_of(const std::filesystem::path& file);
-
 }  // namespace tandem::tasks

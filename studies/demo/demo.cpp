@@ -30,11 +30,7 @@ std::span<const Demo> demos() {
 }
 
 Session::Session(const std::string& name, Options options) : name_(name), options_(std::move(options)) {
-  std::error_code error;
-  fs::create_directories(options_.out, error);
-  if (error)
-    throw VendorError(
-        "", fmt::format("{}: the folder cannot be made: {}", options_.out.string(), error.message()));
+  files::make_folder(options_.out);
 }
 
 void Session::say(const std::string& text) {

@@ -107,7 +107,7 @@ void write_boxes(const Detector& detector, const datasets::DatasetInfo& info, st
       for (const FoundBox& each : found)
         drawn.push_back({each.box, each.label,
                          fmt::format("{} {:.0f}%", name_of_class(info, each.label), 100.0F * each.score)});
-      make_folder_of(job.out);
+      files::make_folder(job.out.parent_path());
       files::write_atomically(job.out.string(), datasets::png_of(with_boxes(image, drawn)));
     }
     PredictRequest printed = request;

@@ -140,7 +140,7 @@ void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, 
     const Tensor image =
         datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
     const Tensor mask = segmenter(image);
-    make_folder_of(job.out);
+    files::make_folder(job.out.parent_path());
     files::write_atomically(job.out.string(), datasets::indexed_png_of(mask, palette));
     files::write_atomically(overlay_beside(job.out).string(), datasets::png_of(overlay(image, mask)));
     print_shares(job, mask, info, request.json);

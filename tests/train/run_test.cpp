@@ -72,6 +72,28 @@ void make_old(const std::filesystem::path& path) {
 
 }  // namespace
 
+TEST_CASE("nothing is written over what a run is made of", "[run]") {
+  const TemporaryDirectory directory;
+  const auto run = runs::RunDirectory::create((directory.path() / "run").string(), "a", "{}\n");
+  std::filesystem::create_directory_symlink(run.path(), directory.path() / "link");
+  const auto refused = [](const std::filesystem::path& path) {
+    return user_error_of([&] { runs::require_no_file_of_run(path, "--out"); });
+  };
+  for (const char* own : {"config.json", "metrics.jsonl", "log.txt", "checkpoints/step-1/model.safetensors",
+                          "checkpoints/new.bin", "tensorboard/x", "exports/../metrics.csv"}) {
+    CAPTURE(own);
+    CHECK_THAT(refused(run.path() / own), Contains("belongs to the run") && Contains("--out"));
+    CHECK_THAT(refused(directory.path() / "link" / own), Contains("belongs to the run"));
+  }
+  CHECK_THAT(refused(run.path()), Contains("is the directory of a run"));
+  for (const char* free : {"report.html", "exports/best.onnx", "masks/1.png", "mask.png"})
+    CHECK(refused(run.path() / free).empty());
+  CHECK(refused(directory.path() / "metrics.jsonl").empty());
+  // A configuration of the same name makes no run of its folder.
+  directory.write("config.json", "{}");
+  CHECK(refused(directory.path() / "config.json").empty());
+}
+
 TEST_CASE("what a process left half made goes when it is gone", "[run]") {
   const TemporaryDirectory directory;
   const pid_t gone = ended_process();
