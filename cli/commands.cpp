@@ -124,8 +124,9 @@ class Program {
     sub->add_option("--resume", train_.resume,
                     "auto: go on with the newest unfinished run of this configuration, or start one; or the "
                     "directory of a run");
-    sub->add_flag("--dry-run", train_.dry_run,
-                  "check everything, run one forward pass, print the summary, train nothing");
+    sub->add_flag(
+        "--dry-run", train_.dry_run,
+        "check everything, read every sample, run one forward pass, print the summary, train nothing");
     sub->add_option("--limit-steps", train_.limit_steps, "stop after N steps")
         ->check(CLI::Range(1, 1 << 30))
         ->type_name("N");

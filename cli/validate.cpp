@@ -2,8 +2,10 @@
 #include "config/load.h"
 #include "config/task.h"
 #include "core/device_library.h"
+#include "files/not_there.h"
 #include "files/output.h"
 #include "train/footprint.h"
+#include "train/start_checks.h"
 
 namespace tandem::cli {
 
@@ -25,16 +27,17 @@ int validate(const ConfigArguments& arguments) {
   tasks::DataPtr data;
   try {
     data = config::describe_data(loaded.config);
-  } catch (const std::exception& error) {
+  } catch (const files::NotThere& error) {
     output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;
   }
   const train::Footprint footprint = train::footprint_of(loaded, data);
   if (computes_on_cpu(loaded.config)) train::require_memory(loaded, footprint);
+  const config::ParallelConfig& parallel = loaded.config.parallel;
+  train::check_start(loaded, data, parallel.sync_batch_norm ? 1 : parallel.shards.value_or(1));
   output::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
                 footprint.trainable, train::to_string(footprint));
-  for (const std::string& note : config::make_task(loaded, data)->notes_of_data())
-    output::print("{}\n", note);
+  for (const std::string& note : footprint.notes) output::print("{}\n", note);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/limits.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -85,6 +86,9 @@ std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, const std::vector<st
 CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& path) {
   const bool ten = kind == CifarKind::cifar10;
   std::filesystem::path folder = path;
+  files::require_there(files::kind_of(path) != files::Kind::absent, path.string(),
+                       "{}, expected that of the unpacked {}", files::no_folder(path),
+                       ten ? "cifar-10-binary.tar.gz" : "cifar-100-binary.tar.gz");
   const auto below = path / (ten ? "cifar-10-batches-bin" : "cifar-100-binary");
   if (files::kind_of(below) == files::Kind::folder) folder = below;
   CifarFiles files;

@@ -11,6 +11,7 @@
 #include "data/limits.h"
 #include "data/transforms/render.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -81,9 +82,9 @@ std::vector<Tensor> read_all(const std::vector<fs::path>& files, const Read& rea
 }
 
 std::vector<fs::path> files_of(const fs::path& folder, const char* package, const char* key) {
-  require(files::kind_of(folder) == files::Kind::folder, folder.string(),
-          "{}; Debian's package {} has such files: apt install {}; or {} names another folder",
-          files::no_folder(folder), package, package, key);
+  files::require_there(files::kind_of(folder) == files::Kind::folder, folder.string(),
+                       "{}; Debian's package {} has such files: apt install {}; or {} names another folder",
+                       files::no_folder(folder), package, package, key);
   return image_files_below(folder);
 }
 

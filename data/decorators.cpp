@@ -1,5 +1,7 @@
 #include "data/decorators.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -47,6 +49,17 @@ void SkipUnreadable::note(Index index, const std::string& reason) const {
   if (report_) report_(reason);
   require(static_cast<Index>(bad_.size()) <= at_most_, info_.name,
           "more than {} samples cannot be read (data.max_bad_samples); the last one: {}", at_most_, reason);
+}
+
+NameSkipping::NameSkipping(DatasetPtr source) : source_(std::move(source)) { info_ = source_->info(); }
+
+Sample NameSkipping::get(Index index) const {
+  try {
+    return source_->get(index);
+  } catch (const UserError& error) {
+    throw UserError(error.where(),
+                    fmt::format("{}; data.skip_bad_samples=true takes the next sample", error.message()));
+  }
 }
 
 std::vector<std::uint32_t> permutation(Index count, std::uint64_t seed, std::uint32_t epoch) {

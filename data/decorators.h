@@ -49,6 +49,19 @@ class SkipUnreadable final : public Dataset {
   mutable std::set<Index> bad_;
 };
 
+// Of a set that could skip samples and does not: the error of one that cannot be read says how.
+class NameSkipping final : public Dataset {
+ public:
+  explicit NameSkipping(DatasetPtr source);
+
+  Index size() const override { return source_->size(); }
+  Sample get(Index index) const override;
+  bool decodes() const override { return source_->decodes(); }
+
+ private:
+  DatasetPtr source_;
+};
+
 // Two disjoint subsets that together are `source`; `second` has about `fraction` of the samples of every
 // class (at least one where the class has two). A pure function of labels, fraction and seed. Orders are
 // kept.

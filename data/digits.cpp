@@ -7,6 +7,7 @@
 #include "data/idx.h"
 #include "data/shipped.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -22,7 +23,7 @@ fs::path find_folder() {
   std::string tried;
   for (const fs::path& place : shipped_places("digits"))
     tried += (tried.empty() ? "" : ", ") + place.string();
-  throw UserError(
+  throw files::NotThere(
       "digits",
       fmt::format("{} is not in {}; set TANDEM_DATA_DIR to the folder that holds digits/", kImages, tried));
 }
@@ -31,8 +32,11 @@ fs::path find_folder() {
 
 std::shared_ptr<InMemoryDataset> read_digits(const fs::path& folder) {
   const fs::path place = folder.empty() ? find_folder() : folder;
-  require(files::kind_of(place) == files::Kind::folder, place.string(), "{}, expected {} and {} in it",
-          files::no_folder(place), kImages, kLabels);
+  constexpr auto kExpected = "{}, expected {} and {} in it";
+  const files::Kind kind = files::kind_of(place);
+  files::require_there(kind != files::Kind::absent, place.string(), kExpected, files::no_folder(place),
+                       kImages, kLabels);
+  require(kind == files::Kind::folder, place.string(), kExpected, files::no_folder(place), kImages, kLabels);
   DatasetInfo info{.name = "digits", .classes = 10};
   for (int digit = 0; digit < 10; ++digit) info.class_names.push_back(std::to_string(digit));
   info.statistics = {{0.3053F}, {0.3759F}};

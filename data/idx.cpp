@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/limits.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -154,9 +155,11 @@ std::filesystem::path find_file(const std::vector<std::filesystem::directory_ent
 }  // namespace
 
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
-  require(files::kind_of(folder) == files::Kind::folder, folder.string(),
-          "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}",
-          files::no_folder(folder), advice);
+  constexpr auto kExpected = "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}";
+  const files::Kind kind = files::kind_of(folder);
+  files::require_there(kind != files::Kind::absent, folder.string(), kExpected, files::no_folder(folder),
+                       advice);
+  require(kind == files::Kind::folder, folder.string(), kExpected, files::no_folder(folder), advice);
   const std::vector<std::filesystem::directory_entry> entries = files::entries_of(folder);
   const IdxFiles found{{find_file(entries, {"train-images"}), find_file(entries, {"train-labels"})},
                        {find_file(entries, {"t10k-images", "test-images"}),

@@ -8,6 +8,7 @@
 #include "data/image_file.h"
 #include "data/limits.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -79,10 +80,13 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
   if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
   const bool check = !own.skip_bad_samples;  // else they are skipped, and counted, as they are read
   const auto guarded = [&](const DatasetPtr& dataset) -> DatasetPtr {
-    if (!own.skip_bad_samples) return dataset;
+    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(dataset);
     return std::make_shared<SkipUnreadable>(dataset, own.max_bad_samples, report);
   };
-  const fs::path root = common.place(), train = first_folder(root, {"train"});
+  const fs::path root = common.place();
+  files::require_there(files::kind_of(root) != files::Kind::absent, root.string(),
+                       "{}, expected one subfolder per class in it", files::no_folder(root));
+  const fs::path train = first_folder(root, {"train"});
   if (train.empty()) {
     const auto all = std::make_shared<ImageFolder>(root, channels, std::vector<std::string>{}, check,
                                                    common.image_memory());

@@ -6,6 +6,7 @@
 #include "data/decorators.h"
 #include "data/limits.h"
 #include "data/named_path.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -33,7 +34,7 @@ const options::Schema& SetOptions::schema() {
 }
 
 void require_path(const SetOptions& options, std::string_view set, std::string_view what) {
-  require(options.path && !options.path->empty(), "data.path", "{} needs a path: {}", set, what);
+  files::require_there(options.path && !options.path->empty(), "data.path", "{} needs a path: {}", set, what);
 }
 
 namespace {

@@ -50,7 +50,7 @@ using LabelledFamily = options::Family<Splits(const SetOptions&, const SampleRep
 Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report);
 
-// Throws UserError unless there is a path; `what` says to what.
+// Throws files::NotThere unless there is a path; `what` says to what.
 void require_path(const SetOptions& options, std::string_view set, std::string_view what);
 
 // ---- Keys that several sets describe alike

@@ -10,6 +10,7 @@
 #include "data/decorators.h"
 #include "data/limits.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -211,15 +212,16 @@ Splits divided(const DatasetPtr& all, const fs::path& root, double fraction, std
 Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const SampleReport& report) {
   require_path(common, "masks", "a folder with train/ and test/, each with images/ and masks/");
   const fs::path root = common.place();
-  require(files::kind_of(root) == files::Kind::folder, root.string(), "{}{}", files::no_folder(root),
-          kLayout);
+  const files::Kind kind = files::kind_of(root);
+  files::require_there(kind != files::Kind::absent, root.string(), "{}{}", files::no_folder(root), kLayout);
+  require(kind == files::Kind::folder, root.string(), "{}{}", files::no_folder(root), kLayout);
   const fs::path folder = first_folder(root, {"train"}), train = folder.empty() ? root : folder;
   const DatasetInfo info = info_of(train, own, common);
   const MaskValues values(own, info.classes);
   const auto opened = [&](const fs::path& part) -> DatasetPtr {
     DatasetPtr set = std::make_shared<MaskFolder>(part, info, values, common.image_memory());
-    if (own.skip_bad_samples) set = std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
-    return set;
+    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(set);
+    return std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
   };
   if (folder.empty()) {
     Splits splits = divided(opened(root), root, own.test_fraction, common.seed());

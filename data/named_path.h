@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/labelled_set.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -20,6 +21,11 @@ auto open_named_path(const SetOptions& common, const Open& open) {
   } catch (const std::filesystem::filesystem_error& error) {
     throw UserError("data.path",
                     fmt::format("{}: cannot be read: {}", error.path1().string(), error.code().message()));
+  } catch (const files::NotThere& error) {
+    throw files::NotThere(error.where() == path || error.where().empty() ? "data.path" : error.where(),
+                          error.where() == path && !path.empty()
+                              ? fmt::format("{}: {}", path, error.message())
+                              : std::string(error.message()));
   } catch (const UserError& error) {
     if (path.empty() || error.where() != path) throw;
     throw UserError("data.path", fmt::format("{}: {}", path, error.message()));

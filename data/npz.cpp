@@ -12,6 +12,7 @@
 #include "data/limits.h"
 #include "data/npy.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -132,8 +133,8 @@ std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
 
 ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info, Layout layout) {
   const std::string source = path.string();
-  require(files::kind_of(path) != files::Kind::absent, source,
-          "there is no such file or folder, expected a .npz file or .npy files");
+  files::require_there(files::kind_of(path) != files::Kind::absent, source,
+                       "there is no such file or folder, expected a .npz file or .npy files");
   std::array<std::array<std::optional<NamedArray>, 2>, kSplits> found;
   for (NamedArray& array : read_arrays(path)) {
     const Role role = *role_of(array.name);

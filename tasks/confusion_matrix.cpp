@@ -15,7 +15,8 @@ constexpr Index kMaxClasses = 4096;
 }  // namespace
 
 ConfusionMatrix::ConfusionMatrix(Index count) : classes(count) {
-  require(count <= kMaxClasses, "", "a confusion matrix of {} classes is too large (at most {})", count,
+  require(count <= kMaxClasses, "",
+          "eval.confusion: a confusion matrix of {} classes is too large (at most {}); leave it out", count,
           kMaxClasses);
   counts.resize(static_cast<std::size_t>(count * count));
 }

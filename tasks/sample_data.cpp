@@ -2,11 +2,17 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
+#include <future>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "core/cpu/cpu_features.h"
 #include "core/error.h"
 #include "data/limits.h"
 #include "data/synthetic.h"
+#include "files/json_text.h"
 
 namespace tandem::tasks {
 
@@ -21,9 +27,14 @@ class Described final : public datasets::Dataset {
   datasets::Sample get(Index) const override { throw InternalError("data", "a description has no samples"); }
 };
 
-datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size) {
+datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size,
+                                 std::vector<std::string> notes) {
   const auto dataset = std::make_shared<Described>(std::move(info));
-  return {.train = dataset, .test = dataset, .validation = {}, .image_size = image_size};
+  return {.train = dataset,
+          .test = dataset,
+          .validation = {},
+          .image_size = image_size,
+          .notes = std::move(notes)};
 }
 
 }  // namespace
@@ -31,8 +42,10 @@ datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size) {
 SampleData::SampleData(datasets::Splits splits)
     : splits_(std::move(splits)), open_(true), training_samples_(splits_.train->size()) {}
 
-SampleData::SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples)
-    : splits_(without_samples(std::move(info), image_size)), training_samples_(training_samples) {}
+SampleData::SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples,
+                       std::vector<std::string> notes)
+    : splits_(without_samples(std::move(info), image_size, std::move(notes))),
+      training_samples_(training_samples) {}
 
 Json SampleData::description() const {
   Json json{{"name", info().name},
@@ -77,8 +90,8 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
             info.classes, datasets::kMaxClasses);
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(
-        "", fmt::format("the description of the data saved with the weights is damaged: {}", error.what()));
+    throw UserError("", fmt::format("the description of the data saved with the weights is damaged: {}",
+                                    files::json_reason(error)));
   }
   return std::make_shared<SampleData>(std::move(info), image_size);
 }
@@ -87,6 +100,41 @@ void SampleData::require_like(const Json& saved, const std::string& weights) con
   const auto then = recall(saved);
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
+}
+
+namespace {
+
+// The reasons, in the order of the samples.
+std::vector<std::string> unreadable(const datasets::Dataset& set) {
+  std::map<Index, std::string> reasons;
+  std::mutex mutex;
+  std::atomic<Index> next = 0;
+  const auto read = [&] {
+    for (Index at = next++; at < set.size(); at = next++) {
+      try {
+        set.get(at);
+      } catch (const UserError& error) {
+        const std::lock_guard lock(mutex);
+        reasons.emplace(at, error.what());
+      }
+    }
+  };
+  std::vector<std::future<void>> readers;
+  for (int thread = 1; thread < cpu::threads(); ++thread)
+    readers.push_back(std::async(std::launch::async, read));
+  read();
+  for (std::future<void>& reader : readers) reader.get();
+  std::vector<std::string> in_order;
+  for (auto& [at, reason] : reasons) in_order.push_back(std::move(reason));
+  return in_order;
+}
+
+}  // namespace
+
+void SampleData::read_all(const std::function<void(const std::string&)>& bad) const {
+  for (const datasets::DatasetPtr& split : {splits_.train, splits_.validation, splits_.test})
+    if (split && split->decodes())
+      for (const std::string& reason : unreadable(*split)) bad(reason);
 }
 
 }  // namespace tandem::tasks

@@ -14,8 +14,9 @@ class SampleData final : public Data {
   // Opened: `splits` has samples.
   explicit SampleData(datasets::Splits splits);
   // Described only. `image_size`: side that images of varying size are brought to; 0: they have one size.
-  // `training_samples` of 0: not known; not kept.
-  SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0);
+  // `training_samples` of 0: not known; not kept. `notes` as Splits has them.
+  SampleData(datasets::DatasetInfo info, Index image_size, Index training_samples = 0,
+             std::vector<std::string> notes = {});
 
   // Throws UserError as datasets::open_dataset.
   static std::shared_ptr<const SampleData> open(const datasets::LabelledSetOptions& set,
@@ -28,6 +29,8 @@ class SampleData final : public Data {
   Json description() const override;
   Index training_samples() const override { return training_samples_; }
   void require_like(const Json& saved, const std::string& weights) const override;
+  // By as many threads as compute.
+  void read_all(const std::function<void(const std::string&)>& bad) const override;
 
   const datasets::DatasetInfo& info() const { return splits_.train->info(); }
   Index image_size() const { return splits_.image_size; }

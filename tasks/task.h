@@ -43,6 +43,8 @@ class Data {
   virtual Index training_samples() const = 0;
   // Throws UserError naming `weights` when they were made for data that these cannot stand for.
   virtual void require_like(const Json& saved, const std::string& weights) const = 0;
+  // Reads every sample that opening has not read, and tells `bad`, one at a time, why of each that cannot be.
+  virtual void read_all(const std::function<void(const std::string&)>& bad) const { (void)bad; }
 };
 using DataPtr = std::shared_ptr<const Data>;
 
@@ -183,7 +185,13 @@ class Task {
   // nothing.
   virtual datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const = 0;
 
+  // Throws UserError for details that this data cannot have.
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
+  // Figures of the family that an evaluation of the split does not define, each with the reason.
+  virtual std::map<std::string, std::string> undefined_figures(const std::string& split) const {
+    (void)split;
+    return {};
+  }
   // Whether a run leaves the details of its last evaluation.
   virtual bool keeps_details() const { return false; }
 

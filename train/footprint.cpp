@@ -77,6 +77,8 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   of_step.update_parts = update_parts;
   Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
+  const std::size_t weights = bytes_of(footprint.model, MemoryKind::masters);
+  footprint.save = 2 * weights + bytes_of(footprint.model, MemoryKind::optimizer);
 
   footprint.batch = config.data.batch_size;
   if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
@@ -87,12 +89,13 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
         loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(config.seed)}),
         static_cast<double>(footprint.batch));
   footprint.step = since(before, shapes.memory(), true);
+  footprint.notes = task->notes_of_data();
   return footprint;
 }
 
 std::string to_string(const Footprint& footprint) {
-  return fmt::format("{}; {} at the peak of a step on {} samples", model_text(footprint),
-                     text(footprint.step.peak), footprint.batch);
+  return fmt::format("{}; {} at the peak of a step on {} samples, {} more while a checkpoint is saved",
+                     model_text(footprint), text(footprint.step.peak), footprint.batch, text(footprint.save));
 }
 
 void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
@@ -105,6 +108,12 @@ void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
           model_text(footprint), text(limit),
           footprint.model.peak - optimizer <= limit ? ", and so does an optimizer that keeps less" : "",
           footprint.largest, text(footprint.largest_bytes));
+  require(
+      footprint.model.live + footprint.save <= limit, "",
+      "{}: model: its {} parameters take {} ({}) and {} more while a checkpoint is saved, this machine has "
+      "{}: fewer units or layers need less",
+      config::place_of(loaded.given, "model"), footprint.parameters, text(footprint.model.live),
+      model_text(footprint), text(footprint.save), text(limit));
   if (footprint.step.peak <= limit) return;
   const std::size_t samples = footprint.step.peak - footprint.model.live;
   const std::size_t room = limit - std::min(limit, footprint.model.live);

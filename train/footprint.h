@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/task.h"
 #include "core/allocator.h"
@@ -18,14 +19,17 @@ struct Footprint {
   // Those and one step on `batch` samples: at its peak. A backend's own workspace comes on top, and so do the
   // data set and what loaders keep ready.
   MemoryFigures step;
-  Index batch = 0;  // data.batch_size, or all samples where there are fewer
+  // Copies of weights and state that a save writes while training goes on (runs/checkpoints.h).
+  std::size_t save = 0;
+  Index batch = 0;                 // data.batch_size, or all samples where there are fewer
+  std::vector<std::string> notes;  // Task::notes_of_data
 };
 
 // `update_parts`: processes that divide the update among them; of the first one. In a few milliseconds.
 // Throws UserError for a model, rule, loss or optimizer that does not fit the rest.
 Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data, int update_parts = 1);
 
-// "weights 0 B, masters 1.2 GiB, gradients …", and "…" of a step.
+// "weights 0 B, masters 1.2 GiB, gradients …", and "…" of a step and of a save.
 std::string to_string(const Footprint& footprint);
 
 // Throws UserError with advice when host memory cannot hold it.

@@ -29,6 +29,7 @@
 #include "train/planned.h"
 #include "train/ranges.h"
 #include "train/rank_facts.h"
+#include "train/start_checks.h"
 #include "train/start_lint.h"
 #include "train/trainer_session.h"
 
@@ -40,6 +41,8 @@ const char* name_of(TrainStatus status) {
 }
 
 namespace {
+
+constexpr Index kManyParameters = 100'000'000;  // so many take a while to draw, which is said
 
 // Gradients in FP16 that no scale has raised are zeros in good part.
 void require_scale_for_wire(const config::Config& config) {
@@ -93,8 +96,12 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
     // One value a channel is enough where batch norm has those of other ranks, which this does not know.
     if (ranks_.syncs_batch_norm())
       of_shard.config.data.batch_size = std::max<Index>(2, of_shard.config.data.batch_size);
-    require_memory(of_shard, footprint_of(of_shard, data, ranks_.update_parts()));
+    const Footprint footprint = footprint_of(of_shard, data, ranks_.update_parts());
+    require_memory(of_shard, footprint);
+    if (footprint.parameters >= kManyParameters && ranks_.first() && !options_.quiet)
+      output::remark("tandem: makes {} parameters: {}\n", footprint.parameters, to_string(footprint));
   }
+  check_start(loaded_, data, ranks_.syncs_batch_norm() ? 1 : ranks_.shards());
   require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
@@ -156,6 +163,7 @@ bool Trainer::limit_reached() const {
 }
 
 std::string Trainer::dry_run() {
+  if (ranks_.first()) read_everything(*task_->data());
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
   NoBatchNormPeers alone;
@@ -173,6 +181,7 @@ std::string Trainer::dry_run() {
   for (const std::string& line : what_trains()) text += line + "\n";
   for (const std::string& note : notes_) text += note + "\n";
   if (batch->samples > 0) text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
+  for (const std::string& reason : skipped_.take()) text += tasks::text_of_skipped(reason) + "\n";
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
   return text + course() + "\n";
 }

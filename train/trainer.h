@@ -72,7 +72,8 @@ class Trainer {
   Trainer(const config::Loaded& loaded, TrainerOptions options);
   ~Trainer();
 
-  // A forward pass and a loss on the first batch; returns what was built and found, for people.
+  // Reads every sample, on the first rank, and makes a forward pass and a loss on the first batch; returns
+  // what was built and found, for people.
   std::string dry_run();
 
   // Throws AgreedError, naming the difference, where ranks differ in what must be the same: configuration,

@@ -119,6 +119,16 @@ BoxSplits open_box_set(const BoxSetOptions& options) {
   return splits;
 }
 
+std::optional<PublishedBoxes> published_boxes(const BoxSetOptions& options) {
+  constexpr Index kCocoClasses = 80, kCocoIds = 90, kVocClasses = 20, kMostObjects = 100;
+  if (options.set.name() == "coco")
+    return PublishedBoxes{options.set.as<CocoOptions>().labels == CocoLabels::rank ? kCocoClasses : kCocoIds,
+                          kMostObjects};
+  if (options.set.name() != "voc") return {};
+  const auto named = static_cast<Index>(options.set.as<VocOptions>().class_names.size());
+  return PublishedBoxes{named > 0 ? named : kVocClasses, kMostObjects};
+}
+
 BoxSplits open_box_set(std::string_view name, const SetOptions& common, const options::Given& own) {
   return open_box_set({.set = options::Choice<box_sets>(name, own), .common = common});
 }

@@ -43,6 +43,13 @@ struct BoxSetOptions {
 //
 // Throws UserError: missing files, whatever is wrong with the files, and when there is nothing to learn.
 BoxSplits open_box_set(const BoxSetOptions& options);
+// Classes of the published set of that form and the most objects of one of its images, for those who have not
+// got its files: COCO's 2017, VOC's 2007 and 2012. Absent for sets that are made here.
+struct PublishedBoxes {
+  Index classes, most_objects;
+};
+std::optional<PublishedBoxes> published_boxes(const BoxSetOptions& options);
+
 // By name; throws UserError also for an unknown one and for keys it does not have.
 //   open_box_set("voc", {.path = "VOCdevkit"}, {{"train", std::vector<std::string>{"VOC2007/trainval"}}});
 BoxSplits open_box_set(std::string_view name, const SetOptions& common, const options::Given& own = {});

@@ -8,6 +8,7 @@
 #include "core/printable.h"
 #include "data/boxes/box_admission.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -168,7 +169,9 @@ namespace {
 BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
   require_path(common, "coco", "the folder with annotations/ and the folders of images");
   const fs::path root = common.place();
-  require(files::kind_of(root) == files::Kind::folder, root.string(), "{}", files::no_folder(root));
+  const files::Kind kind = files::kind_of(root);
+  files::require_there(kind != files::Kind::absent, root.string(), "{}", files::no_folder(root));
+  require(kind == files::Kind::folder, root.string(), "{}", files::no_folder(root));
   const auto read = [&](const CocoPaths& paths, const BoxClasses& classes) {
     return read_coco(root / paths.annotations, root / paths.images, classes, own.labels);
   };

@@ -13,6 +13,7 @@
 #include "data/boxes/voc_annotation.h"
 #include "data/boxes/voc_lists.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -163,7 +164,9 @@ void number_on(BoxCorpus& corpus, std::int64_t& first) {
 BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
   require_path(common, "voc", "the folder with VOC2007 and VOC2012, or the one with VOCdevkit");
   const fs::path path = common.place();
-  require(files::kind_of(path) == files::Kind::folder, path.string(), "{}", files::no_folder(path));
+  const files::Kind kind = files::kind_of(path);
+  files::require_there(kind != files::Kind::absent, path.string(), "{}", files::no_folder(path));
+  require(kind == files::Kind::folder, path.string(), "{}", files::no_folder(path));
   const fs::path devkit = path / "VOCdevkit";
   const fs::path root = files::kind_of(devkit) == files::Kind::folder ? devkit : path;
   BoxSplits splits;

@@ -10,6 +10,7 @@
 #include "data/text/split.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -102,8 +103,8 @@ Entry entry_of(std::string_view line, std::string where) {
 std::filesystem::path installed_cmu_dictionary() { return "/usr/share/festival/dicts/cmu/cmudict-0.4.out"; }
 
 PairTexts read_cmu_dictionary(const std::filesystem::path& path) {
-  require(files::kind_of(path) != files::Kind::absent, path.string(),
-          "is missing; `apt install festlex-cmu` brings the dictionary");
+  files::require_there(files::kind_of(path) != files::Kind::absent, path.string(),
+                       "is missing; `apt install festlex-cmu` brings the dictionary");
   const std::string text = files::read_text(path, kMaxCorpusBytes);
   std::vector<TextPair> words;
   TextMap<std::size_t> known;

@@ -12,6 +12,7 @@
 #include "data/text/corpus.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -86,7 +87,7 @@ LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const Labe
   // The texts outlive what is cut from them.
   std::string train, validation, test;
   const auto read = [&](std::string& text, const std::string& path) {
-    text = files::read_text(path, kMaxCorpusBytes);
+    text = files::read_text_of_data(path, kMaxCorpusBytes);
     return labelled_lines(text, path, files.max_line);
   };
   const std::vector<Line> lines = read(train, files.train);

@@ -10,6 +10,7 @@
 #include "data/text/split.h"
 #include "data/text/tokenizer.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -37,8 +38,9 @@ fs::path folder_of(const fs::path& home, const std::string& language) {
   std::ranges::transform(package, package.begin(), [](unsigned char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
   });
-  require(files::kind_of(folder / "text") == files::Kind::folder, folder.string(),
-          "has no folder \"text\" of help in this language; `apt install {}` brings it", package);
+  files::require_there(files::kind_of(folder / "text") == files::Kind::folder, folder.string(),
+                       "has no folder \"text\" of help in this language; `apt install {}` brings it",
+                       package);
   return folder;
 }
 

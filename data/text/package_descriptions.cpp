@@ -7,6 +7,7 @@
 #include "core/build_info.h"
 #include "core/error.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -70,7 +71,8 @@ class RecordReader {
 }  // namespace
 
 std::vector<PackageDescription> read_package_descriptions(const std::filesystem::path& path) {
-  require(files::kind_of(path) != files::Kind::absent, path.string(), "is missing; `./run data` fetches it");
+  files::require_there(files::kind_of(path) != files::Kind::absent, path.string(),
+                       "is missing; `./run data` fetches it");
   const std::string text = files::read_text(path, kMaxCorpusBytes);
   RecordReader reader(path.string());
   files::each_line(text, [&](std::string_view line, bool) { reader.line(line); });

@@ -8,6 +8,7 @@
 #include "data/text/set_aside.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -18,7 +19,7 @@ bool blank(std::string_view text) { return text.find_first_not_of(" \t") == std:
 std::string place(const std::string& path, std::size_t line) { return fmt::format("{}:{}", path, line + 1); }
 
 std::vector<TextPair> read_table(const std::string& path, Index max_line) {
-  const std::string text = files::read_text(path, kMaxCorpusBytes);
+  const std::string text = files::read_text_of_data(path, kMaxCorpusBytes);
   std::vector<TextPair> pairs;
   for (std::string_view line : lines_of(text, path, max_line)) {
     std::vector<std::string> columns;
@@ -38,8 +39,8 @@ std::vector<TextPair> read_table(const std::string& path, Index max_line) {
 }
 
 std::vector<TextPair> read_two(const std::string& source, const std::string& target, Index max_line) {
-  const std::string sources = files::read_text(source, kMaxCorpusBytes),
-                    targets = files::read_text(target, kMaxCorpusBytes);
+  const std::string sources = files::read_text_of_data(source, kMaxCorpusBytes),
+                    targets = files::read_text_of_data(target, kMaxCorpusBytes);
   const std::vector<std::string_view> from = lines_of(sources, source, max_line),
                                       to = lines_of(targets, target, max_line);
   require(from.size() == to.size(), source,

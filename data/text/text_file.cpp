@@ -5,6 +5,7 @@
 #include "data/text/set_aside.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
+#include "files/not_there.h"
 
 namespace tandem::datasets {
 
@@ -30,7 +31,7 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
   // The texts outlive what is cut from them.
   std::string train, validation, test;
   const auto read = [&](std::string& text, const std::string& path) {
-    text = files::read_text(path, kMaxCorpusBytes);
+    text = files::read_text_of_data(path, kMaxCorpusBytes);
     return lines_of(text, path, files.max_line);
   };
   TextParts parts;

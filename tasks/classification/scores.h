@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "tasks/classification/loss.h"
 #include "tasks/confusion_matrix.h"
@@ -23,6 +25,8 @@ class ClassificationScores {
   void add(const Tensor& output, const datasets::Batch& batch) { take(measure(output, batch)); }
   // accuracy, top5 with more than five classes, loss.
   Metrics metrics() const;
+  // As Task::undefined_figures, of so many classes.
+  static std::map<std::string, std::string> undefined_figures(Index classes);
   // Absent unless asked for.
   const ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
 

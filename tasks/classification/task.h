@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tasks/classification/options.h"
+#include "tasks/classification/scores.h"
 #include "tasks/sample_task.h"
 
 namespace tandem::tasks {
@@ -20,6 +21,9 @@ class Classification final : public SampleTask {
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
+  std::map<std::string, std::string> undefined_figures(const std::string&) const override {
+    return ClassificationScores::undefined_figures(loss_->classes());
+  }
   bool keeps_details() const override { return options_.eval.confusion; }
 
   std::string text_of(const datasets::Batch& batch) const override;

@@ -8,6 +8,7 @@
 
 #include "autograd/modes.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "data/sample_source.h"
 #include "tasks/detection/finder.h"
 #include "tasks/detection/pictures.h"
@@ -42,7 +43,52 @@ double voc_mean(const VocFigures& figures, VocMean mean) {
   return mean == VocMean::area ? figures.area : figures.eleven_point;
 }
 
+// Why a figure of COCO's is none.
+std::string nothing_to_find(std::string_view figure) {
+  if (figure.ends_with("_small")) return "no object of up to 32² pixels is to be found there";
+  if (figure.ends_with("_medium")) return "no object of 32² to 96² pixels is to be found there";
+  if (figure.ends_with("_large")) return "no object of 96² pixels or more is to be found there";
+  return "no object is to be found there (a crowd is none)";
+}
+
 }  // namespace
+
+std::string lacking_for_voc(std::span<const std::int64_t> images,
+                            const std::map<std::int64_t, std::string>& names) {
+  for (const std::int64_t image : images) {
+    const auto name = names.find(image);
+    if (name == names.end()) return fmt::format("two images are numbered {}", image);
+    if (!is_voc_id(name->second))
+      return fmt::format("image {} is called \"{}\", and in a line of VOC's a name is one word", image,
+                         name->second);
+  }
+  return "";
+}
+
+std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& corpus, Index images) {
+  const std::vector<std::int64_t> categories(corpus.classes.ids.begin() + 1, corpus.classes.ids.end());
+  std::vector<std::int64_t> ids;
+  std::vector<TrueBox> boxes;
+  for (const datasets::BoxImage& image : std::span(corpus.images).first(static_cast<std::size_t>(images))) {
+    ids.push_back(image.id);
+    for (const datasets::BoxObject& object : image.objects)
+      boxes.push_back({.id = object.id,
+                       .image = image.id,
+                       .category = corpus.classes.ids.at(static_cast<std::size_t>(object.label)),
+                       .box = {object.box.x1, object.box.y1, object.box.width(), object.box.height()},
+                       .area = object.area,
+                       .crowd = object.crowd,
+                       .difficult = object.difficult});
+  }
+  const GroundTruth truth{.images = ids, .categories = categories, .boxes = boxes};
+  std::map<std::string, std::string> undefined;
+  const CocoResult coco = evaluate_coco(truth, {});
+  for (std::size_t i = 0; i < kCocoFigures.size(); ++i)
+    if (coco.figures[i] < 0) undefined.emplace(kCocoFigures[i], nothing_to_find(kCocoFigures[i]));
+  if (!evaluate_voc(truth, {}).mean)
+    undefined.emplace("mAP", "no object is to be found there (a difficult one is none)");
+  return undefined;
+}
 
 DetectionEvaluation::DetectionEvaluation(const EvaluatedDetector& of, bool details)
     : of_(of),
@@ -204,8 +250,11 @@ std::vector<Artifact> DetectionEvaluation::artifacts() const {
     artifacts.push_back({.file = "pictures/examples.png", .contents = std::move(picture), .kept = true});
   if (!details_) return artifacts;
   artifacts.push_back({.file = "detections.json", .contents = coco_results(detections_)});
-  const auto named = [&](std::int64_t image) { return of_.image_names.contains(image); };
-  if (!std::ranges::all_of(images_, named)) return artifacts;
+  if (const std::string lack = lacking_for_voc(images_, of_.image_names); !lack.empty()) {
+    artifacts.push_back({.file = "detections/none.txt",
+                         .contents = fmt::format("No files in VOC's format: {}.\n", printable(lack))});
+    return artifacts;
+  }
   for (std::size_t i = 0; i < categories_.size(); ++i) {
     if (!of_.classes.has(i + 1)) continue;
     artifacts.push_back({.file = "detections/" + voc_results_name(of_.classes.names[i + 1]),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,15 @@
 #include "tasks/task.h"
 
 namespace tandem::tasks {
+
+// What the results of an evaluation in VOC's format lack, so that there are none: an image whose name cannot
+// stand there, or that has none of its own. "" where nothing does. `names` as below.
+std::string lacking_for_voc(std::span<const std::int64_t> images,
+                            const std::map<std::int64_t, std::string>& names);
+
+// Figures that an evaluation of the first `images` of the corpus does not define, by name, with the reason.
+// Throws UserError for objects that no evaluation takes.
+std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& corpus, Index images);
 
 // What an evaluation is of. Kept by reference.
 struct EvaluatedDetector {

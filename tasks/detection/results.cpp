@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "files/file_name.h"
 
 namespace tandem::tasks {
 
@@ -38,7 +39,7 @@ const std::string& name_of_image(const std::map<std::int64_t, std::string>& name
   require(found != names.end(), "voc results",
           "image {} has detections and no name among the {} given; name it", image, names.size());
   const std::string& name = found->second;
-  require(!name.empty() && name.find_first_of(" \t\n\v\f\r") == std::string::npos, "voc results",
+  require(is_voc_id(name), "voc results",
           "image {} is called '{}'; a name stands in a line of words, so it is one word", image, name);
   return name;
 }
@@ -60,9 +61,11 @@ std::string coco_results(std::span<const Detection> detections) {
 
 std::string voc_results_name(std::string_view class_name) {
   ensure(!class_name.empty(), "voc results", "a class without a name");
-  std::string name(class_name);
-  std::ranges::replace(name, '/', '_');
-  return fmt::format("comp4_det_test_{}.txt", name);
+  return fmt::format("comp4_det_test_{}.txt", files::as_file_name(class_name));
+}
+
+bool is_voc_id(std::string_view image_name) {
+  return !image_name.empty() && image_name.find_first_of(" \t\n\v\f\r") == std::string_view::npos;
 }
 
 std::string voc_results(std::span<const Detection> detections, std::int64_t category,

@@ -8,12 +8,14 @@
 #include "autograd/modes.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/boxes/box_dataset.h"
 #include "data/boxes/label_check.h"
 #include "data/sample_source.h"
 #include "files/json_text.h"
+#include "files/not_there.h"
 #include "models/builder.h"
 #include "tasks/detection/box_fit.h"
 #include "tasks/detection/evaluation.h"
@@ -80,6 +82,14 @@ DetectionTask::DetectionTask(const DetectionOptions& options, const Context& con
   model_ = ssd_;
 }
 
+const BoxDataset* DetectionTask::box_dataset(const std::string& split) const {
+  const datasets::Splits& splits = data_->splits();
+  const datasets::DatasetPtr& set = split == "train"        ? splits.train
+                                    : split == "validation" ? splits.validation
+                                                            : splits.test;
+  return dynamic_cast<const BoxDataset*>(set.get());
+}
+
 Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& context) {
   const models::Ssd::Output output = (*ssd_)(batch["image"]);
   if (context.ready) context.ready();
@@ -124,6 +134,12 @@ std::unique_ptr<Evaluation> DetectionTask::evaluation(bool details) {
       EvaluatedDetector{*ssd_, options_, data_->info(), classes_, training_.affine(), image_names_}, details);
 }
 
+std::map<std::string, std::string> DetectionTask::undefined_figures(const std::string& split) const {
+  const auto* const set = box_dataset(split);
+  return set ? tasks::undefined_figures(set->corpus(), splits_.of(split)->size())
+             : std::map<std::string, std::string>();
+}
+
 std::string DetectionTask::text_of(const datasets::Batch& batch) const {
   const std::vector<float> rows = batch["box"].to_vector<float>();
   Index boxes = 0;
@@ -133,9 +149,19 @@ std::string DetectionTask::text_of(const datasets::Batch& batch) const {
 
 std::vector<std::string> DetectionTask::notes_of_data() const {
   std::vector<std::string> notes = data_->splits().notes;
-  if (const auto* const train = dynamic_cast<const BoxDataset*>(data_->splits().train.get())) {
+  const BoxDataset* const evaluated = box_dataset(splits_.few() ? "train" : "test");
+  if (options_.eval.results && evaluated) {
+    std::vector<std::int64_t> images;
+    for (const datasets::BoxImage& image : evaluated->corpus().images) images.push_back(image.id);
+    if (const std::string lack = lacking_for_voc(images, image_names_); !lack.empty())
+      notes.push_back(
+          printable(fmt::format("eval.results: detections.json alone, no files in VOC's format: {}", lack)));
+  }
+  if (const BoxDataset* const train = box_dataset("train")) {
     const Index side = training_.output_shape()[0];
-    const BoxFit fit = fit_of(train->corpus(), ssd_->anchors(), side, options_.loss.match());
+    // The model's own, which has no values on the device `shapes`.
+    const Tensor anchors = ssd_->options().anchors.boxes(ssd_->options().clip);
+    const BoxFit fit = fit_of(train->corpus(), anchors, side, options_.loss.match());
     notes.push_back(fit.text(options_.loss.threshold));
   }
   return notes;
@@ -181,7 +207,27 @@ class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, S
         datasets::as_datasets(std::string(data.set.set.name()), std::move(splits), data.channels,
                               data.image_size, data.set.common.image_memory()));
   }
-  DataPtr describe() const override { return open({}); }
+  // Of COCO and VOC without their files: what is published of them, or as many classes as the model is for.
+  DataPtr describe() const override {
+    const DetectionOptions::Data& data = options().data;
+    const auto published = datasets::published_boxes(data.set);
+    if (!published) return open({});
+    try {
+      return open({});
+    } catch (const files::NotThere& error) {
+      const options::Value* const given = options().model.spec.find("num_classes");
+      const Index classes =
+          given && given->is(options::Value::Kind::integer) ? given->integer : published->classes + 1;
+      datasets::DatasetInfo info{.name = std::string(data.set.set.name()),
+                                 .sample_shape = {0, 0, data.channels},
+                                 .classes = classes,
+                                 .most_objects = published->most_objects};
+      return std::make_shared<SampleData>(
+          std::move(info), data.image_size, 0,
+          std::vector<std::string>{fmt::format("without its data, taken to be of {} classes: {}", classes - 1,
+                                               printable(error.what()))});
+    }
+  }
 };
 
 }  // namespace

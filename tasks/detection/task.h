@@ -4,6 +4,7 @@
 #include <map>
 
 #include "data/boxes/box_corpus.h"
+#include "data/boxes/box_dataset.h"
 #include "models/ssd.h"
 #include "tasks/detection/options.h"
 #include "tasks/sample_task.h"
@@ -26,6 +27,7 @@ class DetectionTask final : public SampleTask {
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
+  std::map<std::string, std::string> undefined_figures(const std::string& split) const override;
   bool keeps_details() const override { return options_.eval.results; }
 
   std::string text_of(const datasets::Batch& batch) const override;
@@ -38,6 +40,9 @@ class DetectionTask final : public SampleTask {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
+  // Whole, of which a run may take the first images only; nullptr when the data is only described.
+  const datasets::BoxDataset* box_dataset(const std::string& split) const;
+
   const DetectionOptions options_;
   std::shared_ptr<models::Ssd> ssd_;  // model_, too
   datasets::BoxClasses classes_;

@@ -7,6 +7,7 @@
 
 #include "data/text/sequence_source.h"
 #include "models/text_classifier.h"
+#include "tasks/classification/scores.h"
 #include "tasks/registry.h"
 #include "tasks/text_classification/data.h"
 
@@ -30,6 +31,9 @@ class TextClassification final : public Task {
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
+  std::map<std::string, std::string> undefined_figures(const std::string&) const override {
+    return ClassificationScores::undefined_figures(loss_->classes());
+  }
   bool keeps_details() const override { return options_.eval.confusion; }
 
   std::string text_of(const datasets::Batch& batch) const override;

@@ -124,6 +124,48 @@ TEST_CASE("configurations are shown, validated and copied", "[program]") {
   CHECK(json["optimizer"]["name"] == "adam");
 }
 
+TEST_CASE("a configuration is looked at without its data, and refused with broken data", "[program]") {
+  const TemporaryDirectory directory;
+  for (const char* recipe : {"ssd300_resnet50_coco", "ssd300_vgg16_voc"}) {
+    CAPTURE(recipe);
+    const Outcome valid = tandem_in(directory, {"validate", recipe});
+    CHECK(valid.exit_code == 0);
+    CHECK_THAT(valid.out, Contains("valid\n") && Contains("without its data, taken to be of ") &&
+                              Contains(" parameters"));
+  }
+  const Outcome absent = tandem_in(directory, {"validate", "fashion_mlp", "data.path=/no/such/folder"});
+  CHECK(absent.exit_code == 0);
+  CHECK_THAT(absent.out, Contains("valid as far as it goes without its data"));
+  directory.write("data/train-images-idx3-ubyte", "no images");
+  check_mistake(tandem_in(directory, {"validate", "fashion_mlp", "data.path=data"}), "has no train-labels");
+}
+
+TEST_CASE("a place that cannot be written is no mistake of the user's", "[program]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, {"train", "digits_mlp", "-q", "epochs=1", "data.train_size=64",
+                                "data.test_size=32", "run_dir=run"})
+              .exit_code == 0);
+  directory.write("file", "");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", "run", "--confusion", "--out", "file/below"},
+        {"export", "run", "--out", "file/below"},
+        {"report", "run", "--out", "file/below"},
+        {"train", "digits_mlp", "run_dir=file/below"}}) {
+    CAPTURE(command);
+    CHECK(tandem_in(directory, command).exit_code == 1);
+  }
+  // Over what the run is made of: refused, and still there.
+  const std::string metrics = read_text(directory / "run/metrics.jsonl");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"export", "run", "--out", "run/metrics.jsonl"},
+        {"report", "run", "--out", "run/metrics.jsonl"},
+        {"eval", "run", "--confusion", "--out", "run/checkpoints"},
+        {"eval", "run", "--confusion", "--out", "run"}})
+    check_mistake(tandem_in(directory, command), "choose another place");
+  CHECK(read_text(directory / "run/metrics.jsonl") == metrics);
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "name=../../x"}), "name: names a folder");
+}
+
 TEST_CASE("the summary counts parameters", "[program]") {
   const TemporaryDirectory directory;
   const Outcome outcome = tandem_in(directory, {"summary", "resnet20_synthetic"});

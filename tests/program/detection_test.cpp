@@ -223,6 +223,50 @@ TEST_CASE("a set in COCO's files and in VOC's is one set", "[program][detection]
   CHECK_THAT(first, Catch::StartsWith("scene-1000000"));
 }
 
+// A name of several words stands in no line of VOC's, and two classes may differ by what no file name has.
+TEST_CASE("results are written whatever images and classes are called", "[program][detection]") {
+  const Detection task(Json{{"epochs", 1}});
+  auto splits = tandem::datasets::open_box_set("scenes", {.train_size = 4, .test_size = 4},
+                                               {{"items", "digits"}, {"scene_size", 64}, {"most_items", 2}});
+  fs::create_directories(task / "images");
+  for (auto* const split : {&splits.train, &splits.test}) {
+    split->classes.names[1] = "a/b";
+    split->classes.names[2] = "a_b";
+    for (auto& image : split->images) {
+      image.file = task / fmt::format("images/my scene {}.png", image.id);
+      write_png(image.file, split->maker->image(image.id));
+    }
+  }
+  write_coco(splits.train, task / "train.json", task / "images");
+  write_coco(splits.test, task / "test.json", task / "images");
+  std::vector<std::string> settings{
+      R"(data={"name": "coco", "train": {"annotations": "train.json", "images": "images"},
+               "test": {"annotations": "test.json", "images": "images"}})",
+      "data.image_size=64",
+      "data.channels=1",
+      "data.batch_size=4",
+      "data.path=.",
+      "eval.results=true"};
+  const Outcome trained = task.train("spaces", settings);
+  INFO(trained.err);
+  REQUIRE(trained.exit_code == 0);
+  CHECK_THAT(trained.out + trained.err, Contains("eval.results: detections.json alone"));
+  CHECK(fs::exists(task / "spaces/detections.json"));
+  CHECK_THAT(read_text(task / "spaces/detections/none.txt"),
+             Contains("in a line of VOC's a name is one word"));
+  // No object of a size, or none at all.
+  CHECK_THAT(task.refused_to_train([&] {
+    auto large = settings;
+    large.emplace_back("checkpoint.best=AP_large");
+    return large;
+  }()),
+             Contains("checkpoint.best: the test split has no AP_large: no object of 96² pixels or more"));
+  for (auto& image : splits.test.images) image.objects.clear();
+  write_coco(splits.test, task / "test.json", task / "images");
+  CHECK_THAT(task.refused_to_train(settings),
+             Contains("the test split has no AP") && Contains("it has loss"));
+}
+
 TEST_CASE("what no detector can be trained with is refused in one line", "[program][detection]") {
   const Detection task;
   CHECK_THAT(task.refused_to_train({"model=resnet8"}), Contains("is no detector"));

@@ -117,6 +117,10 @@ TEST_CASE("samples that cannot be read are told of, each with its reason", "[pro
   directory.write("pictures/train/cat/1.png", "no picture");
   directory.write("pictures/test/dog/2.png", "no picture");
   CHECK_THAT(refused(tandem_in(directory, {"train", "config.json", "-q"})), Contains("cat/1.png"));
+  const Outcome dry =
+      tandem_in(directory, {"train", "config.json", "--dry-run", "data.skip_bad_samples=true"});
+  CHECK_THAT(dry.out,
+             Contains("cat/1.png") && Contains("dog/2.png") && Contains("2 samples could not be read"));
   for (const char* workers : {"data.workers=0", "data.workers=2"}) {
     const Outcome outcome = tandem_in(
         directory, {"train", "config.json", "data.skip_bad_samples=true", "run_dir=skips", workers});

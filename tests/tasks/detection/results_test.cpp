@@ -71,6 +71,13 @@ TEST_CASE("results that cannot be written", "[detection_results]") {
               "image 3 has detections and no name among the 1");
   CHECK_FAILS(UserError, voc_results(some(), 18, {{7, "a b"}, {3, "c"}}), "image 7 is called 'a b'");
   CHECK_FAILS(UserError, voc_results(some(), 18, {{7, ""}, {3, "c"}}), "image 7 is called ''");
-  CHECK(voc_results_name("T-shirt/top") == "comp4_det_test_T-shirt_top.txt");
-  CHECK(voc_results_name("../cat") == "comp4_det_test_.._cat.txt");
+  CHECK(voc_results_name("T-shirt/top") == "comp4_det_test_T-shirt%2Ftop.txt");
+  CHECK(voc_results_name("T-shirt_top") == "comp4_det_test_T-shirt_top.txt");
+  CHECK(voc_results_name("../cat") == "comp4_det_test_%2E.%2Fcat.txt");
+  CHECK(voc_results_name("traffic light") == "comp4_det_test_traffic light.txt");
+  CHECK(voc_results_name("50%") == "comp4_det_test_50%25.txt");
+  // Names that differ only behind what a file system takes of them.
+  const std::string long_name(300, 'x');
+  CHECK(voc_results_name(long_name).size() < 255);
+  CHECK(voc_results_name(long_name + "a") != voc_results_name(long_name + "b"));
 }

@@ -1,0 +1,91 @@
+#include "train/start_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/shapes_backend.h"
+#include "files/output.h"
+#include "nn/device.h"
+#include "train/step_runner.h"
+
+namespace tandem::train {
+
+namespace {
+
+void require_best(const config::Loaded& loaded, const tasks::Task& task) {
+  const std::string best = loaded.config.best(), split = task.validation_split();
+  const auto undefined = task.undefined_figures(split);
+  const auto found = undefined.find(best);
+  if (found == undefined.end()) return;
+  std::vector<std::string> defined;
+  for (const auto& [name, kind] : config::metrics(loaded.config))
+    if (!undefined.contains(name)) defined.push_back(name);
+  throw UserError(
+      "", fmt::format("{}: checkpoint.best: the {} split has no {}: {}; it has {}: checkpoint.best={}",
+                      config::place_of(loaded.given, "checkpoint.best"), split, best, found->second,
+                      fmt::join(defined, ", "), defined.empty() ? "" : defined.back()));
+}
+
+// Why a step on so many samples is refused; nothing when it is not.
+std::optional<std::string> refusal(tasks::Task& task, Index samples, std::int64_t seed) {
+  try {
+    const datasets::Batch batch = task.made_up(samples, 0, kShapes);
+    for (std::size_t phase = 0; phase < task.phases().size(); ++phase)
+      loss_of_phase(task, phase, batch, {.seed = static_cast<std::uint64_t>(seed)});
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// A batch of n samples in p parts has parts of n/p, and others of one sample more.
+Index least_part(Index samples, Index parts) { return std::max<Index>(samples / parts, 1); }
+
+void require_batches(const config::Loaded& loaded, tasks::Task& task, Index samples, Index parts) {
+  const datasets::LoadingOptions& loading = loaded.config.data;
+  if (loading.overfit_batches > 0) samples = std::min(samples, loading.overfit_batches * loading.batch_size);
+  const Index batch = samples > 0 ? std::min(loading.batch_size, samples) : loading.batch_size;
+  const Index last = loading.drop_last ? 0 : samples % batch;
+  const auto in_parts = [&](Index of) {
+    return parts == 1 ? ""
+                      : fmt::format(", {} in the smallest of its {} parts", least_part(of, parts), parts);
+  };
+  if (const auto why = refusal(task, least_part(batch, parts), loaded.config.seed))
+    throw UserError(
+        "", fmt::format("{}: data.batch_size: a batch has {} samples{}, too few to train on: {}{}",
+                        config::place_of(loaded.given, "data.batch_size"), batch, in_parts(batch), *why,
+                        parts == 1 ? "" : "; or fewer parallel.shards"));
+  if (last == 0) return;
+  if (const auto why = refusal(task, least_part(last, parts), loaded.config.seed))
+    throw UserError("", fmt::format("{}: data.drop_last: the last batch of an epoch has {} of the {} "
+                                    "samples{}, too few to train on: {}; data.drop_last=true leaves it out",
+                                    config::place_of(loaded.given, "data.drop_last"), last, samples,
+                                    in_parts(last), *why));
+}
+
+}  // namespace
+
+void check_start(const config::Loaded& loaded, const tasks::DataPtr& data, Index parts) {
+  const nn::BuildDevice building(kShapes);
+  const auto task = config::make_task(loaded, data);
+  require_best(loaded, *task);
+  if (task->keeps_details()) task->evaluation(true);
+  require_batches(loaded, *task, data->training_samples(), parts);
+}
+
+void read_everything(const tasks::Data& data) {
+  Index bad = 0;
+  data.read_all([&](const std::string& reason) {
+    ++bad;
+    output::print_error(reason);
+  });
+  require(bad == 0, "", "{} of the data cannot be read; mend or remove {}",
+          bad == 1 ? "one sample" : fmt::format("{} samples", bad), bad == 1 ? "it" : "them");
+}
+
+}  // namespace tandem::train
