@@ -46,7 +46,9 @@ std::optional<std::string> refusal(tasks::Task& task, Index samples, std::int64_
 // A batch of n samples in p parts has parts of n/p, and others of one sample more.
 Index least_part(Index samples, Index parts) { return std::max<Index>(samples / parts, 1); }
 
+// Statistics of a batch alone want more than one sample; the batches of other models may be of anything.
 void require_batches(const config::Loaded& loaded, tasks::Task& task, Index samples, Index parts) {
+  if (task.model().statistics().empty()) return;
   const datasets::LoadingOptions& loading = loaded.config.data;
   if (loading.overfit_batches > 0) samples = std::min(samples, loading.overfit_batches * loading.batch_size);
   const Index batch = samples > 0 ? std::min(loading.batch_size, samples) : loading.batch_size;
