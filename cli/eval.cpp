@@ -56,7 +56,7 @@ int eval(const EvalArguments& arguments) {
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
   const std::string which = !arguments.weights.empty() ? arguments.weights : validates ? "best" : "last";
   const std::string weights = runs::weights_path(run, which);
-  if (safetensors::File(weights).metadata().contains("tandem.data"))
+  if (runs::has_saved_data(safetensors::File(weights)))
     data->require_like(runs::saved_data(weights), weights);
   datasets::Loader loader(task->evaluation_source(arguments.split, device));
   runs::load_run_weights(run, which, task->model());

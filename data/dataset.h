@@ -42,6 +42,7 @@ struct DatasetInfo {
   Index classes = 0;
   std::vector<std::string> class_names{};  // empty where unknown
   bool masks = false;                      // samples have a mask in place of a label; classes are of pixels
+  bool as_stored = false;                  // images of files are not turned as their EXIF orientation says
   // Samples have objects in place of a label, at most so many; class 0 is the background. Absent: none.
   std::optional<Index> most_objects{};
   ChannelStatistics statistics{};  // what to normalise with

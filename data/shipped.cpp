@@ -11,10 +11,10 @@ namespace fs = std::filesystem;
 std::vector<fs::path> shipped_places(const std::string& folder) {
   std::vector<fs::path> places;
   if (const char* chosen = std::getenv("TANDEM_DATA_DIR")) places.push_back(fs::path(chosen) / folder);
-  places.push_back(fs::path(TANDEM_SOURCE_DIR) / "data" / folder);
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) places.push_back(program.parent_path().parent_path() / "share" / "tandem" / "data" / folder);
+  places.push_back(fs::path(TANDEM_SOURCE_DIR) / "data" / folder);
   places.push_back(fs::path(TANDEM_INSTALL_DATA_DIR) / folder);
   return places;
 }

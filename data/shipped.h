@@ -8,8 +8,8 @@
 
 namespace tandem::datasets {
 
-// Where a folder of them may be, in the order in which it is looked for: below $TANDEM_DATA_DIR, data/ of the
-// sources, ../share/tandem/data beside the program, and that of the installation.
+// Where a folder of them may be, in the order in which it is looked for: below $TANDEM_DATA_DIR,
+// ../share/tandem/data beside the program, data/ of the sources, and that of the installation.
 std::vector<std::filesystem::path> shipped_places(const std::string& folder);
 
 // The first of these that holds `file`; nothing when there is none.

@@ -129,6 +129,8 @@ struct Source {
   }
 };
 
+using NamedShapes = std::map<std::string, std::vector<std::uint64_t>>;
+
 // By the module's names. The others of the file are `unexpected`.
 std::map<std::string, Source> sources_in(const safetensors::File& file, const nn::Module& module,
                                          const std::set<std::string_view>& wanted,
@@ -147,6 +149,59 @@ std::map<std::string, Source> sources_in(const safetensors::File& file, const nn
   return sources;
 }
 
+std::string without(std::string_view name, std::string_view prefix) {
+  return std::string(name.substr(name.starts_with(prefix) ? prefix.size() : 0));
+}
+
+// What stands before most names of `longer`, so that what is behind it is a name of `shorter` and of its
+// shape; "" where there is nothing of the kind. Prefixes end in a dot.
+std::string prefix_between(const NamedShapes& longer, const NamedShapes& shorter) {
+  std::map<std::string, int> fits;
+  for (const auto& [name, shape] : longer) {
+    for (std::size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+      const auto rest = shorter.find(name.substr(dot + 1));
+      if (rest != shorter.end() && rest->second == shape) ++fits[name.substr(0, dot + 1)];
+    }
+  }
+  const auto most = std::ranges::max_element(fits, {}, [](const auto& each) { return each.second; });
+  return most == fits.end() ? "" : most->first;
+}
+
+// Of a file none of whose tensors fits under its own name.
+void take_prefixed(const safetensors::File& file, const std::vector<Target>& targets,
+                   std::map<std::string, Source>& sources, LoadReport& report) {
+  NamedShapes theirs, ours;
+  for (const safetensors::Entry& entry : file.entries()) theirs[entry.name] = entry.extents;
+  for (const Target& target : targets) {
+    const Shape shape = target.shape();
+    if (shape.rank() > 0) ours[target.name] = {shape.begin(), shape.end()};
+  }
+  report.file_prefix = prefix_between(theirs, ours);
+  if (report.file_prefix.empty()) report.module_prefix = prefix_between(ours, theirs);
+  if (report.file_prefix.empty() && report.module_prefix.empty()) return;
+  std::set<std::string_view> wanted;
+  for (const Target& target : targets) wanted.insert(target.name);
+  sources.clear();
+  report.unexpected.clear();
+  for (const safetensors::Entry& entry : file.entries()) {
+    const std::string name = report.module_prefix + without(entry.name, report.file_prefix);
+    const bool prefixed = entry.name.starts_with(report.file_prefix);
+    if (prefixed && wanted.contains(name)) {
+      sources[name] = {&entry, {}};
+    } else {
+      report.unexpected.push_back(entry.name);
+    }
+  }
+}
+
+bool any_fits(const std::vector<Target>& targets, const std::map<std::string, Source>& sources) {
+  return std::ranges::any_of(targets, [&](const Target& target) {
+    const auto found = sources.find(target.name);
+    return found != sources.end() && !target.counter &&
+           same_extents(target.shape(), found->second.entry->extents);
+  });
+}
+
 // Which entry goes where. Names of one shared parameter are one: the first that the file has is used.
 struct Plan {
   std::vector<std::pair<std::size_t, Source>> loads;  // the target by its place
@@ -158,7 +213,8 @@ Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, co
   std::set<std::string_view> names;
   for (const Target& target : targets) names.insert(target.name);
   std::set<const Leaf*> served;
-  const std::map<std::string, Source> sources = sources_in(file, module, names, plan.report.unexpected);
+  std::map<std::string, Source> sources = sources_in(file, module, names, plan.report.unexpected);
+  if (!any_fits(targets, sources)) take_prefixed(file, targets, sources, plan.report);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Target& target = targets[i];
     const auto found = sources.find(target.name);
@@ -227,7 +283,11 @@ void save_weights(nn::Module& module, const std::string& path, const safetensors
 
 std::string LoadReport::text() const {
   const std::string rest = differences();
-  return fmt::format("{} tensors loaded{}{}", loaded.size(), rest.empty() ? "" : "; ", rest);
+  const std::string prefix =
+      !file_prefix.empty()     ? fmt::format(", without the \"{}\" before their names", file_prefix)
+      : !module_prefix.empty() ? fmt::format(", with \"{}\" before their names", module_prefix)
+                               : "";
+  return fmt::format("{} tensors loaded{}{}{}", loaded.size(), prefix, rest.empty() ? "" : "; ", rest);
 }
 
 std::string LoadReport::differences() const {

@@ -32,6 +32,8 @@ struct LoadReport {
   std::vector<std::string> missing;     // of the module, not in the file
   std::vector<std::string> unexpected;  // in the file, not of the module
   std::vector<Mismatch> mismatched;     // in both, with other shapes; not loaded
+  // What stands before every name of the file, or of the module, and not of the other: "module.".
+  std::string file_prefix, module_prefix;
   // "62 tensors loaded; missing: fc.weight, fc.bias; …", one line
   std::string text() const;
   // The part of it behind the count; "" when the file holds exactly the module's weights.
@@ -39,10 +41,12 @@ struct LoadReport {
 };
 
 // Loads by name; a module that reads files of other programs (models/foreign_names.h) says what its tensors
-// are called there. Any floating dtype is converted to the parameter's; num_batches_tracked may be absent
-// (old files) and a shared parameter may stand in the file under any or all of its names, the first in the
-// module's order counts. Statistics become live and next alike. Throws UserError, with nothing changed, for
-// what the options do not allow, and for a file that is not well-formed.
+// are called there. Where no name fits, one prefix is taken off the names of the file, or put before them, if
+// tensors fit then ("module." of DataParallel, "_orig_mod."). Any floating dtype is converted to the
+// parameter's; num_batches_tracked may be absent (old files) and a shared parameter may stand in the file
+// under any or all of its names, the first in the module's order counts. Statistics become live and next
+// alike. Throws UserError, with nothing changed, for what the options do not allow, and for a file that is
+// not well-formed.
 LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options = {});
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options = {});
 

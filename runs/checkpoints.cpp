@@ -62,6 +62,7 @@ config::Json to_json(const RunState& state) {
           {"position", state.position},
           {"epoch_loss", one_or_all(state.epoch_losses)},
           {"epoch_samples", state.epoch_samples},
+          {"training_samples", state.training_samples},
           {"best", state.best ? config::Json(*state.best) : config::Json()},
           {"best_epoch", state.best_epoch},
           {"best_checkpoint", state.best_checkpoint},
@@ -88,7 +89,8 @@ RunState run_state_in(const config::Json& json, const std::string& place) {
     state.epoch_losses = epoch_losses_in(json.at("epoch_loss"));
     state.epoch_samples = json.at("epoch_samples");
     state.best_checkpoint = json.at("best_checkpoint");
-    // Runs of before these were there have neither.
+    // Runs of before these were there have none of them.
+    if (json.contains("training_samples")) state.training_samples = count("training_samples", 0);
     if (json.contains("plateau")) state.plateau = plateau_in(json["plateau"], place);
     if (json.contains("averaging")) state.averaging = averaging_in(json["averaging"], place);
     if (!json.at("best").is_null()) {
@@ -216,29 +218,34 @@ SavedState read_state(const safetensors::File& file) {
   return saved;
 }
 
+namespace {
+
+// What best, last or step-N means; nothing where there is no such checkpoint.
+std::optional<std::string> checkpoint_named(const CheckpointStore& store, const std::string& which) {
+  if (which == "best") return store.pointed_at("best");
+  if (which != "last") return which;
+  std::vector<std::string> names = store.newest_first();
+  while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
+  return names.empty() ? std::optional<std::string>() : names.front();
+}
+
+}  // namespace
+
 std::string weights_path(const RunDirectory& run, const std::string& which) {
+  const bool of_run = which == "best" || which == "last" || CheckpointStore::is_name(which);
   const auto kind = [](const fs::path& path) { return files::kind_of(path); };
-  if (which.find('/') == std::string::npos && kind(which) != files::Kind::file) {
-    const CheckpointStore store(run.checkpoints());
-    std::optional<std::string> name = which;
-    std::vector<std::string> names;
-    if (which == "best") name = store.pointed_at("best");
-    if (which == "last") {
-      names = store.newest_first();
-      while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
-      name = names.empty() ? std::optional<std::string>() : names.front();
-    }
-    if (name && kind(store.path(*name)) == files::Kind::folder) {
-      const auto damage = store.damage(*name);
-      require(!damage, "", "{} is damaged: {}; choose other weights with --weights",
-              store.path(*name).string(), damage.value_or(""));
-      return (store.path(*name) / kWeightsFile).string();
-    }
-  }
-  require(kind(which) != files::Kind::absent, "",
-          "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file",
-          run.path().string(), which);
-  return which;
+  const CheckpointStore store(run.checkpoints());
+  const std::optional<std::string> name = of_run ? checkpoint_named(store, which) : std::nullopt;
+  const bool there =
+      of_run ? name && kind(store.path(*name)) == files::Kind::folder : kind(which) != files::Kind::absent;
+  require(there, "", "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file{}",
+          run.path().string(), which,
+          of_run && kind(which) == files::Kind::file ? fmt::format(", as ./{} is one", which) : "");
+  if (!of_run) return which;
+  const auto damage = store.damage(*name);
+  require(!damage, "", "{} is damaged: {}; choose other weights with --weights", store.path(*name).string(),
+          damage.value_or(""));
+  return (store.path(*name) / kWeightsFile).string();
 }
 
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model) {
@@ -251,6 +258,8 @@ std::string load_run_weights(const RunDirectory& run, const std::string& which, 
   models::load_weights(model, file);
   return path;
 }
+
+bool has_saved_data(const safetensors::File& weights) { return weights.metadata().contains(kDataKey); }
 
 config::Json saved_data(const std::string& weights) {
   const safetensors::File file(weights);

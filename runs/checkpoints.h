@@ -26,6 +26,7 @@ struct RunState {
   Index position = 0;                     // samples of the epoch that were served
   std::vector<double> epoch_losses{0.0};  // of those, by phase: sum of the losses, weighted with
   double epoch_samples = 0.0;             // the samples
+  Index training_samples = 0;             // that an epoch has; 0: not known
   std::optional<double> best;             // of checkpoint.best
   std::int64_t best_epoch = 0;
   std::string best_checkpoint;  // "step-120"
@@ -94,8 +95,10 @@ SavedState read_state(const safetensors::File& file);
 std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);
 // The description of the data saved with them; throws UserError when the file has none.
 config::Json saved_data(const std::string& weights);
-// The file that `which` means for a run. `last` is the newest whole checkpoint; throws UserError when there
-// is none of that name, or it is damaged.
+bool has_saved_data(const safetensors::File& weights);
+// The file that `which` means for a run. `last` is the newest whole checkpoint. These names are the run's,
+// whatever files the working directory has; ./best is a file. Throws UserError when there is none of that
+// name, or it is damaged.
 std::string weights_path(const RunDirectory& run, const std::string& which);
 
 // Whether a run has saved any checkpoint, whole or damaged.

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
+#include "core/names.h"
 #include "data/limits.h"
 #include "data/synthetic.h"
 #include "files/json_text.h"
@@ -57,6 +59,7 @@ Json SampleData::description() const {
             {"stddev", info().statistics.stddev},
             {"image_size", image_size()}};
   if (info().masks) json["masks"] = true;
+  if (info().as_stored) json["as_stored"] = true;
   if (info().boxes()) json["most_objects"] = *info().most_objects;
   return json;
 }
@@ -85,6 +88,7 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
                        json.at("stddev").get<std::vector<float>>()};
     image_size = json.at("image_size");
     info.masks = json.value("masks", false);
+    info.as_stored = json.value("as_stored", false);
     if (json.contains("most_objects")) info.most_objects = json.at("most_objects").get<Index>();
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
@@ -100,6 +104,18 @@ void SampleData::require_like(const Json& saved, const std::string& weights) con
   const auto then = recall(saved);
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
+  const std::vector<std::string>&theirs = then->info().class_names, &ours = info().class_names;
+  if (theirs.empty() || ours.empty() || theirs == ours) return;
+  const bool reordered = std::ranges::is_permutation(theirs, ours);
+  const auto [a, b] = std::ranges::mismatch(theirs, ours);
+  constexpr std::size_t kListed = 12;
+  throw UserError(
+      "",
+      fmt::format("{}: were trained on {}: {}; {} has: {}; the first that differs is number {}, \"{}\" there "
+                  "and \"{}\" here, and weights know classes by their numbers",
+                  weights, reordered ? "these classes in another order" : "other classes",
+                  listed(theirs, kListed), info().name, listed(ours, kListed), a - theirs.begin(),
+                  a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
 }
 
 namespace {

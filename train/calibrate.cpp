@@ -95,7 +95,7 @@ amp::Calibration calibrate_on(const config::Config& config, tasks::Task& task, D
 
 amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device) {
   const auto task = config::make_task(loaded, data);
-  initialise_from(loaded.config, task->model());
+  initialise_from(loaded.config, *task);
   datasets::Loader loader(task->training_source(device));
   return calibrate_on(loaded.config, *task, device, [&] {
     auto batch = loader.next();

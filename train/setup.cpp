@@ -109,16 +109,39 @@ GraphUse graph_use(const config::Config& config) {
                                      : GraphUse::off;
 }
 
-std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model) {
+namespace {
+
+bool any_parameter(nn::Module& model, const std::vector<std::string>& names) {
+  const auto parameters = model.parameter_paths();
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return std::ranges::any_of(parameters, [&](const auto& each) { return each.first == name; });
+  });
+}
+
+// Why what the weights were trained on is not this data; "" where nothing is known of it.
+std::string data_differences(const tasks::Data& data, const safetensors::File& file) {
+  if (!runs::has_saved_data(file)) return "";
+  try {
+    data.require_like(runs::saved_data(file.path()), file.path());
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> initialise_from(const config::Config& config, tasks::Task& task) {
   if (!config.init_from) return {};
+  nn::Module& model = task.model();
   const auto& from = *config.init_from;
   std::string path = from.path;
   if (files::kind_of(path) == files::Kind::folder)
     path = runs::weights_path(runs::RunDirectory::open(path), "best");
   require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
   const safetensors::File file(path);
+  const models::LoadReport fit = models::compare_weights(model, file);
   if (from.strict) {
-    const models::LoadReport fit = models::compare_weights(model, file);
     const std::string rest =
         fit.loaded.empty() ? "none of them fits"
                            : fmt::format(
@@ -128,10 +151,17 @@ std::vector<std::string> initialise_from(const config::Config& config, nn::Modul
     require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
             path, fit.differences(), rest);
   }
+  require(any_parameter(model, fit.loaded), "",
+          "init_from.path: {}: none of its {} tensors fits a parameter of this model: {}", path,
+          file.entries().size(), fit.differences());
+  const std::string other_data = data_differences(*task.data(), file);
+  require(other_data.empty() || !from.strict, "",
+          "init_from.path: {}; init_from.strict=false starts from these weights all the same", other_data);
   const models::LoadReport report =
       models::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
   require_finite(model, "init_from.path: " + path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
+  if (!other_data.empty()) notes.push_back(other_data);
   if (const int frozen = freeze_parameters(config, model); frozen > 0)
     notes.push_back(fmt::format("{} parameters frozen", frozen));
   return notes;

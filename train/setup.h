@@ -30,8 +30,9 @@ GraphUse graph_use(const config::Config& config);
 
 // Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
 int freeze_parameters(const config::Config& config, nn::Module& model);
-// Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line.
-std::vector<std::string> initialise_from(const config::Config& config, nn::Module& model);
+// Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line. Throws
+// UserError when no parameter fits, and, unless it is not strict, for weights of other classes.
+std::vector<std::string> initialise_from(const config::Config& config, tasks::Task& task);
 // Throws UserError, which begins with `weights`, where the model holds a value that is not finite: answers
 // and losses would be made up of those.
 void require_finite(nn::Module& model, const std::string& weights);

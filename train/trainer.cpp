@@ -105,7 +105,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
-  notes_ = initialise_from(config_, model);
+  notes_ = initialise_from(config_, *task_);
   for (const std::string& note : {level_note(device_), precision_note(config_, device_)})
     if (!note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
@@ -256,6 +256,7 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
   Session session(directory, stop, config_, *task_->data(), learners_->size(),
                   ranks_.first() ? "" : parallel::words_of_rank(ranks_.rank(), ranks_.size(), ""));
   if (options_.resume) session.state = state;
+  session.state.training_samples = task_->data()->training_samples();
   if (options_.resume && learners_->iterations() > 0) session.resumed_at = learners_->iterations();
   session.saved_step = learners_->iterations();
   std::ranges::fill(session.read_step, learners_->iterations());
@@ -391,7 +392,7 @@ void Trainer::warn_of_underflow(Session& session) {
   amp::ExponentHistogram gradients;
   {
     const auto task = config::make_task(loaded_, task_->data());
-    initialise_from(config_, task->model());
+    initialise_from(config_, *task);
     task->model().to(device_);
     amp::GradientCollector collector(task->model());
     NoBatchNormPeers alone;

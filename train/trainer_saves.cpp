@@ -42,6 +42,17 @@ std::vector<optim::Step*> steps_of(Learners& learners) {
   return steps;
 }
 
+// A run goes on with the data that it began with.
+void require_same_data(const tasks::Data& data, const std::string& weights, Index training_samples) {
+  if (runs::has_saved_data(safetensors::File(weights))) data.require_like(runs::saved_data(weights), weights);
+  const Index now = data.training_samples();
+  require(
+      training_samples == 0 || now == 0 || training_samples == now, "",
+      "{}: the run was training on {} samples, its data has {} now; bring back the data, or start a new run "
+      "from these weights: init_from=RUN",
+      weights, training_samples, now);
+}
+
 }  // namespace
 
 // What the newest whole checkpoint holds; a run that has saved nothing yet begins anew.
@@ -98,6 +109,7 @@ Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
     require(saved.run.epoch_losses.size() == learners_->size(), "",
             "{}: its state is of {} phases, this task has {}", *newest, saved.run.epoch_losses.size(),
             learners_->size());
+    require_same_data(*task_->data(), runs::weights_path(directory, *newest), saved.run.training_samples);
     checkpoints.adopt(saved.run);
     for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
     resumed = {*newest, std::move(saved.run), std::move(saved.tensors), changes.precision};

@@ -230,7 +230,7 @@ class Advising {
 std::vector<amp::LintLine> lint(const config::Loaded& loaded, const amp::Precision& precision) {
   const auto data = config::open_data(loaded.config, {});
   const auto task = config::make_task(loaded, data);
-  train::initialise_from(loaded.config, task->model());
+  train::initialise_from(loaded.config, *task);
   const Device device = train::device_of(loaded.config);
   task->model().to(device);
   task->model().train();

@@ -37,7 +37,7 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     held_out_ = std::make_unique<datasets::Loader>(task_->evaluation_source(task_->validation_split(), {}));
   }
   if (weights.empty()) {
-    for (std::string& note : initialise_from(config_, model())) notes_.push_back(std::move(note));
+    for (std::string& note : initialise_from(config_, *task_)) notes_.push_back(std::move(note));
     perturb(model(), static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
     notes_.emplace_back("weights: as training starts");
   } else {
@@ -46,6 +46,7 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
     require(differences.empty(), "",
             "{}: are not the weights of the model that this configuration and its data make: {}", weights,
             differences);
+    if (open && runs::has_saved_data(file)) data->require_like(runs::saved_data(weights), weights);
     models::load_weights(model(), file);
     notes_.push_back("weights: " + weights);
   }

@@ -177,3 +177,37 @@ TEST_CASE("loaded weights reach a model whose memory an optimizer has moved") {
   models::load_weights(*second, scratch.path);
   CHECK(state_of(*first) == state_of(*second));
 }
+
+TEST_CASE("one prefix before all names of a file, or of the model, is no difference") {
+  const Scratch scratch;
+  const auto saved = small_resnet(1);
+  for (const std::string prefix : {"module.", "_orig_mod.", "model.backbone."}) {
+    std::vector<safetensors::NamedTensor> weights = models::weights_of(*saved);
+    for (auto& [name, tensor] : weights) name = prefix + name;
+    safetensors::write(scratch.path, weights, {});
+    const auto plain = small_resnet(2);
+    const models::LoadReport report = models::load_weights(*plain, scratch.path);
+    CHECK(state_of(*plain) == state_of(*saved));
+    CHECK(report.file_prefix == prefix);
+    CHECK(report.text().find("tensors loaded, without the \"" + prefix + "\" before their names") !=
+          std::string::npos);
+  }
+  // Beside tensors of others, and in a model that puts a prefix before its own.
+  std::vector<safetensors::NamedTensor> weights = models::weights_of(*saved);
+  weights.emplace_back("head.weight", Tensor::full({2, 2}, 1.0));
+  safetensors::write(scratch.path, weights, {});
+  nn::Sequential wrapped;
+  const auto within = small_resnet(2);
+  wrapped.add("backbone", within);
+  const models::LoadReport report = models::load_weights(wrapped, scratch.path, {.strict = false});
+  CHECK(state_of(*within) == state_of(*saved));
+  CHECK(report.module_prefix == "backbone.");
+  CHECK(report.unexpected == std::vector<std::string>{"head.weight"});
+  // A file whose names fit as they are is taken so.
+  models::save_weights(*saved, scratch.path);
+  CHECK(models::load_weights(*within, scratch.path).file_prefix.empty());
+  // Nothing of another model fits, under any prefix.
+  nn::Sequential other;
+  other.add("fc", std::make_shared<nn::Linear>(5, 3));
+  CHECK(models::compare_weights(other, safetensors::File(scratch.path)).loaded.empty());
+}

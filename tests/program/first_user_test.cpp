@@ -110,6 +110,36 @@ TEST_CASE("data that is missing, or of another kind than the weights, is called 
   CHECK(loose.exit_code == 0);
 }
 
+TEST_CASE("weights know their classes by number, and refuse data with others", "[program]") {
+  const TemporaryDirectory directory;
+  directory.write("config.json", kPictures);
+  write_pictures(directory);
+  REQUIRE(tandem_in(directory, {"train", "config.json", "-q"}).exit_code == 0);
+  namespace fs = std::filesystem;
+  const auto rename = [&](const char* from, const char* to) {
+    for (const char* split : {"train", "test"})
+      fs::rename(directory.path() / "pictures" / split / from, directory.path() / "pictures" / split / to);
+  };
+  rename("cat", "eagle");  // now behind "dog"
+  const auto both = Contains("were trained on other classes: cat, dog; image_folder has: dog, eagle");
+  CHECK_THAT(refused(tandem_in(directory, {"eval", "run"})), both);
+  CHECK_THAT(refused(tandem_in(directory, {"train", "run", "epochs=2"})), both);
+  CHECK_THAT(refused(tandem_in(directory, {"train", "config.json", "init_from=run", "run_dir=next"})),
+             both && Contains("init_from.strict=false"));
+  const Outcome loose = tandem_in(
+      directory, {"train", "config.json", R"(init_from={"path": "run", "strict": false})", "run_dir=next"});
+  CHECK(loose.exit_code == 0);
+  CHECK_THAT(loose.out + loose.err, both);
+  rename("eagle", "cat");
+  fs::remove(directory.path() / "pictures/train/cat/0.png");
+  CHECK_THAT(refused(tandem_in(directory, {"train", "run", "epochs=2"})),
+             Contains("was training on 8 samples, its data has 7 now"));
+  CHECK_THAT(
+      refused(tandem_in(directory, {"train", "config.json", "run_dir=next2", "model.hidden=[7,7]",
+                                    R"(init_from={"path": "run", "strict": false})", "data.image_size=9"})),
+      Contains("none of its") && Contains("fits a parameter of this model"));
+}
+
 TEST_CASE("samples that cannot be read are told of, each with its reason", "[program]") {
   const TemporaryDirectory directory;
   directory.write("config.json", kPictures);

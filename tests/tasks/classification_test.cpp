@@ -124,4 +124,17 @@ TEST_CASE("a description of the data survives the way through metadata", "[task]
   CHECK_THAT(user_error_of(
                  [&] { tasks::SampleData(info, 64).require_like(data.description(), "best.safetensors"); }),
              Contains("best.safetensors") && Contains("2 classes") && Contains("x has 3"));
+  const auto with_names = [&](std::vector<std::string> names) {
+    info.classes = static_cast<Index>(names.size());
+    info.class_names = std::move(names);
+    return user_error_of(
+        [&] { tasks::SampleData(info, 64).require_like(data.description(), "best.safetensors"); });
+  };
+  CHECK(with_names({"a\"b", "ü"}).empty());
+  CHECK_THAT(with_names({"a\"b", "v"}),
+             Contains("best.safetensors: were trained on other classes: a\"b, ü; x has: "
+                      "a\"b, v; the first that differs is number 1, \"ü\" there and "
+                      "\"v\" here"));
+  CHECK_THAT(with_names({"ü", "a\"b"}), Contains("these classes in another order"));
+  CHECK(with_names({}).find("2 classes") != std::string::npos);
 }
