@@ -20,7 +20,7 @@ std::vector<PictureJob> picture_jobs(const std::vector<std::string>& images, con
   std::map<fs::path, std::string> taken;
   for (const std::string& image : images) {
     const fs::path file =
-        into_file ? fs::path(out) : fs::path(out) / fs::path(image).stem().replace_extension(".png");
+        into_file ? fs::path(out) : fs::path(out) / (fs::path(image).stem().string() + ".png");
     std::vector<fs::path> written{file};
     if (beside)
       for (fs::path& path : beside(file)) written.push_back(std::move(path));
