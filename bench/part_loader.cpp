@@ -19,8 +19,9 @@ datasets::DatasetPtr photographs() {
   const char* const folder = std::getenv("TANDEM_BENCH_FILES");
   require(folder != nullptr, "bench", "TANDEM_BENCH_FILES does not name the folder of photographs");
   const std::filesystem::path path(folder);
-  return std::make_shared<datasets::BoxDataset>(
-      "photographs", datasets::read_coco(path / "instances.json", path), 3, kObjects, datasets::kImageMemory);
+  return std::make_shared<datasets::BoxDataset>("photographs",
+                                                datasets::read_coco(path / "instances.json", path), 3,
+                                                kObjects, datasets::ImageReading{});
 }
 
 }  // namespace

@@ -173,6 +173,9 @@ class Program {
            "--temperature", request.temperature,
            "of choices by chance (1); below, likely ones are taken more often; 0: always the likeliest")
         ->check(CLI::NonNegativeNumber);
+    sub->add_option("--threshold", request.threshold,
+                    "the least score of boxes that are shown (eval.shown of the run)")
+        ->check(CLI::Range(0.0, 1.0));
   }
 
   void add_export() {

@@ -26,7 +26,8 @@ void require_understood(const tasks::PredictRequest& request, const tasks::Task&
                                                 {"--count", request.count.has_value()},
                                                 {"--seed", request.seed.has_value()},
                                                 {"--prompt", request.prompt.has_value()},
-                                                {"--temperature", request.temperature.has_value()}};
+                                                {"--temperature", request.temperature.has_value()},
+                                                {"--threshold", request.threshold.has_value()}};
   for (const auto& [option, is_given] : given)
     require(!is_given || std::ranges::find(known, option) != known.end(), "",
             "predict: a run of task {} takes no {}; it takes {}", name, option, fmt::join(known, ", "));

@@ -139,7 +139,7 @@ CutoutHalves read_cutouts(const CutoutSources& from, const SetOptions& common, I
     std::erase_if(files, [](const fs::path& file) { return file.extension() != ".png" || is_variant(file); });
     divide(read_all(files,
                     [&](const fs::path& file) {
-                      const Tensor image = read_image(file, 4, common.image_memory());
+                      const Tensor image = read_image(file, 4, common.image_reading());
                       if (!is_cut_out(image)) return Tensor();
                       premultiply(image);
                       return reduced(trimmed ? trimmed_to_solid(image) : image, extent, false);
@@ -149,7 +149,7 @@ CutoutHalves read_cutouts(const CutoutSources& from, const SetOptions& common, I
   }
   divide(read_all(files_of(photographs, "mate-backgrounds", "data.photographs"),
                   [&](const fs::path& file) {
-                    return reduced(read_image(file, 3, common.image_memory()), kPhotographSides * extent,
+                    return reduced(read_image(file, 3, common.image_reading()), kPhotographSides * extent,
                                    true);
                   }),
          from.test_fraction, common.seed(), photographs, halves.train.photographs, halves.test.photographs);

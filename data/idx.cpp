@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/limits.h"
+#include "data/passed_over.h"
 #include "files/input.h"
 #include "files/not_there.h"
 
@@ -140,6 +141,7 @@ std::filesystem::path find_file(const std::vector<std::filesystem::directory_ent
   for (const std::string_view stem : stems) {
     for (const auto& file : files) {
       const std::string name = file.path().filename().string();
+      if (is_foreign(file.path())) continue;
       const std::size_t at = name.find(stem);
       if (at == std::string::npos) continue;
       const std::string_view rest = std::string_view(name).substr(at + stem.size());

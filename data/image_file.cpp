@@ -1,11 +1,16 @@
 #include "data/image_file.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "data/io/byte_reader.h"
 #include "data/limits.h"
+#include "data/passed_over.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
@@ -56,25 +61,25 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path, const std::st
 }  // namespace
 
 Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels,
-                    std::size_t memory) {
+                    const ImageReading& reading) {
   ensure(channels == 1 || channels == 3 || channels == 4, name, "images of {} channels", channels);
-  const ImageSource source{bytes, name, memory};
+  const ImageSource source{bytes, name, reading.memory, reading.upright};
   if (is_png(bytes)) return decode_png(source, channels);
   require(starts_with(bytes, "\xff\xd8\xff"), name, "is neither a JPEG nor a PNG file");
   require(channels != 4, name, "is a JPEG file, in which nothing is transparent; expected a PNG");
   return decode_jpeg(source, channels);
 }
 
-Tensor read_image(const std::filesystem::path& path, int channels, std::size_t memory) {
+Tensor read_image(const std::filesystem::path& path, int channels, const ImageReading& reading) {
   const std::string name = path.string();
-  return decode_image(bytes_of(path, name, memory), name, channels, memory);
+  return decode_image(bytes_of(path, name, reading.memory), name, channels, reading);
 }
 
-Tensor read_indices(const std::filesystem::path& path, std::size_t memory) {
+Tensor read_indices(const std::filesystem::path& path, const ImageReading& reading) {
   const std::string name = path.string();
-  const std::vector<std::byte> bytes = bytes_of(path, name, memory);
+  const std::vector<std::byte> bytes = bytes_of(path, name, reading.memory);
   require(is_png(bytes), name, "is no PNG file, as masks are");
-  return decode_png_indices({bytes, name, memory});
+  return decode_png_indices({bytes, name, reading.memory, reading.upright});
 }
 
 bool is_image_file(const std::filesystem::path& path) {
@@ -87,18 +92,43 @@ bool is_image_file(const std::filesystem::path& path) {
 
 namespace {
 
-void add_images(const std::filesystem::path& folder, bool check_files,
-                std::vector<std::filesystem::path>& images) {
-  std::error_code unknown;  // of a link that leads nowhere: then it is neither
-  for (const auto& entry : files::entries_of(folder)) {
-    if (entry.is_directory(unknown)) {
-      if (!entry.is_symlink(unknown)) add_images(entry.path(), check_files, images);
-    } else if (is_image_file(entry.path())) {
-      if (check_files && !entry.is_regular_file(unknown)) files::InputFile{entry.path()};  // says what it is
-      images.push_back(entry.path());
+// Goes through a folder and those in it.
+class ImageSearch {
+ public:
+  ImageSearch(bool check_files, PassedOver& passed_over)
+      : check_files_(check_files), passed_over_(passed_over) {}
+
+  void add(const std::filesystem::path& folder) {
+    if (!is_new(folder)) return passed_over_.repeated.add(folder);
+    std::error_code unknown;  // of a link that leads nowhere: then it is neither
+    for (const auto& entry : files::entries_of(folder)) {
+      const std::filesystem::path& path = entry.path();
+      if (is_foreign(path)) {
+        passed_over_.foreign.add(path);
+      } else if (entry.is_directory(unknown)) {
+        add(path);
+      } else if (!is_image_file(path)) {
+        passed_over_.others.add(path);
+      } else {
+        if (check_files_ && !entry.is_regular_file(unknown)) files::InputFile{path};  // says what it is
+        images_.push_back(path);
+      }
     }
   }
-}
+  std::vector<std::filesystem::path> take() { return std::move(images_); }
+
+ private:
+  // Links lead to folders again, and in circles.
+  bool is_new(const std::filesystem::path& folder) {
+    struct stat found {};
+    return ::stat(folder.c_str(), &found) != 0 || known_.emplace(found.st_dev, found.st_ino).second;
+  }
+
+  const bool check_files_;
+  PassedOver& passed_over_;
+  std::set<std::pair<dev_t, ino_t>> known_;
+  std::vector<std::filesystem::path> images_;
+};
 
 }  // namespace
 
@@ -110,10 +140,12 @@ std::filesystem::path first_folder(const std::filesystem::path& root,
   return {};
 }
 
-std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder, bool check_files) {
-  std::vector<std::filesystem::path> images;
-  add_images(folder, check_files, images);
-  return images;
+std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder, bool check_files,
+                                                     PassedOver* passed_over) {
+  PassedOver untold;
+  ImageSearch search(check_files, passed_over ? *passed_over : untold);
+  search.add(folder);
+  return search.take();
 }
 
 }  // namespace tandem::datasets

@@ -1,7 +1,8 @@
 // JPEG and PNG files as u8 [H,W,C] tensors, by libjpeg and libpng.
 //
 // Colours are as stored (embedded profiles and gamma are ignored, as the field's loaders do). CMYK becomes
-// RGB, 16 bits become 8, palettes are resolved, transparency is laid over white.
+// RGB, 16 bits become 8, palettes are resolved, transparency is laid over white. Pixels lie as they are seen:
+// turned as the EXIF orientation says (data/orientation.h).
 #pragma once
 
 #include <cstddef>
@@ -18,26 +19,40 @@ namespace tandem::datasets {
 // Memory that decoding one image may take where nobody says otherwise: 89 million pixels in colour.
 inline constexpr std::size_t kImageMemory = std::size_t{256} << 20;
 
+// How image files are read.
+struct ImageReading {
+  std::size_t memory = kImageMemory;  // that decoding one may take
+  bool upright = true;                // turned as their EXIF orientation says; else as they are stored
+};
+inline ImageReading as_stored(ImageReading reading) {
+  reading.upright = false;
+  return reading;
+}
+
 // `channels` is 3 (grey images are repeated), 1 (colours become their luma) or, of PNG only, 4 (colours and
 // their opacity, not laid over anything). Throws UserError naming `name` when the bytes are neither JPEG nor
-// PNG, are truncated or damaged, exceed the limits of data/limits.h, or would take more than `memory` bytes
-// to decode, the file's own included.
+// PNG, are truncated or damaged, exceed the limits of data/limits.h, or would take more memory
+// to decode than it may, the file's own included.
 Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels = 3,
-                    std::size_t memory = kImageMemory);
-Tensor read_image(const std::filesystem::path& path, int channels = 3, std::size_t memory = kImageMemory);
+                    const ImageReading& reading = {});
+Tensor read_image(const std::filesystem::path& path, int channels = 3, const ImageReading& reading = {});
 
 // A PNG of palette indices or grey values of at most 8 bits, as they are stored: u8 [H,W]. Errors as above,
 // and UserError for any other kind of PNG.
-Tensor read_indices(const std::filesystem::path& path, std::size_t memory = kImageMemory);
+Tensor read_indices(const std::filesystem::path& path, const ImageReading& reading = {});
 
 // By extension, any case: .jpg, .jpeg, .png.
 bool is_image_file(const std::filesystem::path& path);
 
-// All of them in a folder and those in it, each sorted by name. Symbolic links to folders are not followed,
-// so this comes to an end. Where `check_files` says so, throws UserError when something is called as an image
-// is and no regular file; otherwise that is an error when it is read.
+struct PassedOver;
+
+// All of them in a folder and those in it, each sorted by name. Symbolic links to folders are followed, and
+// every folder is looked through once. What is hidden or foreign is left out (data/passed_over.h), and
+// counted with the rest that is no image. Where `check_files` says so, throws UserError when something is
+// called as an image is and no regular file; otherwise that is an error when it is read.
 std::vector<std::filesystem::path> image_files_below(const std::filesystem::path& folder,
-                                                     bool check_files = true);
+                                                     bool check_files = true,
+                                                     PassedOver* passed_over = nullptr);
 
 // The first of the folders `names` that is in `root`; empty where none is.
 std::filesystem::path first_folder(const std::filesystem::path& root,
@@ -53,6 +68,7 @@ struct ImageSource {
   std::span<const std::byte> bytes;
   const std::string& name;
   std::size_t memory;
+  bool upright = true;
 };
 
 // One format each; the bytes start with its signature.

@@ -16,13 +16,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> subfolders(const fs::path& root) {
+std::vector<std::string> subfolders(const fs::path& root, PassedOver& passed_over) {
   require(files::kind_of(root) == files::Kind::folder, root.string(),
           "{}, expected one subfolder per class in it", files::no_folder(root));
   std::vector<std::string> names;
   for (const auto& entry : files::entries_of(root)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.')) continue;
+    if (is_foreign(entry.path())) {
+      passed_over.foreign.add(entry.path());
+      continue;
+    }
     const files::Kind kind = files::kind_of(entry.path());
     require(kind != files::Kind::absent, entry.path().string(),
             "is a symbolic link to nothing, expected a folder of images");
@@ -35,15 +38,15 @@ std::vector<std::string> subfolders(const fs::path& root) {
 }  // namespace
 
 ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
-                         bool check_files, std::size_t memory)
-    : channels_(channels), memory_(memory) {
-  const std::vector<std::string> found = subfolders(root);
+                         bool check_files, const ImageReading& reading)
+    : channels_(channels), reading_(reading) {
+  const std::vector<std::string> found = subfolders(root, passed_over_);
   if (class_names.empty()) class_names = found;
   for (const std::string& name : found) {
     const auto known = std::ranges::find(class_names, name);
     require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
             name, did_you_mean(name, class_names));
-    const std::vector<fs::path> files = image_files_below(root / name, check_files);
+    const std::vector<fs::path> files = image_files_below(root / name, check_files, &passed_over_);
     require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
     files_.insert(files_.end(), files.begin(), files.end());
     labels_.insert(labels_.end(), files.size(), known - class_names.begin());
@@ -53,6 +56,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
   info_.name = "image_folder";
   info_.dtype = DType::u8;
   info_.sample_shape = {0, 0, channels};
+  info_.as_stored = !reading.upright;
   info_.classes = static_cast<Index>(class_names.size());
   info_.class_names = std::move(class_names);
   // Of ImageNet, the custom for photographs.
@@ -62,7 +66,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
 
 Sample ImageFolder::get(Index index) const {
   const auto at = static_cast<std::size_t>(index);
-  return {read_image(files_[at], channels_, memory_), labels_[at]};
+  return {read_image(files_[at], channels_, reading_), labels_[at]};
 }
 
 namespace {
@@ -89,24 +93,29 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
   const fs::path train = first_folder(root, {"train"});
   if (train.empty()) {
     const auto all = std::make_shared<ImageFolder>(root, channels, std::vector<std::string>{}, check,
-                                                   common.image_memory());
+                                                   common.image_reading());
     const SplitPair pair = split_by_class(all, all->labels(), own.test_fraction, common.seed());
     splits.train = guarded(pair.first);
     splits.test = guarded(pair.second);
+    splits.notes = all->passed_over().notes();
     return splits;
   }
   const fs::path test = first_folder(root, {"test"});
   const fs::path validation = first_folder(root, {"val", "valid", "validation"});
   require(!test.empty() || !validation.empty(), root.string(), "has train/, but neither test/ nor val/");
   const auto train_set = std::make_shared<ImageFolder>(train, channels, std::vector<std::string>{}, check,
-                                                       common.image_memory());
+                                                       common.image_reading());
+  PassedOver passed_over = train_set->passed_over();
   const auto held_out = [&](const fs::path& folder) {
-    return guarded(std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check,
-                                                 common.image_memory()));
+    const auto set = std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check,
+                                                   common.image_reading());
+    passed_over += set->passed_over();
+    return guarded(set);
   };
   splits.train = guarded(train_set);
   splits.test = held_out(test.empty() ? validation : test);
   if (!test.empty() && !validation.empty()) splits.validation = held_out(validation);
+  splits.notes = passed_over.notes();
   return splits;
 }
 

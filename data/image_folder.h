@@ -8,6 +8,7 @@
 
 #include "data/image_file.h"
 #include "data/labelled_set.h"
+#include "data/passed_over.h"
 
 namespace tandem::datasets {
 
@@ -16,22 +17,24 @@ class ImageFolder final : public Dataset {
   // `class_names` fixes the classes (of a test split: those of the training split); empty takes the
   // subfolders'. Throws UserError when there is no class, a class without images, or a subfolder that is not
   // a class; and, where `check_files` says so, when something is called as an image is and no regular file:
-  // otherwise that is an error when it is read. Decoding an image may take `memory` bytes.
+  // otherwise that is an error when it is read. `reading`: of images.
   ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {},
-              bool check_files = true, std::size_t memory = kImageMemory);
+              bool check_files = true, const ImageReading& reading = {});
 
   Index size() const override { return static_cast<Index>(files_.size()); }
   Sample get(Index index) const override;
   bool decodes() const override { return true; }
 
   const std::vector<std::int64_t>& labels() const { return labels_; }
+  const PassedOver& passed_over() const { return passed_over_; }
   const std::filesystem::path& file(Index index) const { return files_[static_cast<std::size_t>(index)]; }
 
  private:
   int channels_;
-  std::size_t memory_;
+  ImageReading reading_;
   std::vector<std::filesystem::path> files_;
   std::vector<std::int64_t> labels_;
+  PassedOver passed_over_;
 };
 
 struct ImageFolderOptions {

@@ -9,15 +9,20 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstring>
 #include <vector>
 
 #include "core/error.h"
 #include "data/image_file.h"
 #include "data/limits.h"
+#include "data/orientation.h"
 
 namespace tandem::datasets {
 
 namespace {
+
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kLongestMarker = 0xffff;
 
 struct JpegDecoder {
   jpeg_decompress_struct info{};
@@ -73,6 +78,7 @@ bool read_header(JpegDecoder& decoder, std::span<const std::byte> bytes, int cha
   info.client_data = &decoder;
   decoder.progress.progress_monitor = on_progress;
   info.progress = &decoder.progress;
+  jpeg_save_markers(&info, kExifMarker, kLongestMarker);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&info, TRUE);
   const bool cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
@@ -133,6 +139,24 @@ std::size_t coefficient_bytes(jpeg_decompress_struct& info) {
   return blocks * sizeof(JBLOCK);
 }
 
+std::size_t marker_bytes(const jpeg_decompress_struct& info) {
+  std::size_t bytes = 0;
+  for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next)
+    bytes += marker->data_length;
+  return bytes;
+}
+
+// Of the first EXIF block. APP1 holds other things, too (XMP).
+int orientation_of(const jpeg_decompress_struct& info) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
+  for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
+    const std::span<const JOCTET> data(marker->data, marker->data_length);
+    if (data.size() >= kExif.size() && std::memcmp(data.data(), kExif.data(), kExif.size()) == 0)
+      return exif_orientation(std::as_bytes(data.subspan(kExif.size())));
+  }
+  return 1;
+}
+
 }  // namespace
 
 Tensor decode_jpeg(const ImageSource& source, int channels) {
@@ -141,8 +165,8 @@ Tensor decode_jpeg(const ImageSource& source, int channels) {
   require(read_header(decoder, source.bytes, channels), name, "cannot be decoded as JPEG: {}",
           decoder.message);
   jpeg_decompress_struct& info = decoder.info;
-  const Tensor image =
-      make_image(source, {info.output_height, info.output_width, channels}, coefficient_bytes(info));
+  const Tensor image = make_image(source, {info.output_height, info.output_width, channels},
+                                  coefficient_bytes(info) + marker_bytes(info));
   const bool cmyk = info.out_color_space == JCS_CMYK;
   const auto convert = cmyk ? (channels == 3 ? cmyk_to_rgb : cmyk_to_grey)
                        : channels == 1 && info.out_color_space == JCS_RGB ? rgb_to_grey
@@ -151,7 +175,7 @@ Tensor decode_jpeg(const ImageSource& source, int channels) {
   const std::size_t stride = std::size_t{info.output_width} * static_cast<std::size_t>(channels);
   require(read_rows(decoder, image.data<std::uint8_t>(), stride, line.data(), convert), name,
           "cannot be decoded as JPEG: {}", decoder.message);
-  return image;
+  return seen(source, image, orientation_of(info));
 }
 
 }  // namespace tandem::datasets

@@ -29,7 +29,9 @@ const options::Schema& SetOptions::schema() {
           .key("max_image_mib", &SetOptions::max_image_mib,
                "memory in MiB that decoding an image file may take, in every worker at once; a larger one is "
                "refused",
-               {.min = 1, .max = 1048576});
+               {.min = 1, .max = 1048576})
+          .key("exif_orientation", &SetOptions::exif_orientation,
+               "turn images and masks as their EXIF orientation says; false: pixels as they are stored");
   return schema;
 }
 

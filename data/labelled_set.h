@@ -9,6 +9,7 @@
 
 #include "core/options/family.h"
 #include "data/dataset.h"
+#include "data/image_file.h"
 #include "data/layout.h"
 
 namespace tandem::datasets {
@@ -32,12 +33,15 @@ struct SetOptions {
   // Samples set aside from the training split, or used of the files' own; 0: none, or all.
   Index validation_size = 0;
   Index test_size = 0;
-  Index split_seed = 0;       // draws the splits; the run's own seed does not move them
-  Index max_image_mib = 256;  // that decoding one image may take
+  Index split_seed = 0;          // draws the splits; the run's own seed does not move them
+  Index max_image_mib = 256;     // that decoding one image may take
+  bool exif_orientation = true;  // images are turned as it says
 
   std::filesystem::path place() const { return path.value_or(""); }
   std::uint64_t seed() const { return static_cast<std::uint64_t>(split_seed); }
-  std::size_t image_memory() const { return static_cast<std::size_t>(max_image_mib) << 20; }
+  ImageReading image_reading() const {
+    return {.memory = static_cast<std::size_t>(max_image_mib) << 20, .upright = exif_orientation};
+  }
   static const options::Schema& schema();
 };
 

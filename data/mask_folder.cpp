@@ -25,6 +25,7 @@ constexpr std::string_view kLayout =
 
 struct Pairs {
   std::vector<fs::path> images, masks;
+  PassedOver passed_over;
 };
 
 Pairs pairs_in(const fs::path& folder) {
@@ -32,7 +33,8 @@ Pairs pairs_in(const fs::path& folder) {
   for (const fs::path& part : {images, masks})
     require(files::kind_of(part) == files::Kind::folder, part.string(), "{}{}", files::no_folder(part),
             kLayout);
-  Pairs pairs{.images = image_files_below(images), .masks = {}};
+  Pairs pairs;
+  pairs.images = image_files_below(images, true, &pairs.passed_over);
   require(!pairs.images.empty(), images.string(), "has no .jpg, .jpeg or .png file in it");
   for (const fs::path& image : pairs.images) {
     const fs::path mask = (masks / image.lexically_relative(images)).replace_extension(".png");
@@ -44,13 +46,13 @@ Pairs pairs_in(const fs::path& folder) {
 }
 
 // What stands in the masks of a folder, whatever it means. Reads all of them.
-std::bitset<256> values_in(const std::vector<fs::path>& masks, std::size_t memory) {
+std::bitset<256> values_in(const std::vector<fs::path>& masks, const ImageReading& reading) {
   std::vector<std::bitset<256>> found(masks.size());
   std::vector<std::exception_ptr> errors(masks.size());
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t i = 0; i < masks.size(); ++i) {
     try {
-      const Tensor mask = read_indices(masks[i], memory);
+      const Tensor mask = read_indices(masks[i], reading);
       const std::uint8_t* value = mask.data<std::uint8_t>();
       for (Index p = 0; p < mask.numel(); ++p) found[i].set(value[p]);
     } catch (...) {
@@ -64,8 +66,8 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, std::size_t memor
 }
 
 // As many as the training masks hold. Grey levels that only look like classes are refused.
-Index classes_in(const fs::path& folder, const MaskFolderOptions& own, std::size_t memory) {
-  std::bitset<256> found = values_in(pairs_in(folder).masks, memory);
+Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const ImageReading& reading) {
+  std::bitset<256> found = values_in(pairs_in(folder).masks, reading);
   const bool ignores = own.ignore_index < 256 && found.test(static_cast<std::size_t>(own.ignore_index));
   if (ignores) found.reset(static_cast<std::size_t>(own.ignore_index));
   std::string listed;
@@ -93,10 +95,10 @@ Index classes_in(const fs::path& folder, const MaskFolderOptions& own, std::size
 
 // Black and white masks of two classes: white would count for nothing, and nobody would learn it. Reads masks
 // until one holds the second class.
-void refuse_black_and_white(const fs::path& folder, std::size_t memory) {
+void refuse_black_and_white(const fs::path& folder, const ImageReading& reading) {
   bool white = false;
   for (const fs::path& mask : pairs_in(folder).masks) {
-    const Tensor pixels = read_indices(mask, memory);
+    const Tensor pixels = read_indices(mask, reading);
     const std::uint8_t* const value = pixels.data<std::uint8_t>();
     for (Index p = 0; p < pixels.numel(); ++p) {
       if (value[p] != 0 && value[p] != kIgnored) return;
@@ -109,18 +111,18 @@ void refuse_black_and_white(const fs::path& folder, std::size_t memory) {
       "say data.values [0, 255]");
 }
 
-Index classes_of(const fs::path& train, const MaskFolderOptions& own, std::size_t memory) {
+Index classes_of(const fs::path& train, const MaskFolderOptions& own, const ImageReading& reading) {
   const auto named = static_cast<Index>(own.class_names.size()),
              listed = static_cast<Index>(own.values.size());
   const Index classes = own.classes > 0 ? own.classes
                         : named > 0     ? named
                         : listed > 0    ? listed
-                                        : classes_in(train, own, memory);
+                                        : classes_in(train, own, reading);
   require(named == 0 || named == classes, "data.class_names", "has {} names for {} classes", named, classes);
   require(listed == 0 || listed == classes, "data.values", "has {} values for {} classes", listed, classes);
   const bool scanned = own.classes == 0 && named == 0;
   if (classes == 2 && listed == 0 && !scanned && own.ignore_index == kIgnored)
-    refuse_black_and_white(train, memory);
+    refuse_black_and_white(train, reading);
   return classes;
 }
 
@@ -142,13 +144,15 @@ MaskValues::MaskValues(const MaskFolderOptions& options, Index classes) {
   if (ignored == kNoClass) ignored = kIgnored;
 }
 
-MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValues& values, std::size_t memory)
-    : values_(values), memory_(memory) {
+MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValues& values,
+                       const ImageReading& reading)
+    : values_(values), reading_(reading) {
   info_ = std::move(info);
   info_.masks = true;
   Pairs pairs = pairs_in(folder);
   images_ = std::move(pairs.images);
   masks_ = std::move(pairs.masks);
+  passed_over_ = std::move(pairs.passed_over);
   require(size() <= kMaxSamples, folder.string(), "{} samples, at most {} can be numbered", size(),
           kMaxSamples);
 }
@@ -156,12 +160,16 @@ MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValue
 Sample MaskFolder::get(Index index) const {
   const auto at = static_cast<std::size_t>(index);
   const Shape& sample = info_.sample_shape;
-  Sample pair{.image = read_image(images_[at], static_cast<int>(sample[2]), memory_),
+  Sample pair{.image = read_image(images_[at], static_cast<int>(sample[2]), reading_),
               .label = 0,
-              .mask = read_indices(masks_[at], memory_)};
+              .mask = read_indices(masks_[at], reading_)};
   const Index height = pair.image.size(0), width = pair.image.size(1);
   require(pair.mask.size(0) == height && pair.mask.size(1) == width, masks_[at].string(),
-          "has {}x{} pixels, its image {}x{}", pair.mask.size(1), pair.mask.size(0), width, height);
+          "has {}x{} pixels, its image {}x{}{}", pair.mask.size(1), pair.mask.size(0), width, height,
+          pair.mask.size(1) == height && pair.mask.size(0) == width && reading_.upright
+              ? "; one of them lies on its side: each is turned as its own EXIF orientation says, "
+                "data.exif_orientation false leaves both as they are stored"
+              : "");
   require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
           "has {}x{} pixels, the first image {}x{}; data.image_size brings all of them to one size, "
           "data.any_size leaves that to data.augment",
@@ -182,11 +190,12 @@ namespace {
 // Of the training images.
 DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   DatasetInfo info{.name = "masks", .sample_shape = {0, 0, own.channels}};
-  info.classes = classes_of(train, own, common.image_memory());
+  info.classes = classes_of(train, own, common.image_reading());
   info.class_names = own.class_names;
+  info.as_stored = !common.exif_orientation;
   if (own.image_size == 0 && !own.any_size) {
     const Tensor first =
-        read_image(pairs_in(train).images.front(), static_cast<int>(own.channels), common.image_memory());
+        read_image(pairs_in(train).images.front(), static_cast<int>(own.channels), common.image_reading());
     info.sample_shape = first.shape();
   }
   // Of ImageNet, the custom for photographs.
@@ -218,14 +227,17 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const 
   const fs::path folder = first_folder(root, {"train"}), train = folder.empty() ? root : folder;
   const DatasetInfo info = info_of(train, own, common);
   const MaskValues values(own, info.classes);
+  PassedOver passed_over;
   const auto opened = [&](const fs::path& part) -> DatasetPtr {
-    DatasetPtr set = std::make_shared<MaskFolder>(part, info, values, common.image_memory());
-    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(set);
-    return std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
+    const auto folder = std::make_shared<MaskFolder>(part, info, values, common.image_reading());
+    passed_over += folder->passed_over();
+    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(folder);
+    return std::make_shared<SkipUnreadable>(folder, own.max_bad_samples, report);
   };
   if (folder.empty()) {
     Splits splits = divided(opened(root), root, own.test_fraction, common.seed());
     splits.image_size = own.image_size;
+    splits.notes = passed_over.notes();
     return splits;
   }
   const fs::path test = first_folder(root, {"test"});
@@ -234,6 +246,7 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const 
   Splits splits{.train = opened(train), .test = opened(test.empty() ? validation : test), .validation = {}};
   if (!test.empty() && !validation.empty()) splits.validation = opened(validation);
   splits.image_size = own.image_size;
+  splits.notes = passed_over.notes();
   return splits;
 }
 

@@ -9,6 +9,7 @@
 
 #include "data/image_file.h"
 #include "data/labelled_set.h"
+#include "data/passed_over.h"
 
 namespace tandem::datasets {
 
@@ -43,18 +44,20 @@ class MaskFolder final : public Dataset {
   // `info` has the classes and, where all images have one size, that. Throws UserError when there are no
   // images in `folder`/images, or no mask to one of them.
   MaskFolder(const std::filesystem::path& folder, DatasetInfo info, const MaskValues& values,
-             std::size_t memory = kImageMemory);
+             const ImageReading& reading = {});
 
   Index size() const override { return static_cast<Index>(images_.size()); }
   // Throws UserError naming the file: what cannot be decoded, a mask of another size than its image, a value
   // that is no class, an image of another size than the others.
   Sample get(Index index) const override;
   bool decodes() const override { return true; }
+  const PassedOver& passed_over() const { return passed_over_; }
 
  private:
   std::vector<std::filesystem::path> images_, masks_;
   MaskValues values_;
-  std::size_t memory_;
+  PassedOver passed_over_;
+  ImageReading reading_;
 };
 
 // data.path has train/ and test/ (or val/), each with images/ and masks/; or images/ and masks/ themselves,

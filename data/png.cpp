@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "data/image_file.h"
 #include "data/limits.h"
+#include "data/orientation.h"
 
 namespace tandem::datasets {
 
@@ -108,14 +109,14 @@ bool read_rows(PngDecoder& decoder, const RowConversion& convert, unsigned char*
     png_read_row(decoder.png, convert.any() ? line : row, nullptr);
     if (convert.any()) convert(line, row);
   }
-  png_read_end(decoder.png, nullptr);
+  png_read_end(decoder.png, decoder.info);
   return true;
 }
 
 bool read_interlaced(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   png_read_image(decoder.png, rows);
-  png_read_end(decoder.png, nullptr);
+  png_read_end(decoder.png, decoder.info);
   return true;
 }
 
@@ -155,6 +156,14 @@ Tensor read_pixels(PngDecoder& decoder, const ImageSource& source, const RowConv
   return Tensor::over(image.storage(), image.offset(), {height, width, convert.channels}, DType::u8);
 }
 
+// Of its eXIf chunk, which may come before the pixels and after.
+int orientation_of(PngDecoder& decoder) {
+  png_uint_32 bytes = 0;
+  png_bytep block = nullptr;
+  if (png_get_eXIf_1(decoder.png, decoder.info, &bytes, &block) == 0) return 1;
+  return exif_orientation(std::as_bytes(std::span(block, bytes)));
+}
+
 }  // namespace
 
 Tensor decode_png(const ImageSource& source, int channels) {
@@ -166,7 +175,8 @@ Tensor decode_png(const ImageSource& source, int channels) {
   const RowConversion convert{width, has_alpha ? stored - 1 : stored, has_alpha, channels};
   ensure(channels == 4 ? stored == 4 : convert.colours == 3 || (convert.colours == 1 && channels == 1),
          source.name, "PNG of {} channels after expansion", stored);
-  return read_pixels(decoder, source, convert, stored);
+  const Tensor image = read_pixels(decoder, source, convert, stored);
+  return seen(source, image, orientation_of(decoder));
 }
 
 Tensor decode_png_indices(const ImageSource& source) {
@@ -179,7 +189,8 @@ Tensor decode_png_indices(const ImageSource& source) {
   require(png_get_bit_depth(decoder.png, decoder.info) <= 8, source.name,
           "has 16 bits a pixel; a mask has at most 8");
   const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
-  const Tensor indices = read_pixels(decoder, source, {width, 1, false, 1}, 1);
+  const Tensor stored = read_pixels(decoder, source, {width, 1, false, 1}, 1);
+  const Tensor indices = seen(source, stored, orientation_of(decoder));
   return indices.viewed(indices.shape().without(2));
 }
 

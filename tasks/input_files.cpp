@@ -2,7 +2,9 @@
 
 #include "core/error.h"
 #include "data/image_file.h"
+#include "data/passed_over.h"
 #include "files/input.h"
+#include "files/output.h"
 
 namespace tandem::tasks {
 
@@ -15,9 +17,11 @@ std::vector<std::string> files_of(const std::vector<std::string>& paths) {
       found.push_back(path);
       continue;
     }
-    const auto below = datasets::image_files_below(path);
+    datasets::PassedOver passed_over;
+    const auto below = datasets::image_files_below(path, true, &passed_over);
     require(!below.empty(), "", "{}: has no .jpg, .jpeg or .png file in it", path);
     for (const auto& file : below) found.push_back(file.string());
+    for (const std::string& note : passed_over.notes()) output::remark("tandem: note: {}\n", note);
   }
   return found;
 }

@@ -80,6 +80,7 @@ std::map<std::string, std::string> preprocessing(const datasets::DatasetInfo& in
     input = {{"layout", indices ? "indices" : "rows"},
              {"shape", std::vector<Index>(shape.begin(), shape.end())}};
   }
+  if (input["channels"].is_string()) input["orientation"] = info.as_stored ? "stored" : "exif";
   input["unit"] = number(unit);
   input["steps"] = Json::array();
   for (const auto& spec : steps)

@@ -13,8 +13,9 @@ namespace tandem::tasks {
 // What a program has to do to an image of any size before the network takes it, and what the logits mean;
 // goes into the metadata of ONNX files. docs/export.md describes the keys, with a program that follows them.
 //
-//   tandem.input        {"layout": "NCHW", "shape": [3,224,224], "channels": "RGB", "unit": 255, "steps":
-//   […]} tandem.mean, .std   [0.4914, …], per channel: x = (pixel / unit - mean) / std tandem.class_names
+//   tandem.input        {"layout": "NCHW", "shape": [3,224,224], "channels": "RGB", "orientation": "exif",
+//   "unit": 255, "steps": […]} tandem.mean, .std   [0.4914, …], per channel: x = (pixel / unit - mean) / std
+//   tandem.class_names
 //   ["airplane", …], in the order of the logits; [] where unknown
 //
 // Features have the layout "rows"; indices, integers that are taken as they are, have "indices".

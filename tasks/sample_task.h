@@ -25,6 +25,7 @@ class SampleTask : public Task {
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
   std::string validation_split() const override { return splits_.validation_split(); }
+  std::vector<std::string> notes_of_data() const override { return data_->splits().notes; }
 
   std::vector<Signature> signatures() override;
   std::map<std::string, std::string> export_metadata() const override;

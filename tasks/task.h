@@ -145,6 +145,7 @@ struct PredictRequest {
   std::optional<std::int64_t> seed;   // of what is made up
   std::optional<std::string> prompt;  // what is gone on from
   std::optional<double> temperature;  // of a choice by chance; 0: always the likeliest
+  std::optional<double> threshold;    // the least score of what is shown
 };
 
 // The mean that the loss of a batch is, over its:

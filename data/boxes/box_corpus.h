@@ -78,6 +78,7 @@ struct BoxTallies {
   Tally missing;    // images without a file, left out with their boxes
   Tally at_zero;    // kept: xmin or ymin is 0 in a file that is said to count from 1
   Tally unlisted;   // images that a list of one class says have none of it, left out
+  Tally foreign;    // hidden files among the annotations, left out
 };
 
 struct BoxCorpus {

@@ -1,7 +1,9 @@
 #include "data/boxes/box_registry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/printable.h"
@@ -59,17 +61,25 @@ void limit(BoxCorpus& corpus, Index count, std::uint64_t seed) {
   corpus.images = chosen(corpus, kept).images;
 }
 
+// Both in the order that they had.
+std::pair<BoxCorpus, BoxCorpus> parted(BoxCorpus& corpus, Index first, std::uint64_t seed,
+                                       std::uint32_t draw) {
+  std::vector<std::uint32_t> order = permutation(images_in(corpus), seed, draw);
+  const auto cut = order.begin() + first;
+  std::sort(order.begin(), cut);
+  std::sort(cut, order.end());
+  BoxCorpus one = chosen(corpus, {order.begin(), cut});
+  return {std::move(one), chosen(corpus, {cut, order.end()})};
+}
+
 void apply_box_sizes(const SetOptions& options, BoxSplits& splits) {
   if (!splits.validation && options.validation_size > 0) {
     const Index size = images_in(splits.train);
     require(options.validation_size < size, "data.validation_size", "is {}, the training split has {} images",
             options.validation_size, size);
-    std::vector<std::uint32_t> order = permutation(size, options.seed(), 2);
-    const auto cut = order.begin() + options.validation_size;
-    std::sort(order.begin(), cut);
-    std::sort(cut, order.end());
-    splits.validation = chosen(splits.train, {order.begin(), cut});
-    splits.train.images = chosen(splits.train, {cut, order.end()}).images;
+    auto [held_out, rest] = parted(splits.train, options.validation_size, options.seed(), 2);
+    splits.validation = std::move(held_out);
+    splits.train.images = std::move(rest.images);
   }
   limit(splits.train, options.train_size, options.seed());
   limit(splits.test, options.test_size, options.seed());
@@ -96,6 +106,15 @@ void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std:
 }
 
 }  // namespace
+
+void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed) {
+  const Index count = images_in(splits.train);
+  require(count >= 2, splits.train.where, "has one image; another one is needed to test on");
+  const auto share = std::llround(fraction * static_cast<double>(count));
+  auto [held_out, rest] = parted(splits.train, std::clamp<Index>(share, 1, count - 1), seed, 3);
+  splits.test = std::move(held_out);
+  splits.train.images = std::move(rest.images);
+}
 
 BoxSplits open_box_set(const BoxSetOptions& options) {
   options::require_sound("data", BoxSetOptions::schema(), &options);

@@ -19,6 +19,10 @@ struct BoxSplits {
   std::vector<std::string> notes;  // what a user should be told, once
 };
 
+// Takes a share of the training images, one at least, for testing: of files without a test split. Throws
+// UserError where there is one image only.
+void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed);
+
 // Reads the splits that the files have, with all of their boxes. Images need not be there.
 using BoxSetFamily = options::Family<BoxSplits(const SetOptions&)>;
 // In the order documents list them. One must be named.

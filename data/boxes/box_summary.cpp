@@ -70,6 +70,7 @@ std::vector<std::string> notes_of(const BoxTallies& tallies) {
   note(tallies.difficult, "difficult object", "left out of training (data.difficult)");
   note(tallies.missing, "image", "without a file, left out with what is in it (data.missing)");
   note(tallies.unlisted, "image", "left out, where a list of one class says that it has none of it");
+  note(tallies.foreign, "hidden file", "among the annotations, left out");
   return notes;
 }
 

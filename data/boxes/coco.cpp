@@ -177,7 +177,11 @@ BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
   };
   BoxSplits splits;
   splits.train = read(own.train, {});
-  splits.test = read(own.test, splits.train.classes);
+  if (own.test) {
+    splits.test = read(*own.test, splits.train.classes);
+  } else {
+    hold_out_test(splits, own.test_fraction, common.seed());
+  }
   if (own.validation) splits.validation = read(*own.validation, splits.train.classes);
   return splits;
 }
@@ -199,7 +203,10 @@ BoxSetFamily::Entry coco_entry() {
       options::Describe<Options>()
           .key("train", &Options::train, "what is trained on")
           .key("validation", &Options::validation, "for choosing; null: see validation_size")
-          .key("test", &Options::test, "for testing")
+          .key("test", &Options::test, "for testing; null: see test_fraction")
+          .key("test_fraction", &Options::test_fraction,
+               "share of the training images kept for testing, where test is null",
+               {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("labels", &Options::labels,
                "rank: categories get labels in the order of their ids, without gaps; category_id: the ids "
                "are the "

@@ -24,7 +24,8 @@ enum class CocoLabels : std::uint8_t { rank, category_id };
 struct CocoOptions {
   CocoPaths train{"annotations/instances_train2017.json", "train2017"};
   std::optional<CocoPaths> validation{};
-  CocoPaths test{"annotations/instances_val2017.json", "val2017"};
+  std::optional<CocoPaths> test{{"annotations/instances_val2017.json", "val2017"}};
+  double test_fraction = 0.2;  // of the training images, where there is no `test`
   CocoLabels labels = CocoLabels::rank;
 };
 

@@ -126,6 +126,7 @@ BoxCorpus read_voc(const fs::path& root, const std::vector<std::string>& splits,
   for (const std::string& split : splits) {
     lists.push_back(voc_list(root, split, key));
     for (const auto& [id, place] : lists.back().unlisted) tally(corpus.tallies.unlisted, place, id, "-1");
+    for (const auto& [id, place] : lists.back().foreign) tally(corpus.tallies.foreign, place, id, "hidden");
   }
   std::vector<AnnotatedImage> images = read_annotations(lists);
   corpus.classes = classes.count() > 0 ? std::move(classes) : classes_of(images);
@@ -173,9 +174,13 @@ BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
   splits.train = read_voc(root, own.train, own.one_based, named_classes(own.class_names), "data.train");
   const BoxClasses& classes = splits.train.classes;
   require(classes.count() > 0, root.string(), "has no object in its training images");
-  splits.test = read_voc(root, own.test, own.one_based, classes, "data.test");
   auto free = static_cast<std::int64_t>(splits.train.images.size()) + 1;
-  number_on(splits.test, free);
+  if (own.test.empty()) {
+    hold_out_test(splits, own.test_fraction, common.seed());
+  } else {
+    splits.test = read_voc(root, own.test, own.one_based, classes, "data.test");
+    number_on(splits.test, free);
+  }
   if (own.validation.empty()) return splits;
   splits.validation = read_voc(root, own.validation, own.one_based, classes, "data.validation");
   number_on(*splits.validation, free);
@@ -193,7 +198,10 @@ BoxSetFamily::Entry voc_entry() {
                "what is trained on: FOLDER/LIST, such as VOC2007/trainval, or a folder with Annotations; "
                "several are joined")
           .key("validation", &Options::validation, "the same for choosing; none: see validation_size")
-          .key("test", &Options::test, "the same for testing")
+          .key("test", &Options::test, "the same for testing; none: see test_fraction")
+          .key("test_fraction", &Options::test_fraction,
+               "share of the training images kept for testing, where test is empty",
+               {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("class_names", &Options::class_names,
                "the classes in the order of their labels, without the background; by default those of the "
                "training objects, sorted")

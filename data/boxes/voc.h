@@ -13,8 +13,9 @@ namespace tandem::datasets {
 struct VocOptions {
   // As voc_list (data/boxes/voc_lists.h) has it, joined in their order.
   std::vector<std::string> train{"VOC2007/trainval", "VOC2012/trainval"};
-  std::vector<std::string> validation{};  // empty: none
-  std::vector<std::string> test{"VOC2007/test"};
+  std::vector<std::string> validation{};          // empty: none
+  std::vector<std::string> test{"VOC2007/test"};  // empty: test_fraction of the training images
+  double test_fraction = 0.2;
   std::vector<std::string>
       class_names{};      // in the order of their labels; empty: of the training objects, sorted
   bool one_based = true;  // the first pixel is 1, as in VOC's own files

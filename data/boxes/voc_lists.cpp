@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "data/passed_over.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
@@ -28,13 +29,15 @@ std::vector<std::string_view> words_of(std::string_view line) {
 
 bool is_folder(const fs::path& path) { return files::kind_of(path) == files::Kind::folder; }
 
-std::vector<VocImageId> annotated(const fs::path& annotations) {
-  std::vector<VocImageId> ids;
+VocList annotated(const fs::path& folder) {
+  VocList list{.folder = folder, .ids = {}};
+  const fs::path annotations = folder / "Annotations";
   for (const fs::directory_entry& entry : files::entries_of(annotations))
     if (entry.path().extension() == ".xml")
-      ids.push_back({.id = entry.path().stem().string(), .place = entry.path().string()});
-  require(!ids.empty(), annotations.string(), "has no annotation, which end in .xml");
-  return ids;
+      (is_foreign(entry.path()) ? list.foreign : list.ids)
+          .push_back({.id = entry.path().stem().string(), .place = entry.path().string()});
+  require(!list.ids.empty(), annotations.string(), "has no annotation, which end in .xml");
+  return list;
 }
 
 }  // namespace
@@ -62,9 +65,8 @@ void read_voc_list(const fs::path& path, VocList& list) {
 
 VocList voc_list(const fs::path& root, const std::string& split, const std::string& key) {
   const fs::path place = (root / split).lexically_normal();
-  if (is_folder(place / "Annotations"))
-    return {.folder = place, .ids = annotated(place / "Annotations"), .unlisted = {}};
-  VocList list{.folder = place.parent_path(), .ids = {}, .unlisted = {}};
+  if (is_folder(place / "Annotations")) return annotated(place);
+  VocList list{.folder = place.parent_path(), .ids = {}};
   const fs::path file = list.folder / "ImageSets/Main" / (place.filename().string() + ".txt");
   require(files::kind_of(file) == files::Kind::file, key,
           "\"{}\" is neither a list, {}, nor a folder with Annotations; a split is FOLDER/LIST below the "

@@ -15,7 +15,8 @@ struct VocImageId {
 struct VocList {
   std::filesystem::path folder;  // that has JPEGImages and Annotations
   std::vector<VocImageId> ids;
-  std::vector<VocImageId> unlisted;  // of a list of one class, those with −1: none of it in them
+  std::vector<VocImageId> unlisted{};  // of a list of one class, those with −1: none of it in them
+  std::vector<VocImageId> foreign{};   // hidden files among the annotations, left out
 };
 
 // A list file: a line has an id, or, in a list of one class, an id and 1 (the class is in it), 0 (only as
@@ -25,7 +26,7 @@ void read_voc_list(const std::filesystem::path& path, VocList& list);
 
 // "VOC2007/trainval": the list ImageSets/Main/trainval.txt of the folder VOC2007 below `root`; a "trainval"
 // alone is one of `root` itself. Where `split` leads to a folder with Annotations, "." for `root`, all of
-// these, sorted by name. Throws UserError in the name of `key` when there is neither.
+// these that are not hidden, sorted by name. Throws UserError in the name of `key` when there is neither.
 VocList voc_list(const std::filesystem::path& root, const std::string& split, const std::string& key);
 
 }  // namespace tandem::datasets

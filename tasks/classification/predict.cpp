@@ -64,7 +64,7 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
 // How inputs are read.
 struct Reading {
   datasets::Layout layout;
-  std::size_t image_memory;
+  datasets::ImageReading images;
 };
 
 std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInfo& info,
@@ -75,7 +75,7 @@ std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInf
   require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
           "{}: the model was trained on {} of shape {}, not on images; give it .npy files", path,
           name_of(info.dtype), to_string(info.sample_shape));
-  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), reading.image_memory)}};
+  return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), reading.images)}};
 }
 
 // Brings samples to what the model takes; images may have any size.
@@ -136,7 +136,7 @@ void print_predictions(nn::Module& model, const SampleData& data, const Classifi
   const options::Value layout = options.set.set.value("layout");  // null of what has no arrays
   const Reading reading{
       layout.text.empty() ? datasets::Layout::automatic : datasets::layout_from_name(layout.text),
-      options.set.common.image_memory()};
+      options.set.common.image_reading()};
   Predictor predictor(model, pipeline, data.info(), device, request);
   for (const std::string& file : files) predictor.add(inputs_of(file, data.info(), reading));
   predictor.finish();

@@ -55,7 +55,7 @@ PixelCorners in_pixels(const UnitBox& box, const Tensor& image) {
   return {box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height};
 }
 
-void print_boxes(const std::string& name, const Tensor& image, const std::vector<FoundBox>& found,
+void print_boxes(const std::string& name, const Tensor& image, const std::vector<FoundBox>& found, float best,
                  const datasets::DatasetInfo& info, const PredictRequest& request) {
   if (request.json) {
     nlohmann::ordered_json line{{"input", name},
@@ -74,7 +74,10 @@ void print_boxes(const std::string& name, const Tensor& image, const std::vector
     return;
   }
   std::string text = name;
-  if (found.empty()) text += "  nothing found";
+  if (found.empty())
+    text += best > 0 ? fmt::format("  nothing found; the best box has {:.1f} % (--threshold shows more)",
+                                   100.0F * best)
+                     : "  nothing found";
   for (const FoundBox& each : found) {
     const PixelCorners at = in_pixels(each.box, image);
     text += fmt::format("\n  {} {:.1f} %  [{:.0f}, {:.0f}, {:.0f}, {:.0f}]", name_of_class(info, each.label),
@@ -85,8 +88,9 @@ void print_boxes(const std::string& name, const Tensor& image, const std::vector
 
 }  // namespace
 
-void write_boxes(const Detector& detector, const datasets::DatasetInfo& info, std::size_t image_memory,
-                 double shown, const PredictRequest& request) {
+void write_boxes(const Detector& detector, const datasets::DatasetInfo& info,
+                 const datasets::ImageReading& reading, double shown, const PredictRequest& request) {
+  shown = request.threshold.value_or(shown);
   require(!request.inputs.empty(), "", "predict: inputs are missing: image files, or folders of them");
   const std::vector<std::string> images = files_of(request.inputs);
   std::vector<PictureJob> jobs;
@@ -98,9 +102,10 @@ void write_boxes(const Detector& detector, const datasets::DatasetInfo& info, st
   for (const PictureJob& job : jobs) {
     require(datasets::is_image_file(job.image), "",
             "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
-    const Tensor image =
-        datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
+    const Tensor image = datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), reading);
     std::vector<FoundBox> found = detector(image);
+    float best = 0;  // of all, shown or not
+    for (const FoundBox& each : found) best = std::max(best, each.score);
     std::erase_if(found, [&](const FoundBox& each) { return each.score < shown; });
     if (!job.out.empty()) {
       std::vector<DrawnBox> drawn;
@@ -112,7 +117,7 @@ void write_boxes(const Detector& detector, const datasets::DatasetInfo& info, st
     }
     PredictRequest printed = request;
     printed.out = job.out.string();
-    print_boxes(job.image, image, found, info, printed);
+    print_boxes(job.image, image, found, best, info, printed);
   }
 }
 

@@ -27,9 +27,9 @@ class Detector {
   Device device_;
 };
 
-// What `tandem predict` does: prints the boxes of a score from `shown` on, and with --out draws them. Throws
-// UserError naming the file that cannot be taken, and as picture_jobs.
-void write_boxes(const Detector& detector, const datasets::DatasetInfo& info, std::size_t image_memory,
-                 double shown, const PredictRequest& request);
+// What `tandem predict` does: prints the boxes of a score from `shown`, or --threshold, on, and with --out
+// draws them. Throws UserError naming the file that cannot be taken, and as picture_jobs.
+void write_boxes(const Detector& detector, const datasets::DatasetInfo& info,
+                 const datasets::ImageReading& reading, double shown, const PredictRequest& request);
 
 }  // namespace tandem::tasks

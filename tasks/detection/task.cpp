@@ -191,8 +191,10 @@ std::map<std::string, std::string> DetectionTask::export_metadata() const {
 }
 
 void DetectionTask::predict(const PredictRequest& request, Device device) {
-  write_boxes(Detector(*ssd_, *data_, augment_, options_.postprocess.suppression(), device), data_->info(),
-              options_.data.set.common.image_memory(), options_.eval.shown, request);
+  SuppressionOptions suppression = options_.postprocess.suppression();
+  suppression.score = std::min(suppression.score, request.threshold.value_or(1.0));
+  write_boxes(Detector(*ssd_, *data_, augment_, suppression, device), data_->info(),
+              options_.data.set.common.image_reading(), options_.eval.shown, request);
 }
 
 namespace {
@@ -205,7 +207,7 @@ class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, S
     datasets::BoxSplits splits = datasets::open_box_set(data.set);
     return std::make_shared<SampleData>(
         datasets::as_datasets(std::string(data.set.set.name()), std::move(splits), data.channels,
-                              data.image_size, data.set.common.image_memory()));
+                              data.image_size, data.set.common.image_reading()));
   }
   // Of COCO and VOC without their files: what is published of them, or as many classes as the model is for.
   DataPtr describe() const override {

@@ -36,7 +36,9 @@ class DetectionTask final : public SampleTask {
   std::vector<Signature> signatures() override;
   // "tandem.output": what becomes of the boxes, see `postprocess`.
   std::map<std::string, std::string> export_metadata() const override;
-  std::vector<std::string> predict_options() const override { return {"inputs", "--out", "--json"}; }
+  std::vector<std::string> predict_options() const override {
+    return {"inputs", "--out", "--json", "--threshold"};
+  }
   void predict(const PredictRequest& request, Device device) override;
 
  private:

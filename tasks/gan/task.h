@@ -35,6 +35,7 @@ class Gan final : public Task {
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
+  std::vector<std::string> notes_of_data() const override { return data_->samples().splits().notes; }
   std::vector<Signature> signatures() override;
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override { return {"--count", "--out", "--seed"}; }

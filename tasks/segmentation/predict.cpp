@@ -125,8 +125,8 @@ void print_shares(const PictureJob& job, const Tensor& mask, const datasets::Dat
 
 }  // namespace
 
-void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, std::size_t image_memory,
-                 const PredictRequest& request) {
+void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info,
+                 const datasets::ImageReading& reading, const PredictRequest& request) {
   require(!request.inputs.empty(), "", "predict: inputs are missing: image files, or folders of them");
   require(
       !request.out.empty(), "",
@@ -137,8 +137,7 @@ void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, 
   for (const PictureJob& job : picture_jobs(files_of(request.inputs), request.out, "masks", beside)) {
     require(datasets::is_image_file(job.image), "",
             "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
-    const Tensor image =
-        datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), image_memory);
+    const Tensor image = datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), reading);
     const Tensor mask = segmenter(image);
     files::make_folder(job.out.parent_path());
     files::write_atomically(job.out.string(), datasets::indexed_png_of(mask, palette));

@@ -32,7 +32,7 @@ class Segmenter {
 
 // What `tandem predict` does. Throws UserError naming the file that cannot be taken, and for an --out that
 // would not hold all of the masks, or would replace an image.
-void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info, std::size_t image_memory,
-                 const PredictRequest& request);
+void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info,
+                 const datasets::ImageReading& reading, const PredictRequest& request);
 
 }  // namespace tandem::tasks

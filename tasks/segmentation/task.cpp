@@ -172,7 +172,7 @@ std::map<std::string, std::string> Segmentation::export_metadata() const {
 
 void Segmentation::predict(const PredictRequest& request, Device device) {
   write_masks(Segmenter(*model_, *data_, augment_, device), data_->info(),
-              options_.data.set.common.image_memory(), request);
+              options_.data.set.common.image_reading(), request);
 }
 
 namespace {

@@ -194,11 +194,11 @@ TEST_CASE("decoding an image takes no more memory than it is allowed", "[image]"
     const std::size_t enough = way.file.size() + way.bytes;
     host_allocator().reset_peak();
     const std::size_t before = host_allocator().figures().live;
-    const Tensor image = decode_image(as_bytes(way.file), "big.png", way.channels, enough);
+    const Tensor image = decode_image(as_bytes(way.file), "big.png", way.channels, {.memory = enough});
     CHECK(host_allocator().figures().peak - before <= way.bytes);
     CHECK(image.shape() == Shape{kSide, kSide, way.channels});
     CHECK_THROWS_WITH(
-        decode_image(as_bytes(way.file), "big.png", way.channels, enough - 1),
+        decode_image(as_bytes(way.file), "big.png", way.channels, {.memory = enough - 1}),
         Contains("[big.png] has 512x512 pixels: decoding takes") && Contains("data.max_image_mib allows"));
   }
   // The limit nobody has changed: 13,000² pixels in colour are 484 MiB.
@@ -210,7 +210,7 @@ TEST_CASE("decoding an image takes no more memory than it is allowed", "[image]"
 TEST_CASE("an image file larger than an image may be is not read", "[image]") {
   const TempFolder folder;
   write_file(folder / "large.png", Bytes(100000, 0));
-  CHECK_THROWS_WITH(read_image(folder / "large.png", 3, 99999),
+  CHECK_THROWS_WITH(read_image(folder / "large.png", 3, {.memory = 99999}),
                     Contains("large.png") && Contains("has 100000 bytes") && Contains("data.max_image_mib"));
 }
 

@@ -182,6 +182,9 @@ TEST_CASE("predict draws boxes and prints them", "[program][detection]") {
   CHECK(line["input"] == "scene.png");
   CHECK(line["width"] == 64);
   CHECK(line["boxes"].is_array());
+  CHECK_THAT(task.must({"predict", "run", "scene.png", "--threshold", "1"}).out,
+             Contains("nothing found; the best box has ") && Contains("(--threshold shows more)"));
+  CHECK_THAT(task.must({"predict", "run", "scene.png", "--threshold", "0"}).out, Contains("\n  "));
   CHECK_THAT(task.refused({"predict", "run"}), Contains("inputs are missing"));
   CHECK_THAT(task.refused({"predict", "run", "scene.png", "--out", "scene.png"}),
              Contains("would replace the image"));

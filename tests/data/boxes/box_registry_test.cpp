@@ -180,6 +180,47 @@ TEST_CASE("COCO by name: crowds are evaluated and not learnt, warnings are notes
   CHECK(has_note(splits, "test: 1 of its images are trained on, too"));
 }
 
+TEST_CASE("a set without a test split is divided, always alike", "[boxes]") {
+  const VocSet set(6);
+  const auto divided = [&](Index seed) {
+    datasets::SetOptions common = set.at();
+    common.split_seed = seed;
+    return datasets::open_box_set("voc", common,
+                                  {{"train", Names{"VOC2007/trainval"}},
+                                   {"test", options::Value(std::vector<std::string>{})},
+                                   {"test_fraction", 0.5}});
+  };
+  const BoxSplits splits = divided(0);
+  std::set<std::string> all = names_of(splits.train), test = names_of(splits.test);
+  CHECK(all.size() == 2);
+  CHECK(test.size() == 2);
+  all.merge(test);
+  CHECK(all == std::set<std::string>{"0", "1", "2", "3"});
+  CHECK(names_of(divided(0).test) == names_of(splits.test));
+  CHECK(splits.test.classes.names == splits.train.classes.names);
+
+  const TempFolder folder;
+  std::string images, annotations;
+  for (int i = 0; i < 5; ++i) {
+    write_text(folder / fmt::format("{}.jpg", i), "pixels");
+    images += fmt::format(R"({}{{"id": {}, "file_name": "{}.jpg", "width": 100, "height": 80}})",
+                          i ? "," : "", i, i);
+    annotations += fmt::format(R"({}{{"id": {}, "image_id": {}, "category_id": 1, "bbox": [0, 0, 9, 9]}})",
+                               i ? "," : "", i + 1, i);
+  }
+  write_text(
+      folder / "all.json",
+      fmt::format(R"({{"images": [{}], "annotations": [{}], "categories": [{{"id": 1, "name": "cat"}}]}})",
+                  images, annotations));
+  const BoxSplits coco = datasets::open_box_set(
+      "coco", {.path = folder.path().string(), .validation_size = 1},
+      {{"train", options::Given{{"annotations", "all.json"}, {"images", ""}}}, {"test", options::Value()}});
+  CHECK(coco.train.images.size() == 3);
+  CHECK(coco.validation.value().images.size() == 1);
+  CHECK(coco.test.images.size() == 1);
+  CHECK(coco.test.images[0].objects.size() == 1);
+}
+
 TEST_CASE("keys of a configuration, which differ by set", "[boxes]") {
   using datasets::BoxSetOptions;
   const auto bound = [](const options::Given& given) {
@@ -193,7 +234,7 @@ TEST_CASE("keys of a configuration, which differ by set", "[boxes]") {
   CHECK(coco.missing == datasets::MissingImages::skip);
   CHECK(coco.difficult == datasets::Difficult::keep);
   CHECK(coco.set.as<datasets::CocoOptions>().train.annotations == "a.json");
-  CHECK(coco.set.as<datasets::CocoOptions>().test.images == "val2017");
+  CHECK(coco.set.as<datasets::CocoOptions>().test.value().images == "val2017");
   CHECK_FALSE(coco.set.as<datasets::CocoOptions>().validation.has_value());
   const BoxSetOptions voc = bound({{"name", "voc"},
                                    {"train", Names{"VOC2007/train"}},

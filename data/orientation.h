@@ -1,0 +1,24 @@
+// Which way up an image is: the orientation that EXIF stores beside its pixels (CIPA DC-008, tag 0x0112).
+//
+//   1  as stored           5  transposed
+//   2  mirrored            6  to be turned by 90 degrees, clockwise
+//   3  turned by 180       7  transposed over the other diagonal
+//   4  upside down         8  to be turned by 90 degrees, counterclockwise
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "data/image_file.h"
+
+namespace tandem::datasets {
+
+// Of an EXIF block, which is a TIFF file without pixels: its first directory is looked at. 1 where it says
+// none, or is damaged: an image is never refused for it.
+int exif_orientation(std::span<const std::byte> block);
+
+// Pixels [H,W,C] as they are seen: `stored` itself where the orientation is 1 or `source` is read as stored.
+// Throws UserError when both take more memory than `source` may.
+Tensor seen(const ImageSource& source, const Tensor& stored, int orientation);
+
+}  // namespace tandem::datasets
