@@ -41,4 +41,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandem-config.cmake.in
   ${PROJECT_BINARY_DIR}/tandem-config.cmake INSTALL_DESTINATION lib/cmake/tandem)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandem-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tandem-config.cmake ${PROJECT_BINARY_DIR}/tandem-config-version.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/tandem-protobuf.cmake DESTINATION lib/cmake/tandem)
+  ${PROJECT_SOURCE_DIR}/cmake/tandem-protobuf.cmake ${PROJECT_SOURCE_DIR}/cmake/tandem-utf8proc.cmake DESTINATION lib/cmake/tandem)

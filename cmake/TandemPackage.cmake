@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${TANDEM_ONEDNN_HOME}/lib ${PROJ
 # What programs of others compile with.
 string(JOIN ", " CPACK_DEBIAN_PACKAGE_SUGGESTS g++ cmake libeigen3-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   zlib1g-dev libjpeg-dev libpng-dev libarchive-dev libssl-dev libpugixml-dev libprotobuf-dev libsentencepiece-dev
-  dataset-fashion-mnist openmpi-bin)
+  libutf8proc-dev dataset-fashion-mnist openmpi-bin)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
 include(CPack)
 

@@ -30,6 +30,7 @@ class VocabularyCodec final : public TextCodec {
   std::int32_t unknown() const override { return Vocabulary::kUnknown; }
   std::int32_t begin() const override { return Vocabulary::kEnd; }
   std::int32_t end() const override { return Vocabulary::kEnd; }
+  bool drops_case() const override { return tokenizer_->drops_case(); }
 
   EncodedText encode(std::string_view text) const override {
     EncodedText encoded = vocabulary_.encode(tokenizer_->encode(text));
@@ -69,6 +70,7 @@ class DescribedCodec final : public TextCodec {
   std::int32_t unknown() const override { return 0; }
   std::int32_t begin() const override { return learnt_ ? kPieceBegin : Vocabulary::kEnd; }
   std::int32_t end() const override { return learnt_ ? kPieceEnd : Vocabulary::kEnd; }
+  bool drops_case() const override { fail(); }
 
   EncodedText encode(std::string_view) const override { fail(); }
   std::string decode(std::span<const std::int32_t>) const override { fail(); }

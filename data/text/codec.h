@@ -26,6 +26,7 @@ class TextCodec {
   virtual std::int32_t unknown() const = 0;
   virtual std::int32_t begin() const = 0;  // what a decoder is given first; it may be end()
   virtual std::int32_t end() const = 0;    // what a sequence is followed by
+  virtual bool drops_case() const = 0;     // whether what it decodes is in lower case throughout
 
   // Without begin and end, which no text can stand for. A byte that is no UTF-8 counts as U+FFFD. An empty
   // text has no ids.

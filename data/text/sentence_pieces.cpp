@@ -44,6 +44,12 @@ class SentencePieceCodec final : public TextCodec {
   std::int32_t unknown() const override { return kPieceUnknown; }
   std::int32_t begin() const override { return kPieceBegin; }
   std::int32_t end() const override { return kPieceEnd; }
+  // The model's rules of normalisation are in its own format; what they do to a letter shows.
+  bool drops_case() const override {
+    std::vector<std::string> pieces;
+    check(processor_.Encode("A", &pieces));
+    return std::ranges::none_of(pieces, [](const std::string& piece) { return piece.ends_with('A'); });
+  }
 
   EncodedText encode(std::string_view text) const override {
     std::vector<int> ids;

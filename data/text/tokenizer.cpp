@@ -4,10 +4,16 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "data/text/unicode.h"
 
 namespace tandem::datasets {
 
 namespace {
+
+constexpr char32_t kApostrophe = '\'', kCurlyApostrophe = 0x2019, kSoftHyphen = 0xAD;
+
+// Between two letters: the apostrophe of typesetters, and the joiners of Persian and Indian scripts.
+bool joins(char32_t c) { return c == kCurlyApostrophe || c == 0x200C || c == 0x200D; }
 
 std::string joined(std::span<const std::string> words) {
   std::string text;
@@ -21,6 +27,7 @@ std::string joined(std::span<const std::string> words) {
 class Words final : public Tokenizer {
  public:
   std::string name() const override { return "words"; }
+  bool drops_case() const override { return true; }
   // A full stop stands at the word before it.
   std::string decode(std::span<const std::string> pieces) const override {
     std::string text;
@@ -104,15 +111,23 @@ std::vector<std::string> words_of(std::string_view text) {
     if (!word.empty()) words.push_back(std::move(word));
     word.clear();
   };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool upper = c >= 'A' && c <= 'Z';
-    if (upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '\'' || c >= 0x80) {
-      word += static_cast<char>(upper ? c + ('a' - 'A') : c);
+  while (!text.empty()) {
+    const Character here = first_character(text);
+    text.remove_prefix(here.bytes);
+    const Character next = first_character(text);
+    const char32_t c = here.value;
+    if (in_words(c) || c == kApostrophe) {
+      append_character(word, lower_case(c));
+      continue;
+    }
+    if (c == kSoftHyphen) continue;
+    if (joins(c) && !word.empty() && in_words(next.value)) {
+      append_character(word, c == kCurlyApostrophe ? kApostrophe : c);
       continue;
     }
     // "3.2" and "e.g" stay whole; a full stop ends a sentence when a space or the end follows.
-    if (c == '.' && !word.empty() && i + 1 < text.size() && text[i + 1] != ' ') {
+    const bool goes_on = next.value < 0x80 ? next.bytes > 0 && !is_space(next.value) : in_words(next.value);
+    if (c == '.' && !word.empty() && goes_on) {
       word += '.';
       continue;
     }

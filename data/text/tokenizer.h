@@ -19,6 +19,8 @@ class Tokenizer {
   virtual std::string name() const = 0;
   // Whether every piece is one character.
   virtual bool of_characters() const { return false; }
+  // Whether texts that differ in case alone have the same pieces.
+  virtual bool drops_case() const { return false; }
   // Each byte of `text` that is no UTF-8 counts as U+FFFD. Who reads a file knows the place, and refuses it
   // before (require_utf8).
   std::vector<std::string> encode(std::string_view text) const;
@@ -36,8 +38,9 @@ using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 using TokenizerFamily = options::Family<TokenizerPtr()>;
 const TokenizerFamily& tokenizers();
 
-// A word is a run of letters, digits and apostrophes, in lower case; "." ends a sentence and is a word of its
-// own, once; everything else separates. Bytes beyond ASCII count as letters.
+// A word is a run of letters, marks and numbers of any script and of apostrophes, in lower case; a curly
+// apostrophe within one is a straight one. "." ends a sentence and is a word of its own, once; everything
+// else separates: spaces, dashes, quotes, signs. `text` is UTF-8.
 std::vector<std::string> words_of(std::string_view text);
 
 // Throws UserError in the name of `where`, with the byte and its place in `text`, counted from 1, unless it

@@ -166,3 +166,17 @@ TEST_CASE("damaged descriptions of codecs are refused", "[codec]") {
               "old.safetensors] the model of pieces");
   CHECK_FAILS(UserError, recall({{"name", "bpe"}, {"model", ""}}), "the model of pieces");
 }
+
+TEST_CASE("codecs know whether they drop case", "[codec]") {
+  const std::vector<std::string> texts(20, "The Cat sat ON the Mat and THE dog ran");
+  const auto drops = [&](const std::string& name, const options::Given& options = {}) {
+    return learn(name, options, texts)->drops_case();
+  };
+  CHECK(drops("words"));
+  CHECK_FALSE(drops("spaces"));
+  CHECK_FALSE(drops("characters"));
+  CHECK_FALSE(drops("unigram", {{"size", 24}}));
+  CHECK_FALSE(drops("unigram", {{"size", 24}, {"normalization", "nfkc"}}));
+  CHECK(drops("unigram", {{"size", 20}, {"normalization", "nfkc_cf"}}));
+  CHECK(drops("bpe", {{"size", 20}, {"normalization", "nmt_nfkc_cf"}}));
+}
