@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/passed_over.h"
+#include "files/byte_order_mark.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
@@ -46,7 +47,7 @@ void read_voc_list(const fs::path& path, VocList& list) {
   const std::string text = files::read_text(path, kMaxListBytes);
   std::unordered_map<std::string_view, std::size_t> lines;
   std::size_t number = 0;
-  files::each_line(text, [&](std::string_view line, bool) {
+  files::each_line(files::without_byte_order_mark(text), [&](std::string_view line, bool) {
     const std::string place = fmt::format("{}:{}", path.string(), ++number);
     const std::vector<std::string_view> words = words_of(line);
     if (words.empty()) return;

@@ -4,15 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "core/error.h"
 #include "core/options/check.h"
 #include "core/printable.h"
 #include "core/suggest.h"
-#include "data/text/corpus.h"
-#include "data/text/text_lines.h"
-#include "files/input.h"
-#include "files/not_there.h"
+#include "data/text/labelled_rows.h"
 
 namespace tandem::datasets {
 
@@ -20,28 +19,9 @@ namespace {
 
 constexpr std::size_t kNamed = 20;  // classes in a message
 
-struct Line {
-  std::string_view label, text;
-};
-
-std::vector<Line> labelled_lines(std::string_view text, const std::string& path, Index max_line) {
-  std::vector<Line> lines;
-  for (const std::string_view line : lines_of(text, path, max_line)) {
-    const std::string where = fmt::format("{}:{}", path, lines.size() + 1);
-    const std::size_t tab = line.find('\t');
-    require(tab != std::string_view::npos, where, "has no tab: a line is a label, a tab, and a text");
-    const Line parts{line.substr(0, tab), line.substr(tab + 1)};
-    require(!parts.label.empty(), where, "has no label before its tab");
-    require(parts.text.find_first_not_of(" \t") != std::string_view::npos, where,
-            "has no text behind the label \"{}\"", printable(parts.label));
-    lines.push_back(parts);
-  }
-  return lines;
-}
-
-std::vector<std::string> classes_of(const std::vector<Line>& lines, const std::string& path) {
+std::vector<std::string> classes_of(const std::vector<LabelledRow>& rows, const std::string& path) {
   std::vector<std::string> classes;
-  for (const Line& line : lines) classes.emplace_back(line.label);
+  for (const LabelledRow& row : rows) classes.push_back(row.label);
   std::ranges::sort(classes);
   const auto repeated = std::ranges::unique(classes);
   classes.erase(repeated.begin(), repeated.end());
@@ -50,22 +30,50 @@ std::vector<std::string> classes_of(const std::vector<Line>& lines, const std::s
   return classes;
 }
 
-std::vector<LabelledText> texts_of(const std::vector<Line>& lines, const std::vector<std::string>& classes,
-                                   const std::string& path) {
+std::vector<LabelledText> texts_of(const std::vector<LabelledRow>& rows,
+                                   const std::vector<std::string>& classes) {
   std::vector<LabelledText> texts;
-  for (const Line& line : lines) {
-    const auto found = std::ranges::lower_bound(classes, line.label, std::less<>());
-    if (found == classes.end() || *found != line.label) {
-      const std::string label(line.label);
+  for (const LabelledRow& row : rows) {
+    const auto found = std::ranges::lower_bound(classes, row.label);
+    if (found == classes.end() || *found != row.label) {
       const bool few = classes.size() <= kNamed;
-      throw UserError(fmt::format("{}:{}", path, texts.size() + 1),
-                      fmt::format("the training file has no label \"{}\"{}{}", printable(label),
-                                  few ? fmt::format("; it has {}", fmt::join(classes, ", ")) : "",
-                                  did_you_mean(label, classes)));
+      throw UserError(row.place,
+                      fmt::format("the training texts have no label \"{}\"{}{}", printable(row.label),
+                                  few ? fmt::format("; they have {}", fmt::join(classes, ", ")) : "",
+                                  did_you_mean(row.label, classes)));
     }
-    texts.push_back({line.text, found - classes.begin()});
+    texts.push_back({row.text, found - classes.begin()});
   }
   return texts;
+}
+
+// Takes from the texts to train on. `key`: the fraction's.
+std::vector<LabelledText> taken_of_every_class(std::vector<LabelledText>& train, double fraction,
+                                               const char* key, const std::string& path) {
+  std::vector<LabelledText> taken, left;
+  std::map<std::int64_t, Index> seen;
+  for (const LabelledText& text : train) {
+    const auto before = static_cast<double>(seen[text.label]++);
+    const bool takes = std::floor((before + 1.0) * fraction) > std::floor(before * fraction);
+    (takes ? taken : left).push_back(text);
+  }
+  require(fraction == 0.0 || !taken.empty(), path,
+          "{} of {} of every class takes none of its {} texts; give a file of its own, or a larger share",
+          key, fraction, train.size());
+  train = std::move(left);
+  return taken;
+}
+
+// A header that is not known as one is a class that comes once.
+std::string odd_first_row(const std::vector<LabelledRow>& rows) {
+  const LabelledRow& first = rows.front();
+  const auto same = std::ranges::count(rows, first.label, &LabelledRow::label);
+  if (same > 1 || rows.size() < 10) return "";
+  return fmt::format(
+      "{}: the label \"{}\" comes in this line alone; if it is a header, name its columns by label_column "
+      "and "
+      "text_column",
+      first.place, printable(first.label));
 }
 
 }  // namespace
@@ -73,36 +81,57 @@ std::vector<LabelledText> texts_of(const std::vector<Line>& lines, const std::ve
 const options::Schema& LabelledLinesOptions::schema() {
   static const options::Schema schema =
       options::Describe<LabelledLinesOptions>()
-          .key("train", &LabelledLinesOptions::train, "file to learn: lines of a label, a tab, and a text",
+          .key("train", &LabelledLinesOptions::train,
+               "texts to learn: a table (.csv; others have tabs), objects of JSON (.jsonl), or a folder with "
+               "a "
+               "folder of .txt files for each class",
                {.required = true})
-          .key("test", &LabelledLinesOptions::test, "the same to test on", {.required = true})
+          .key("test", &LabelledLinesOptions::test, "the same to test on; null: texts of the training file")
           .key("validation", &LabelledLinesOptions::validation,
-               "the same to choose on; null: the test file serves")
-          .key("max_line", &LabelledLinesOptions::max_line, "bytes that a line may have", {.min = 1});
+               "the same to choose on; null: texts of the training file, or those to test on")
+          .key("test_fraction", &LabelledLinesOptions::test_fraction,
+               "share of the training texts of every class that is kept for testing, where there is no such "
+               "file",
+               {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
+          .key("validation_fraction", &LabelledLinesOptions::validation_fraction,
+               "the same to choose on; 0: those to test on serve", {.min = 0.0, .max = 1.0, .open_max = true})
+          .key("label_column", &LabelledLinesOptions::label_column,
+               "the column or key of labels; null: one of the usual names, such as label")
+          .key("text_column", &LabelledLinesOptions::text_column,
+               "the column or key of texts; null: one of the usual names, such as text")
+          .key("max_line", &LabelledLinesOptions::max_line, "bytes that a line may have",
+               {.min = 1});
   return schema;
 }
 
 LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {
   options::require_sound("labelled_lines", LabelledLinesOptions::schema(), &files);
-  // The texts outlive what is cut from them.
-  std::string train, validation, test;
-  const auto read = [&](std::string& text, const std::string& path) {
-    text = files::read_text_of_data(path, kMaxCorpusBytes);
-    return labelled_lines(text, path, files.max_line);
-  };
-  const std::vector<Line> lines = read(train, files.train);
+  const LabelledColumns columns{files.label_column, files.text_column, files.max_line};
+  // The rows outlive what points at their texts.
+  const LabelledRows train = read_labelled_rows(files.train, columns);
+  LabelledRows test, validation;
+  if (files.test) test = read_labelled_rows(*files.test, columns);
+  if (files.validation) validation = read_labelled_rows(*files.validation, columns);
   LabelledParts parts;
-  parts.classes = classes_of(lines, files.train);
-  parts.train = texts_of(lines, parts.classes, files.train);
-  parts.test = texts_of(read(test, files.test), parts.classes, files.test);
-  if (files.validation)
-    parts.validation = texts_of(read(validation, *files.validation), parts.classes, *files.validation);
-  return make_labelled_corpus(parts, options, files.train);
+  parts.classes = classes_of(train.rows, files.train);
+  parts.train = texts_of(train.rows, parts.classes);
+  parts.test = files.test
+                   ? texts_of(test.rows, parts.classes)
+                   : taken_of_every_class(parts.train, files.test_fraction, "test_fraction", files.train);
+  parts.validation = files.validation ? texts_of(validation.rows, parts.classes)
+                                      : taken_of_every_class(parts.train, files.validation_fraction,
+                                                             "validation_fraction", files.train);
+  LabelledCorpus corpus = make_labelled_corpus(parts, options, files.train);
+  for (const auto& notes : {train.notes, test.notes, validation.notes})
+    std::ranges::copy(notes, std::back_inserter(corpus.notes));
+  if (std::string note = odd_first_row(train.rows); !note.empty()) corpus.notes.push_back(std::move(note));
+  return corpus;
 }
 
 LabelledCorpusFamily::Entry labelled_lines_entry() {
   return LabelledCorpusFamily::entry<LabelledLinesOptions>(
-      "labelled_lines", "files of lines: a label, a tab, and a text", LabelledLinesOptions::schema(),
+      "labelled_lines", "texts with a label each: tables, objects of JSON, or a folder for each class",
+      LabelledLinesOptions::schema(),
       [](const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {
         return read_labelled_lines(files, options);
       });

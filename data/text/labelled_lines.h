@@ -1,4 +1,4 @@
-// Labelled texts of one's own: a line is a label, a tab, and a text.
+// Labelled texts of one's own: tables, objects of JSON, or a folder for each class.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,19 @@
 namespace tandem::datasets {
 
 struct LabelledLinesOptions {
-  std::string train, test;  // paths
-  std::optional<std::string> validation{};
+  std::string train;  // paths, as read_labelled_rows takes them
+  std::optional<std::string> test{}, validation{};
+  // Of the training texts of every class, at even distances, where there is no such path. 0: none.
+  double test_fraction = 0.2, validation_fraction = 0.0;
+  std::optional<std::string> label_column{}, text_column{};
   Index max_line = Index{1} << 20;  // bytes
 
   static const options::Schema& schema();
 };
 
-// The classes are the labels of the training file, sorted by their bytes. Throws UserError naming the file
-// when it is missing, too large or empty, or the training file has a single label; with the line too where
-// one has no tab, no label or no text, is too long, is no UTF-8, or has a label that the training file has
-// not.
+// The classes are the labels of the training texts, sorted by their bytes. Throws UserError as
+// read_labelled_rows does, where the training texts have a single label, with the place of a label that they
+// have not, and when a share leaves no text to test on.
 LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files,
                                    const LabelledCorpusOptions& options = {});
 LabelledCorpusFamily::Entry labelled_lines_entry();

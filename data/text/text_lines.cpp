@@ -4,15 +4,14 @@
 
 #include "core/error.h"
 #include "data/text/tokenizer.h"
+#include "files/byte_order_mark.h"
 #include "files/input.h"
 
 namespace tandem::datasets {
 
 std::vector<std::string_view> lines_of(std::string_view text, const std::string& path, Index max_line) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string_view> lines;
-  files::each_line(text, [&](std::string_view line, bool) {
+  files::each_line(files::without_byte_order_mark(text), [&](std::string_view line, bool) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string where = fmt::format("{}:{}", path, lines.size() + 1);
     require(static_cast<Index>(line.size()) <= max_line, where,

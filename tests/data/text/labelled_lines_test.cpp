@@ -1,7 +1,12 @@
 // Files of a label, a tab and a text, and what is wrong with them.
 #include "data/text/labelled_lines.h"
 
+#include <fmt/core.h>
+
+#include <filesystem>
+
 #include "data/text/labelled_registry.h"
+#include "data/text/labelled_rows.h"
 #include "tests/support/temporary_files.h"
 
 using namespace tandem;
@@ -17,7 +22,7 @@ using testing::user_error_of;
 namespace {
 
 constexpr const char* kTrain =
-    "\xEF\xBB\xBFpets\tthe cat and the dog\r\ntools\tThe hammer.\npets\ta cat\tsleeps";
+    "\xEF\xBB\xBFpets\tthe cat and the dog\r\ntools\tThe hammer.\npets\ta cat, sleeps";
 
 LabelledCorpus read(const TemporaryDirectory& folder, const LabelledCorpusOptions& options = {}) {
   return datasets::read_labelled_lines(
@@ -79,10 +84,16 @@ TEST_CASE("a text is read up to its last word that counts", "[text]") {
 }
 
 TEST_CASE("what is wrong with labelled lines is said with file and line", "[text]") {
-  CHECK_THAT(wrong_training("pets\ta cat\nno tab here\n"), Contains("train.tsv:2") && Contains("no tab"));
+  CHECK_THAT(wrong_training("pets\ta cat\nno tab here\n"),
+             Contains("train.tsv:2") && Contains("1 columns, the first line has 2"));
+  CHECK_THAT(wrong_training("a cat\npets\ta cat\n"), Contains("train.tsv:1") && Contains("has no tab"));
+  CHECK_THAT(wrong_training("pets\ta\tcat\n"),
+             Contains("train.tsv:1") && Contains("3 columns") && Contains("label_column and text_column"));
+  CHECK_THAT(wrong_training("pets\ta cat\ntools\ta\tsaw\n"),
+             Contains("train.tsv:2") && Contains("3 columns"));
   CHECK_THAT(wrong_training("pets\ta cat\n\ntools\ta saw\n"), Contains("train.tsv:2") && Contains("no tab"));
   CHECK_THAT(wrong_training("\ta cat\n"), Contains("train.tsv:1") && Contains("no label"));
-  CHECK_THAT(wrong_training("tools\ta saw\npets\t \t \n"),
+  CHECK_THAT(wrong_training("tools\ta saw\npets\t  \n"),
              Contains("train.tsv:2") && Contains("no text behind the label \"pets\""));
   CHECK_THAT(wrong_training("pets\ta \xff cat\n"), Contains("train.tsv:1") && Contains("0xff"));
   CHECK_THAT(wrong_training("pets\ta cat\ntools\ta very long saw\n", 12),
@@ -93,7 +104,7 @@ TEST_CASE("what is wrong with labelled lines is said with file and line", "[text
   CHECK_THAT(wrong_test("pets\ta cat\ntool\ta saw\n"),
              Contains("test.tsv:2") && Contains("no label \"tool\"") && Contains("pets, tools") &&
                  Contains("did you mean \"tools\""));
-  CHECK_THAT(wrong_test("pets a cat\n"), Contains("test.tsv:1") && Contains("no tab"));
+  CHECK_THAT(wrong_test("pets a cat\n"), Contains("test.tsv:1") && Contains("has no tab"));
   CHECK_THAT(wrong_test(""), Contains("test.tsv") && Contains("empty"));
   const TemporaryDirectory folder;
   folder.write("train.tsv", kTrain);
@@ -111,4 +122,104 @@ TEST_CASE("a corpus of labelled texts is opened by its name", "[text]") {
   CHECK(datasets::open_labelled_corpus(options).validation.size() == 1);
   CHECK(datasets::known_classes(options).empty());
   CHECK(datasets::known_classes({.corpus = Corpus("package_sections", {}), .common = {}}).size() == 39);
+}
+
+namespace {
+
+using Labels = std::vector<std::int64_t>;
+
+LabelledCorpus of_file(const TemporaryDirectory& folder, const std::string& name, const std::string& text) {
+  return datasets::read_labelled_lines({.train = folder.write(name, text), .test_fraction = 0.5});
+}
+
+// "label: text" of every text to train on.
+std::string rows_of(const std::string& name, const std::string& text,
+                    const datasets::LabelledColumns& columns = {}) {
+  const TemporaryDirectory folder;
+  std::string rows;
+  for (const datasets::LabelledRow& row :
+       datasets::read_labelled_rows(folder.write(name, text), columns).rows)
+    rows += row.label + ": " + row.text + "|";
+  return rows;
+}
+
+std::string wrong_rows(const std::string& name, const std::string& text,
+                       const datasets::LabelledColumns& columns = {}) {
+  return user_error_of([&] { rows_of(name, text, columns); });
+}
+
+}  // namespace
+
+TEST_CASE("a header names the columns and is no class", "[text]") {
+  CHECK(rows_of("a.tsv", "label\ttext\npets\ta cat\n") == "pets: a cat|");
+  CHECK(rows_of("a.tsv", "id\tReview\tSentiment\n7\tgood, that\tpositive\n") == "positive: good, that|");
+  CHECK(rows_of("a.csv", "\xEF\xBB\xBFtitle,text,label\r\nx,\"one, \"\"two\"\"\nthree\",y\r\n") ==
+        "y: one, \"two\"\nthree|");
+  CHECK(rows_of("a.csv", "pets,a cat\ntools,\"a saw\"\n") == "pets: a cat|tools: a saw|");
+  CHECK(rows_of("a.csv", "art,satz\npets,a cat\n", {.label = "art", .text = "satz"}) == "pets: a cat|");
+  CHECK_THAT(wrong_rows("a.csv", "art,satz\npets,a cat\n", {.label = "Art", .text = "satz"}),
+             Contains("a.csv:1") && Contains("no header with the columns \"Art\" and \"satz\"") &&
+                 Contains("it has art, satz"));
+  CHECK_THAT(wrong_rows("a.csv", "label,text\n"), Contains("no row below its header"));
+  CHECK_THAT(wrong_rows("a.csv", "label,text\n\na,\"b\n"), Contains("a.csv:3") && Contains("not closed"));
+  CHECK_THAT(wrong_rows("a.csv", "label,text\na,\"b\"c\n"),
+             Contains("a.csv:2") && Contains("follows a field"));
+  CHECK_THAT(wrong_rows("a.csv", "label,text\na,\"b\nc\"\na\n"),
+             Contains("a.csv:4") && Contains("1 columns, the first line has 2"));
+  CHECK_THAT(wrong_rows("a.csv", ""), Contains("is empty"));
+  // A header of other words is a class, which is said.
+  std::string lines = "etikett\tsatz\n";
+  for (int i = 0; i < 10; ++i) lines += fmt::format("{}\ta text of words\n", i % 2 == 0 ? "pets" : "tools");
+  const TemporaryDirectory folder;
+  const LabelledCorpus corpus = of_file(folder, "a.tsv", lines);
+  REQUIRE(corpus.notes.size() >= 1);
+  CHECK_THAT(corpus.notes.back(), Contains("a.tsv:1: the label \"etikett\" comes in this line alone"));
+}
+
+TEST_CASE("labelled texts as objects of JSON", "[text]") {
+  CHECK(rows_of("a.jsonl",
+                "{\"text\": \"a cat\", \"label\": 1, \"id\": 4}\n\n{\"label\": true, \"text\": \"b\"}\n") ==
+        "1: a cat|true: b|");
+  CHECK(rows_of("a.ndjson", "{\"s\": \"a cat\", \"of\": \"pets\"}\n", {.label = "of", .text = "s"}) ==
+        "pets: a cat|");
+  CHECK_THAT(wrong_rows("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n"),
+             Contains("a.jsonl:2") && Contains("has no \"label\"; its keys are text"));
+  CHECK_THAT(wrong_rows("a.jsonl", "{\"text\": [], \"label\": 1}\n"),
+             Contains("a.jsonl:1") && Contains("neither"));
+  CHECK_THAT(wrong_rows("a.jsonl", "[1]\n"), Contains("a.jsonl:1") && Contains("no object of JSON"));
+}
+
+TEST_CASE("a folder of labelled texts has a folder for each class", "[text]") {
+  const TemporaryDirectory folder;
+  for (const char* name : {"good", "bad", ".cache"}) std::filesystem::create_directories(folder / name);
+  folder.write("good/1.txt", "a fine\nday.\n");
+  folder.write("good/._1.txt", "x");
+  folder.write("bad/2.txt", "rain");
+  folder.write("bad/notes.md", "x");
+  folder.write("readme.txt", "x");
+  const datasets::LabelledRows read = datasets::read_labelled_rows(folder.path().string(), {});
+  REQUIRE(read.rows.size() == 2);
+  CHECK(read.rows[0].label == "bad");
+  CHECK(read.rows[1].text == "a fine\nday.\n");
+  REQUIRE(read.notes.size() == 1);
+  CHECK_THAT(read.notes[0], Contains("4 entries are left out"));
+  CHECK_THAT(user_error_of([&] { datasets::read_labelled_rows((folder / "good").string(), {}); }),
+             Contains("good") && Contains("a folder for each class"));
+}
+
+TEST_CASE("texts to test on come from every class where there is no such file", "[text]") {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += fmt::format("{}\tword{}\n", i < 15 ? "a" : "b", i);
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("a.tsv", lines);
+  LabelledCorpus corpus = datasets::read_labelled_lines({.train = path});
+  CHECK(corpus.train.size() == 16);
+  CHECK(corpus.test.labels == Labels{0, 0, 0, 1});
+  CHECK(corpus.validation.size() == 0);
+  corpus = datasets::read_labelled_lines({.train = path, .test_fraction = 0.4, .validation_fraction = 0.34});
+  CHECK(corpus.test.labels == Labels{0, 0, 0, 0, 0, 0, 1, 1});
+  CHECK(corpus.validation.labels == Labels{0, 0, 0, 1});
+  CHECK(corpus.train.size() == 8);
+  CHECK_THAT(user_error_of([&] { datasets::read_labelled_lines({.train = path, .test_fraction = 0.01}); }),
+             Contains("test_fraction of 0.01 of every class takes none of its 20 texts"));
 }
