@@ -22,6 +22,7 @@
 #include "files/output.h"
 #include "parallel/agreement.h"
 #include "parallel/launch.h"
+#include "runs/run_data.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
 #include "train/made_up_scale.h"
@@ -56,7 +57,7 @@ class Bench {
  public:
   explicit Bench(const config::Loaded& loaded)
       : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
-    task_ = config::make_task(loaded, config::describe_data(config_));
+    task_ = config::make_task(loaded, runs::describe_data(config_));
     nn::Module& model = task_->model();
     precision_ = train::make_plan(loaded, model);
     model.to(device_);
@@ -130,9 +131,8 @@ class Bench {
 
   // Of the data itself: what the steps so far ran on was only described.
   void open_loader(const config::Loaded& loaded) {
-    const auto reader = config::make_task(loaded, config::open_data(config_, [](const std::string& reason) {
-                                            tasks::warn_of_skipped(reason);
-                                          }));
+    const auto reader = config::make_task(
+        loaded, runs::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }));
     loader_ = std::make_unique<datasets::Loader>(
         reader->training_source(device_),
         datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});

@@ -159,16 +159,22 @@ class Program {
                                               predict_, &predict);
     add_run(sub, predict_, "best");
     tasks::PredictRequest& request = predict_.request;
-    sub->add_option("inputs", request.inputs, "files (images: JPEG, PNG; arrays: .npy) and folders of them");
+    sub->add_option(
+        "inputs", request.inputs,
+        "files (images: JPEG, PNG; arrays: .npy) and folders of them; texts, files of texts, and - for "
+        "standard input");
     sub->add_option("--top", request.top,
                     "how many classes to print for each input (1), or the likeliest to choose among")
         ->check(CLI::Range(1, 1 << 20));
     sub->add_flag("--logits", request.logits, "print the network's scores instead of probabilities");
     sub->add_flag("--json", request.json, "print one JSON object a line");
     sub->add_option("--out", request.out, "the file to write, or a folder where there are several inputs");
-    sub->add_option("--count", request.count, "how many samples to make up")->check(CLI::Range(1, 1 << 20));
+    sub->add_option("--count", request.count, "how many samples, words or characters to make up")
+        ->check(CLI::Range(1, 1 << 20));
     sub->add_option("--seed", request.seed, "of what is made up (0)")->check(CLI::NonNegativeNumber);
-    sub->add_option("--prompt", request.prompt, "the text to go on from");
+    sub->add_option("--prompt", request.prompt, "the text to go on from; - for standard input");
+    sub->add_option("--stop", request.stop,
+                    R"(a text that ends what is made up, such as "." or "\n", the end of a line)");
     sub->add_option(
            "--temperature", request.temperature,
            "of choices by chance (1); below, likely ones are taken more often; 0: always the likeliest")

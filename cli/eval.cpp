@@ -15,6 +15,7 @@
 #include "report/breakdown.h"
 #include "report/table.h"
 #include "runs/checkpoints.h"
+#include "runs/run_data.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/planned.h"
@@ -47,10 +48,11 @@ int eval(const EvalArguments& arguments) {
   train::take_plan_of_run(loaded, run);
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
-  if (!arguments.weights.empty()) runs::weights_path(run, arguments.weights);  // before the data is read
   if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
+  // Before the data is read; all weights of a run are of one vocabulary.
+  const std::string any = runs::weights_path(run, arguments.weights.empty() ? "last" : arguments.weights);
   tasks::SkippedSamples skipped;
-  const tasks::DataPtr data = config::open_data(loaded.config, skipped.reporter());
+  const tasks::DataPtr data = runs::open_data(loaded.config, skipped.reporter(), any);
   const auto task = config::make_task(loaded, data);
   const bool validates = task->validation_split() == "validation";
   // A run with a validation split ends with the test of its best weights, another one with that of its last.

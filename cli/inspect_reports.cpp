@@ -13,6 +13,7 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "report/table.h"
+#include "runs/run_data.h"
 #include "runs/run_directory.h"
 #include "studies/inspect/headroom.h"
 #include "studies/plan/blame.h"
@@ -146,7 +147,7 @@ int inspect_blame(const InspectArguments& arguments) {
   const std::string weights = inspected_weights(arguments);
   const auto segments = segments_of(loaded, arguments.subject);
   const double scale = std::exp2(inspect::log2_scale_of(loaded, weights));
-  const std::vector<std::string> phases = train::planned_phases(loaded, config::describe_data(loaded.config));
+  const std::vector<std::string> phases = train::planned_phases(loaded, runs::describe_data(loaded.config));
   const bool one = phases.size() == 1;
   Json all = Json::array();
   for (std::size_t phase = 0; phase < phases.size(); ++phase) {

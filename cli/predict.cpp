@@ -26,6 +26,7 @@ void require_understood(const tasks::PredictRequest& request, const tasks::Task&
                                                 {"--count", request.count.has_value()},
                                                 {"--seed", request.seed.has_value()},
                                                 {"--prompt", request.prompt.has_value()},
+                                                {"--stop", request.stop.has_value()},
                                                 {"--temperature", request.temperature.has_value()},
                                                 {"--threshold", request.threshold.has_value()}};
   for (const auto& [option, is_given] : given)

@@ -11,6 +11,7 @@
 #include "models/advice.h"
 #include "nn/device.h"
 #include "report/table.h"
+#include "runs/run_data.h"
 #include "train/footprint.h"
 #include "train/setup.h"
 
@@ -47,7 +48,7 @@ void print_layers(const models::ModelSummary& summary) {
 int summary(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
-  const tasks::DataPtr data = config::describe_data(loaded.config);
+  const tasks::DataPtr data = runs::describe_data(loaded.config);
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
   const auto summary_on = [&](Device device) {
     const nn::BuildDevice building(device);

@@ -4,6 +4,7 @@
 #include "core/device_library.h"
 #include "files/not_there.h"
 #include "files/output.h"
+#include "runs/run_data.h"
 #include "train/footprint.h"
 #include "train/start_checks.h"
 
@@ -26,7 +27,7 @@ int validate(const ConfigArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   tasks::DataPtr data;
   try {
-    data = config::describe_data(loaded.config);
+    data = runs::describe_data(loaded.config);
   } catch (const files::NotThere& error) {
     output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     return 0;

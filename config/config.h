@@ -85,7 +85,9 @@ struct InitConfig {
   std::string path;
   bool strict = true;
   std::optional<std::string> freeze;
+  std::string vocabulary = "from data";
   static const Schema& schema();
+  bool takes_vocabulary() const { return vocabulary == "from run"; }
 };
 
 struct EvalConfig {

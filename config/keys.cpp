@@ -176,6 +176,10 @@ const Schema& InitConfig::schema() {
                "refuse missing, unexpected and mis-shaped tensors instead of listing them")
           .key("freeze", &InitConfig::freeze,
                "regular expression on the names of parameters that are not trained")
+          .key(
+              "vocabulary", &InitConfig::vocabulary,
+              "of texts: made from this data, and tables are taken over word by word; or that of the weights",
+              {.choices = {"from data", "from run"}})
           .short_key("path");
   return schema;
 }

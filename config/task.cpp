@@ -8,20 +8,24 @@ namespace tandem::config {
 
 namespace {
 
-std::unique_ptr<tasks::Recipe> recipe_of(const Config& config) {
-  return tasks::families().make(config.task,
-                                {.seed = static_cast<std::uint64_t>(config.seed), .loading = config.data});
+std::unique_ptr<tasks::Recipe> recipe_of(const Config& config, std::shared_ptr<const Json> words_of = {}) {
+  return tasks::families().make(config.task, {.seed = static_cast<std::uint64_t>(config.seed),
+                                              .loading = config.data,
+                                              .words_of = std::move(words_of)});
 }
 
 }  // namespace
 
 const tasks::MetricKinds& metrics(const Config& config) { return recipe_of(config)->metrics(); }
 
-tasks::DataPtr open_data(const Config& config, tasks::SampleReport report) {
-  return recipe_of(config)->open(std::move(report));
+tasks::DataPtr open_data(const Config& config, tasks::SampleReport report,
+                         std::shared_ptr<const Json> words_of) {
+  return recipe_of(config, std::move(words_of))->open(std::move(report));
 }
 
-tasks::DataPtr describe_data(const Config& config) { return recipe_of(config)->describe(); }
+tasks::DataPtr describe_data(const Config& config, std::shared_ptr<const Json> words_of) {
+  return recipe_of(config, std::move(words_of))->describe();
+}
 
 tasks::DataPtr recall_data(const Config& config, const Json& description) {
   return recipe_of(config)->recall(description);

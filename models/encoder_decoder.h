@@ -4,6 +4,7 @@
 
 #include "models/sequence_decoder.h"
 #include "models/sequence_encoder.h"
+#include "models/word_tables.h"
 
 namespace tandem::models {
 
@@ -21,7 +22,7 @@ struct EncoderDecoderOptions {
 // Parameters are called encoder.… (SequenceEncoder) and decoder.… (SequenceDecoder), with `shared` the table
 // encoder.embedder.weight and decoder.embedder.weight. Started with `init`, biases b_hh of cells are 0, and g
 // and b of normalised attention 1/√units and 0.
-class EncoderDecoder final : public nn::Module {
+class EncoderDecoder final : public nn::Module, public HasWordTables {
  public:
   struct Step {
     Tensor log_probabilities;  // f32 [R,V] of the next word
@@ -45,6 +46,13 @@ class EncoderDecoder final : public nn::Module {
   SequenceMemory encode(const Tensor& source, const Tensor& lengths);
   Step decode_step(const Tensor& tokens, const SequenceMemory& memory, const DecoderState& state);
   std::string describe() const override;
+  // Of the pieces to read, vocabulary 0, and those to write, vocabulary 1.
+  std::vector<WordTable> word_tables() const override {
+    return {{"encoder.embedder.weight", 0},
+            {"decoder.embedder.weight", 1},
+            {"decoder.classifier.classifier.weight", 1},
+            {"decoder.classifier.classifier.bias", 1}};
+  }
 
   const EncoderDecoderOptions& options() const { return options_; }
 

@@ -124,6 +124,18 @@ std::vector<std::string> LanguageModel::outputs() const {
   return {"logits", "h_n"};
 }
 
+std::vector<WordTable> LanguageModel::word_tables() const {
+  std::vector<WordTable> tables{{"encoder.weight"}};
+  if (!adaptive_) {
+    tables.push_back({"decoder.weight"});
+    tables.push_back({"decoder.bias"});
+    return tables;
+  }
+  for (const auto& [path, parameter] : parameter_paths())
+    if (path.starts_with("decoder.")) tables.push_back({.parameter = path, .by_frequency = true});
+  return tables;
+}
+
 std::string LanguageModel::describe() const {
   return fmt::format("LanguageModel({} words, {}{})", options_.vocabulary, options_.embedding,
                      options_.tied ? ", tied" : "");

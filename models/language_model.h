@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "models/word_softmax.h"
+#include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent.h"
@@ -36,7 +37,7 @@ struct LanguageModelOptions {
 // decoder.head.weight, decoder.tail.0.0.weight, … (nn/layers/adaptive_softmax.h). By its ports it takes
 // "words" i64 [T,N] and the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and
 // "c_n".
-class LanguageModel final : public nn::Module, public nn::Ports {
+class LanguageModel final : public nn::Module, public nn::Ports, public HasWordTables {
  public:
   struct Result {
     Tensor logits;   // [T,N,V]; of an adaptive softmax log-probabilities
@@ -63,6 +64,8 @@ class LanguageModel final : public nn::Module, public nn::Ports {
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override;
+  // All of vocabulary 0.
+  std::vector<WordTable> word_tables() const override;
 
   const LanguageModelOptions& options() const { return options_; }
   // The decoder: what gives scores from `y`; nullptr where it is none of that kind.

@@ -2,6 +2,7 @@
 // linear layer.
 #pragma once
 
+#include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent.h"
@@ -26,7 +27,7 @@ struct TextClassifierOptions {
 
 // Parameters: embedding.weight, rnn.weight_ih_l0, …, classifier.weight, classifier.bias. By its ports it
 // takes "words" i64 [T,N], each text's at the front, and "lengths" i64 [N], and gives "logits" [N,classes].
-class TextClassifier final : public nn::Module, public nn::Ports {
+class TextClassifier final : public nn::Module, public nn::Ports, public HasWordTables {
  public:
   // Throws UserError for sizes below 1.
   explicit TextClassifier(const TextClassifierOptions& options);
@@ -40,6 +41,10 @@ class TextClassifier final : public nn::Module, public nn::Ports {
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override { return {"logits"}; }
+  // Of the words, vocabulary 0, and the classes, vocabulary 1.
+  std::vector<WordTable> word_tables() const override {
+    return {{"embedding.weight", 0}, {"classifier.weight", 1}, {"classifier.bias", 1}};
+  }
 
   const TextClassifierOptions& options() const { return options_; }
 

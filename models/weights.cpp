@@ -49,11 +49,12 @@ struct Target {
   ParameterLayout layout = ParameterLayout::plain;
   std::optional<nn::Counter> counter{};
   const Leaf* parameter = nullptr;
+  const RowMap* rows = nullptr;  // of a table that is taken by word
 
   Shape shape() const { return counter ? Shape{} : file_shape(value.shape(), layout); }
 };
 
-std::vector<Target> targets_of(nn::Module& module) {
+std::vector<Target> targets_of(nn::Module& module, const RowMaps& rows) {
   std::vector<Target> targets;
   for (const auto& [path, parameter] : module.parameter_paths())
     targets.push_back({.name = path,
@@ -65,12 +66,20 @@ std::vector<Target> targets_of(nn::Module& module) {
     targets.push_back({.name = statistic.name, .value = statistic.live, .next = statistic.next});
   for (const nn::Counter& counter : module.counters())
     targets.push_back({.name = counter.name, .value = {}, .next = {}, .counter = counter});
+  for (Target& target : targets)
+    if (const auto found = rows.find(target.name); found != rows.end()) target.rows = &found->second;
   return targets;
 }
 
 bool same_extents(const Shape& shape, const std::vector<std::uint64_t>& extents) {
   return std::ranges::equal(shape.extents(), extents,
                             [](Index a, std::uint64_t b) { return static_cast<std::uint64_t>(a) == b; });
+}
+
+bool fits(const Target& target, std::vector<std::uint64_t> extents) {
+  if (target.rows && !extents.empty() && extents[0] == static_cast<std::uint64_t>(target.rows->in_file))
+    extents[0] = target.rows->rows.size();
+  return same_extents(target.shape(), extents);
 }
 
 std::string text_of(const std::vector<std::uint64_t>& extents) {
@@ -90,14 +99,31 @@ bool floating_in_file(const std::string& dtype) {
   return dtype == "F64" || dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
 
+Tensor as_type(const Tensor& host, DType dtype) {
+  if (host.dtype() == dtype) return host;
+  Tensor cast = Tensor::empty(host.shape(), {.dtype = dtype, .device = {}, .kind = MemoryKind::data});
+  backend_for(Device{}).cast(host, cast);
+  return cast;
+}
+
 void assign(const Tensor& host, const Tensor& target) {
-  Tensor source = host;
-  if (source.dtype() != target.dtype()) {
-    source = Tensor::empty(host.shape(), {.dtype = target.dtype(), .device = {}, .kind = MemoryKind::data});
-    backend_for(Device{}).cast(host, source);
-  }
-  backend_for(target.device()).copy_bytes(source, target);
+  backend_for(target.device()).copy_bytes(as_type(host, target.dtype()), target);
   target.storage()->bump_version();
+}
+
+// A table with the rows of `read` that the map names, and those of `present` elsewhere.
+Tensor by_word(const Tensor& read, const RowMap& map, const Tensor& present) {
+  const Tensor source = as_type(read, present.dtype());
+  const Tensor table = Tensor::empty(present.shape(), {.dtype = present.dtype(), .kind = MemoryKind::data});
+  backend_for(present.device()).copy_bytes(present, table);
+  const std::size_t bytes = table.bytes() / map.rows.size();
+  for (std::size_t i = 0; i < map.rows.size(); ++i) {
+    if (map.rows[i] == RowMap::kNew) continue;
+    std::memcpy(static_cast<std::byte*>(table.raw()) + i * bytes,
+                static_cast<const std::byte*>(source.raw()) + static_cast<std::size_t>(map.rows[i]) * bytes,
+                bytes);
+  }
+  return table;
 }
 
 void load_into(Target& target, const Tensor& read) {
@@ -105,7 +131,8 @@ void load_into(Target& target, const Tensor& read) {
     *target.counter->live = *target.counter->next = read.to_vector<std::int64_t>()[0];
     return;
   }
-  const Tensor value = from_file_layout(read, target.layout);
+  const Tensor value =
+      target.rows ? by_word(read, *target.rows, target.value) : from_file_layout(read, target.layout);
   assign(value, target.value);
   if (target.next.defined()) assign(value, target.next);
 }
@@ -225,7 +252,7 @@ Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, co
     require(right_type, file.path(), "tensor \"{}\" has dtype {}, {} is needed", entry.name, entry.dtype,
             target.counter ? "an integer" : "a floating type");
     if (target.parameter) served.insert(target.parameter);
-    if (same_extents(target.shape(), entry.extents)) {
+    if (fits(target, entry.extents)) {
       plan.loads.emplace_back(i, found->second);
       plan.report.loaded.push_back(target.name);
     } else {
@@ -299,7 +326,7 @@ std::string LoadReport::differences() const {
 }
 
 std::optional<std::string> non_finite_weights(nn::Module& module) {
-  for (const Target& target : targets_of(module)) {
+  for (const Target& target : targets_of(module, {})) {
     if (target.counter) continue;
     const std::vector<float> values = target.value.to_vector<float>();
     const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
@@ -310,12 +337,12 @@ std::optional<std::string> non_finite_weights(nn::Module& module) {
   return {};
 }
 
-LoadReport compare_weights(nn::Module& module, const safetensors::File& file) {
-  return plan_loads(module, targets_of(module), file).report;
+LoadReport compare_weights(nn::Module& module, const safetensors::File& file, const RowMaps& rows) {
+  return plan_loads(module, targets_of(module, rows), file).report;
 }
 
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options) {
-  std::vector<Target> targets = targets_of(module);
+  std::vector<Target> targets = targets_of(module, options.rows);
   Plan plan = plan_loads(module, targets, file);
   const LoadReport& report = plan.report;
   if (!report.mismatched.empty() && !options.skip_mismatched)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "files/safetensors.h"
+#include "models/word_tables.h"
 #include "nn/module.h"
 
 namespace tandem::models {
@@ -20,6 +21,7 @@ void save_weights(nn::Module& module, const std::string& path, const safetensors
 struct LoadOptions {
   bool strict = true;            // missing and unexpected names are errors
   bool skip_mismatched = false;  // tensors of another shape stay as they are instead of being errors
+  RowMaps rows{};                // of tables that are taken by word; others are taken whole
 };
 
 struct Mismatch {
@@ -51,7 +53,7 @@ LoadReport load_weights(nn::Module& module, const std::string& path, const LoadO
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options = {});
 
 // What load_weights would report, with nothing changed: for messages in the words of the caller's users.
-LoadReport compare_weights(nn::Module& module, const safetensors::File& file);
+LoadReport compare_weights(nn::Module& module, const safetensors::File& file, const RowMaps& rows = {});
 
 // "fc.weight holds nan at element 7", of the first parameter or live statistic with a value that is not
 // finite; nothing where all are finite. Waits for the device.

@@ -1,8 +1,14 @@
 #include "tasks/input_texts.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <string_view>
 
-#include "core/shape.h"
+#include "core/error.h"
+#include "core/printable.h"
 #include "data/text/corpus.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
@@ -11,22 +17,65 @@ namespace tandem::tasks {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr Index kMaxLine = Index{1} << 20;  // bytes
+constexpr std::array<std::string_view, 18> kExtensions{".txt",    ".text", ".tsv", ".csv", ".json", ".jsonl",
+                                                       ".ndjson", ".md",   ".log", ".xml", ".html", ".gz",
+                                                       ".zip",    ".npy",  ".npz", ".png", ".jpg",  ".jpeg"};
+
+bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+bool names_file(const std::string& input) {
+  std::error_code none;  // a text may be too long for a path
+  return fs::exists(fs::path(input), none);
+}
+
+void add_lines(std::string_view contents, const std::string& where, std::vector<std::string>& texts) {
+  for (const std::string_view line : datasets::lines_of(contents, where, kMaxLine))
+    texts.emplace_back(blank(line) ? std::string_view() : line);
+}
 
 }  // namespace
+
+std::string standard_input() {
+  std::string contents{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  require(contents.size() <= datasets::kMaxCorpusBytes, "",
+          "predict: standard input has {} bytes, at most {} are "
+          "taken",
+          contents.size(), datasets::kMaxCorpusBytes);
+  return contents;
+}
+
+bool looks_like_path(const std::string& input) {
+  if (input.find_first_of(" \t\r\n") != std::string::npos) return false;
+  const fs::path path(input);
+  const std::string extension = path.extension().string();
+  if (std::ranges::find(kExtensions, extension) != kExtensions.end()) return true;
+  if (input.find('/') == std::string::npos) return false;
+  std::error_code none;
+  return path.is_absolute() || input.starts_with("./") || input.starts_with("../") ||
+         input.starts_with("~/") || fs::is_directory(path.parent_path(), none);
+}
 
 std::vector<std::string> texts_of(const std::vector<std::string>& inputs) {
   std::vector<std::string> texts;
   for (const std::string& input : inputs) {
-    std::error_code none;  // a text may be too long for a path
-    if (!std::filesystem::exists(std::filesystem::path(input), none)) {
+    if (input == "-") {
+      add_lines(standard_input(), "standard input", texts);
+    } else if (names_file(input)) {
+      add_lines(files::read_text(input, datasets::kMaxCorpusBytes), input, texts);
+    } else {
+      require(!blank(input), "",
+              "predict: an input is empty; give a text, a file with a text in each line, or -");
+      require(
+          !looks_like_path(input), "",
+          "predict: {}: there is no such file; a text that looks like a path goes into a file, or comes from "
+          "standard input: echo TEXT | tandem predict RUN -",
+          printable(input));
       datasets::require_utf8(input, "predict");
       texts.push_back(input);
-      continue;
     }
-    const std::string contents = files::read_text(input, datasets::kMaxCorpusBytes);
-    for (const std::string_view line : datasets::lines_of(contents, input, kMaxLine))
-      texts.emplace_back(line);
   }
   return texts;
 }

@@ -26,6 +26,7 @@ class RecipeOf : public Recipe {
 
  protected:
   const Options& options() const { return options_; }
+  const Context& context() const { return context_; }
 
  private:
   Options options_;

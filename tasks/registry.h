@@ -18,6 +18,8 @@ using datasets::SampleReport;
 struct Context {
   std::uint64_t seed = 1;  // of the run: weights, order, augmentation
   datasets::LoadingOptions loading;
+  // A description saved with weights whose vocabularies the data takes in place of its own; absent: its own.
+  std::shared_ptr<const Json> words_of{};
 };
 
 // A task that has yet to be made: a family with its options, checked.

@@ -146,6 +146,7 @@ struct PredictRequest {
   std::optional<std::string> prompt;  // what is gone on from
   std::optional<double> temperature;  // of a choice by chance; 0: always the likeliest
   std::optional<double> threshold;    // the least score of what is shown
+  std::optional<std::string> stop;    // a text that ends what is made up
 };
 
 // The mean that the loss of a batch is, over its:
@@ -172,6 +173,8 @@ class Task {
   virtual PartCounts part_counts() const { return PartCounts::samples; }
   // With PartCounts::measured. Throws InternalError otherwise.
   virtual optim::PartWeight measured_weight(const datasets::Batch& batch) const;
+  // Of what Batch::samples is the number, for rates: "images", "words".
+  virtual std::string samples_are() const { return "items"; }
 
   // Batches to train on, shuffled and augmented as the configuration says, and those of a split ("train",
   // "validation", "test") as evaluation takes them. Batches of training have `batch_size` samples where that

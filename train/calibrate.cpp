@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "data/loader.h"
 #include "files/json_text.h"
+#include "runs/run_data.h"
 #include "train/perturbation.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -107,7 +108,7 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
 
 amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device) {
   const config::Config& config = loaded.config;
-  const auto task = config::make_task(loaded, config::describe_data(config));
+  const auto task = config::make_task(loaded, runs::describe_data(config));
   auto seed = static_cast<std::uint64_t>(config.seed);
   return calibrate_on(config, *task, device,
                       [&] { return task->made_up(config.data.batch_size, seed++, device); });

@@ -28,9 +28,9 @@
 #include "models/weights.h"
 #include "optim/registry.h"
 #include "parallel/launch.h"
-#include "runs/checkpoints.h"
-#include "runs/run_directory.h"
+#include "runs/run_data.h"
 #include "train/planned.h"
+#include "train/word_rows.h"
 
 namespace tandem::train {
 
@@ -135,12 +135,10 @@ std::vector<std::string> initialise_from(const config::Config& config, tasks::Ta
   if (!config.init_from) return {};
   nn::Module& model = task.model();
   const auto& from = *config.init_from;
-  std::string path = from.path;
-  if (files::kind_of(path) == files::Kind::folder)
-    path = runs::weights_path(runs::RunDirectory::open(path), "best");
-  require(files::kind_of(path) != files::Kind::absent, "", "init_from.path: {}: no such file", path);
+  const std::string path = runs::initial_weights(config);
   const safetensors::File file(path);
-  const models::LoadReport fit = models::compare_weights(model, file);
+  WordRows words = rows_by_word(config, task, file);
+  const models::LoadReport fit = models::compare_weights(model, file, words.rows);
   if (from.strict) {
     const std::string rest =
         fit.loaded.empty() ? "none of them fits"
@@ -154,14 +152,16 @@ std::vector<std::string> initialise_from(const config::Config& config, tasks::Ta
   require(any_parameter(model, fit.loaded), "",
           "init_from.path: {}: none of its {} tensors fits a parameter of this model: {}", path,
           file.entries().size(), fit.differences());
-  const std::string other_data = data_differences(*task.data(), file);
+  // Words need not be the same: their rows are taken one by one.
+  const std::string other_data = words.rows.empty() ? data_differences(*task.data(), file) : "";
   require(other_data.empty() || !from.strict, "",
           "init_from.path: {}; init_from.strict=false starts from these weights all the same", other_data);
-  const models::LoadReport report =
-      models::load_weights(model, file, {.strict = from.strict, .skip_mismatched = !from.strict});
+  const models::LoadReport report = models::load_weights(
+      model, file, {.strict = from.strict, .skip_mismatched = !from.strict, .rows = std::move(words.rows)});
   require_finite(model, "init_from.path: " + path);
   std::vector<std::string> notes{fmt::format("{}: {}", path, report.text())};
   if (!other_data.empty()) notes.push_back(other_data);
+  std::ranges::move(words.notes, std::back_inserter(notes));
   if (const int frozen = freeze_parameters(config, model); frozen > 0)
     notes.push_back(fmt::format("{} parameters frozen", frozen));
   return notes;

@@ -12,6 +12,7 @@
 #include "optim/schedules.h"
 #include "optim/step.h"
 #include "parallel/communicator.h"
+#include "tasks/task.h"
 #include "train/step_runner.h"
 
 namespace tandem::train {
@@ -30,8 +31,9 @@ GraphUse graph_use(const config::Config& config);
 
 // Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
 int freeze_parameters(const config::Config& config, nn::Module& model);
-// Everything of `init_from`: loads and freezes. Returns what to tell the user, one fact a line. Throws
-// UserError when no parameter fits, and, unless it is not strict, for weights of other classes.
+// Everything of `init_from`: loads, tables of words by word (train/word_rows.h), and freezes. Returns what to
+// tell the user, one fact a line. Throws UserError when no parameter fits, and, unless it is not strict, for
+// weights of other classes.
 std::vector<std::string> initialise_from(const config::Config& config, tasks::Task& task);
 // Throws UserError, which begins with `weights`, where the model holds a value that is not finite: answers
 // and losses would be made up of those.

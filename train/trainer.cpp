@@ -20,6 +20,7 @@
 #include "parallel/agreement.h"
 #include "parallel/last_words.h"
 #include "runs/environment.h"
+#include "runs/run_data.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
@@ -88,7 +89,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   require_scale_for_wire(config_);
   require_divisible(config_, ranks_, device_);
-  const tasks::DataPtr data = config::open_data(config_, skipped_.reporter());
+  const tasks::DataPtr data = runs::open_data(config_, skipped_.reporter());
   if (device_ == Device{}) {
     // A rank has a shard in memory at a time.
     config::Loaded of_shard = loaded_;

@@ -18,13 +18,18 @@ void count_words(std::span<const std::string_view> texts, const Tokenizer& token
   for (const std::string_view text : texts) count_words(tokenizer.encode(text), counts);
 }
 
-EncodedText encode(std::span<const std::string_view> texts, const Tokenizer& tokenizer,
-                   const Vocabulary& vocabulary) {
-  EncodedText all;
+PackedText encode(std::span<const std::string_view> texts, const Tokenizer& tokenizer,
+                  const Vocabulary& vocabulary) {
+  PackedText all{.ids = PackedIds(vocabulary.size())};
+  if (tokenizer.of_characters()) {
+    std::size_t bytes = 0;  // no more characters than that
+    for (const std::string_view text : texts) bytes += text.size() + 1;
+    all.ids.reserve(bytes);
+  }
   for (const std::string_view text : texts) {
-    const EncodedText one = vocabulary.encode(tokenizer.encode(text));
-    all.ids.insert(all.ids.end(), one.ids.begin(), one.ids.end());
-    all.ids.push_back(Vocabulary::kEnd);
+    EncodedText one = vocabulary.encode(tokenizer.encode(text));
+    one.ids.push_back(Vocabulary::kEnd);
+    all.ids.append(one.ids);
     all.unknown += one.unknown;
   }
   return all;
@@ -33,15 +38,15 @@ EncodedText encode(std::span<const std::string_view> texts, const Tokenizer& tok
 TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, const std::string& where) {
   const TokenizerPtr tokenizer = tokenizers().make(options.tokenizer);
   WordCounts counts;
-  count_words(parts.train, *tokenizer, counts);
-  require(!counts.empty(), where, "the training text has no word ({} texts, tokenizer {})",
+  if (!options.known) count_words(parts.train, *tokenizer, counts);
+  require(options.known || !counts.empty(), where, "the training text has no word ({} texts, tokenizer {})",
           parts.train.size(), tokenizer->name());
-  TextCorpus corpus{.vocabulary = Vocabulary(counts, options.vocabulary),
+  TextCorpus corpus{.vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary),
                     .train = {},
                     .validation = {},
                     .test = {},
                     .notes = {}};
-  if (corpus.vocabulary.size() < options.vocabulary.size)
+  if (!options.known && corpus.vocabulary.size() < options.vocabulary.size)
     corpus.notes.push_back(
         fmt::format("the vocabulary has {} words, fewer than the {} asked for: the training "
                     "text has no more that come {} or more times",

@@ -43,12 +43,13 @@ LabelledCorpus make_labelled_corpus(const LabelledParts& parts, const LabelledCo
                                     const std::string& where) {
   const TokenizerPtr tokenizer = tokenizers().make(options.tokenizer);
   WordCounts counts;
-  for (const LabelledText& each : parts.train)
-    count_words(first_words_of(each.text, *tokenizer, options.max_words), counts);
-  require(!counts.empty(), where, "the training texts have no word ({} texts, tokenizer {})",
+  if (!options.known)
+    for (const LabelledText& each : parts.train)
+      count_words(first_words_of(each.text, *tokenizer, options.max_words), counts);
+  require(options.known || !counts.empty(), where, "the training texts have no word ({} texts, tokenizer {})",
           parts.train.size(), tokenizer->name());
   LabelledCorpus corpus;
-  corpus.vocabulary = Vocabulary(counts, options.vocabulary);
+  corpus.vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary);
   corpus.classes = parts.classes;
   const auto add = [&](const std::vector<LabelledText>& texts, LabelledSequences& to) {
     Index unknown = 0;

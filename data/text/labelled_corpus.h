@@ -24,7 +24,8 @@ struct LabelledCorpus {
 struct LabelledCorpusOptions {
   options::Choice<tokenizers> tokenizer;
   VocabularyOptions vocabulary;
-  Index max_words = 100;  // what comes behind them in a text is not read
+  Index max_words = 100;                      // what comes behind them in a text is not read
+  std::shared_ptr<const Vocabulary> known{};  // no key: taken as it is in place of the training texts'
   static const options::Schema& schema();
 };
 

@@ -1,13 +1,14 @@
 // Contiguous streams of a text, for models that carry a state from batch to batch.
 //
-// Of `ids`, stream b of N is the n = ⌊size/N⌋ words from b·n on; what is left over is not used. A batch is a
-// chunk of consecutive words of every stream; the target of a word is the one after it. So every word but the
-// first of a stream is predicted once an epoch, and chunk k + 1 goes on where chunk k ended.
+// Every word of `ids` is the target of one place of one stream, once an epoch. Of M words, stream b of N has
+// M/N consecutive ones, one more if b < M mod N, the streams' one after the other. A batch is a chunk of
+// every stream; its tokens are the words before the targets, of the first target of all Vocabulary::kEnd.
+// Chunk k + 1 goes on where chunk k ended.
 //
 // Fields, whose shapes are the same for every batch: "token" and "target" i64 [T,N], "length" i64 [N], the
-// chunk's words, the same for all streams. Rows from there on are padding: token 0, target kNoTarget.
-// Batch::samples and Batch::weight are the targets in it. A chunk's length is therefore samples / N, too, on
-// the host.
+// chunk's words, which are the same for all streams but in the last chunk, where the last streams may have
+// one less. Rows from there on are padding: token 0, target kNoTarget. Batch::samples and Batch::weight are
+// the targets in it. A chunk's length is therefore ⌈samples / N⌉, too, on the host.
 //
 // Divided, a part has some of the streams, the same ones in every batch; without any it is empty. N is then
 // the part's, and so are the targets.
@@ -17,7 +18,9 @@
 #include <mutex>
 #include <vector>
 
+#include "core/partition.h"
 #include "data/source.h"
+#include "data/text/packed_ids.h"
 
 namespace tandem::datasets {
 
@@ -39,10 +42,10 @@ struct StreamOptions {
 
 class StreamSource final : public Source {
  public:
-  using Ids = std::shared_ptr<const std::vector<std::int32_t>>;
+  using Ids = std::shared_ptr<const PackedIds>;
 
-  // Throws UserError on streams or steps below 1, and where a stream would have fewer than 2 words, or
-  // there are no such parts.
+  // Throws UserError on streams or steps below 1, and where a stream would have no word, or there are no such
+  // parts.
   StreamSource(Ids ids, StreamOptions options, const Division& division = {});
 
   SourcePtr divided(const Division& division) const override;
@@ -54,18 +57,21 @@ class StreamSource final : public Source {
   Device device() const override { return options_.device; }
 
   const StreamOptions& options() const { return options_; }
-  Index stream_size() const { return stream_size_; }  // n
-  Index capacity() const { return capacity_; }        // T
+  Index capacity() const { return capacity_; }  // T
 
  private:
   // Where chunks begin in a stream, and where the last one ends.
   using Chunks = std::shared_ptr<const std::vector<Index>>;
   // Those of an epoch. The last one asked for is kept.
   Chunks chunks(std::uint32_t epoch) const;
+  Index words() const { return static_cast<Index>(ids_->size()); }
+  Range words_of(Index stream) const;
+  // Targets of a stream among rows `begin` to `end` of its whole.
+  Index targets_in(Index stream, Index begin, Index end) const;
 
   Ids ids_;
   StreamOptions options_;
-  Index stream_size_, capacity_;
+  Index capacity_;
   BatchLayout layout_;
   mutable std::mutex mutex_;
   mutable std::uint32_t chunks_epoch_ = 0;

@@ -1,21 +1,43 @@
 #include "data/text/text_file.h"
 
+#include <algorithm>
+#include <deque>
+#include <iterator>
+
 #include "core/error.h"
 #include "core/options/check.h"
 #include "data/text/set_aside.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
 #include "files/not_there.h"
+#include "files/text_view.h"
 
 namespace tandem::datasets {
+
+namespace {
+
+// Hidden ones left out.
+std::vector<std::string> files_of(const std::string& path) {
+  if (files::kind_of(path) != files::Kind::folder) return {path};
+  std::vector<std::string> found;
+  for (const auto& entry : files::entries_of(path))
+    if (entry.path().extension() == ".txt" && !entry.path().filename().string().starts_with('.'))
+      found.push_back(entry.path().string());
+  require(!found.empty(), path, "is a folder without a .txt file; texts in it must end in .txt");
+  return found;
+}
+
+}  // namespace
 
 const options::Schema& TextFileOptions::schema() {
   static const options::Schema schema =
       options::Describe<TextFileOptions>()
-          .key("train", &TextFileOptions::train, "file of text to learn", {.required = true})
+          .key("train", &TextFileOptions::train, "file of text to learn, or a folder of .txt files",
+               {.required = true})
           .key("validation", &TextFileOptions::validation,
-               "file of text to choose on; null: lines of the training file")
-          .key("test", &TextFileOptions::test, "file of text to test on; null: lines of the training file")
+               "file or folder of text to choose on; null: lines of the training file")
+          .key("test", &TextFileOptions::test,
+               "file or folder of text to test on; null: lines of the training file")
           .key("validation_fraction", &TextFileOptions::validation_fraction,
                "share of the training file's lines, before those for testing, where there is no such file",
                {.min = 0.0, .max = 1.0, .open_max = true})
@@ -28,19 +50,23 @@ const options::Schema& TextFileOptions::schema() {
 
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options) {
   options::require_sound("text", TextFileOptions::schema(), &files);
-  // The texts outlive what is cut from them.
-  std::string train, validation, test;
-  const auto read = [&](std::string& text, const std::string& path) {
-    text = files::read_text_of_data(path, kMaxCorpusBytes);
-    return lines_of(text, path, files.max_line);
+  std::deque<files::TextView> texts;  // they outlive what is cut from them, and stay where they are
+  const auto read = [&](const std::string& path) {
+    std::vector<std::string_view> lines;
+    for (const std::string& file : files_of(path)) {
+      files::require_there(files::kind_of(file) != files::Kind::absent, file, "there is no such file");
+      texts.emplace_back(file, kMaxCorpusBytes);
+      std::ranges::copy(lines_of(texts.back().text(), file, files.max_line), std::back_inserter(lines));
+    }
+    return lines;
   };
   TextParts parts;
-  parts.train = read(train, files.train);
+  parts.train = read(files.train);
   const std::size_t all = parts.train.size();
   parts.test = files.test
-                   ? read(test, *files.test)
+                   ? read(*files.test)
                    : set_aside(parts.train, all, files.test_fraction, files.train, "test_fraction", "lines");
-  parts.validation = files.validation ? read(validation, *files.validation)
+  parts.validation = files.validation ? read(*files.validation)
                                       : set_aside(parts.train, all, files.validation_fraction, files.train,
                                                   "validation_fraction", "lines");
   return make_corpus(parts, options, files.train);

@@ -10,7 +10,7 @@
 namespace tandem::datasets {
 
 struct TextFileOptions {
-  std::string train;  // paths
+  std::string train;  // paths of a file, or of a folder, whose .txt files stand for it, in the order of names
   std::optional<std::string> validation{}, test{};
   // Where there is no file: the share of the training file's lines that is set aside, at its end, in one
   // piece, the test lines last. 0: none.

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/memory_limit.h"
 #include "models/advice.h"
+#include "runs/run_data.h"
 #include "studies/advise/products.h"
 #include "studies/plan/measure.h"
 #include "studies/plan/planner.h"
@@ -63,7 +64,7 @@ class Advising {
       : phase_(phase),
         loaded_(loaded),
         precision_(planning::precision_of(loaded)),
-        data_(config::describe_data(loaded.config)),
+        data_(runs::describe_data(loaded.config)),
         backend_(backend_for(train::device_of(loaded.config))),
         measured_(planning::measure(loaded, data_, train::trace_of(loaded, data_, phase), precision_,
                                     {.seconds = seconds, .phase = phase})),
@@ -228,7 +229,7 @@ class Advising {
 };
 
 std::vector<amp::LintLine> lint(const config::Loaded& loaded, const amp::Precision& precision) {
-  const auto data = config::open_data(loaded.config, {});
+  const auto data = runs::open_data(loaded.config, {});
   const auto task = config::make_task(loaded, data);
   train::initialise_from(loaded.config, *task);
   const Device device = train::device_of(loaded.config);
@@ -240,7 +241,7 @@ std::vector<amp::LintLine> lint(const config::Loaded& loaded, const amp::Precisi
 }  // namespace
 
 std::vector<Advice> advise(const config::Loaded& loaded, double seconds) {
-  const std::vector<std::string> names = train::planned_phases(loaded, config::describe_data(loaded.config));
+  const std::vector<std::string> names = train::planned_phases(loaded, runs::describe_data(loaded.config));
   std::vector<Advice> phases;
   for (std::size_t phase = 0; phase < names.size(); ++phase) {
     phases.push_back(Advising(loaded, phase, seconds / static_cast<double>(names.size())).run());

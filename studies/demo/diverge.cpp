@@ -55,7 +55,7 @@ struct Tokens {
 
 // Trigrams `first` to `first` + `count` of an order that spreads neighbours over the whole text, in which
 // descriptions of similar packages stand together.
-Tokens trigrams(const std::vector<std::int32_t>& text, Index first, Index count) {
+Tokens trigrams(const datasets::PackedIds& text, Index first, Index count) {
   constexpr Index kStride = 1'000'003;  // a prime: the order visits every place
   const Index places = static_cast<Index>(text.size()) - 2;
   std::vector<std::int64_t> words, next;
@@ -68,7 +68,7 @@ Tokens trigrams(const std::vector<std::int32_t>& text, Index first, Index count)
   return {Tensor::from(words, {count, 2}), Tensor::from(next, {count})};
 }
 
-double perplexity(Trigram& model, const std::vector<std::int32_t>& text, const Sizes& sizes) {
+double perplexity(Trigram& model, const datasets::PackedIds& text, const Sizes& sizes) {
   const NoGrad no_grad;
   constexpr Index kPiece = 2048;
   const Index count =

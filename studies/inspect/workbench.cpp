@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "models/weights.h"
 #include "runs/checkpoints.h"
+#include "runs/run_data.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/perturbation.h"
@@ -22,7 +23,8 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
   tasks::DataPtr data;
   bool open = true;
   try {
-    data = config::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
+    data = runs::open_data(
+        config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }, weights);
   } catch (const UserError& error) {
     if (weights.empty()) throw;
     data = config::recall_data(config_, runs::saved_data(weights));

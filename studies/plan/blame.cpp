@@ -12,6 +12,7 @@
 #include "autograd/node.h"
 #include "config/task.h"
 #include "core/error.h"
+#include "runs/run_data.h"
 #include "studies/plan/measure.h"
 #include "studies/plan/shadow.h"
 #include "train/planned.h"
@@ -119,7 +120,7 @@ class Blaming {
           std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments)
       : phase_(phase),
         precision_(precision_for(loaded)),
-        graph_(train::trace_of(loaded, config::describe_data(loaded.config), phase).graph),
+        graph_(train::trace_of(loaded, runs::describe_data(loaded.config), phase).graph),
         assignment_(types_of(loaded, graph_, phase)),
         step_(loaded, weights, batches, phase),
         borders_(step_.model(), segments),

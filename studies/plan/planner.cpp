@@ -15,6 +15,7 @@
 #include "config/task.h"
 #include "core/error.h"
 #include "files/output.h"
+#include "runs/run_data.h"
 #include "studies/plan/subject.h"
 #include "tasks/skipped_samples.h"
 #include "train/calibrate.h"
@@ -59,10 +60,10 @@ config::Loaded without_plan(config::Loaded loaded) {
 // Sizes of models may follow from their data.
 tasks::DataPtr data_of(const config::Config& config) {
   try {
-    return config::open_data(config, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
+    return runs::open_data(config, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
   } catch (const UserError& error) {
     output::remark("the data cannot be read ({}): the plan is of a model of usual sizes\n", error.what());
-    return config::describe_data(config);
+    return runs::describe_data(config);
   }
 }
 

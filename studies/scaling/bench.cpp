@@ -12,6 +12,7 @@
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
+#include "runs/run_data.h"
 #include "studies/scaling/model.h"
 #include "train/learners.h"
 #include "train/made_up_scale.h"
@@ -34,7 +35,7 @@ class Side {
   Side(const config::Loaded& loaded, const train::Ranks& ranks, Device device, const std::string& scale,
        optim::ShardExchange* exchange, parallel::RankPeers* peers)
       : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
-    task_ = config::make_task(loaded, config::describe_data(config_));
+    task_ = config::make_task(loaded, runs::describe_data(config_));
     precision_ = train::make_plan(loaded, task_->model());
     task_->model().to(device);
     optim::StepOptions options = train::step_options(config_);

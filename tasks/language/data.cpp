@@ -8,8 +8,14 @@
 
 namespace tandem::tasks {
 
-DataPtr LanguageData::open(const LanguageOptions& options) {
-  const datasets::TextOptions& text = options.data.text;
+DataPtr LanguageData::open(const LanguageOptions& options, const Json* words_of) {
+  datasets::TextOptions text = options.data.text;
+  if (words_of) {
+    const DataPtr then = recall(*words_of);
+    const auto& like = static_cast<const LanguageData&>(*then);
+    text.common.tokenizer = options::Choice<datasets::tokenizers>(like.tokenizer_name_);
+    text.common.known = std::make_shared<const datasets::Vocabulary>(like.vocabulary());
+  }
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
   data->name_ = text.corpus.name();
   data->tokenizer_name_ = text.common.tokenizer.name();
@@ -19,7 +25,8 @@ DataPtr LanguageData::open(const LanguageOptions& options) {
   return data;
 }
 
-DataPtr LanguageData::describe(const LanguageOptions& options) {
+DataPtr LanguageData::describe(const LanguageOptions& options, const Json* words_of) {
+  if (words_of) return recall(*words_of);
   const datasets::TextOptions& text = options.data.text;
   const Index size = text.common.vocabulary.size;
   if (size == 0) return open(options);
@@ -70,11 +77,15 @@ void LanguageData::require_like(const Json& saved, const std::string& weights) c
                       theirs == words.end() ? "" : *theirs, ours == own.end() ? "" : *ours));
 }
 
-const datasets::EncodedText& LanguageData::text(const std::string& split) const {
+std::vector<NamedVocabulary> LanguageData::vocabularies() const {
+  return {{tokenizer_->of_characters() ? "characters" : "words", tokenizer_name_, vocabulary().words()}};
+}
+
+const datasets::PackedText& LanguageData::text(const std::string& split) const {
   ensure(is_open(), "data", "{} is only described", name_);
-  const datasets::EncodedText& text = split == "train"        ? corpus_.train
-                                      : split == "validation" ? corpus_.validation
-                                                              : corpus_.test;
+  const datasets::PackedText& text = split == "train"        ? corpus_.train
+                                     : split == "validation" ? corpus_.validation
+                                                             : corpus_.test;
   require(!text.ids.empty(), "", "{} has no {} split", name_, split);
   return text;
 }

@@ -8,15 +8,17 @@
 #include "data/text/tokenizer.h"
 #include "tasks/language/options.h"
 #include "tasks/task.h"
+#include "tasks/vocabularies.h"
 
 namespace tandem::tasks {
 
-class LanguageData final : public Data {
+class LanguageData final : public Data, public HasVocabularies {
  public:
-  static DataPtr open(const LanguageOptions& options);
+  // `words_of`: as Context has it.
+  static DataPtr open(const LanguageOptions& options, const Json* words_of = nullptr);
   // Without reading: as many words as the vocabulary may have, of which only the number is true, and it for a
   // text that has so many. Reads the text where there is no bound.
-  static DataPtr describe(const LanguageOptions& options);
+  static DataPtr describe(const LanguageOptions& options, const Json* words_of = nullptr);
   // From what description() gave: words and tokenizer, no text.
   static DataPtr recall(const Json& description);
 
@@ -24,6 +26,7 @@ class LanguageData final : public Data {
   Index training_samples() const override { return training_words_; }
   // Throws UserError unless the words are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
+  std::vector<NamedVocabulary> vocabularies() const override;
 
   const std::string& name() const { return name_; }
   const datasets::Vocabulary& vocabulary() const { return corpus_.vocabulary; }
@@ -32,7 +35,7 @@ class LanguageData final : public Data {
   bool is_open() const { return !corpus_.train.ids.empty(); }
   // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
   // described.
-  const datasets::EncodedText& text(const std::string& split) const;
+  const datasets::PackedText& text(const std::string& split) const;
 
  private:
   LanguageData() = default;

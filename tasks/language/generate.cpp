@@ -1,5 +1,7 @@
 #include "tasks/language/generate.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
@@ -7,6 +9,7 @@
 #include "core/error.h"
 #include "files/json_text.h"
 #include "files/output.h"
+#include "tasks/input_texts.h"
 #include "tasks/sequence/sampling.h"
 
 namespace tandem::tasks {
@@ -34,6 +37,44 @@ class Reader {
   RnnState state_;
 };
 
+// Words and the ends of lines between them.
+std::vector<std::string> words_of(std::string_view prompt, const LanguageData& data) {
+  std::vector<std::string> words;
+  for (;;) {
+    const std::size_t end = prompt.find('\n');
+    std::ranges::move(data.tokenizer().encode(prompt.substr(0, end)), std::back_inserter(words));
+    if (end == std::string_view::npos) return words;
+    words.emplace_back(datasets::Vocabulary::kEndWord);
+    prompt.remove_prefix(end + 1);
+  }
+}
+
+// The inverse; of the first words the beginning.
+std::string text_of(const std::vector<std::string>& words, const LanguageData& data) {
+  std::string text;
+  for (auto first = words.begin();;) {
+    const auto end = std::find(first, words.end(), datasets::Vocabulary::kEndWord);
+    text += data.tokenizer().decode({first, end});
+    if (end == words.end()) return text;
+    text += '\n';
+    first = end + 1;
+  }
+}
+
+std::string prompt_of(const PredictRequest& request) {
+  if (request.prompt != "-") return request.prompt.value_or("");
+  std::string prompt = standard_input();
+  if (prompt.ends_with('\n')) prompt.pop_back();
+  return prompt;
+}
+
+// The two characters "\n", as a shell passes them on, are the end of a line.
+std::string stop_of(const PredictRequest& request) {
+  std::string stop = request.stop.value_or("");
+  for (std::size_t at = 0; (at = stop.find("\\n", at)) != std::string::npos;) stop.replace(at, 2, "\n");
+  return stop;
+}
+
 }  // namespace
 
 void write_text(models::LanguageModel& model, const LanguageData& data, const PredictRequest& request,
@@ -42,23 +83,24 @@ void write_text(models::LanguageModel& model, const LanguageData& data, const Pr
   const SamplingOptions sampling{.temperature = request.temperature.value_or(1.0), .top_k = request.top};
   const auto seed = static_cast<std::uint64_t>(request.seed.value_or(0));
   const Index count = request.count.value_or(kWords);
-  const std::string prompt = request.prompt.value_or("");
-  const std::vector<std::string> given = data.tokenizer().encode(prompt);
-  const datasets::EncodedText known = data.vocabulary().encode(given);
+  const std::string stop = stop_of(request), prompt = prompt_of(request);
+  std::vector<std::string> words = words_of(prompt, data);
+  const std::size_t given = words.size(), given_bytes = text_of(words, data).size();
+  const datasets::EncodedText known = data.vocabulary().encode(words);
 
   Reader reader(model, device);
   std::vector<float> scores;
   if (known.ids.empty()) scores = reader.after(datasets::Vocabulary::kEnd);
   for (const std::int32_t word : known.ids) scores = reader.after(word);
-  std::vector<std::string> words = given;
-  for (Index position = 0; position < count; ++position) {
+  std::size_t stopped = std::string::npos;
+  for (Index position = 0; position < count && stopped == std::string::npos; ++position) {
     const std::int32_t next =
         sample_token(scores, sampling, {.seed = seed, .position = static_cast<std::uint32_t>(position)});
-    if (next == datasets::Vocabulary::kEnd) break;
     words.push_back(data.vocabulary().word(next));
+    if (!stop.empty()) stopped = text_of(words, data).find(stop, given_bytes);
     scores = reader.after(next);
   }
-  const std::string text = data.tokenizer().decode(words);
+  const std::string text = text_of(words, data).substr(0, stopped);
   if (request.json) {
     output::print("{}\n", files::json_text(Json{{"prompt", prompt},
                                                 {"text", text},
@@ -68,8 +110,9 @@ void write_text(models::LanguageModel& model, const LanguageData& data, const Pr
     return;
   }
   if (known.unknown > 0)
-    output::remark("predict: {} of the prompt's {} words are not known to the model, and read as {}\n",
-                   known.unknown, given.size(), datasets::Vocabulary::kUnknownWord);
+    output::remark("predict: {} of the prompt's {} {} are not known to the model, and read as {}\n",
+                   known.unknown, given, data.tokenizer().of_characters() ? "characters" : "words",
+                   datasets::Vocabulary::kUnknownWord);
   output::print("{}\n", text);
 }
 

@@ -7,9 +7,10 @@
 
 namespace tandem::tasks {
 
-// Goes on from the request's prompt, or from the start of a line, and prints prompt and text; with `json` an
-// object with "prompt", "text", "unknown" (words of the prompt that the model does not know) and the options
-// that took part. Throws UserError for options out of range.
+// Goes on from the request's prompt ("-": standard input), or from the start of a line, and prints prompt and
+// text: `count` words or characters, ends of lines among them, or fewer where `stop` comes, which is left
+// out. With `json` an object with "prompt", "text", "unknown" (words of the prompt that the model does not
+// know) and the options that took part. Throws UserError for options out of range.
 void write_text(models::LanguageModel& model, const LanguageData& data, const PredictRequest& request,
                 Device device);
 

@@ -23,8 +23,6 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr Index kEvaluationStreams = 10;
-
 std::shared_ptr<models::LanguageModel> model_of(const models::ModelOptions& options, Index words,
                                                 std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
@@ -68,9 +66,8 @@ Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) 
   return penalised(loss, hidden, options_.loss.ar, options_.loss.tar);
 }
 
-datasets::SourcePtr Language::streams(const datasets::EncodedText& text, Index streams, bool training,
+datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index streams, bool training,
                                       Device device) const {
-  auto ids = std::make_shared<const std::vector<std::int32_t>>(text.ids);
   const auto source = std::make_shared<datasets::StreamSource>(
       std::move(ids), datasets::StreamOptions{.streams = streams,
                                               .steps = options_.data.steps,
@@ -82,21 +79,22 @@ datasets::SourcePtr Language::streams(const datasets::EncodedText& text, Index s
   return std::make_shared<datasets::CandidateSource>(source, *drawn);
 }
 
+datasets::StreamSource::Ids Language::ids_of(const std::string& split) const {
+  return {data_, &data_->text(split).ids};
+}
+
 datasets::SourcePtr Language::training_source(Device device, Index batch_size) const {
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
-  const datasets::EncodedText& text = data_->text("train");
+  const datasets::StreamSource::Ids ids = ids_of("train");
   const Index few = context_.loading.overfit_batches;
-  if (few == 0) return streams(text, count, true, device);
-  datasets::EncodedText first = text;
-  first.ids.resize(
-      std::min(first.ids.size(), static_cast<std::size_t>(count * (few * options_.data.steps + 1))));
-  return streams(first, count, true, device);
+  if (few == 0) return streams(ids, count, true, device);
+  const auto words = static_cast<std::size_t>(count * few * options_.data.steps);
+  return streams(std::make_shared<const datasets::PackedIds>(ids->first(words)), count, true, device);
 }
 
 datasets::SourcePtr Language::evaluation_source(const std::string& split, Device device) const {
   if (context_.loading.overfit_batches > 0 && split == "train") return training_source(device, 0);
-  return streams(data_->text(split), context_.loading.eval_batch_size.value_or(kEvaluationStreams), false,
-                 device);
+  return streams(ids_of(split), context_.loading.evaluated_at_once(), false, device);
 }
 
 std::string Language::validation_split() const {
@@ -143,16 +141,26 @@ std::string Language::text_of(const datasets::Batch& batch) const {
   return fmt::format("{} steps of {} streams", batch["token"].size(0), batch["token"].size(1));
 }
 
+std::string Language::samples_are() const {
+  return data_->tokenizer().of_characters() ? "characters" : "words";
+}
+
 std::string Language::text_of_data() const {
   const datasets::TextCorpus& corpus = data_->corpus();
-  const auto size = [](const datasets::EncodedText& text) { return static_cast<double>(text.ids.size()); };
-  std::string text =
-      fmt::format("{}: {} words to train on, {} for validation, {} to test on; a vocabulary of {}",
-                  data_->name(), count_text(size(corpus.train)), count_text(size(corpus.validation)),
-                  count_text(size(corpus.test)), data_->vocabulary().size());
+  const auto size = [](const datasets::PackedText& text) { return static_cast<double>(text.ids.size()); };
+  std::string text = fmt::format(
+      "{}: {} {} to train on, {} for validation, {} to test on; a vocabulary of {}", data_->name(),
+      count_text(size(corpus.train)), samples_are(), count_text(size(corpus.validation)),
+      count_text(size(corpus.test)), data_->vocabulary().size());
   if (size(corpus.train) > 0)
-    text += fmt::format(", {:.1f} % of the words are not in it",
-                        100.0 * static_cast<double>(corpus.train.unknown) / size(corpus.train));
+    text +=
+        fmt::format(", {:.1f} % of the {} are not in it",
+                    100.0 * static_cast<double>(corpus.train.unknown) / size(corpus.train), samples_are());
+  if (data_->is_open())
+    text +=
+        fmt::format("; {} of memory",
+                    bytes_text(static_cast<double>(corpus.train.ids.bytes() + corpus.validation.ids.bytes() +
+                                                   corpus.test.ids.bytes())));
   for (const std::string& note : corpus.notes) text += "; " + note;
   return text;
 }
@@ -172,7 +180,7 @@ std::map<std::string, std::string> Language::export_metadata() const {
 }
 
 std::vector<std::string> Language::predict_options() const {
-  return {"--prompt", "--temperature", "--top", "--count", "--seed", "--json"};
+  return {"--prompt", "--temperature", "--top", "--count", "--stop", "--seed", "--json"};
 }
 
 void Language::predict(const PredictRequest& request, Device device) {
@@ -184,8 +192,10 @@ namespace {
 class LanguageRecipe final : public RecipeOf<Language, LanguageOptions, LanguageData> {
  public:
   using RecipeOf::RecipeOf;
-  DataPtr open(SampleReport) const override { return LanguageData::open(options()); }
-  DataPtr describe() const override { return LanguageData::describe(options()); }
+  DataPtr open(SampleReport) const override {
+    return LanguageData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override { return LanguageData::describe(options(), context().words_of.get()); }
 };
 
 }  // namespace

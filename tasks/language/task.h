@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/text/log_uniform.h"
+#include "data/text/stream_source.h"
 #include "models/language_model.h"
 #include "tasks/language/data.h"
 #include "tasks/registry.h"
@@ -15,8 +16,7 @@ namespace tandem::tasks {
 
 // A text is divided into as many streams as a batch has; each batch goes on where the one before it ended,
 // with the state that its words left (Carry "h" and "c"). The loss is the mean over words, and batches count
-// by their words. Evaluation reads 10 streams at once unless eval_batch_size says otherwise: every stream
-// begins without a past.
+// by their words. Evaluation reads eval_batch_size streams at once, every one of which begins without a past.
 class Language final : public Task {
  public:
   // Throws options::OptionError when the model is no language model, or cannot have what is asked for.
@@ -36,6 +36,7 @@ class Language final : public Task {
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
+  std::string samples_are() const override;
   std::vector<Signature> signatures() override;
   // "tandem.words" and "tandem.tokenizer".
   std::map<std::string, std::string> export_metadata() const override;
@@ -43,7 +44,9 @@ class Language final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  datasets::SourcePtr streams(const datasets::EncodedText& text, Index streams, bool training,
+  // Of the data's, which stay as they are.
+  datasets::StreamSource::Ids ids_of(const std::string& split) const;
+  datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
                               Device device) const;
 
   // What a sampled softmax draws for a batch.

@@ -165,9 +165,10 @@ std::string bleu_signature(const BleuOptions& options, std::optional<Index> refe
       smoothing = "exp";
       break;
   }
-  return fmt::format("nrefs:{}|case:mixed|eff:{}|tok:{}|smooth:{}|version:{}",
-                     references ? std::to_string(*references) : "var", options.effective_order ? "yes" : "no",
-                     name_of(options.tokens), smoothing, kSacrebleuVersion);
+  return fmt::format("nrefs:{}|case:{}|eff:{}|tok:{}|smooth:{}|version:{}",
+                     references ? std::to_string(*references) : "var", options.lower_case ? "lc" : "mixed",
+                     options.effective_order ? "yes" : "no", name_of(options.tokens), smoothing,
+                     kSacrebleuVersion);
 }
 
 }  // namespace tandem::tasks

@@ -50,6 +50,8 @@ struct BleuOptions {
   // The mean is over the orders that the hypothesis has n-grams of; else a hypothesis of less than four words
   // has the score 0, but for add_k, by which it has full precision there. For scores of single sentences.
   bool effective_order = false;
+  // Both sides were brought to lower case before (sacrebleu -lc): the signature says so.
+  bool lower_case = false;
 };
 
 struct BleuScore {

@@ -20,22 +20,42 @@ std::shared_ptr<LabelledTextData> LabelledTextData::named(const datasets::Labell
   return data;
 }
 
-DataPtr LabelledTextData::open(const TextClassificationOptions& options) {
-  const auto data = named(options.data.text);
-  data->corpus_ = datasets::open_labelled_corpus(options.data.text);
+namespace {
+
+// With the words of a description saved with weights, where there is one.
+datasets::LabelledTextOptions with_words(datasets::LabelledTextOptions options, const Json* words_of) {
+  if (!words_of) return options;
+  const DataPtr then = LabelledTextData::recall(*words_of);
+  const auto& like = static_cast<const LabelledTextData&>(*then);
+  options.common.tokenizer = options::Choice<datasets::tokenizers>(like.tokenizer().name());
+  options.common.known = std::make_shared<const Vocabulary>(like.corpus().vocabulary);
+  return options;
+}
+
+}  // namespace
+
+DataPtr LabelledTextData::open(const TextClassificationOptions& from, const Json* words_of) {
+  const datasets::LabelledTextOptions options = with_words(from.data.text, words_of);
+  const auto data = named(options);
+  data->corpus_ = datasets::open_labelled_corpus(options);
   data->training_texts_ = data->corpus_.train.size();
   return data;
 }
 
-DataPtr LabelledTextData::describe(const TextClassificationOptions& options) {
-  const Index size = options.data.text.common.vocabulary.size;
-  std::vector<std::string> classes = datasets::known_classes(options.data.text);
-  if (size == 0 || classes.empty()) return open(options);
+DataPtr LabelledTextData::describe(const TextClassificationOptions& from, const Json* words_of) {
+  const datasets::LabelledTextOptions options = with_words(from.data.text, words_of);
+  const Index size = options.common.vocabulary.size;
+  std::vector<std::string> classes = datasets::known_classes(options);
+  if ((size == 0 && !words_of) || classes.empty()) return open(from, words_of);
+  const auto data = named(options);
+  data->corpus_.classes = std::move(classes);
+  if (words_of) {
+    data->corpus_.vocabulary = *options.common.known;
+    return data;
+  }
   std::vector<std::string> words{std::string(Vocabulary::kUnknownWord), std::string(Vocabulary::kEndWord)};
   while (static_cast<Index>(words.size()) < size) words.push_back(fmt::format("word {}", words.size()));
-  const auto data = named(options.data.text);
   data->corpus_.vocabulary = Vocabulary(std::move(words), "data.vocabulary.size");
-  data->corpus_.classes = std::move(classes);
   return data;
 }
 
@@ -84,6 +104,11 @@ void LabelledTextData::require_like(const Json& saved, const std::string& weight
   };
   same("classes", other.classes(), classes());
   same("words", other.corpus_.vocabulary.words(), corpus_.vocabulary.words());
+}
+
+std::vector<NamedVocabulary> LabelledTextData::vocabularies() const {
+  return {{tokenizer_->of_characters() ? "characters" : "words", tokenizer_name_, corpus_.vocabulary.words()},
+          {"classes", "classes", classes()}};
 }
 
 const datasets::LabelledSequences& LabelledTextData::texts(const std::string& split) const {

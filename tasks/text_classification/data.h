@@ -6,15 +6,17 @@
 #include "data/text/labelled_registry.h"
 #include "tasks/task.h"
 #include "tasks/text_classification/options.h"
+#include "tasks/vocabularies.h"
 
 namespace tandem::tasks {
 
-class LabelledTextData final : public Data {
+class LabelledTextData final : public Data, public HasVocabularies {
  public:
-  static DataPtr open(const TextClassificationOptions& options);
+  // `words_of`: as Context has it.
+  static DataPtr open(const TextClassificationOptions& options, const Json* words_of = nullptr);
   // Without reading where the classes are known and the vocabulary has a bound: as many words as it may have,
   // of which only the number is true.
-  static DataPtr describe(const TextClassificationOptions& options);
+  static DataPtr describe(const TextClassificationOptions& options, const Json* words_of = nullptr);
   // From what description() gave: words, tokenizer and classes, no text.
   static DataPtr recall(const Json& description);
 
@@ -22,10 +24,13 @@ class LabelledTextData final : public Data {
   Index training_samples() const override { return training_texts_; }
   // Throws UserError unless words and classes are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
+  // Words, and classes.
+  std::vector<NamedVocabulary> vocabularies() const override;
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& classes() const { return corpus_.classes; }
   const datasets::LabelledCorpus& corpus() const { return corpus_; }
+  const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
   bool is_open() const { return corpus_.train.size() > 0; }
   Index max_words() const { return max_words_; }
   // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only

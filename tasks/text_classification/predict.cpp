@@ -34,7 +34,7 @@ Tensor scores_of(models::TextClassifier& model, std::span<const datasets::Encode
 void classify_texts(models::TextClassifier& model, const LabelledTextData& data,
                     const PredictRequest& request, Device device) {
   require(!request.inputs.empty(), "",
-          "predict: inputs are missing: texts, or files with a text in each line");
+          "predict: inputs are missing: texts, files with a text in each line, or - for standard input");
   const NoGrad no_grad;
   const std::vector<std::string> texts = texts_of(request.inputs);
   const std::size_t classes = data.classes().size();
@@ -45,9 +45,12 @@ void classify_texts(models::TextClassifier& model, const LabelledTextData& data,
     const Tensor logits = scores_of(model, encoded, device);
     const std::vector<float> values = (request.logits ? logits : softmax(logits)).to_vector<float>();
     const auto scores = static_cast<std::size_t>(logits.size(1));
-    for (std::size_t i = 0; i < encoded.size(); ++i)
+    for (std::size_t i = 0; i < encoded.size(); ++i) {
+      const bool empty = texts[first + i].empty();  // a line that says nothing is of no class
       print_answer(texts[first + i], {{"unknown", encoded[i].unknown}},
-                   {values.data() + i * scores, std::min(scores, classes)}, data.classes(), request);
+                   {values.data() + i * scores, empty ? 0 : std::min(scores, classes)}, data.classes(),
+                   request);
+    }
   }
 }
 

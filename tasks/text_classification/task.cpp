@@ -169,8 +169,12 @@ class TextClassificationRecipe final
     : public RecipeOf<TextClassification, TextClassificationOptions, LabelledTextData> {
  public:
   using RecipeOf::RecipeOf;
-  DataPtr open(SampleReport) const override { return LabelledTextData::open(options()); }
-  DataPtr describe() const override { return LabelledTextData::describe(options()); }
+  DataPtr open(SampleReport) const override {
+    return LabelledTextData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override {
+    return LabelledTextData::describe(options(), context().words_of.get());
+  }
 };
 
 }  // namespace

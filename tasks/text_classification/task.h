@@ -38,6 +38,7 @@ class TextClassification final : public Task {
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
+  std::string samples_are() const override { return "texts"; }
   std::vector<Signature> signatures() override;
   // "tandem.words", "tandem.tokenizer", "tandem.max_words" and "tandem.class_names".
   std::map<std::string, std::string> export_metadata() const override;

@@ -18,17 +18,28 @@ const datasets::TextCodec& codec_of(const datasets::PairCodecs& codecs, int side
 
 }  // namespace
 
-DataPtr TranslationData::open(const TranslationOptions& options) {
+namespace {
+
+std::optional<datasets::PairCodecs> codecs_of(const Json* words_of) {
+  if (!words_of) return std::nullopt;
+  const DataPtr then = TranslationData::recall(*words_of);
+  return static_cast<const TranslationData&>(*then).codecs();
+}
+
+}  // namespace
+
+DataPtr TranslationData::open(const TranslationOptions& options, const Json* words_of) {
   auto data = std::shared_ptr<TranslationData>(new TranslationData());
   data->name_ = options.data.pairs.corpus.name();
   data->max_length_ = options.data.pairs.common.max_length;
-  data->corpus_ = datasets::open_pairs(options.data.pairs);
+  data->corpus_ =
+      datasets::open_pairs(options.data.pairs, codecs_of(words_of).value_or(datasets::PairCodecs()));
   data->training_pairs_ = data->corpus_.train.size();
   return data;
 }
 
-DataPtr TranslationData::describe(const TranslationOptions& options) {
-  const auto codecs = datasets::described_codecs(options.data.pairs);
+DataPtr TranslationData::describe(const TranslationOptions& options, const Json* words_of) {
+  const auto codecs = words_of ? codecs_of(words_of) : datasets::described_codecs(options.data.pairs);
   if (!codecs) return open(options);
   auto data = std::shared_ptr<TranslationData>(new TranslationData());
   data->name_ = options.data.pairs.corpus.name();
@@ -81,6 +92,17 @@ void TranslationData::require_like(const Json& saved, const std::string& weights
           "{}: were trained with {} for both sides, {} has {}", weights,
           other.codecs().shared() ? "one codec" : "a codec each", name_,
           codecs().shared() ? "one codec" : "a codec each");
+}
+
+std::vector<NamedVocabulary> TranslationData::vocabularies() const {
+  std::vector<NamedVocabulary> both;
+  for (const int side : {0, 1}) {
+    const datasets::TextCodec& codec = codec_of(codecs(), side);
+    both.push_back({fmt::format("{} pieces", kSides[side]), codec.name(), {}});
+    for (Index i = 0; i < codec.size(); ++i)
+      both.back().words.push_back(codec.piece(static_cast<std::int32_t>(i)));
+  }
+  return both;
 }
 
 const datasets::EncodedPairs& TranslationData::pairs(const std::string& split) const {

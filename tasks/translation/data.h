@@ -8,14 +8,16 @@
 #include "data/text/pair_registry.h"
 #include "tasks/task.h"
 #include "tasks/translation/options.h"
+#include "tasks/vocabularies.h"
 
 namespace tandem::tasks {
 
-class TranslationData final : public Data {
+class TranslationData final : public Data, public HasVocabularies {
  public:
-  static DataPtr open(const TranslationOptions& options);
+  // `words_of`: as Context has it.
+  static DataPtr open(const TranslationOptions& options, const Json* words_of = nullptr);
   // Without reading where the codecs' sizes are known: of the codecs only those are true.
-  static DataPtr describe(const TranslationOptions& options);
+  static DataPtr describe(const TranslationOptions& options, const Json* words_of = nullptr);
   // From what description() gave: the codecs, no pairs.
   static DataPtr recall(const Json& description);
 
@@ -23,6 +25,8 @@ class TranslationData final : public Data {
   Index training_samples() const override { return training_pairs_; }
   // Throws UserError unless the codecs are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
+  // Pieces of the source, and of the target.
+  std::vector<NamedVocabulary> vocabularies() const override;
 
   const std::string& name() const { return name_; }
   const datasets::PairCodecs& codecs() const { return corpus_.codecs; }

@@ -7,6 +7,7 @@
 #include "autograd/ops/loss.h"
 #include "core/shapes_backend.h"
 #include "data/text/stream_source.h"
+#include "data/text/unicode.h"
 
 namespace tandem::tasks {
 
@@ -19,6 +20,13 @@ std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
   return text;
+}
+
+// What a codec writes in lower case is compared with references in lower case.
+std::vector<std::string> in_its_case(std::vector<std::string> references, const datasets::TextCodec& codec) {
+  if (codec.drops_case())
+    for (std::string& text : references) text = datasets::lower_case(text);
+  return references;
 }
 
 // Of each text of a batch, without its end.
@@ -59,7 +67,7 @@ void TranslationEvaluation::count(Index pair, const std::vector<std::int32_t>& t
     std::ranges::replace(references.back(), codec.unknown(), kNeverWritten);
   }
   const std::string written = codec.decode(found.tokens);
-  sums.bleu += bleu_statistics(written, texts);
+  sums.bleu += bleu_statistics(written, in_its_case(texts, codec));
   sums.pieces.add(nearest_edits(references, found.tokens));
   sums.cut += !found.ended;
   if (!keeps_) return;
@@ -107,7 +115,7 @@ Json TranslationEvaluation::details() const {
   const BleuScore score = bleu_score(written_.bleu);
   const Edits& edits = written_.pieces.sum();
   return {{"bleu",
-           {{"signature", bleu_signature({}, std::nullopt)},
+           {{"signature", bleu_signature({.lower_case = data_.codecs().target->drops_case()}, std::nullopt)},
             {"brevity_penalty", score.brevity_penalty},
             {"precisions", score.precisions},
             {"words", written_.bleu.hypothesis_length},

@@ -16,7 +16,8 @@ namespace tandem::tasks {
 Tensor source_lengths(const datasets::Batch& batch);
 
 // Loss and perplexity are of the first reference's pieces, the end included, each given those before it,
-// without label smoothing. Of what beam search writes: BLEU against all references (sacrebleu's defaults);
+// without label smoothing. Of what beam search writes: BLEU against all references (sacrebleu's defaults;
+// where the target's codec drops case, in lower case, sacrebleu -lc);
 // errors per piece of the nearest reference, of which no piece that the codec does not know is ever found;
 // the share of texts with an error. Of pairs to train on, the target is the reference.
 class TranslationEvaluation final : public Evaluation {

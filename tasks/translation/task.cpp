@@ -161,6 +161,16 @@ std::string Translation::text_of_data() const {
   return text;
 }
 
+std::vector<std::string> Translation::notes_of_data() const {
+  const datasets::TextCodec& target = *data_->codecs().target;
+  if (!data_->is_open() || !target.drops_case()) return {};
+  return {
+      fmt::format("codec \"{}\" writes in lower case, so BLEU compares in lower case (case:lc); a codec that "
+                  "keeps case is "
+                  "unigram, bpe, spaces or characters",
+                  target.name())};
+}
+
 std::vector<Signature> Translation::signatures() {
   return {{.module = model_.get(),
            .sample = {context_.loading.batch_size},
@@ -179,8 +189,10 @@ namespace {
 class TranslationRecipe final : public RecipeOf<Translation, TranslationOptions, TranslationData> {
  public:
   using RecipeOf::RecipeOf;
-  DataPtr open(SampleReport) const override { return TranslationData::open(options()); }
-  DataPtr describe() const override { return TranslationData::describe(options()); }
+  DataPtr open(SampleReport) const override {
+    return TranslationData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override { return TranslationData::describe(options(), context().words_of.get()); }
 };
 
 }  // namespace

@@ -36,6 +36,8 @@ class Translation final : public Task {
 
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
+  std::vector<std::string> notes_of_data() const override;
+  std::string samples_are() const override { return "pairs"; }
   std::vector<Signature> signatures() override;
   std::vector<std::string> predict_options() const override { return {"inputs", "--top", "--json"}; }
   void predict(const PredictRequest& request, Device device) override;

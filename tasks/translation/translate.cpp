@@ -58,7 +58,7 @@ void print_found(const std::string& text, Index unknown, std::span<const BeamHyp
 void translate(models::EncoderDecoder& model, const TranslationData& data, const BeamOptions& options,
                const PredictRequest& request, Device device) {
   require(!request.inputs.empty(), "",
-          "predict: inputs are missing: texts, or files with a text in each line");
+          "predict: inputs are missing: texts, files with a text in each line, or - for standard input");
   const std::vector<std::string> texts = texts_of(request.inputs);
   const auto wanted = static_cast<std::size_t>(request.top.value_or(1));
   BeamOptions search = options;
@@ -70,7 +70,10 @@ void translate(models::EncoderDecoder& model, const TranslationData& data, const
       encoded.push_back(data.codecs().source->encode(texts[i]));
       unknown += encoded.back().unknown;
     }
-    const auto found = found_of(model, encoded, search, device);
+    auto found = found_of(model, encoded, search, device);
+    // A line without a text stays one.
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (encoded[i].ids.empty()) found[i] = {{.ended = true}};
     for (std::size_t i = 0; i < found.size(); ++i)
       print_found(texts[first + i], encoded[i].unknown,
                   std::span(found[i]).first(std::min(wanted, found[i].size())), *data.codecs().target,

@@ -55,7 +55,7 @@ TextCorpus open(const Arguments& arguments) {
   return read_text_files(files, options);
 }
 
-void tell(const char* name, const EncodedText& part) {
+void tell(const char* name, const PackedText& part) {
   if (part.ids.empty()) return;
   const auto size = static_cast<double>(part.ids.size());
   fmt::print("{}: {} words, {:.2f} % unknown\n", name, part.ids.size(),
@@ -69,12 +69,13 @@ void run(const Arguments& arguments) {
   tell("train", corpus.train);
   tell("validation", corpus.validation);
   tell("test", corpus.test);
+  const std::vector<std::int32_t> train = corpus.train.ids.unpacked();
   for (const int order : arguments.orders) {
-    const baselines::KneserNey model(corpus.train.ids, corpus.vocabulary.size(), order);
+    const baselines::KneserNey model(train, corpus.vocabulary.size(), order);
     fmt::print("{}-gram: perplexity", order);
     if (!corpus.validation.ids.empty())
-      fmt::print(" {:.2f} on validation", model.perplexity(corpus.validation.ids));
-    if (!corpus.test.ids.empty()) fmt::print(" {:.2f} on test", model.perplexity(corpus.test.ids));
+      fmt::print(" {:.2f} on validation", model.perplexity(corpus.validation.ids.unpacked()));
+    if (!corpus.test.ids.empty()) fmt::print(" {:.2f} on test", model.perplexity(corpus.test.ids.unpacked()));
     fmt::print("\n");
   }
 }

@@ -18,10 +18,12 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 
 std::shared_ptr<const CandidateSource> source_of(const CandidateOptions& options) {
-  auto ids = std::make_shared<std::vector<std::int32_t>>();
-  for (int i = 0; i < 100; ++i) ids->push_back(i * 7 % 20);
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 100; ++i) ids.push_back(i * 7 % 20);
   return std::make_shared<CandidateSource>(
-      std::make_shared<StreamSource>(ids, StreamOptions{.streams = 3, .steps = 7}), options);
+      std::make_shared<StreamSource>(std::make_shared<const PackedIds>(ids),
+                                     StreamOptions{.streams = 3, .steps = 7}),
+      options);
 }
 
 Batch batch_of(const CandidateSource& source, const BatchKey& key) {

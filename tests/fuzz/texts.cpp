@@ -23,11 +23,12 @@ void run_plain(Bytes input, const std::string& tokenizer) {
   const datasets::TextCorpus corpus = datasets::read_text_files(
       {.train = file_of(input), .validation_fraction = 0.0, .test_fraction = 0.0},
       {.tokenizer = options::Choice<datasets::tokenizers>(tokenizer, {}), .vocabulary = {.size = 0}});
-  expect_ids(corpus.train.ids, corpus.vocabulary);
+  const std::vector<std::int32_t> ids = corpus.train.ids.unpacked();
+  expect_ids(ids, corpus.vocabulary);
   if (tokenizer != "characters") return;
   expect(corpus.train.unknown == 0, "a character has no number");
   std::string written, read;
-  for (const std::int32_t id : corpus.train.ids)
+  for (const std::int32_t id : ids)
     written += id == datasets::Vocabulary::kEnd ? "\n" : corpus.vocabulary.word(id);
   std::string_view text(reinterpret_cast<const char*>(input.data()), input.size());
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);

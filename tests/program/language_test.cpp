@@ -2,6 +2,7 @@
 // that is gone on with, text that is made up.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/random.h"
@@ -129,10 +130,51 @@ TEST_CASE("a language model writes text from a prompt", "[program][language]") {
   const Json json = Json::parse(written({"--prompt", "dogs bark", "--count", "3", "--json"}));
   CHECK(json["unknown"] == 1);
   CHECK_THAT(json["text"].get<std::string>(), Catch::StartsWith("dogs bark"));
+  // So many words, across the ends of lines, unless a text stops them.
+  const auto words_in = [](const std::string& text) {
+    return std::ranges::count_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  };
+  const std::string many = written({"--prompt", "dogs", "--count", "80", "--seed", "3"});
+  CHECK(words_in(many) >= 60);
+  CHECK(std::ranges::count(many, '\n') > 10);
+  const std::string line = written({"--prompt", "dogs", "--count", "80", "--seed", "3", "--stop", "\\n"});
+  CHECK(line == many.substr(0, many.find('\n') + 1));
+  const std::string stopped =
+      written({"--prompt", "dogs", "--count", "80", "--seed", "3", "--stop", " guard"});
+  CHECK(stopped == "dogs\n");
   const Outcome unknown = language.must({"predict", "run", "--prompt", "dogs bark", "--count", "1"});
   CHECK_THAT(unknown.err, Contains("1 of the prompt's 2 words are not known"));
   CHECK_THAT(language.refused({"predict", "run", "image.png"}), Contains("takes no inputs"));
   CHECK_THAT(language.refused({"predict", "run", "--temperature", "-1"}), Contains("--temperature"));
+}
+
+TEST_CASE("a language model is fine-tuned on a text of other words", "[program][language]") {
+  const Language language(Json{{"epochs", 40}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
+  language.must_train("run");
+  const double learnt = language.events("run", "eval").back()["metrics"]["perplexity"].get<double>();
+  // Other words come most often, so that every word has another number.
+  std::string more = text(90, 4);
+  for (int i = 0; i < 120; ++i) more += "clouds avoid horses and horses avoid hooks\n";
+  language.write("more.txt", more);
+  const std::vector<std::string> onward{"data.train=more.txt", "init_from.path=run", "epochs=1",
+                                        "optimizer.lr=1e-7"};
+  const auto perplexity = [&](const std::string& run, const std::vector<std::string>& besides) {
+    std::vector<std::string> settings = onward;
+    settings.insert(settings.end(), besides.begin(), besides.end());
+    language.must_train(run, settings);
+    return language.events(run, "eval").back()["metrics"]["perplexity"].get<double>();
+  };
+  CHECK(perplexity("tuned", {}) < 1.5 * learnt);
+  CHECK_THAT(read_text(language / "tuned/log.txt"),
+             Contains("words: 15 of 17 are taken from the weights by name, 2 are new"));
+  CHECK(perplexity("same", {"init_from.vocabulary=from run"}) == Approx(learnt).epsilon(1e-3));
+  // What was tuned stands for itself.
+  fs::remove_all(language / "run");
+  for (const char* run : {"tuned", "same"}) {
+    language.must({"eval", run});
+    CHECK_THAT(language.must({"predict", run, "--prompt", "dogs", "--count", "1", "--temperature", "0"}).out,
+               Catch::StartsWith("dogs guard"));
+  }
 }
 
 TEST_CASE("a language model is exported with its words", "[program][language]") {

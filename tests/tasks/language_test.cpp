@@ -46,6 +46,9 @@ class Trial : public testing::TaskTrial {
   }
 
   models::LanguageModel& model() { return model_as<models::LanguageModel>(); }
+  const tasks::LanguageData& data() const {
+    return static_cast<const tasks::LanguageData&>(*TaskTrial::data());
+  }
 
  private:
   std::vector<std::string> with_test(std::vector<std::string> overrides, const std::string& test) const {
@@ -100,7 +103,7 @@ TEST_CASE("what pads a batch of streams leaves no trace in their state", "[tasks
   const auto source = trial.task().training_source({});
   datasets::Loader loader(source, {});
   const auto batch = loader.next();
-  const Index words = batch->samples / kStreams;
+  const Index words = (batch->samples + kStreams - 1) / kStreams;
   REQUIRE(words < (*batch)["token"].size(0));
   tasks::Carry carry;
   const double loss = trial.task().loss(*batch, {.carry = &carry}).item();
@@ -142,6 +145,7 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
     for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
     targets += batch->samples;
   }
+  CHECK(targets == static_cast<Index>(trial.data().text("test").ids.size()));
   const tasks::Metrics metrics = evaluation.metrics();
   CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-6));
   CHECK(tasks::metric(metrics, "perplexity") ==
@@ -149,7 +153,7 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
 }
 
 TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][language]") {
-  // The ends of lines are characters, and so is one that the model does not know; the first has no past.
+  // The ends of lines are characters, and so is one that the model does not know.
   const std::string text = "w1 w2?\nw3\nw\n";
   Trial trial({"data.tokenizer=characters", "data.eval_batch_size=1"}, text);
   trial.model().eval();
@@ -165,7 +169,7 @@ TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][
     for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
   }
   const tasks::Metrics metrics = evaluation->metrics();
-  const auto characters = static_cast<double>(text.size() - 1);
+  const auto characters = static_cast<double>(text.size());
   CHECK(tasks::metric(metrics, "bits_per_character") ==
         Approx(nll / (std::log(2.0) * characters)).epsilon(1e-6));
   CHECK(std::exp2(tasks::metric(metrics, "bits_per_character")) ==
@@ -180,16 +184,16 @@ TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][
 
 TEST_CASE("a language model's words are saved with its weights", "[tasks][language]") {
   Trial trial;
-  const tasks::Json description = trial.data()->description();
+  const tasks::Json description = trial.data().description();
   const auto recalled =
       std::static_pointer_cast<const tasks::LanguageData>(tasks::LanguageData::recall(description));
   CHECK(recalled->description() == description);
   CHECK_FALSE(recalled->is_open());
-  trial.data()->require_like(description, "w.safetensors");
+  trial.data().require_like(description, "w.safetensors");
   tasks::Json other = description;
   other["vocabulary"][4] = "elsewhere";
   CHECK_THAT(
-      user_error_of([&] { trial.data()->require_like(other, "w.safetensors"); }),
+      user_error_of([&] { trial.data().require_like(other, "w.safetensors"); }),
       Contains("w.safetensors: were trained with other words") && Contains("number 4, \"elsewhere\" there"));
   other.erase("tokenizer");
   CHECK_THAT(user_error_of([&] { tasks::LanguageData::recall(other); }),
@@ -255,7 +259,7 @@ TEST_CASE("a batch of random steps makes the rate follow its length", "[tasks][l
   datasets::Loader loader(trial.task().training_source({}), {});
   std::set<Index> lengths;
   while (const auto batch = loader.next()) {
-    const Index steps = batch->samples / kStreams;
+    const Index steps = (batch->samples + kStreams - 1) / kStreams;
     lengths.insert(steps);
     CHECK(batch->rate_factor == static_cast<double>(steps) / 12.0);
   }

@@ -311,3 +311,55 @@ TEST_CASE("a translator wants a model of its kind", "[tasks][translation]") {
   CHECK_THAT(user_error_of([] { Trial trial({"model.target_words=3"}); }), Contains("target"));
   CHECK_THAT(user_error_of([] { Trial trial({"eval.beam=0"}); }), Contains("eval.beam"));
 }
+
+namespace {
+
+// Whatever the source, five pieces of a target that is always the same but for its case.
+class Shouting : public testing::TaskTrial {
+ public:
+  Shouting() {
+    std::string lines;
+    for (int i = 0; i < 20; ++i) lines += fmt::format("s{}\tYes YES yes Yes \u00C4H\n", i);
+    make({{"task", "translation"},
+          {"model",
+           {{"name", "encoder_decoder"},
+            {"embedding", 4},
+            {"units", 4},
+            {"encoder_layers", 2},
+            {"decoder_layers", 2}}},
+          {"data",
+           {{"name", "text_pairs"},
+            {"train", {{"table", write("train.tsv", lines)}}},
+            {"test_fraction", 0.2},
+            {"source_codec", "spaces"},
+            {"target_codec", "words"}}},
+          {"eval", {{"max_length", 5}}},
+          {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}},
+         {});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("BLEU is in lower case where the target's codec is, and says so", "[tasks][translation]") {
+  Shouting trial;
+  const auto& data = static_cast<const tasks::TranslationData&>(*trial.data());
+  const datasets::TextCodec& codec = *data.codecs().target;
+  CHECK(codec.drops_case());
+  REQUIRE(trial.task().notes_of_data().size() == 1);
+  CHECK_THAT(trial.task().notes_of_data()[0], Contains("BLEU compares in lower case"));
+  const std::string right = codec.decode(data.pairs("test").target(0));
+  CHECK(right == "yes yes yes yes \u00E4h");
+  for (const Parameter& parameter : trial.model_as<models::EncoderDecoder>().parameters())
+    if (parameter.name() == "decoder.classifier.classifier.bias")
+      parameter.value().data<float>()[codec.encode("yes").ids[0]] = 100.0F;
+  const auto evaluated = trial.task().evaluation(true);
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  while (const auto batch = loader.next()) evaluated->add(*batch);
+  const std::vector<std::string> written(4, "yes yes yes yes yes");
+  const std::vector<std::vector<std::string>> lower(4, {right});
+  CHECK(tasks::metric(evaluated->metrics(), "bleu") == Approx(tasks::corpus_bleu(written, lower).score));
+  CHECK(tasks::metric(evaluated->metrics(), "bleu") > 50.0);
+  CHECK_THAT(evaluated->details()["bleu"]["signature"].get<std::string>(), Contains("|case:lc|"));
+  CHECK(Trial().task().notes_of_data().empty());
+}

@@ -15,9 +15,9 @@ using namespace tandem::datasets;
 namespace {
 
 SourcePtr streams(StreamOptions options, Index words = 301) {
-  auto ids = std::make_shared<std::vector<std::int32_t>>();
-  for (Index i = 0; i < words; ++i) ids->push_back(static_cast<std::int32_t>(i * 7 % 40));
-  return std::make_shared<StreamSource>(ids, options);
+  std::vector<std::int32_t> ids;
+  for (Index i = 0; i < words; ++i) ids.push_back(static_cast<std::int32_t>(i * 7 % 40));
+  return std::make_shared<StreamSource>(std::make_shared<const PackedIds>(ids), options);
 }
 
 // Up to 20 words each.
@@ -89,17 +89,19 @@ TEST_CASE("parts of batches of texts are what is cut out of them", "[division]")
 TEST_CASE("a part of streams has its own through all batches, and counts their targets", "[division]") {
   const SourcePtr part =
       streams({.streams = 3, .steps = 2}, 14)->divided({.parts = 2, .first = 1, .count = 1});
-  Loader loader(part);  // streams of 4 words: the third is 8·7 mod 40, …
+  Loader loader(part);  // the third stream has 4 words of 14, the first two 5: it reads 9·7 mod 40, …
   const Batch first = loader.next().value();
   CHECK(first["token"].shape() == Shape{2, 1});
-  CHECK(first["token"].to_vector<int>() == std::vector<int>{16, 23});
+  CHECK(first["token"].to_vector<int>() == std::vector<int>{23, 30});
   CHECK(first.samples == 2);
   CHECK(loader.state().position == 6);
-  const Batch last = loader.next().value();
-  CHECK(last["token"].to_vector<int>() == std::vector<int>{30, 0});
-  CHECK(last["length"].to_vector<int>() == std::vector<int>{1});
-  CHECK(last.weight == 1.0);
-  CHECK(loader.state().position == 9);
+  const Batch second = loader.next().value();
+  CHECK(second["token"].to_vector<int>() == std::vector<int>{37, 4});
+  CHECK(second["length"].to_vector<int>() == std::vector<int>{2});
+  CHECK(second.weight == 2.0);
+  const Batch last = loader.next().value();  // of the first two streams alone
+  CHECK(last.empty());
+  CHECK(loader.state().position == 14);
   CHECK_FALSE(loader.next());
 }
 

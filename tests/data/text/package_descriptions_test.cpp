@@ -73,7 +73,9 @@ TEST_CASE("descriptions are read with source and section, equal ones once", "[te
 TEST_CASE("descriptions as a corpus: whole sources are kept for validation and test", "[text]") {
   const TempFolder folder;
   const auto corpus = datasets::package_corpus(write(folder, kRecords));
-  const auto text = [&](const datasets::EncodedText& part) { return corpus.vocabulary.decode(part.ids); };
+  const auto text = [&](const datasets::PackedText& part) {
+    return corpus.vocabulary.decode(part.ids.unpacked());
+  };
   CHECK(corpus.train.ids.size() == 12);
   CHECK(corpus.train.unknown == 0);
   CHECK(corpus.vocabulary.has("lines"));

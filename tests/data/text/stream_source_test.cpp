@@ -23,9 +23,9 @@ namespace {
 
 // The words 100, 101, ….
 StreamSource::Ids words(Index count) {
-  auto ids = std::make_shared<std::vector<std::int32_t>>(static_cast<std::size_t>(count));
-  std::iota(ids->begin(), ids->end(), 100);
-  return ids;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 100);
+  return std::make_shared<const datasets::PackedIds>(ids);
 }
 
 datasets::SourcePtr source(Index count, const StreamOptions& options) {
@@ -43,16 +43,17 @@ Epoch read(Loader& loader, Index streams) {
               .targets = std::vector<Numbers>(static_cast<std::size_t>(streams)),
               .lengths = {}};
   while (const auto batch = loader.next()) {
-    const Numbers token = numbers(*batch, "token"), target = numbers(*batch, "target");
-    const Index length = numbers(*batch, "length")[0], steps = (*batch)["token"].size(0);
-    CHECK(numbers(*batch, "length") == Numbers(static_cast<std::size_t>(streams), length));
-    CHECK(batch->samples == length * streams);
-    CHECK(batch->weight == static_cast<double>(length * streams));
-    epoch.lengths.push_back(length);
+    const Numbers token = numbers(*batch, "token"), target = numbers(*batch, "target"),
+                  length = numbers(*batch, "length");
+    const Index steps = (*batch)["token"].size(0);
+    CHECK(batch->samples == std::accumulate(length.begin(), length.end(), std::int64_t{0}));
+    CHECK(batch->weight == static_cast<double>(batch->samples));
+    CHECK((batch->samples + streams - 1) / streams == length[0]);
+    epoch.lengths.push_back(length[0]);
     for (Index t = 0; t < steps; ++t) {
       for (Index b = 0; b < streams; ++b) {
         const auto at = static_cast<std::size_t>(t * streams + b), stream = static_cast<std::size_t>(b);
-        if (t >= length) {
+        if (t >= length[stream]) {
           CHECK(token[at] == 0);
           CHECK(target[at] == kNoTarget);
           continue;
@@ -68,45 +69,53 @@ Epoch read(Loader& loader, Index streams) {
 }  // namespace
 
 TEST_CASE("streams by hand: 3 of 14 words in chunks of 2", "[streams]") {
-  Loader loader(source(14, {.streams = 3, .steps = 2}));  // 4 words a stream, 112 and 113 left over
+  Loader loader(source(14, {.streams = 3, .steps = 2}));  // of 5, 5 and 4 words
   CHECK(loader.source().layout().samples() == 6);
-  CHECK(loader.batches_per_epoch() == 2);
-  CHECK(loader.samples_per_epoch() == 9);
+  CHECK(loader.batches_per_epoch() == 3);
+  CHECK(loader.samples_per_epoch() == 14);
   for (int epoch = 0; epoch < 2; ++epoch) {
     const Batch first = loader.next().value();
     CHECK(first["token"].shape() == Shape{2, 3});
-    CHECK(numbers(first, "token") == Numbers{100, 104, 108, 101, 105, 109});
-    CHECK(numbers(first, "target") == Numbers{101, 105, 109, 102, 106, 110});
+    CHECK(numbers(first, "token") == Numbers{1, 104, 109, 100, 105, 110});
+    CHECK(numbers(first, "target") == Numbers{100, 105, 110, 101, 106, 111});
     CHECK(numbers(first, "length") == Numbers{2, 2, 2});
     CHECK(first.samples == 6);
+    CHECK(loader.next().value().samples == 6);
     const Batch last = loader.next().value();
     CHECK(last["token"].shape() == Shape{2, 3});
-    CHECK(numbers(last, "token") == Numbers{102, 106, 110, 0, 0, 0});
-    CHECK(numbers(last, "target") == Numbers{103, 107, 111, -1, -1, -1});
-    CHECK(numbers(last, "length") == Numbers{1, 1, 1});
-    CHECK(last.samples == 3);
-    CHECK(last.weight == 3.0);
+    CHECK(numbers(last, "token") == Numbers{103, 108, 0, 0, 0, 0});
+    CHECK(numbers(last, "target") == Numbers{104, 109, -1, -1, -1, -1});
+    CHECK(numbers(last, "length") == Numbers{1, 1, 0});
+    CHECK(last.first == 12);
+    CHECK(last.samples == 2);
+    CHECK(last.weight == 2.0);
     CHECK_FALSE(loader.next());
   }
 }
 
-TEST_CASE("every word but the first of a stream is predicted once", "[streams]") {
+TEST_CASE("every word is predicted once an epoch, from the one before it", "[streams]") {
   const bool random = GENERATE(false, true);
-  for (const Index streams : {1, 4}) {
+  const Index count = 403;
+  for (const Index streams : {1, 4, 25, 403}) {
     for (const Index steps : {1, 7, 35}) {
-      const Index count = 401, size = count / streams;
       Loader loader(source(count, {.streams = streams, .steps = steps, .random_lengths = random, .seed = 3}));
+      CHECK(loader.samples_per_epoch() == count);
       for (int e = 0; e < 2; ++e) {
         const Epoch epoch = read(loader, streams);
-        for (Index b = 0; b < streams; ++b) {
-          Numbers expected(static_cast<std::size_t>(size - 1));
-          std::iota(expected.begin(), expected.end(), 100 + b * size);
-          CHECK(epoch.tokens[static_cast<std::size_t>(b)] == expected);
-          std::iota(expected.begin(), expected.end(), 101 + b * size);
-          CHECK(epoch.targets[static_cast<std::size_t>(b)] == expected);
+        Numbers tokens, targets;
+        for (std::size_t b = 0; b < epoch.tokens.size(); ++b) {
+          tokens.insert(tokens.end(), epoch.tokens[b].begin(), epoch.tokens[b].end());
+          targets.insert(targets.end(), epoch.targets[b].begin(), epoch.targets[b].end());
         }
+        Numbers expected(static_cast<std::size_t>(count));
+        std::iota(expected.begin(), expected.end(), 100);
+        CHECK(targets == expected);
+        std::iota(expected.begin(), expected.end(), 99);
+        expected[0] = 1;  // the end of a line
+        CHECK(tokens == expected);
         if (random) continue;
-        CHECK(static_cast<Index>(epoch.lengths.size()) == (size - 1 + steps - 1) / steps);
+        const Index longest = (count + streams - 1) / streams;
+        CHECK(static_cast<Index>(epoch.lengths.size()) == (longest + steps - 1) / steps);
       }
     }
   }
@@ -190,10 +199,8 @@ TEST_CASE("streams that cannot be are refused", "[streams]") {
   CHECK_FAILS(UserError, source(10, {.streams = 2, .steps = 0}),
               "[streams] chunks of 0 words, expected at least 1");
   CHECK_FAILS(UserError, source(10, {.streams = 0}), "[streams] 0 streams, expected at least 1");
-  CHECK_FAILS(
-      UserError, source(9, {.streams = 5}),
-      "[streams] 9 words in 5 streams are 1 each, a stream needs 2: one to read and one to predict; take "
-      "at most 4 streams or a longer text");
+  CHECK_FAILS(UserError, source(9, {.streams = 10}),
+              "[streams] 9 words in 10 streams, each of which needs one; take at most 9 streams");
   CHECK_FAILS(UserError, source(0, {.streams = 1}), "0 words in 1 streams");
   CHECK_NOTHROW(source(10, {.streams = 5}));
 }

@@ -19,9 +19,10 @@ std::string write(const TempFolder& folder, const std::string& name, const std::
   return (folder / name).string();
 }
 
-std::string text_of(const TextCorpus& corpus, const datasets::EncodedText& part) {
+std::string text_of(const TextCorpus& corpus, const datasets::PackedText& part) {
   std::string text;
-  for (const std::string& word : corpus.vocabulary.decode(part.ids)) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : corpus.vocabulary.decode(part.ids.unpacked()))
+    text += (text.empty() ? "" : " ") + word;
   return text;
 }
 
@@ -36,7 +37,7 @@ TEST_CASE("files for each part: lines end with a word of their own", "[text]") {
                                                        .validation = write(folder, "valid", "b new a\n"),
                                                        .test = write(folder, "test", "new new\nc\n")});
   CHECK(corpus.vocabulary.words() == std::vector<std::string>{"<unk>", "<end>", "a", "b", "c"});
-  CHECK(corpus.train.ids == Ids{2, 3, 2, 1, 1, 2, 4, 1, 3, 1});
+  CHECK(corpus.train.ids.unpacked() == Ids{2, 3, 2, 1, 1, 2, 4, 1, 3, 1});
   CHECK(corpus.train.unknown == 0);
   CHECK(text_of(corpus, corpus.validation) == "b <unk> a <end>");
   CHECK(corpus.validation.unknown == 1);
@@ -60,7 +61,7 @@ TEST_CASE("parts without a file are the last lines of the training file, in one 
   CHECK(corpus.train.ids.size() == 30);  // 15 lines of a word and an end
   CHECK(corpus.vocabulary.has("w14"));
   CHECK_FALSE(corpus.vocabulary.has("w15"));  // nothing is known of what is not for training
-  CHECK(corpus.validation.ids == Ids{0, 1, 0, 1});
+  CHECK(corpus.validation.ids.unpacked() == Ids{0, 1, 0, 1});
   CHECK(corpus.test.ids.size() == 6);
   CHECK(corpus.notes.empty());
 
@@ -89,7 +90,7 @@ TEST_CASE("characters of a text, and pieces between spaces", "[text]") {
   options.tokenizer = options::Choice<datasets::tokenizers>("characters");
   TextCorpus corpus = datasets::read_text_files(whole, options);
   CHECK(corpus.vocabulary.words() == std::vector<std::string>{"<unk>", "<end>", "a", "b", " ", "\xc3\xa9"});
-  CHECK(corpus.train.ids == Ids{2, 3, 5, 1, 3, 4, 2, 1});
+  CHECK(corpus.train.ids.unpacked() == Ids{2, 3, 5, 1, 3, 4, 2, 1});
   whole.train = write(folder, "pieces", "The <unk> , <unk>\n");
   options.tokenizer = options::Choice<datasets::tokenizers>("spaces");
   corpus = datasets::read_text_files(whole, options);
@@ -121,7 +122,7 @@ TEST_CASE("a corpus is opened by name", "[text]") {
   const TempFolder folder;
   const std::string path = write(folder, "train", "a b a\n");
   const options::Given whole = {{"train", path}, {"validation_fraction", 0.0}, {"test_fraction", 0.0}};
-  CHECK(datasets::open_corpus("text", {}, whole).train.ids == Ids{2, 3, 2, 1});
+  CHECK(datasets::open_corpus("text", {}, whole).train.ids.unpacked() == Ids{2, 3, 2, 1});
   CHECK_FAILS(UserError, datasets::open_corpus("text"), "train");
   CHECK_FAILS(UserError, datasets::open_corpus("txt", {}, whole), "text");
   CHECK_FAILS(UserError, datasets::open_corpus("package_descriptions", {}, {{"path", "nowhere"}}),
