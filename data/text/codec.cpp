@@ -97,7 +97,7 @@ CodecFamily::Entry vocabulary_entry(const std::string& tokenizer) {
         for (const std::string_view text : from.texts) count_words(made->encode(text), counts);
         require(!counts.empty(), from.where, "the {} texts to learn have no piece (codec {})",
                 from.texts.size(), tokenizer);
-        return std::make_shared<const VocabularyCodec>(made, Vocabulary(counts, options));
+        return std::make_shared<const VocabularyCodec>(made, Vocabulary(counts, options, from.where));
       });
 }
 

@@ -41,11 +41,12 @@ TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, con
   if (!options.known) count_words(parts.train, *tokenizer, counts);
   require(options.known || !counts.empty(), where, "the training text has no word ({} texts, tokenizer {})",
           parts.train.size(), tokenizer->name());
-  TextCorpus corpus{.vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary),
-                    .train = {},
-                    .validation = {},
-                    .test = {},
-                    .notes = {}};
+  TextCorpus corpus{
+      .vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary, where),
+      .train = {},
+      .validation = {},
+      .test = {},
+      .notes = {}};
   if (!options.known && corpus.vocabulary.size() < options.vocabulary.size)
     corpus.notes.push_back(
         fmt::format("the vocabulary has {} words, fewer than the {} asked for: the training "

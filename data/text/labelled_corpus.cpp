@@ -49,7 +49,7 @@ LabelledCorpus make_labelled_corpus(const LabelledParts& parts, const LabelledCo
   require(options.known || !counts.empty(), where, "the training texts have no word ({} texts, tokenizer {})",
           parts.train.size(), tokenizer->name());
   LabelledCorpus corpus;
-  corpus.vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary);
+  corpus.vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary, where);
   corpus.classes = parts.classes;
   const auto add = [&](const std::vector<LabelledText>& texts, LabelledSequences& to) {
     Index unknown = 0;

@@ -17,6 +17,7 @@
 #include "data/text/unicode.h"
 #include "files/csv_read.h"
 #include "files/input.h"
+#include "files/json_text.h"
 #include "files/not_there.h"
 
 namespace tandem::datasets {
@@ -31,6 +32,8 @@ constexpr std::array<std::string_view, 12> kLabelNames{"label",  "labels",  "cla
 constexpr std::array<std::string_view, 16> kTextNames{
     "text",  "texts", "sentence", "review",      "content",  "comment",  "message",   "body",
     "title", "tweet", "document", "description", "headline", "question", "utterance", "x"};
+
+constexpr files::JsonLimits kOfLine{.depth = 16, .keys = 1000, .items = std::size_t{1} << 20};
 
 bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
@@ -166,7 +169,7 @@ LabelledRows read_objects(const std::string& path, const LabelledColumns& column
   for (const std::string_view line : lines_of(contents, path, columns.max_line)) {
     const std::string place = at_line(path, ++number);
     if (blank(line)) continue;
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const auto object = files::parse_json<nlohmann::json>(std::string(line), place, "the line", kOfLine);
     require(object.is_object(), place,
             "is no object of JSON: each line is one, {{\"label\": …, \"text\": …}}");
     add(read, text_in(object, columns.label, kLabelNames, "label", place),

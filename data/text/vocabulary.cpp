@@ -36,16 +36,16 @@ void count_words(std::span<const std::string> words, WordCounts& counts) {
   for (const std::string& word : words) ++counts[word];
 }
 
-Vocabulary::Vocabulary(const WordCounts& counts, const VocabularyOptions& options) {
+Vocabulary::Vocabulary(const WordCounts& counts, const VocabularyOptions& options, std::string_view where) {
   options::require_sound("vocabulary", VocabularyOptions::schema(), &options);
   std::vector<std::pair<std::int64_t, std::string_view>> order;
   for (const auto& [word, count] : counts)
     if (!special(word)) order.emplace_back(-count, word);
-  require(!order.empty(), "vocabulary", "the text has no word");
+  require(!order.empty(), where, "the text has no word");
   std::ranges::sort(order);
-  require(-order[0].first >= options.min_count, "vocabulary",
-          "no word comes {} times (min_count); the most frequent, \"{}\", comes {} times", options.min_count,
-          printable(order[0].second), -order[0].first);
+  require(-order[0].first >= options.min_count, where,
+          "no word comes {} times (min_count); the most frequent, \"{}\", comes {} times; take that or less",
+          options.min_count, printable(order[0].second), -order[0].first);
   words_ = {std::string(kUnknownWord), std::string(kEndWord)};
   const Index most = options.size == 0 ? kMaxVocabulary : options.size;
   for (const auto& [count, word] : order) {

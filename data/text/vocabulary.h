@@ -48,8 +48,10 @@ class Vocabulary {
   Vocabulary() = default;  // of no use
   // The most frequent words; of equally frequent ones those first whose bytes are lower. A text with fewer
   // words than asked for gives a smaller vocabulary. "<unk>" and "<end>" in a text are the special ones.
-  // Throws UserError on a size of 1 or 2, without a word, or where none comes often enough.
-  Vocabulary(const WordCounts& counts, const VocabularyOptions& options);
+  // Throws UserError in the name of `where` on a size of 1 or 2, without a word, or where none comes often
+  // enough.
+  Vocabulary(const WordCounts& counts, const VocabularyOptions& options,
+             std::string_view where = "vocabulary");
   // As `words` gave them. Throws UserError in the name of `where` unless the two special ones come first,
   // something follows, and no word is empty or there twice.
   Vocabulary(std::vector<std::string> words, std::string_view where);

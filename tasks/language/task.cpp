@@ -79,13 +79,18 @@ datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index str
   return std::make_shared<datasets::CandidateSource>(source, *drawn);
 }
 
-datasets::StreamSource::Ids Language::ids_of(const std::string& split) const {
-  return {data_, &data_->text(split).ids};
+datasets::StreamSource::Ids Language::ids_of(const std::string& split, Index streams) const {
+  const datasets::PackedIds& ids = data_->text(split).ids;
+  require(static_cast<Index>(ids.size()) >= streams, data_->name(),
+          "the {} split has {} {}, and {} streams are to read it side by side; take fewer (data.{}), or a "
+          "longer text",
+          split, ids.size(), samples_are(), streams, split == "train" ? "batch_size" : "eval_batch_size");
+  return {data_, &ids};
 }
 
 datasets::SourcePtr Language::training_source(Device device, Index batch_size) const {
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
-  const datasets::StreamSource::Ids ids = ids_of("train");
+  const datasets::StreamSource::Ids ids = ids_of("train", count);
   const Index few = context_.loading.overfit_batches;
   if (few == 0) return streams(ids, count, true, device);
   const auto words = static_cast<std::size_t>(count * few * options_.data.steps);
@@ -94,7 +99,8 @@ datasets::SourcePtr Language::training_source(Device device, Index batch_size) c
 
 datasets::SourcePtr Language::evaluation_source(const std::string& split, Device device) const {
   if (context_.loading.overfit_batches > 0 && split == "train") return training_source(device, 0);
-  return streams(ids_of(split), context_.loading.evaluated_at_once(), false, device);
+  const Index count = context_.loading.evaluated_at_once();
+  return streams(ids_of(split, count), count, false, device);
 }
 
 std::string Language::validation_split() const {

@@ -44,8 +44,8 @@ class Language final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  // Of the data's, which stay as they are.
-  datasets::StreamSource::Ids ids_of(const std::string& split) const;
+  // The data's own. Throws UserError where there are fewer than streams.
+  datasets::StreamSource::Ids ids_of(const std::string& split, Index streams) const;
   datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
                               Device device) const;
 
