@@ -70,6 +70,7 @@ class Table {
 
   void row(std::vector<std::string> fields, Index line) {
     const std::string place = at_line(path_, line);
+    require(fields.size() > 1, place, "has no {}: one stands between a label and a text", separated_);
     if (width_ == 0 && begin(fields, place)) return;
     require(fields.size() == width_, place,
             "has {} columns, the first line has {}; columns are separated by {}", fields.size(), width_,
@@ -98,11 +99,9 @@ class Table {
     require(!columns_.label && !columns_.text, place,
             "is no header with the columns \"{}\" and \"{}\" (label_column, text_column); it has {}",
             columns_.label.value_or("label"), columns_.text.value_or("text"), fmt::join(fields, ", "));
-    require(fields.size() != 1, place, "has no {} between a label and a text", separated_);
     require(fields.size() == 2, place,
-            "has {} columns, and its first line does not say which are the label and the text; without a "
-            "header a "
-            "line is a label, a {}, and a text, with one name them by label_column and text_column",
+            "has {} columns and names none of them as label and text; without a header a line is a label, a "
+            "{}, and a text, with one name the columns by label_column and text_column",
             fields.size(), separated_);
     return false;
   }
