@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "core/printable.h"
+#include "core/text_width.h"
 #include "core/units.h"
 
 namespace tandem::train {
@@ -24,12 +26,41 @@ bool wants_colour() {
   return !(no_colour && *no_colour) && !(term && std::string(term) == "dumb");
 }
 
-int columns(std::FILE* out) {
+// One less than there are: a terminal may break a row that is full.
+std::size_t usable_columns(std::FILE* out) {
+  constexpr int kUsual = 80, kLeast = 20;
+  int columns = 0;
+  if (const char* given = std::getenv("COLUMNS")) columns = std::atoi(given);
   winsize size{};
-  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (columns <= 0 && ioctl(fileno(out), TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  return static_cast<std::size_t>(std::max(columns > 0 ? columns : kUsual, kLeast) - 1);
+}
+
+// The first `columns` characters.
+std::string cut(const std::string& text, std::size_t columns) {
+  std::size_t characters = 0, end = 0;
+  for (; end < text.size(); ++end) {
+    if ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) continue;
+    if (characters++ == columns) break;
+  }
+  return text.substr(0, end);
 }
 
 }  // namespace
+
+std::string joined(const std::vector<LinePart>& parts) {
+  std::string text;
+  for (const LinePart& part : parts) text += (text.empty() ? "" : "  ") + part.text;
+  return text;
+}
+
+std::string fitted(std::vector<LinePart> parts, std::size_t columns) {
+  while (parts.size() > 1 && text_width(joined(parts)) > columns) {
+    const auto least = std::ranges::max_element(parts, {}, &LinePart::rank);
+    parts.erase(least);
+  }
+  return cut(joined(parts), columns);
+}
 
 Progress::Progress(std::FILE* out) : Progress(out, isatty(fileno(out)) == 1, wants_colour()) {}
 
@@ -45,35 +76,43 @@ void Progress::update(const ProgressState& state) {
   const auto now = Clock::now();
   if (now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery))) return;
   last_ = now;
-  const std::string text = rendered(state);
   if (terminal_) {
-    put("\r\x1b[K" + text);
+    put("\r\x1b[K" + bar(state, usable_columns(out_)));
     drawn_ = true;
   } else {
-    put(text + "\n");
+    put(joined(parts_of(state)) + "\n");
   }
 }
 
-std::string Progress::rendered(const ProgressState& state) const {
+std::vector<LinePart> Progress::parts_of(const ProgressState& state) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
   // The first update may come in the middle of a run that goes on.
   const double left = elapsed /
                       static_cast<double>(std::max<std::int64_t>(state.total_step - first_step_, 1)) *
                       static_cast<double>(state.total_steps - state.total_step);
-  const std::string head = fmt::format("epoch {}/{}", state.epoch, state.epochs);
-  const std::string tail =
-      fmt::format("{}/{}  {}  lr {:.4g}  {} items/s  {} left", state.step, state.steps, state.losses,
-                  state.lr, count_text(state.items_per_s), duration_text(left));
-  const int room = terminal_ ? columns(out_) - static_cast<int>(head.size() + tail.size()) - 5 : 0;
-  if (room < 8) return head + "  " + tail;
-  const int width = std::min(room, 30);
+  return {{fmt::format("epoch {}/{}", state.epoch, state.epochs), 0},
+          {fmt::format("{}/{}", state.step, state.steps), 3},
+          {state.losses, 1},
+          {fmt::format("lr {:.4g}", state.lr), 5},
+          {fmt::format("{} items/s", count_text(state.items_per_s)), 4},
+          {fmt::format("{} left", duration_text(left)), 2}};
+}
+
+// The epoch, the bar where there is room for one, the rest.
+std::string Progress::bar(const ProgressState& state, std::size_t columns) const {
+  constexpr std::size_t kNarrowest = 8, kWidest = 30;
+  std::vector<LinePart> parts = parts_of(state);
+  const std::size_t taken = text_width(joined(parts)) + 2;
+  if (taken + kNarrowest > columns) return fitted(std::move(parts), columns);
+  const auto width = std::min(columns - taken, kWidest);
   const double share =
       static_cast<double>(state.step) / static_cast<double>(std::max<std::int64_t>(state.steps, 1));
-  const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
+  const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
   std::string done, rest;
-  for (int i = 0; i < width; ++i) (i < filled ? done : rest) += i < filled ? "━" : "╌";
-  return colour_ ? fmt::format("{}  \x1b[32m{}\x1b[0m{}  {}", head, done, rest, tail)
-                 : fmt::format("{}  {}{}  {}", head, done, rest, tail);
+  for (std::size_t i = 0; i < width; ++i) (i < filled ? done : rest) += i < filled ? "━" : "╌";
+  if (colour_) done = "\x1b[32m" + done + "\x1b[0m";
+  parts.insert(parts.begin() + 1, {done + rest, 0});
+  return joined(parts);
 }
 
 void Progress::clear() {
@@ -85,6 +124,10 @@ void Progress::clear() {
 void Progress::line(const std::string& text) {
   clear();
   put(printable(text) + "\n");
+}
+
+void Progress::line(const std::vector<LinePart>& parts) {
+  line(terminal_ ? fitted(parts, usable_columns(out_)) : joined(parts));
 }
 
 void Progress::finish() { clear(); }

@@ -1,12 +1,13 @@
 // What a person sees while a run goes on: a bar with rate and remaining time on a terminal, a line now and
 // then elsewhere. Written to stderr, or to nobody where that cannot be written; colour only on a terminal,
-// and never with NO_COLOR set.
+// and never with NO_COLOR set. A terminal's width is COLUMNS where that is set, else what the terminal says.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace tandem::train {
 
@@ -18,6 +19,18 @@ struct ProgressState {
   double lr = 0.0;
   double items_per_s = 0.0;
 };
+
+// A part of a line. Where a terminal is too narrow for them all, those of the greatest rank are left out
+// first; the one of rank 0 is cut.
+struct LinePart {
+  std::string text;
+  int rank = 0;
+};
+
+// The parts with two spaces between them, in at most `columns` characters.
+std::string fitted(std::vector<LinePart> parts, std::size_t columns);
+// All of them.
+std::string joined(const std::vector<LinePart>& parts);
 
 class Progress {
  public:
@@ -32,6 +45,8 @@ class Progress {
   void update(const ProgressState& state);
   // A line that stays; the bar moves below it. Whatever the text holds, it is one line.
   void line(const std::string& text);
+  // The same of what fits into one row of the terminal; elsewhere all of it.
+  void line(const std::vector<LinePart>& parts);
   // Removes the bar.
   void finish();
 
@@ -42,7 +57,8 @@ class Progress {
 
   void clear();
   void put(const std::string& text);
-  std::string rendered(const ProgressState& state) const;
+  std::vector<LinePart> parts_of(const ProgressState& state) const;
+  std::string bar(const ProgressState& state, std::size_t columns) const;
 
   std::FILE* out_;
   bool terminal_, colour_;

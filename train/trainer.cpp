@@ -22,6 +22,7 @@
 #include "runs/environment.h"
 #include "runs/run_data.h"
 #include "train/calibrate.h"
+#include "train/epoch_line.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
@@ -571,7 +572,7 @@ std::string Trainer::training_losses(const Session& session) const {
   if (state.epoch_samples == 0.0) return "";
   std::vector<double> means = state.epoch_losses;
   for (double& mean : means) mean /= state.epoch_samples;
-  return "training loss" + by_phase(means) + "  ";
+  return "training loss" + by_phase(means);
 }
 
 // A kept one has the split and the epoch before its extension, a series of them the split.
@@ -628,11 +629,17 @@ std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pas
   session.result.split = split;
   session.metrics.write(
       runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
-  session.say(
-      fmt::format("epoch {}/{}  {}{}: {}  {} items/s  {}", session.state.epoch, config_.epochs,
-                  training_losses(session), split, metrics_text(session.result.metrics, config_.best()),
-                  count_text(session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0),
-                  duration_text(since(session.started))));
+  const std::vector<LinePart> line = epoch_line(
+      {.epoch = session.state.epoch,
+       .epochs = config_.epochs,
+       .losses = training_losses(session),
+       .split = split,
+       .metrics = session.result.metrics,
+       .best = config_.best(),
+       .items_per_s = session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0,
+       .seconds = since(session.started)});
+  if (session.progress) session.progress->line(line);
+  session.log.info(joined(line));
   return evaluated;
 }
 

@@ -5,8 +5,10 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <thread>
 
+#include "core/text_width.h"
 #include "core/units.h"
 #include "files/digest.h"
 #include "files/write.h"
@@ -14,6 +16,7 @@
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
 #include "tests/support/temporary_files.h"
+#include "train/epoch_line.h"
 #include "train/progress.h"
 
 using namespace tandem;
@@ -243,4 +246,67 @@ TEST_CASE("progress is a bar on a terminal and lines elsewhere", "[run]") {
   CHECK_THAT(bar, Contains("━╌"));  // what is done comes first
   CHECK(bar.find("\x1b[32m") == std::string::npos);
   CHECK_THAT(shown(true, true), Contains("\x1b[32m"));
+}
+
+namespace {
+
+train::EpochFigures detector_figures() {
+  return {.epoch = 3,
+          .epochs = 20,
+          .losses = "training loss 2.1234",
+          .split = "test",
+          .metrics = {{"AP", 0.2}, {"AP50", 0.4}, {"AP75", 0.3}, {"APs", 0.1}, {"mAP", 0.5}, {"loss", 1.5}},
+          .best = "mAP",
+          .items_per_s = 532,
+          .seconds = 65};
+}
+
+}  // namespace
+
+TEST_CASE("the line of an epoch has the best figure first and fits the terminal", "[run]") {
+  const auto line = train::epoch_line(detector_figures());
+  CHECK(train::joined(line) ==
+        "epoch 3/20  training loss 2.1234  test: mAP 0.5000  AP 0.2000  AP50 0.4000  AP75 0.3000  "
+        "APs 0.1000  loss 1.5000  532 items/s  1:05");
+  CHECK(train::fitted(line, 80) == "epoch 3/20  training loss 2.1234  test: mAP 0.5000  loss 1.5000  1:05");
+  CHECK(train::fitted(line, 60) == "epoch 3/20  training loss 2.1234  test: mAP 0.5000  1:05");
+  CHECK(train::fitted(line, 40) == "epoch 3/20  test: mAP 0.5000  1:05");
+  CHECK(train::fitted(line, 4) == "epoc");
+}
+
+TEST_CASE("what progress draws on a terminal never takes two rows", "[run]") {
+  const auto rows = [](const char* columns) {
+    ::setenv("COLUMNS", columns, 1);
+    std::FILE* file = std::tmpfile();
+    {
+      train::Progress progress(file, true, false);
+      progress.update({.epoch = 12,
+                       .epochs = 300,
+                       .step = 512,
+                       .steps = 1875,
+                       .total_step = 22512,
+                       .total_steps = 562500,
+                       .losses = "loss discriminator 1.2345, generator 0.9876",
+                       .lr = 0.00012345,
+                       .items_per_s = 12345});
+      progress.line(train::epoch_line(detector_figures()));
+    }
+    ::unsetenv("COLUMNS");
+    std::rewind(file);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    std::vector<std::size_t> widths;
+    std::string row;
+    for (std::size_t at; (at = text.find("\r\x1b[K")) != std::string::npos;) text.replace(at, 4, "\n");
+    for (std::istringstream lines(text); std::getline(lines, row);) widths.push_back(text_width(row));
+    return widths;
+  };
+  for (const int columns : {20, 40, 60, 80, 100, 200}) {
+    INFO(columns);
+    const auto widths = rows(std::to_string(columns).c_str());
+    REQUIRE(widths.size() == 3);  // nothing, the bar, the line
+    for (const std::size_t width : widths) CHECK(width < static_cast<std::size_t>(columns));
+    CHECK(widths[1] > 10);
+  }
 }

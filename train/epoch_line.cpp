@@ -1,0 +1,27 @@
+#include "train/epoch_line.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/units.h"
+
+namespace tandem::train {
+
+std::vector<LinePart> epoch_line(const EpochFigures& figures) {
+  enum Rank { kEpoch, kBest, kTime, kTrainingLoss, kLoss, kRate, kOthers };
+  std::vector<LinePart> parts{{fmt::format("epoch {}/{}", figures.epoch, figures.epochs), kEpoch}};
+  if (!figures.losses.empty()) parts.push_back({figures.losses, kTrainingLoss});
+  tasks::Metrics metrics = figures.metrics;
+  std::ranges::stable_partition(metrics, [&](const auto& metric) { return metric.first == figures.best; });
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const auto& [name, value] = metrics[i];
+    const int rank = i == 0 ? kBest : name == "loss" ? kLoss : kOthers + static_cast<int>(i);
+    parts.push_back({fmt::format("{}{} {:.4f}", i == 0 ? figures.split + ": " : "", name, value), rank});
+  }
+  parts.push_back({fmt::format("{} items/s", count_text(figures.items_per_s)), kRate});
+  parts.push_back({duration_text(figures.seconds), kTime});
+  return parts;
+}
+
+}  // namespace tandem::train

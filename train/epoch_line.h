@@ -1,0 +1,27 @@
+// The line that a run prints after an evaluation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tasks/metrics.h"
+#include "train/progress.h"
+
+namespace tandem::train {
+
+struct EpochFigures {
+  std::int64_t epoch = 1, epochs = 1;  // 1-based
+  std::string losses;                  // of training; "": nothing was trained since the last line
+  std::string split;
+  tasks::Metrics metrics;
+  std::string best;  // the figure that chooses the best epoch
+  double items_per_s = 0.0;
+  double seconds = 0.0;  // since the run started
+};
+
+// epoch, training loss, split with its figures, `best` first, rate, time. A narrow terminal shows `best`
+// longest, then time, training loss and loss.
+std::vector<LinePart> epoch_line(const EpochFigures& figures);
+
+}  // namespace tandem::train
