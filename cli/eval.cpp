@@ -87,6 +87,7 @@ int eval(const EvalArguments& arguments) {
                                   {"metrics", nlohmann::ordered_json::object()}};
     for (const auto& [name, value] : metrics) object["metrics"][name] = value;
     object.update(evaluation->details());
+    if (breakdown) object["by_class"] = tasks::to_json(*breakdown);
     output::print("{}\n", files::json_text(object));
     return 0;
   }

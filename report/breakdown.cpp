@@ -87,10 +87,12 @@ Panel curves_panel(const tasks::Breakdown& breakdown) {
 std::vector<std::vector<std::string>> breakdown_rows(const tasks::Breakdown& breakdown) {
   std::vector<std::vector<std::string>> rows{{"class"}};
   for (const auto& [name, values] : breakdown.figures) rows[0].push_back(name);
+  if (!breakdown.samples.empty()) rows[0].push_back("samples");
   for (std::size_t i = 0; i < breakdown.names.size(); ++i) {
     rows.push_back({breakdown.names[i]});
     for (const auto& [name, values] : breakdown.figures)
       rows.back().push_back(std::isfinite(values[i]) ? fmt::format("{:.2f} %", 100 * values[i]) : "–");
+    if (!breakdown.samples.empty()) rows.back().push_back(std::to_string(breakdown.samples[i]));
   }
   return rows;
 }

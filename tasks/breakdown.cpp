@@ -48,6 +48,17 @@ bool read_figures(const Json& json, Breakdown& to) {
   return true;
 }
 
+bool read_samples(const Json& json, Breakdown& to) {
+  const auto samples = json.find("samples");
+  if (samples == json.end()) return true;
+  if (!samples->is_array() || samples->size() != to.names.size()) return false;
+  for (const Json& count : *samples) {
+    if (!count.is_number_integer()) return false;
+    to.samples.push_back(count.get<std::int64_t>());
+  }
+  return true;
+}
+
 bool read_curves(const Json& json, Breakdown& to) {
   const auto curves = json.find("curves");
   if (curves == json.end()) return true;
@@ -73,6 +84,7 @@ Json to_json(const Breakdown& breakdown) {
   Json figures = Json::object();
   for (const auto& [name, values] : breakdown.figures) figures[name] = numbers(values);
   Json json{{"classes", breakdown.names}, {"figures", figures}};
+  if (!breakdown.samples.empty()) json["samples"] = breakdown.samples;
   if (breakdown.curves.title.empty()) return json;
   Json values = Json::array();
   for (const auto& curve : breakdown.curves.values) values.push_back(numbers(curve));
@@ -86,7 +98,7 @@ Json to_json(const Breakdown& breakdown) {
 std::optional<Breakdown> breakdown_from(const Json& json) {
   Breakdown breakdown;
   if (!json.is_object() || !read_names(json, breakdown) || !read_figures(json, breakdown) ||
-      !read_curves(json, breakdown))
+      !read_samples(json, breakdown) || !read_curves(json, breakdown))
     return std::nullopt;
   return breakdown;
 }

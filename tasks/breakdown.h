@@ -1,6 +1,7 @@
 // What an evaluation says of each class.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ struct Breakdown {
   std::vector<std::string> names;
   // By name, shares; NaN: the class has none.
   std::vector<std::pair<std::string, std::vector<double>>> figures;
-  Curves curves{};  // without a title: there are none
+  std::vector<std::int64_t> samples{};  // true ones of each class; empty: they are not counted
+  Curves curves{};                      // without a title: there are none
 };
 
 nlohmann::ordered_json to_json(const Breakdown& breakdown);

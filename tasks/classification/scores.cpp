@@ -1,6 +1,7 @@
 #include "tasks/classification/scores.h"
 
-#include <fmt/core.h>
+#include <limits>
+#include <string>
 
 #include "autograd/modes.h"
 #include "core/error.h"
@@ -13,7 +14,8 @@ constexpr Index kTop = 5;
 
 }  // namespace
 
-ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool confusion) : loss_of_(loss) {
+ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool confusion)
+    : loss_of_(loss), by_class_(static_cast<std::size_t>(loss.classes())) {
   if (!confusion) return;
   confusion_ = ConfusionMatrix(loss.classes());
 }
@@ -32,25 +34,47 @@ Record ClassificationScores::measure(const Tensor& output, const datasets::Batch
   counts.loss = loss_of_(output, batch).item();
   RecordWriter writer;
   writer.put(counts);
-  if (confusion()) writer.put_all(labels).put_all(taken_for);
+  writer.put_all(labels).put_all(taken_for);
   return std::move(writer).record();
 }
 
 void ClassificationScores::take(std::span<const std::byte> record) {
   RecordReader reader(record);
   const auto counts = reader.take<Counts>();
-  std::vector<std::int64_t> labels, taken_for;
-  if (confusion()) {
-    labels = reader.take_all<std::int64_t>();
-    taken_for = reader.take_all<std::int64_t>();
-  }
+  const auto labels = reader.take_all<std::int64_t>();
+  const auto taken_for = reader.take_all<std::int64_t>();
   reader.end();
   samples_ += counts.samples;
   first_ += counts.first;
   among_top_ += counts.among_top;
   loss_ += counts.loss * counts.weight;
   weight_ += counts.weight;
-  for (std::size_t i = 0; i < labels.size(); ++i) confusion_.add(labels[i], taken_for[i]);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]), taken = static_cast<std::size_t>(taken_for[i]);
+    ++by_class_[label].samples;
+    ++by_class_[taken].taken;
+    by_class_[label].right += label == taken ? 1 : 0;
+    if (confusion()) confusion_.add(labels[i], taken_for[i]);
+  }
+}
+
+Breakdown ClassificationScores::breakdown(const std::vector<std::string>& class_names) const {
+  std::vector<double> precision, recall, f1;
+  Breakdown result;
+  const auto share = [](std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
+                     : std::numeric_limits<double>::quiet_NaN();
+  };
+  for (std::size_t c = 0; c < by_class_.size(); ++c) {
+    const ClassCounts& counts = by_class_[c];
+    result.names.push_back(c < class_names.size() ? class_names[c] : std::to_string(c));
+    result.samples.push_back(counts.samples);
+    precision.push_back(share(counts.right, counts.taken));
+    recall.push_back(share(counts.right, counts.samples));
+    f1.push_back(share(2 * counts.right, counts.samples + counts.taken));
+  }
+  result.figures = {{"precision", precision}, {"recall", recall}, {"f1", f1}};
+  return result;
 }
 
 Metrics ClassificationScores::metrics() const {
@@ -76,10 +100,10 @@ std::int64_t ClassificationScores::count(const float* scores, std::int64_t label
     above += c != label && (!(scores[c] <= own) || (scores[c] == own && c < label)) ? 1 : 0;
     if (scores[c] > scores[best]) best = c;
   }
-  const bool number = own == own;
-  counts.first += number && above == 0 ? 1 : 0;
+  const bool number = own == own, right = number && above == 0;
+  counts.first += right ? 1 : 0;
   counts.among_top += number && above < kTop ? 1 : 0;
-  return best;
+  return right || best != label ? best : (label + 1) % classes;
 }
 
 }  // namespace tandem::tasks

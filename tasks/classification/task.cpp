@@ -43,6 +43,7 @@ class ClassificationEvaluation final : public Evaluation {
     if (!matrix) return Json::object();
     return {{"classes", data_.info().class_names}, {"confusion", matrix->json()}};
   }
+  std::optional<Breakdown> breakdown() const override { return scores_.breakdown(data_.info().class_names); }
   std::vector<Artifact> artifacts() const override {
     const ConfusionMatrix* matrix = scores_.confusion();
     if (!matrix) return {};

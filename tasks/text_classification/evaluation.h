@@ -27,6 +27,7 @@ class TextEvaluation final : public Evaluation {
   // them that were found (recall), and the share of what was taken for it that is it (precision), null of
   // none.
   Json details() const override;
+  std::optional<Breakdown> breakdown() const override { return scores_.breakdown(classes_); }
   std::vector<Artifact> artifacts() const override;
 
  private:

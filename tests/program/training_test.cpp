@@ -97,7 +97,7 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   CHECK(environment["command_line"] == "tandem train digits_mlp run_dir=run");
 
   SECTION("eval gives the figures of the training") {
-    const Outcome eval = tandem_in(directory, {"eval", "run", "--json", "--confusion"});
+    const Outcome eval = tandem_in(directory, {"eval", "run", "--json", "--confusion", "--by-class"});
     REQUIRE(eval.exit_code == 0);
     const auto result = json::parse(eval.out);
     CHECK(result["metrics"] == end["metrics"]);
@@ -109,6 +109,16 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
     CHECK(total == result["samples"]);
     CHECK(static_cast<double>(right) / static_cast<double>(total) ==
           Approx(result["metrics"]["accuracy"].get<double>()));
+    const auto& by_class = result["by_class"];
+    CHECK(by_class["classes"].size() == 10);
+    long counted = 0;
+    for (const auto& samples : by_class["samples"]) counted += samples.get<long>();
+    CHECK(counted == total);
+    const double found = by_class["figures"]["recall"][3].get<double>();
+    CHECK(found == Approx(result["confusion"][3][3].get<double>() / by_class["samples"][3].get<double>()));
+    const Outcome table = tandem_in(directory, {"eval", "run", "--by-class"});
+    CHECK_THAT(table.out,
+               Contains("precision") && Contains("recall") && Contains("f1") && Contains("samples"));
     CHECK(tandem_in(directory, {"eval", "run", "--split", "train"}).exit_code == 0);
     CHECK(tandem_in(directory, {"eval", "run", "--weights", "step-3"}).exit_code == 2);
     CHECK(tandem_in(directory, {"eval", "run", "--split", "validation"}).exit_code == 2);

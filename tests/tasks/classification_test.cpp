@@ -68,6 +68,45 @@ TEST_CASE("top-5, ties and scores that are no numbers", "[task]") {
   CHECK(tasks::metric(broken.metrics(), "top5") == 0.0);
 }
 
+// The values are those of sklearn.metrics.precision_recall_fscore_support(truth, taken, labels=range(4)).
+TEST_CASE("classes have precision, recall and F1", "[task]") {
+  const auto loss = made("cross_entropy", {}, 4);
+  tasks::ClassificationScores scores(*loss, false);
+  const std::vector<std::int64_t> truth{0, 0, 0, 1, 1, 2, 0}, taken{0, 0, 1, 1, 2, 1, 1};
+  std::vector<float> logits(7 * 4);
+  for (std::size_t i = 0; i < taken.size(); ++i) logits[4 * i + static_cast<std::size_t>(taken[i])] = 1;
+  scores.add(Tensor::from(logits, {7, 4}), batch_of(truth));
+  const auto breakdown = scores.breakdown({"a", "b", "c"});
+  CHECK(breakdown.names == std::vector<std::string>{"a", "b", "c", "3"});
+  CHECK(breakdown.samples == std::vector<std::int64_t>{4, 2, 1, 0});
+  const auto figure = [&](std::size_t which, const char* name) {
+    CHECK(breakdown.figures.at(which).first == name);
+    return breakdown.figures.at(which).second;
+  };
+  const auto precision = figure(0, "precision"), recall = figure(1, "recall"), f1 = figure(2, "f1");
+  CHECK(precision[0] == 1.0);
+  CHECK(precision[1] == 0.25);
+  CHECK(precision[2] == 0.0);
+  CHECK(std::isnan(precision[3]));
+  CHECK(recall[0] == 0.5);
+  CHECK(recall[1] == 0.5);
+  CHECK(recall[2] == 0.0);
+  CHECK(std::isnan(recall[3]));
+  CHECK(f1[0] == Approx(2.0 / 3));
+  CHECK(f1[1] == Approx(1.0 / 3));
+  CHECK(f1[2] == 0.0);
+  CHECK(std::isnan(f1[3]));
+  const auto again = tasks::breakdown_from(tasks::to_json(breakdown));
+  REQUIRE(again);
+  CHECK(again->samples == breakdown.samples);
+
+  // Scores that are no numbers find nothing.
+  tasks::ClassificationScores broken(*loss, true);
+  broken.add(Tensor::full({2, 4}, std::nanf("")), batch_of({0, 1}));
+  CHECK(broken.breakdown({}).figures.at(1).second[0] == 0.0);
+  CHECK(broken.breakdown({}).figures.at(1).second[1] == 0.0);
+}
+
 TEST_CASE("losses by name agree with their definitions", "[task]") {
   const Tensor logits = Tensor::from({2, -1, 0.5F, 1}, {2, 2});
   const auto loss = [&](const char* name, const options::Given& given = {}) {
