@@ -41,7 +41,8 @@ std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
 models::ModelSummary summarised(tasks::Task& task, Index samples) {
   models::ModelSummary whole;
   for (const tasks::Signature& called : task.signatures()) {
-    models::ModelSummary part = models::summarise(*called.module, called.sample, called.dtype, samples);
+    models::ModelSummary part =
+        models::summarise(*called.module, called.sample, called.dtype, samples, called.batch_axis);
     if (called.path.empty()) return part;
     models::add_part(whole, std::move(part), called.path);
   }

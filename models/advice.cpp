@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/matrix_units.h"
+
 namespace tandem::models {
 
 namespace {
 
-double filled(Index size, Index multiple) {
-  const Index padded = (size + multiple - 1) / multiple * multiple;
-  return static_cast<double>(size) / static_cast<double>(padded);
+double filled_by(const LayerSummary& layer, const UnitSize& unit) {
+  return filled(layer.inputs, unit.k) * filled(layer.outputs, unit.n);
 }
-
-Index next_multiple(Index size, Index multiple) { return (size + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
@@ -26,10 +25,10 @@ std::vector<ShapeAdvice> shape_advice(const ModelSummary& summary) {
         .layer = layer.name,
         .inputs = layer.inputs,
         .outputs = layer.outputs,
-        .tensor_cores = filled(layer.inputs, 8) * filled(layer.outputs, 8),
-        .amx = filled(layer.inputs, 32) * filled(layer.outputs, 16),
+        .tensor_cores = filled_by(layer, kTensorCore),
+        .amx = filled_by(layer, kAmx),
         .flop_share =
-            summary.flop > 0 ? static_cast<double>(layer.flop) / static_cast<double>(summary.flop) : 0.0};
+            summary.flop > 0 ? static_cast<double>(layer.own_flop) / static_cast<double>(summary.flop) : 0.0};
     if (advice.tensor_cores < 1.0 || advice.amx < 1.0) result.push_back(advice);
   }
   std::ranges::stable_sort(result, std::ranges::greater{}, &ShapeAdvice::flop_share);
@@ -40,13 +39,12 @@ std::string to_string(const ShapeAdvice& advice) {
   std::string text =
       fmt::format("{}: {} → {} fills {:.1f} % of tensor cores and {:.1f} % of AMX tiles", advice.layer,
                   advice.inputs, advice.outputs, 100.0 * advice.tensor_cores, 100.0 * advice.amx);
-  const Index multiple = advice.tensor_cores < 1.0 ? 8 : 32;
-  const Index inputs = next_multiple(advice.inputs, multiple);
-  const Index outputs = next_multiple(advice.outputs, multiple == 8 ? 8 : 16);
+  const bool cores = advice.tensor_cores < 1.0;
+  const UnitSize& unit = cores ? kTensorCore : kAmx;
+  const Index inputs = filled_up(advice.inputs, unit.k), outputs = filled_up(advice.outputs, unit.n);
   if (advice.inputs < 4) return text;  // an image has the channels it has
   if (inputs != advice.inputs || outputs != advice.outputs)
-    text +=
-        fmt::format("; {} → {} would fill {}", inputs, outputs, multiple == 8 ? "tensor cores" : "AMX tiles");
+    text += fmt::format("; {} → {} would fill {}", inputs, outputs, cores ? "tensor cores" : "AMX tiles");
   return text;
 }
 

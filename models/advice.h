@@ -14,9 +14,9 @@ namespace tandem::models {
 struct ShapeAdvice {
   std::string layer;
   Index inputs = 0, outputs = 0;
-  double tensor_cores = 1.0;  // share of a GPU's tensor cores that does useful work: sizes in multiples of 8
-  double amx = 1.0;           // of AMX tiles, which take 32 values of BF16 along the sum and 16 outputs
-  double flop_share = 0.0;    // of the model's
+  double tensor_cores = 1.0;  // share of a GPU's tensor cores that does useful work (models/matrix_units.h)
+  double amx = 1.0;           // of AMX tiles
+  double flop_share = 0.0;    // its own products', of the model's
 };
 
 // The layers where either share is below 1, greatest FLOP share first.

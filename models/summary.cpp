@@ -46,6 +46,10 @@ std::int64_t multiply_adds(const OpInfo& info, std::span<const Tensor> inputs,
     const Index projection = inputs[7].defined() ? inputs[7].numel() : 0;
     return rows * (inputs[3].numel() + inputs[4].numel() + projection);
   }
+  if (op == "additive_attention") {  // scores by v, and the sum of the values
+    const Tensor &queries = inputs[0], &keys = inputs[1], &values = inputs[2];
+    return queries.numel() * keys.size(0) + values.numel() * queries.size(0);
+  }
   return 0;
 }
 
@@ -76,10 +80,7 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
         traffic_ += static_cast<std::int64_t>(input.bytes());
     const std::int64_t flop = 2 * multiply_adds(info, inputs, outputs);
     if (flop == 0) return;
-    if (!running_.empty() && running_.back()) {
-      running_.back()->inputs = inputs[0].size(-1);
-      running_.back()->outputs = outputs[0].size(-1);
-    }
+    if (!running_.empty() && running_.back()) add_own(*running_.back(), info.name, flop, inputs, outputs);
     // A module that calls itself through a child counts once.
     std::unordered_set<LayerSummary*> counted;
     for (LayerSummary* layer : running_) {
@@ -88,6 +89,16 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
   }
 
  private:
+  static void add_own(LayerSummary& layer, std::string_view op, std::int64_t flop,
+                      std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    layer.own_flop += flop;
+    if (op == "matmul" || op == "bmm" || op == "additive_attention") return;  // of activations
+    const bool grouped = op == "conv2d" || op == "conv1d";
+    const Index groups = grouped ? inputs[0].size(-1) / inputs[1].size(-1) : 1;
+    layer.inputs = inputs[0].size(-1) / groups;
+    layer.outputs = outputs[0].size(-1) / groups;
+  }
+
   // Of several outputs the shape is that of the first.
   void count(std::span<const Tensor> outputs) {
     if (LayerSummary* layer = running_.back(); layer && !outputs.empty()) {
@@ -218,7 +229,7 @@ std::vector<OpTime> time_ops(nn::Module& model, const Tensor& x) {
 
 }  // namespace
 
-ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Index batch) {
+ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Index batch, int batch_axis) {
   require(batch > 0, "summary", "needs at least one sample, got {}", batch);
   ModelSummary summary;
   summary.layers = list_layers(model);
@@ -229,7 +240,7 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
     const StatisticsGuard guard(model);
     const RandomScope random(0, 0, 0);
     const Device device = nn::device_of(model);
-    const Tensor x = Tensor::zeros(sample.inserted(0, batch),
+    const Tensor x = Tensor::zeros(sample.inserted(batch_axis, batch),
                                    {.dtype = dtype, .device = device, .kind = MemoryKind::data});
     {
       const ObserverScope ops(counter);
@@ -242,11 +253,13 @@ ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype, Inde
   }
   for (LayerSummary& layer : summary.layers) {
     layer.flop /= batch;
+    layer.own_flop /= batch;
     layer.output_bytes /= batch;
     summary.parameters += layer.parameters;
     summary.trainable += layer.trainable;
   }
   summary.flop = summary.layers.front().flop;
+  if (batch_axis > 0) summary.steps = sample[0];
   summary.traffic_bytes = counter.traffic() / batch;
   for (const Parameter& parameter : model.parameters()) {
     summary.parameter_bytes += static_cast<std::int64_t>(parameter.value().bytes());
@@ -270,6 +283,7 @@ void add_part(ModelSummary& whole, ModelSummary part, const std::string& path) {
   whole.parameters += part.parameters;
   whole.trainable += part.trainable;
   whole.flop += part.flop;
+  whole.steps = std::max(whole.steps, part.steps);
   whole.parameter_bytes += part.parameter_bytes;
   whole.statistic_bytes += part.statistic_bytes;
   whole.gradient_bytes += part.gradient_bytes;

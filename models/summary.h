@@ -21,9 +21,12 @@ struct LayerSummary {
   Index parameters = 0;  // of its own, each shared one counted where it comes first
   Index trainable = 0;
   std::int64_t flop = 0;          // forward, per sample, its children's included: 2 for each multiply-add of
-                                  // convolutions and matrix products; other ops are not counted
+                                  // convolutions, matrix products and additive attention; other ops are not
+                                  // counted
+  std::int64_t own_flop = 0;      // the same without its children's
   std::int64_t output_bytes = 0;  // per sample
-  // Channels or features of its own product (convolution, linear); 0 when it has none.
+  // Channels or features of its own product by weights (convolution, of a group; linear; recurrent cells); 0
+  // when it has none.
   Index inputs = 0, outputs = 0;
 };
 
@@ -39,6 +42,7 @@ struct ModelSummary {
   std::vector<LayerSummary> layers;  // parents before children
   Index parameters = 0, trainable = 0;
   std::int64_t flop = 0;  // forward, per sample; backward takes about twice as many
+  Index steps = 0;        // of a sample that is a sequence; 0: it is none
   std::int64_t parameter_bytes = 0, statistic_bytes = 0;
   std::int64_t gradient_bytes = 0;  // of the trainable parameters
   std::int64_t saved_bytes = 0;     // per sample: kept from forward for backward, measured
@@ -50,10 +54,11 @@ struct ModelSummary {
 // Multiply-adds of one op's forward, the ops that form gradients included; 0 for ops that are no products.
 std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-// Runs training forwards on zeros of `batch` samples, on the model's device, and takes back what it did to
-// the statistics. A model on kShapes (core/shapes_backend.h) gives everything but the times, at once. Throws
-// UserError where the model does not fit the samples.
-ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2);
+// Runs training forwards on zeros of `batch` samples, which `batch_axis` of the input counts, on the model's
+// device, and takes back what it did to the statistics. A model on kShapes (core/shapes_backend.h) gives
+// everything but the times, at once. Throws UserError where the model does not fit the samples.
+ModelSummary summarise(nn::Module& model, const Shape& sample, DType dtype = DType::f32, Index batch = 2,
+                       int batch_axis = 0);
 
 // A summary of several networks: `part`, which lies at `path` below their root, is added to `whole`.
 void add_part(ModelSummary& whole, ModelSummary part, const std::string& path);

@@ -91,6 +91,7 @@ struct Signature {
   nn::Module* module = nullptr;
   Shape sample;  // of its input, without the batch
   DType dtype = DType::f32;
+  int batch_axis = 0;  // of its input: where the batch is
   std::string path{};  // of the module below the root; of the root itself, none
   // Their names in exports; empty: those of a classifier.
   std::string input{};

@@ -55,8 +55,11 @@ class Collector final : public OpObserver {
       if (!conv) return std::nullopt;
       const Tensor& filter = inputs[1];
       const Index groups = conv->options.groups, n = filter.size(0) / groups;
-      product.size = {
-          .m = y.numel() / filter.size(0), .n = n, .k = filter.numel() / filter.size(0), .count = groups};
+      product.size = {.m = y.numel() / filter.size(0),
+                      .n = n,
+                      .k = filter.numel() / filter.size(0),
+                      .count = groups,
+                      .taps = filter.size(1) * filter.size(2)};
       product.convolution = conv->options;
       if (groups == 1) {
         product.inputs = filter.size(3);

@@ -30,13 +30,9 @@ Bound bound_of(const Work& work, const Rates& rates, double measured, double fil
   return compute > memory ? Bound::compute : Bound::memory;
 }
 
-Index filled_up(Index size, Index multiple) { return (size + multiple - 1) / multiple * multiple; }
-
 double filled(const ProductSize& size, const UnitSize& unit) {
-  const auto share = [](Index of, Index multiple) {
-    return static_cast<double>(of) / static_cast<double>(filled_up(of, multiple));
-  };
-  return share(size.m, unit.m) * share(size.n, unit.n) * share(size.k, unit.k);
+  return models::filled(size.m, unit.m) * models::filled(size.n, unit.n) *
+         models::filled(size.k / size.taps, unit.k);
 }
 
 double intensity(const ProductSize& size) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/shape.h"
+#include "models/matrix_units.h"
 
 namespace tandem::advise {
 
@@ -31,21 +31,18 @@ double estimated_seconds(const Work& work, const Rates& rates, double filled = 1
 // The greatest of the three. Overhead, too, where it was measured to take more than four times the estimate.
 Bound bound_of(const Work& work, const Rates& rates, double measured, double filled = 1.0);
 
-// y[m,n] = a sum over k, `count` times.
-struct ProductSize {
-  Index m = 1, n = 1, k = 1, count = 1;
-};
+using models::filled_up;
+using models::kAmx;
+using models::kTensorCore;
+using models::UnitSize;
 
-// What a unit multiplies at once, as multiples of each size.
-struct UnitSize {
-  Index m = 1, n = 1, k = 1;
+// y[m,n] = a sum over k, `count` times; of a convolution k/taps channels at each of the filter's positions.
+struct ProductSize {
+  Index m = 1, n = 1, k = 1, count = 1, taps = 1;
 };
-inline constexpr UnitSize kTensorCore{8, 8, 8};  // of 16-bit operands; before cuBLAS 11 a condition
-inline constexpr UnitSize kAmx{16, 16, 32};      // tiles of BF16
 
 // m·n·k over the same sizes filled up to multiples of the unit's: 1 where nothing is idle.
 double filled(const ProductSize& size, const UnitSize& unit);
-Index filled_up(Index size, Index multiple);
 
 // FLOP for each byte in 16 bits: mnk/(mk + kn + mn).
 double intensity(const ProductSize& size);

@@ -173,8 +173,9 @@ std::string Language::text_of_data() const {
 
 std::vector<Signature> Language::signatures() {
   return {{.module = model_.get(),
-           .sample = {context_.loading.batch_size},
+           .sample = {options_.data.steps},
            .dtype = DType::i64,
+           .batch_axis = 1,
            .input = "words",
            .outputs = {"logits"}}};
 }

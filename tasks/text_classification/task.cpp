@@ -142,8 +142,9 @@ std::string TextClassification::text_of_data() const {
 
 std::vector<Signature> TextClassification::signatures() {
   return {{.module = model_.get(),
-           .sample = {context_.loading.batch_size},
+           .sample = {data_->max_words()},
            .dtype = DType::i64,
+           .batch_axis = 1,
            .input = "words",
            .outputs = {"logits"}}};
 }

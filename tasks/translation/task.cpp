@@ -173,8 +173,9 @@ std::vector<std::string> Translation::notes_of_data() const {
 
 std::vector<Signature> Translation::signatures() {
   return {{.module = model_.get(),
-           .sample = {context_.loading.batch_size},
+           .sample = {data_->max_length()},
            .dtype = DType::i64,
+           .batch_axis = 1,
            .input = "words",
            .outputs = {"logits"},
            .no_graph = "a translation is a search that calls the decoder piece by piece"}};

@@ -2,9 +2,17 @@
 #include "models/summary.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
+#include "autograd/ops/matmul.h"
 #include "core/shapes_backend.h"
+#include "models/builder.h"
+#include "models/dcgan.h"
+#include "models/encoder_decoder.h"
+#include "models/language_model.h"
 #include "models/resnet.h"
+#include "models/text_classifier.h"
+#include "models/unet.h"
 #include "nn/device.h"
 #include "nn/layers.h"
 
@@ -115,4 +123,115 @@ TEST_CASE("transposed convolutions, sequences and products are counted") {
   CHECK(summarise(up, {4, 4, 3}).flop == 2 * 16 * 3 * 4 * 5);
   nn::Conv1d conv(3, 5, 3);
   CHECK(summarise(conv, {10, 3}).flop == 2 * 8 * 5 * 9);
+}
+
+namespace {
+
+// By name, from shapes alone.
+double flop_of(const char* json, Index size) {
+  const nn::BuildDevice building(kShapes);
+  const DataInfo data{.sample = {size, size, 3}, .dtype = DType::f32, .classes = 91};
+  const auto model = build(nlohmann::json::parse(json), data);
+  return static_cast<double>(summarise(*model, data.sample, DType::f32, 1).flop);
+}
+
+// Of a cell with as many gates, and its outputs.
+Index cell(Index gates, Index inputs, Index units) { return gates * units * (inputs + units); }
+
+}  // namespace
+
+// Multiply-adds that torchvision 0.20 states with its weights ("_ops": 1.814, 34.858, 0.583), for 224, 300
+// and 320 pixels.
+TEST_CASE("classifiers and detectors take the arithmetic that torchvision says", "[summary]") {
+  CHECK(flop_of(R"({"name": "resnet18", "num_classes": 1000})", 224) / 2e9 == Approx(1.814).epsilon(0.005));
+  CHECK(flop_of(R"({"name": "ssd300_vgg16", "num_classes": 91})", 300) / 2e9 ==
+        Approx(34.858).epsilon(0.005));
+  CHECK(flop_of(R"({"name": "ssdlite320_mobilenet_v3", "num_classes": 91})", 320) / 2e9 ==
+        Approx(0.583).epsilon(0.02));
+}
+
+TEST_CASE("every layer of a U-Net and a DCGAN takes its filter at each place", "[summary]") {
+  const auto check = [](nn::Module& model, const Shape& sample) {
+    const auto summary = summarise(model, sample);
+    std::int64_t sum = 0;
+    Index rows = sample.rank() == 3 ? sample[0] : 1;
+    for (const LayerSummary& layer : summary.layers) {
+      if (!layer.leaf || layer.output.rank() != 4) continue;
+      const bool up = layer.description.find("ConvTranspose2d") != std::string::npos;
+      if (up || layer.description.find("Conv2d") != std::string::npos) {
+        const Index filter =
+            dynamic_cast<nn::Module&>(*model.find(layer.name)).own_parameters()[0].second.value().numel();
+        const Index places = up ? rows * rows : layer.output[1] * layer.output[2];
+        INFO(layer.name << " " << layer.description);
+        CHECK(layer.flop == 2 * filter * places);
+        sum += 2 * filter * places;
+      }
+      rows = layer.output[1];
+    }
+    CHECK(sum > 0);
+    CHECK(summary.flop == sum);
+  };
+  UNet net({.in_channels = 1, .num_classes = 3, .width = 4, .levels = 2});
+  check(net, {16, 16, 1});
+  check(*dcgan_generator({.width = 4}), {1, 1, 100});
+  check(*dcgan_discriminator({.width = 4}), {32, 32, 1});
+}
+
+TEST_CASE("a sample of a sequence has all of its steps", "[summary]") {
+  constexpr Index kSteps = 6, kWords = 11, kEmbedding = 5, kUnits = 7;
+  const auto summary_of = [&](nn::Module& model) {
+    const ModelSummary one = summarise(model, {kSteps}, DType::i64, 1, 1);
+    const ModelSummary several = summarise(model, {kSteps}, DType::i64, 3, 1);
+    CHECK(one.flop == several.flop);
+    CHECK(one.steps == kSteps);
+    return several;
+  };
+  LanguageModel language({.vocabulary = kWords, .embedding = kEmbedding, .units = kUnits, .layers = 2});
+  CHECK(summary_of(language).flop ==
+        2 * kSteps * (cell(4, kEmbedding, kUnits) + cell(4, kUnits, kUnits) + kUnits * kWords));
+
+  TextClassifier text({.vocabulary = kWords,
+                       .classes = 3,
+                       .embedding = kEmbedding,
+                       .units = kUnits,
+                       .cell = RnnCell::gru,
+                       .bidirectional = true});
+  CHECK(summary_of(text).flop == 2 * (2 * kSteps * cell(3, kEmbedding, kUnits) + 2 * kUnits * 3));
+
+  // Two layers on each side, of which the encoder's first reads in both directions; the words of the source
+  // as the target.
+  for (const auto kind : {AttentionKind::bahdanau_normalised, AttentionKind::luong_general}) {
+    EncoderDecoder translator({.source_words = kWords,
+                               .target_words = kWords,
+                               .embedding = kEmbedding,
+                               .units = kUnits,
+                               .encoder_layers = 2,
+                               .decoder_layers = 2,
+                               .attention = kind});
+    const Index encoder = 2 * cell(4, kEmbedding, kUnits) + cell(4, 2 * kUnits, kUnits);
+    const Index decoder = cell(4, kEmbedding, kUnits) + cell(4, 2 * kUnits, kUnits) + kUnits * kWords;
+    const bool additive = kind == AttentionKind::bahdanau_normalised;
+    const Index projections = (additive ? 2 : 1) * kUnits * kUnits;
+    const Index pairs = 2 * kUnits;  // a score and a share of the context for each pair of words
+    CHECK(summary_of(translator).flop ==
+          2 * (kSteps * (encoder + decoder + projections) + kSteps * kSteps * pairs));
+  }
+}
+
+TEST_CASE("what a layer's children do is not its own product", "[summary]") {
+  struct Both final : nn::Module {
+    std::shared_ptr<nn::Linear> inner = add_child("inner", std::make_shared<nn::Linear>(4, 8));
+    Parameter weight = add_parameter("weight", Parameter(nn::parameter_memory({3, 8})));
+    Tensor forward(const Tensor& x) override { return linear((*inner)(x), weight.tensor()); }
+  } both;
+  const ModelSummary summary = summarise(both, {4});
+  CHECK(summary.layers[0].flop == 2 * (32 + 24));
+  CHECK(summary.layers[0].own_flop == 2 * 24);
+  CHECK(summary.layers[1].own_flop == 2 * 32);
+  CHECK(summary.layers[1].inputs == 4);
+  // Channels of a group.
+  nn::Conv2d depthwise(6, 6, 3, nn::ConvOptions{.groups = 6});
+  const LayerSummary layer = summarise(depthwise, {5, 5, 6}).layers[0];
+  CHECK(layer.inputs == 1);
+  CHECK(layer.outputs == 1);
 }

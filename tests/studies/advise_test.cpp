@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "config/task.h"
+#include "models/advice.h"
 #include "studies/advise/products.h"
 #include "studies/advise/roofline.h"
 
@@ -29,6 +30,7 @@ TEST_CASE("units are filled by multiples of their sizes", "[advise]") {
   CHECK(filled({.m = 64, .n = 10, .k = 16}, kTensorCore) == 10.0 / 16.0);
   CHECK(filled({.m = 64, .n = 16, .k = 27}, kAmx) == 27.0 / 32.0);
   CHECK(filled({.m = 8, .n = 24, .k = 16}, kAmx) == 0.5 * 0.75 * 0.5);
+  CHECK(filled({.m = 64, .n = 6, .k = 27, .taps = 9}, kTensorCore) == 6.0 / 8 * 3 / 8);
   CHECK(filled_up(1, 8) == 8);
   CHECK(filled_up(16, 8) == 16);
 }
@@ -81,6 +83,15 @@ TEST_CASE("products of a model, and layers with other widths", "[advise]") {
   CHECK(last.key.op == "linear");
   CHECK(last.size.m == 8);
   CHECK(last.size.k == 16);
+  CHECK(first.size.taps == 9);
+  // `summary` says the same of a layer.
+  const auto task = config::make_task(loaded, config::describe_data(loaded.config));
+  const auto of_summary = models::shape_advice(models::summarise(task->model(), {8, 8, 1}));
+  const auto conv1 = std::ranges::find(of_summary, "conv1", &models::ShapeAdvice::layer);
+  REQUIRE(conv1 != of_summary.end());
+  CHECK(filled(first.size, kTensorCore) == conv1->tensor_cores);
+  CHECK(filled(first.size, kAmx) == conv1->amx);
+  CHECK(conv1->tensor_cores == 4.0 / 8 * 1.0 / 8);
   const Product wider = first.resized(4, 8);
   CHECK(wider.size.k == 36);
   CHECK(wider.size.n == 8);
