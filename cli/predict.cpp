@@ -43,7 +43,7 @@ int predict(const PredictArguments& arguments) {
   if (!arguments.request.out.empty()) runs::require_no_file_of_run(arguments.request.out, "--out");
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
   const auto task = config::make_task(
-      loaded, config::recall_data(loaded.config, runs::saved_data(runs::weights_path(run, which))));
+      loaded, config::recall_data(loaded.config, runs::data_of_weights(run, runs::weights_path(run, which))));
   require_understood(arguments.request, *task, loaded.config.task.name());
   const std::string weights = runs::load_run_weights(run, which, task->model());
   train::require_finite(task->model(), weights);

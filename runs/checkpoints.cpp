@@ -266,6 +266,12 @@ config::Json saved_data(const std::string& weights) {
   return json_in(file, kDataKey);
 }
 
+config::Json data_of_weights(const RunDirectory& run, const std::string& weights) {
+  const safetensors::File file(weights);
+  if (file.metadata().contains(kDataKey) || !has_checkpoint(run)) return json_in(file, kDataKey);
+  return saved_data(weights_path(run, "last"));
+}
+
 bool has_checkpoint(const RunDirectory& run) {
   return !CheckpointStore(run.checkpoints()).newest_first().empty();
 }

@@ -96,6 +96,9 @@ std::string load_run_weights(const RunDirectory& run, const std::string& which, 
 // The description of the data saved with them; throws UserError when the file has none.
 config::Json saved_data(const std::string& weights);
 bool has_saved_data(const safetensors::File& weights);
+// The same of weights for a run's model: where the file has none, since no run saved it, that of the run's
+// newest checkpoint.
+config::Json data_of_weights(const RunDirectory& run, const std::string& weights);
 // The file that `which` means for a run. `last` is the newest whole checkpoint. These names are the run's,
 // whatever files the working directory has; ./best is a file. Throws UserError when there is none of that
 // name, or it is damaged.
