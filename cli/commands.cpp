@@ -29,14 +29,20 @@ using Action = std::function<int()>;
 constexpr const char* kOverrides =
     "path.to.key=value sets, +path.to.list=value appends, ~path.to.key removes";
 
+constexpr const char* kJson = "print one JSON object";
+
 // The command line: all subcommands with their arguments, and the action that parsing chose.
 class Program {
  public:
   Program() : app_("Tandem trains neural networks from a JSON file.", "tandem") {
     app_.set_version_flag("--version", fmt::format("tandem {}", version()), "print the version and exit");
     app_.require_subcommand(0, 1);
-    app_.footer(
-        "Configurations are described by `tandem ls keys`; shipped ones are listed by `tandem ls configs`.");
+    std::string footer =
+        "Configurations are described by `tandem ls keys`; shipped ones are listed by `tandem ls "
+        "configs`.\n\n"
+        "Exit codes:";
+    for (const ExitCode& each : kExitCodes) footer += fmt::format("\n  {:<3} {}", each.code, each.meaning);
+    app_.footer(footer);
     add_train();
     add_eval();
     add_predict();
@@ -151,7 +157,7 @@ class Program {
     sub->add_option(
         "--out", eval_.out,
         "folder for the files of the evaluation, such as detections as COCO's and VOC's tools read them");
-    sub->add_flag("--json", eval_.json, "print one JSON object");
+    sub->add_flag("--json", eval_.json, kJson);
   }
 
   void add_predict() {
@@ -194,6 +200,7 @@ class Program {
                     "network with them")
         ->required();
     sub->add_option("--out", export_.out, "the file to write; by default RUN/exports/WEIGHTS.FORMAT");
+    sub->add_flag("--json", export_.json, kJson);
     sub->add_flag("--suppress", export_.suppress,
                   "of detectors, with onnx: the network ends with non-maximum suppression");
   }
@@ -220,7 +227,7 @@ class Program {
     sub->add_option("--weights", inspect_.weights,
                     "best, last, step-N or a .safetensors file; by default last");
     sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
-    sub->add_flag("--json", inspect_.json, "print one JSON object");
+    sub->add_flag("--json", inspect_.json, kJson);
   }
 
   void add_plan() {
@@ -245,7 +252,7 @@ class Program {
         ->capture_default_str();
     sub->add_option("--out", plan_.out, "the file to write")->type_name("FILE")->capture_default_str();
     sub->add_flag("--force", plan_.force, "write a plan whose steps take longer than in FP32");
-    sub->add_flag("--json", plan_.json, "print one JSON object");
+    sub->add_flag("--json", plan_.json, kJson);
     CLI::App* difference =
         sub->add_subcommand("diff", "how two plans differ; exit code 1 where their types do");
     difference->add_option("first", plan_difference_.first, "a plan")->required();
@@ -266,7 +273,7 @@ class Program {
     sub->add_option("--seconds", advise_.seconds, "for measuring ops")
         ->check(CLI::Range(0.0, 3600.0))
         ->capture_default_str();
-    sub->add_flag("--json", advise_.json, "print one JSON object");
+    sub->add_flag("--json", advise_.json, kJson);
   }
 
   void add_report() {
@@ -276,6 +283,7 @@ class Program {
         ->required();
     sub->add_option("--out", report_.out, "the page; by default report.html in the directory of the one run")
         ->type_name("FILE");
+    sub->add_flag("--json", report_.json, kJson);
     sub->add_flag("--csv", report_.csv, "also write metrics.csv of each run, as runs do when they end");
     sub->add_flag("--gradients", report_.gradients,
                   "compute the exponents of gradients from the saved weights, activations too, instead of "
@@ -324,7 +332,7 @@ class Program {
     sub->add_option("--warmup", bench_.warmup, "steps before")
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
-    sub->add_flag("--json", bench_.json, "print one JSON object");
+    sub->add_flag("--json", bench_.json, kJson);
     sub->add_flag("--profile", bench_.profile, "also the time of every op, and its share of the roofline");
     sub->add_flag(
         "--serve", bench_.serve,
@@ -333,16 +341,18 @@ class Program {
   }
 
   void add_configuration_commands() {
-    add_config(command<ConfigArguments>("validate", "check a configuration and list every problem", validate_,
-                                        &validate),
-               validate_);
-    CLI::App* sub = command<ShowArguments>(
-        "show", "print the resolved configuration with the origin of each value", show_, &show);
+    CLI::App* sub = command<ShowArguments>("validate", "check a configuration and list every problem",
+                                           validate_, &validate);
+    add_config(sub, validate_);
+    sub->add_flag("--json", validate_.json, kJson);
+    sub = command<ShowArguments>("show", "print the resolved configuration with the origin of each value",
+                                 show_, &show);
     add_config(sub, show_);
     sub->add_flag("--json", show_.json, "print the JSON that a run directory would hold");
-    add_config(command<ConfigArguments>("summary", "layers, shapes, parameters, FLOP and memory of a model",
-                                        summary_, &summary),
-               summary_);
+    sub = command<ShowArguments>("summary", "layers, shapes, parameters, FLOP and memory of a model",
+                                 summary_, &summary);
+    add_config(sub, summary_);
+    sub->add_flag("--json", summary_.json, kJson);
     sub = command<CopyArguments>("cp", "copy a shipped configuration to a file", copy_, &copy);
     sub->add_option("name", copy_.name, "shipped name")->required();
     sub->add_option("file", copy_.file, "where to")->required();
@@ -358,11 +368,13 @@ class Program {
         ->required()
         ->check(CLI::IsMember({"tasks", "models", "layers", "datasets", "transforms", "losses", "optimizers",
                                "schedules", "ops", "presets", "configs", "keys"}));
+    sub->add_option("prefix", list_.prefix, "only names that begin with it, as in `ls keys data.augment`");
+    sub->add_flag("--json", list_.json, kJson);
     sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
     sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
     sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",
                                         environment_, &environment);
-    sub->add_flag("--json", environment_.json, "print one JSON object");
+    sub->add_flag("--json", environment_.json, kJson);
   }
 
   std::string explained(const CLI::ParseError& error, int argc, char** argv) const {
@@ -394,8 +406,7 @@ class Program {
   ReportArguments report_;
   DemoArguments demo_;
   BenchArguments bench_;
-  ConfigArguments validate_, summary_;
-  ShowArguments show_;
+  ShowArguments validate_, show_, summary_;
   CopyArguments copy_;
   ListArguments list_;
   EnvironmentArguments environment_;

@@ -1,5 +1,5 @@
 // The subcommands of `tandem`, one file each. They get their arguments parsed and return an exit code; errors
-// are thrown and turned into exit codes by `run`: UserError 2, anything else 1.
+// are thrown and turned into exit codes (core/exit_codes.h) by `run`: UserError 2, anything else 1.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/exit_codes.h"
 #include "tasks/task.h"
 
 namespace tandem::cli {
-
-inline constexpr int kExitFailure = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitDiverged = 3;
-inline constexpr int kExitInterrupted = 75;
 
 struct ConfigArguments {
   std::string config;  // path, shipped name, or run directory
@@ -48,7 +44,7 @@ struct PredictArguments : RunArguments {
 struct ExportArguments : RunArguments {
   std::string format;  // safetensors, npz or onnx
   std::string out;     // empty: RUN/exports/WEIGHTS.FORMAT
-  bool suppress = false;
+  bool suppress = false, json = false;
 };
 
 struct BenchArguments : ConfigArguments {
@@ -97,7 +93,7 @@ struct InspectArguments {
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string out;  // empty: report.html of the one run
-  bool csv = false, gradients = false;
+  bool csv = false, gradients = false, json = false;
 };
 
 struct DemoArguments {
@@ -118,6 +114,8 @@ struct CopyArguments {
 
 struct ListArguments {
   std::string what;
+  std::string prefix;  // of the names to list; empty: all
+  bool json = false;
   bool json_schema = false, markdown = false;
 };
 
@@ -137,9 +135,9 @@ int compare(const CompareArguments& arguments);
 int inspect(const InspectArguments& arguments);
 int report(const ReportArguments& arguments);
 int demo(const DemoArguments& arguments);
-int validate(const ConfigArguments& arguments);
+int validate(const ShowArguments& arguments);
 int show(const ShowArguments& arguments);
-int summary(const ConfigArguments& arguments);
+int summary(const ShowArguments& arguments);
 int copy(const CopyArguments& arguments);
 int list(const ListArguments& arguments);
 int environment(const EnvironmentArguments& arguments);

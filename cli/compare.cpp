@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "files/output.h"
 #include "files/write.h"
+#include "report/table.h"
 #include "runs/run_directory.h"
 #include "studies/compare/report.h"
 
@@ -47,7 +48,8 @@ int compare(const CompareArguments& arguments) {
     const compare::Report report =
         compare::make_report(plan, std::move(results), std::move(speeds), std::move(capacities));
     compare::write_report(report, plan.out);
-    output::print("{}\nComparison: {}\n", compare::table_markdown(report), plan.out.string());
+    output::print("{}\nComparison: {}\n", report::with_aligned_tables(compare::table_markdown(report)),
+                  plan.out.string());
     if (arguments.require != "equivalent" || report.all_equivalent()) return 0;
     output::remark("tandem: compare: not every arm is equivalent to fp32\n");
     return kExitFailure;

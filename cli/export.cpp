@@ -1,10 +1,12 @@
 #include "export/export.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "config/task.h"
 #include "core/error.h"
+#include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
 #include "runs/checkpoints.h"
@@ -38,7 +40,8 @@ int export_weights(const ExportArguments& arguments) {
     require(!fs::equivalent(arguments.out, weights, absent), "",
             "--out {}: holds the weights that are exported; choose another name", arguments.out);
   }
-  const auto task = config::make_task(loaded, config::recall_data(loaded.config, runs::saved_data(weights)));
+  const auto task =
+      config::make_task(loaded, config::recall_data(loaded.config, runs::data_of_weights(run, weights)));
   runs::load_run_weights(run, which, task->model());
   train::require_finite(task->model(), weights);
   const tasks::Signature called = task->signatures().front();
@@ -60,6 +63,15 @@ int export_weights(const ExportArguments& arguments) {
   exporting::write_export(*called.module, request);
   std::error_code error;
   const auto bytes = fs::file_size(request.path, error);
+  if (arguments.json) {
+    output::print("{}\n",
+                  files::json_text(nlohmann::ordered_json{{"file", request.path},
+                                                          {"format", arguments.format},
+                                                          {"parameters", called.module->parameter_count()},
+                                                          {"weights", weights},
+                                                          {"bytes", error ? 0 : bytes}}));
+    return 0;
+  }
   output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, called.module->parameter_count(),
                 weights, static_cast<double>(error ? 0 : bytes) / 1e6);
   return 0;

@@ -11,6 +11,8 @@
 #include "config/describe.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "core/suggest.h"
+#include "files/json_text.h"
 #include "files/output.h"
 #include "optim/scaler.h"
 
@@ -18,12 +20,21 @@ namespace tandem::cli {
 
 namespace {
 
+using config::Json;
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 void print(const Rows& rows) {
   std::size_t width = 0;
   for (const auto& [name, help] : rows) width = std::max(width, name.size());
   for (const auto& [name, help] : rows) output::print("{:<{}}  {}\n", name, width, help);
+}
+
+void print_json(const Json& json) { output::print("{}\n", files::json_text(json, 2)); }
+
+void require_begun(const ListArguments& arguments, const std::vector<std::string>& names) {
+  require(std::ranges::any_of(names, [&](const auto& name) { return name.starts_with(arguments.prefix); }),
+          "", "ls {0}: no name begins with \"{1}\"{2} (tandem ls {0})", arguments.what, arguments.prefix,
+          did_you_mean(arguments.prefix, names));
 }
 
 // What a key may name, in every task, and what that is.
@@ -94,11 +105,28 @@ Rows configs() {
 
 void print_keys(const ListArguments& arguments) {
   const config::Schema& schema = config::Config::schema();
+  std::vector<std::string> paths;
+  for (const auto& listed : config::list_keys(schema)) paths.push_back(listed.path);
+  require_begun(arguments, paths);
   if (arguments.json_schema) {
     output::print("{}\n", config::keys_as_json_schema(schema).dump(2));
+  } else if (arguments.json) {
+    print_json({{"keys", config::keys_as_json(schema, arguments.prefix)}});
   } else {
-    output::print("{}", arguments.markdown ? config::keys_as_markdown(schema) : config::keys_as_text(schema));
+    output::print("{}", arguments.markdown ? config::keys_as_markdown(schema)
+                                           : config::keys_as_text(schema, arguments.prefix));
   }
+}
+
+void print_rows(const ListArguments& arguments, Rows rows) {
+  std::vector<std::string> names;
+  for (const auto& [name, help] : rows) names.push_back(name);
+  require_begun(arguments, names);
+  std::erase_if(rows, [&](const auto& row) { return !row.first.starts_with(arguments.prefix); });
+  if (!arguments.json) return print(rows);
+  Json list = Json::array();
+  for (const auto& [name, help] : rows) list.push_back({{"name", name}, {"help", help}});
+  print_json({{arguments.what, list}});
 }
 
 }  // namespace
@@ -106,11 +134,13 @@ void print_keys(const ListArguments& arguments) {
 int list(const ListArguments& arguments) {
   require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
           "ls {}: --json-schema and --markdown are for keys", arguments.what);
+  require(arguments.prefix.empty() || !(arguments.json_schema || arguments.markdown), "",
+          "ls keys {}: --json-schema and --markdown are of all keys", arguments.prefix);
   if (const auto family = families().find(arguments.what); family != families().end())
-    print(named_by(family->second));
-  if (arguments.what == "ops") print(ops());
-  if (arguments.what == "presets") print(presets());
-  if (arguments.what == "configs") print(configs());
+    print_rows(arguments, named_by(family->second));
+  if (arguments.what == "ops") print_rows(arguments, ops());
+  if (arguments.what == "presets") print_rows(arguments, presets());
+  if (arguments.what == "configs") print_rows(arguments, configs());
   if (arguments.what == "keys") print_keys(arguments);
   return 0;
 }

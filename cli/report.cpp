@@ -1,11 +1,13 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "files/input.h"
+#include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
 #include "report/facts.h"
@@ -81,14 +83,20 @@ int report(const ReportArguments& arguments) {
   require(!fs::is_directory(out, unknown), "", "report: --out {} is a directory; name a file", out);
   runs::require_no_file_of_run(out, "--out");
   files::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));
+  nlohmann::ordered_json written{{"report", out}, {"tables", nlohmann::ordered_json::array()}};
   for (const runs::RunRecord& run : runs) {
     for (const std::string& note : run.notes) output::remark("{}: {}\n", run.path.string(), note);
     if (!arguments.csv) continue;
     const std::string csv = (run.path / "metrics.csv").string();
     files::write_atomically(csv, runs::csv_of(run));
-    output::print("Table: {}\n", csv);
+    written["tables"].push_back(csv);
+    if (!arguments.json) output::print("Table: {}\n", csv);
   }
-  output::print("Report: {}\n", out);
+  if (arguments.json) {
+    output::print("{}\n", files::json_text(written));
+  } else {
+    output::print("Report: {}\n", out);
+  }
   return 0;
 }
 

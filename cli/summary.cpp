@@ -4,13 +4,18 @@
 
 #include "cli/advice.h"
 #include "cli/commands.h"
+#include "config/task.h"
+#include "core/error.h"
 #include "core/memory_limit.h"
 #include "core/shapes_backend.h"
+#include "core/text_width.h"
 #include "core/units.h"
+#include "files/json_text.h"
 #include "files/output.h"
 #include "models/advice.h"
 #include "nn/device.h"
 #include "report/table.h"
+#include "runs/checkpoints.h"
 #include "runs/run_data.h"
 #include "train/footprint.h"
 #include "train/setup.h"
@@ -29,26 +34,64 @@ void print_layers(const models::ModelSummary& summary) {
            (layer.name.empty() ? "(model)" : own);
   };
   for (const auto& layer : summary.layers) {
-    names = std::max(names, report::text_width(indented(layer)));
-    kinds = std::max(kinds, report::text_width(layer.description));
-    shapes = std::max(shapes, report::text_width(to_string(layer.output)));
+    names = std::max(names, text_width(indented(layer)));
+    kinds = std::max(kinds, text_width(layer.description));
+    shapes = std::max(shapes, text_width(to_string(layer.output)));
   }
-  const std::string header = fmt::format("{}  {}  {}", report::padded("name", names),
-                                         report::padded("layer", kinds), report::padded("output", shapes));
+  const std::string header =
+      fmt::format("{}  {}  {}", padded("name", names), padded("layer", kinds), padded("output", shapes));
   output::print("{}  {:>12}  {:>10}\n", header, "parameters", "FLOP");
   for (const auto& layer : summary.layers)
-    output::print("{}  {}  {}  {:>12}  {:>10}\n", report::padded(indented(layer), names),
-                  report::padded(layer.description, kinds),
-                  report::padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes),
-                  layer.parameters, layer.flop > 0 ? count_text(static_cast<double>(layer.flop)) : "");
+    output::print("{}  {}  {}  {:>12}  {:>10}\n", padded(indented(layer), names),
+                  padded(layer.description, kinds),
+                  padded(layer.calls > 0 ? to_string(layer.output) : "not used", shapes), layer.parameters,
+                  layer.flop > 0 ? count_text(static_cast<double>(layer.flop)) : "");
+}
+
+config::Json json_of(const models::ModelSummary& summary, const train::Footprint& footprint) {
+  config::Json layers = config::Json::array();
+  for (const auto& layer : summary.layers) {
+    config::Json one{{"name", layer.name},
+                     {"layer", layer.description},
+                     {"parameters", layer.parameters},
+                     {"flop", layer.flop}};
+    if (layer.calls > 0) one["output"] = std::vector<Index>(layer.output.begin(), layer.output.end());
+    layers.push_back(std::move(one));
+  }
+  config::Json json{{"parameters", summary.parameters},
+                    {"trained", footprint.trainable},
+                    {"flop", summary.flop}};  // of a sample, forward
+  if (summary.steps > 0) json["steps"] = summary.steps;
+  json["saved_bytes"] = summary.saved_bytes;  // of a sample
+  json["memory"] = train::to_json(footprint);
+  json["layers"] = std::move(layers);
+  return json;
+}
+
+// A vocabulary has at most as many words as its key says, so the data says how many, or the run that read it.
+tasks::DataPtr data_of(const std::string& given, const config::Config& config) {
+  if (runs::RunDirectory::is_run(given)) {
+    const auto run = runs::RunDirectory::open(given);
+    if (runs::has_checkpoint(run))
+      return config::recall_data(config, runs::saved_data(runs::weights_path(run, "last")));
+  }
+  if (!config::resolved(config)["data"].contains("vocabulary")) return runs::describe_data(config);
+  try {
+    return runs::open_data(config, [](const std::string&) {});
+  } catch (const UserError& error) {
+    tasks::DataPtr described = runs::describe_data(config);
+    output::remark("tandem: note: the data cannot be read, so the vocabulary is the largest it may be: {}\n",
+                   error.what());
+    return described;
+  }
 }
 
 }  // namespace
 
-int summary(const ConfigArguments& arguments) {
+int summary(const ShowArguments& arguments) {
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
-  const tasks::DataPtr data = runs::describe_data(loaded.config);
+  const tasks::DataPtr data = data_of(arguments.config, loaded.config);
   const Index batch = loaded.config.data.batch_size, timed = std::min<Index>(batch, kTimedBatch);
   const auto summary_on = [&](Device device) {
     const nn::BuildDevice building(device);
@@ -56,13 +99,18 @@ int summary(const ConfigArguments& arguments) {
   };
   const models::ModelSummary summary = summary_on(kShapes);
   const train::Footprint footprint = train::footprint_of(loaded, data);
+  if (arguments.json) {
+    output::print("{}\n", files::json_text(json_of(summary, footprint)));
+    return 0;
+  }
   print_layers(summary);
 
   const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
   output::print("\nparameters       {} ({} trained)\n", summary.parameters, footprint.trainable);
-  output::print("FLOP a sample    {} forward, about {} for a training step\n",
+  output::print("FLOP a sample    {} forward, about {} for a training step{}\n",
                 count_text(static_cast<double>(summary.flop)),
-                count_text(3.0 * static_cast<double>(summary.flop)));
+                count_text(3.0 * static_cast<double>(summary.flop)),
+                summary.steps > 0 ? fmt::format("; a sample has {} steps", summary.steps) : "");
   output::print("memory           {}\n", train::to_string(footprint));
   output::print("                 saved for backward {} a sample, {} a batch of {}\n",
                 bytes(summary.saved_bytes), bytes(batch * summary.saved_bytes), batch);

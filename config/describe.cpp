@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/text_width.h"
+
 namespace tandem::config {
 
 namespace {
@@ -14,16 +16,6 @@ constexpr std::size_t kAllOwners = 1000;
 std::string escaped(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
   return text;
-}
-
-// The width on a terminal: characters, not bytes.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-std::string padded(const std::string& text, std::size_t to) {
-  return text + std::string(to > width(text) ? to - width(text) : 0, ' ');
 }
 
 // Which variants have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has no name.
@@ -134,14 +126,29 @@ std::string default_text(const Key& key) {
   return to_string(value);
 }
 
-std::string keys_as_text(const Schema& schema) {
+std::string keys_as_text(const Schema& schema, std::string_view prefix) {
   constexpr std::size_t kPathWidth = 36, kDefaultWidth = 16, kOwners = 4;
   std::string text;
-  for (const auto& [path, key, only_for] : list_keys(schema))
+  for (const auto& [path, key, only_for] : list_keys(schema)) {
+    if (!path.starts_with(prefix)) continue;
     text += fmt::format("{}{}{}: {}{}\n", padded(path, kPathWidth),
                         padded(default_text(*key) + " ", kDefaultWidth), key->help, key->type.text(),
                         owners_text(only_for, kOwners));
+  }
   return text;
+}
+
+Json keys_as_json(const Schema& schema, std::string_view prefix) {
+  Json list = Json::array();
+  for (const auto& [path, key, only_for] : list_keys(schema)) {
+    if (!path.starts_with(prefix)) continue;
+    Json one{{"key", path}, {"type", key->type.text()}};
+    if (!key->required) one["default"] = default_text(*key);
+    one["help"] = key->help;
+    if (!owners_text(only_for, kAllOwners).empty()) one["only_for"] = only_for;
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 std::string keys_as_markdown(const Schema& schema) {

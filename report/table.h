@@ -6,20 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/text_width.h"
 #include "files/output.h"
 
 namespace tandem::report {
-
-// Columns on a terminal: characters, not bytes.
-inline std::size_t text_width(const std::string& text) {
-  std::size_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
-  return count;
-}
-
-inline std::string padded(const std::string& text, std::size_t to) {
-  return text + std::string(to > text_width(text) ? to - text_width(text) : 0, ' ');
-}
 
 class Table {
  public:
@@ -50,5 +40,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
   std::size_t right_from_ = 1;
 };
+
+// A text whose Markdown tables have columns of one width each.
+std::string with_aligned_tables(const std::string& markdown);
 
 }  // namespace tandem::report

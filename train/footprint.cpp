@@ -47,10 +47,12 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
 
 std::string text(std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
+constexpr MemoryKind kModelKinds[] = {MemoryKind::weights, MemoryKind::masters, MemoryKind::gradients,
+                                      MemoryKind::optimizer};
+
 std::string model_text(const Footprint& footprint) {
   std::string parts;
-  for (const MemoryKind kind :
-       {MemoryKind::weights, MemoryKind::masters, MemoryKind::gradients, MemoryKind::optimizer})
+  for (const MemoryKind kind : kModelKinds)
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(kind),
                          text(bytes_of(footprint.model, kind)));
   return parts;
@@ -96,6 +98,14 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
 std::string to_string(const Footprint& footprint) {
   return fmt::format("{}; {} at the peak of a step on {} samples, {} more while a checkpoint is saved",
                      model_text(footprint), text(footprint.step.peak), footprint.batch, text(footprint.save));
+}
+
+config::Json to_json(const Footprint& footprint) {
+  config::Json json = config::Json::object();
+  for (const MemoryKind kind : kModelKinds) json[name_of(kind)] = bytes_of(footprint.model, kind);
+  json["step_peak"] = footprint.step.peak;
+  json["batch"] = footprint.batch;
+  return json;
 }
 
 void require_memory(const config::Loaded& loaded, const Footprint& footprint) {

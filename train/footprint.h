@@ -32,6 +32,9 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
 // "weights 0 B, masters 1.2 GiB, gradients …", and "…" of a step and of a save.
 std::string to_string(const Footprint& footprint);
 
+// {"weights": bytes, …, "step_peak": bytes, "batch": samples of that step}.
+config::Json to_json(const Footprint& footprint);
+
 // Throws UserError with advice when host memory cannot hold it.
 void require_memory(const config::Loaded& loaded, const Footprint& footprint);
 

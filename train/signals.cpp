@@ -8,6 +8,8 @@
 #include <csignal>
 #include <string>
 
+#include "core/exit_codes.h"
+
 namespace tandem::train {
 
 namespace {
@@ -29,10 +31,10 @@ double now_s() {
 void on_signal(int signal) {
   if (signal == SIGALRM) {
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kGivenUp, sizeof kGivenUp - 1);
-    _exit(130);
+    _exit(kExitStoppedAtOnce);
   }
   asked_times = asked_times + 1;
-  if (asked_times > 1) _exit(130);
+  if (asked_times > 1) _exit(kExitStoppedAtOnce);
   alarm(static_cast<unsigned>(patience));
   if (note_length == 0) return;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, note, note_length);

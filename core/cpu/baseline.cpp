@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "core/exit_codes.h"
+
 namespace {
 
 struct Feature {
@@ -31,7 +33,7 @@ __attribute__((constructor(101))) void require_baseline() {
   for (const Feature& feature : kNeeded)
     if ((ecx >> feature.bit & 1u) == 0) say(feature.name);
   say(": Tandem runs on x86-64-v2 and better\n");
-  ::_exit(2);
+  ::_exit(tandem::kExitUsage);
 }
 
 }  // namespace

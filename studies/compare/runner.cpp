@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "core/units.h"
 #include "files/input.h"
 #include "files/json_fields.h"
@@ -28,7 +29,6 @@ using files::integer_in;
 using files::number_in;
 using files::text_in;
 
-constexpr int kExitUsage = 2, kExitDiverged = 3;
 constexpr const char* kResultFile = "result.json";
 
 // No value for what is absent or no JSON.
@@ -167,7 +167,7 @@ class ArmRun {
     const std::size_t end = exit.err.find("\nRun directory: ");
     const std::string status = events_of(directory_).status;
     const bool of_the_arm =
-        (exit.code == 1 && status == "failed") || (exit.code == kExitDiverged && status == "diverged");
+        (exit.code == kExitFailure && status == "failed") || (exit.code == kExitDiverged && status == "diverged");
     if (!of_the_arm || end == std::string::npos) fail(exit);
     std::string what = exit.err.substr(0, end);
     if (const std::size_t line = what.rfind('\n'); line != std::string::npos) what = what.substr(line + 1);

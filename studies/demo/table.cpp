@@ -1,5 +1,7 @@
 // table: the arms of the published comparison, FP32, mixed without a loss scale, with a constant one, with a
 // dynamic one, beside FP32 one ulp off and BF16, as `tandem compare` judges them.
+#include "report/table.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -29,7 +31,7 @@ void run_table(Session& session) {
   compare::write_report(report, plan.out);
   session.say(
       fmt::format("ResNet-8 on {}, {} seeds.\n", small ? "the digits" : "Fashion-MNIST", plan.seeds.size()));
-  session.say(compare::table_markdown(report));
+  session.say(report::with_aligned_tables(compare::table_markdown(report)));
 
   Json rows = Json::array();
   std::size_t equivalent = 0, judged = 0;

@@ -1,6 +1,7 @@
 // A Profile as JSON and as tables.
 #include <fmt/core.h>
 
+#include "core/text_width.h"
 #include "files/output.h"
 #include "report/table.h"
 #include "studies/profile/profile.h"
@@ -90,8 +91,8 @@ void print_families(const Profile& profile) {
 // Appends a column of such texts, the first its head, to the last cells of `rows`.
 void append(std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& texts) {
   std::size_t width = 0;
-  for (const std::string& text : texts) width = std::max(width, report::text_width(text));
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + report::padded(texts[i], width);
+  for (const std::string& text : texts) width = std::max(width, text_width(text));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + padded(texts[i], width);
 }
 
 // Algorithms, where there are any, and shapes stand behind the figures, where they may be long.

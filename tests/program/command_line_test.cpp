@@ -1,4 +1,7 @@
 // Help, listings, configurations and mistakes.
+#include <fmt/core.h>
+
+#include "core/exit_codes.h"
 #include "tests/program/support.h"
 #include "tests/support/paths.h"
 
@@ -29,6 +32,9 @@ TEST_CASE("help and version go to stdout", "[program]") {
     CHECK_THAT(own.out, Contains(command));
   }
   CHECK(tandem_in(directory, {}).out == help.out);
+  CHECK_THAT(help.out, Contains("Exit codes:"));
+  for (const tandem::ExitCode& each : tandem::kExitCodes)
+    CHECK_THAT(help.out, Contains(fmt::format("\n  {:<3} {}", each.code, each.meaning)));
   const Outcome version = tandem_in(directory, {"--version"});
   CHECK(version.exit_code == 0);
   CHECK_THAT(version.out, Catch::Matches("tandem [0-9]+\\.[0-9]+\\.[0-9]+\n"));
@@ -98,6 +104,37 @@ TEST_CASE("everything can be listed", "[program]") {
   CHECK(schema["properties"].contains("optimizer"));
   CHECK(tandem_in(directory, {"ls", "keys", "--markdown"}).out ==
         read_text(tandem::test::source_path("docs/configuration.md")));
+}
+
+TEST_CASE("lists can be narrowed to a beginning, and read by programs", "[program]") {
+  const TemporaryDirectory directory;
+  const Outcome keys = tandem_in(directory, {"ls", "keys", "data.augment"});
+  CHECK(keys.exit_code == 0);
+  std::istringstream lines(keys.out);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    CHECK_THAT(line, Catch::StartsWith("data.augment"));
+  CHECK(count > 10);
+  CHECK(count < line_count(tandem_in(directory, {"ls", "keys"}).out) / 2);
+  CHECK(tandem_in(directory, {"ls", "optimizers", "adamw"}).out.find("sgd") == std::string::npos);
+  check_mistake(tandem_in(directory, {"ls", "keys", "data.agument"}),
+                "no name begins with \"data.agument\"; did you mean \"data.augment");
+  check_mistake(tandem_in(directory, {"ls", "keys", "data", "--markdown"}), "of all keys");
+  const auto json = [&](const std::vector<std::string>& arguments) {
+    return nlohmann::json::parse(tandem_in(directory, arguments).out);
+  };
+  const auto epochs = json({"ls", "keys", "epochs", "--json"})["keys"][0];
+  CHECK(epochs["key"] == "epochs");
+  CHECK(epochs.contains("help"));
+  CHECK(json({"ls", "losses", "focal", "--json"})["losses"][0]["name"] == "focal");
+
+  const auto valid = json({"validate", "digits_mlp", "--json"});
+  CHECK(valid["valid"] == true);
+  CHECK(valid["parameters"] == 4810);
+  CHECK(valid["memory"]["step_peak"].get<long>() > valid["memory"]["masters"].get<long>());
+  const Outcome invalid = tandem_in(directory, {"validate", "digits_mlp", "epochs=ten", "sed=1", "--json"});
+  CHECK(invalid.exit_code == 2);
+  CHECK(nlohmann::json::parse(invalid.out)["problems"].size() == 2);
 }
 
 TEST_CASE("configurations are shown, validated and copied", "[program]") {
@@ -172,6 +209,15 @@ TEST_CASE("the summary counts parameters", "[program]") {
   CHECK(outcome.exit_code == 0);
   for (const char* text : {"272186", "FLOP", "optimizer", "saved for backward"})
     CHECK_THAT(outcome.out, Contains(text));
+}
+
+TEST_CASE("the summary as JSON has what the text has", "[program]") {
+  const TemporaryDirectory directory;
+  const auto json = nlohmann::json::parse(tandem_in(directory, {"summary", "digits_mlp", "--json"}).out);
+  CHECK(json["parameters"] == 4810);
+  CHECK(json["flop"] == 2 * (64 * 64 + 64 * 10));
+  CHECK(json["layers"][0]["parameters"] == 0);
+  CHECK(json["memory"]["masters"] == 4 * 4810);
 }
 
 TEST_CASE("the environment is reported", "[program]") {

@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "data/npy.h"
 #include "files/safetensors.h"
+#include "tests/data/files.h"
 #include "tests/program/support.h"
 
 using namespace tandem::testing;
@@ -81,6 +82,26 @@ TEST_CASE("export writes the weights of a run under torchvision's names", "[prog
   REQUIRE(exported(directory, {"run", "--format=npz", "--weights=step-3", "--out=weights.npz"}).exit_code ==
           0);
   CHECK(read_text(directory.path() / "weights.npz") == first);
+}
+
+// `eval` takes them, too: files of other programs say nothing of a run's data.
+TEST_CASE("weights that no run saved are exported and predict with the data of the run", "[program]") {
+  const TemporaryDirectory directory;
+  train(directory, kResNet);
+  const auto written = nlohmann::json::parse(
+      must(exported(directory, {"run", "--format=safetensors", "--out=w.safetensors", "--json"})).out);
+  CHECK(written["file"] == "w.safetensors");
+  CHECK(written["bytes"] == std::filesystem::file_size(directory.path() / "w.safetensors"));
+  must(exported(directory, {"run", "--format=npz", "--weights=best", "--out=own.npz"}));
+  must(exported(directory, {"run", "--format=npz", "--weights=w.safetensors", "--out=given.npz"}));
+  CHECK(read_text(directory.path() / "given.npz") == read_text(directory.path() / "own.npz"));
+  must(exported(directory, {"run", "--format=onnx", "--weights=w.safetensors", "--out=given.onnx"}));
+  must(tandem_in(directory, {"eval", "run", "--weights=w.safetensors"}));
+  namespace npy = tandem::datasets::testing;
+  const npy::Bytes file = npy::npy_bytes(npy::npy_header("|u1", false, "(8, 8)"), npy::Bytes(64, 7));
+  directory.write("digit.npy", std::string(file.begin(), file.end()));
+  CHECK(must(tandem_in(directory, {"predict", "run", "digit.npy", "--weights=w.safetensors"})).out ==
+        must(tandem_in(directory, {"predict", "run", "digit.npy"})).out);
 }
 
 TEST_CASE("export writes the network of a run as ONNX", "[program]") {

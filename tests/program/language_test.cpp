@@ -86,6 +86,26 @@ TEST_CASE("a language model learns a text by its path in every precision", "[pro
   }
 }
 
+TEST_CASE("the summary of a language model is of its words and steps", "[program][language]") {
+  const Language language;
+  // 13 words, the unknown one and the end of a line, where up to 10,000 are asked for.
+  constexpr int kWords = 15, kUnits = 16, kSteps = 7, kCells = 2 * 4 * kUnits * (kUnits + kUnits);
+  const auto check = [&](const char* of) {
+    INFO(of);
+    const Json json = Json::parse(language.must({"summary", of, "--json"}).out);
+    CHECK(json["parameters"] == kWords * kUnits + kWords + kCells + 2 * 2 * 4 * kUnits);
+    CHECK(json["steps"] == kSteps);
+    CHECK(json["flop"] == 2 * kSteps * (kCells + kUnits * kWords));
+  };
+  check("config.json");
+  language.must_train("run", {"epochs=1"});
+  for (const char* file : {"train.txt", "validation.txt", "test.txt"})
+    std::filesystem::remove(language / file);
+  check("run");
+  const Outcome without = language.must({"summary", "config.json"});
+  CHECK_THAT(without.err, Contains("the vocabulary is the largest it may be"));
+}
+
 TEST_CASE("a language model goes on to the bit in the middle of an epoch, its state with it",
           "[program][language]") {
   const Language language;

@@ -6,6 +6,7 @@
 #include "report/curves.h"
 #include "report/facts.h"
 #include "report/html.h"
+#include "report/table.h"
 #include "runs/metrics_table.h"
 #include "tests/support/temporary_files.h"
 
@@ -357,4 +358,12 @@ TEST_CASE("recorded exponents of gradients become shares", "[report]") {
         "of them.");
   CHECK_THAT(page({run}), Contains("A scale of 2³ keeps"));
   CHECK_FALSE(recorded_exponents({parsed(start())}, {"run"}).missing.empty());
+}
+
+TEST_CASE("tables of Markdown are aligned for people, and stay tables", "[report]") {
+  CHECK(
+      with_aligned_tables("| arm | Δ |\n|-|-|\n| fp32 | – |\n| amp | +0.01 |\n\n- A note | with a bar.\n") ==
+      "| arm  | Δ     |\n|------|-------|\n| fp32 | –     |\n| amp  | +0.01 |\n\n- A note | with a bar.\n");
+  CHECK(with_aligned_tables("a line\n") == "a line\n");
+  CHECK(with_aligned_tables("| a |\n") == "| a |\n");
 }

@@ -1,0 +1,28 @@
+// The exit codes of the program, all of them, with the words that its help has for each.
+#pragma once
+
+namespace tandem {
+
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitDiverged = 3;
+inline constexpr int kExitInterrupted = 75;     // EX_TEMPFAIL of sysexits.h
+inline constexpr int kExitStoppedAtOnce = 130;  // 128 + SIGINT, as shells have it
+
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+
+inline constexpr ExitCode kExitCodes[] = {
+    {0, "done"},
+    {kExitFailure,
+     "failure of a file, a device, memory or a process; a difference that `compare --require`\n"
+     "      or `plan diff` found"},
+    {kExitUsage, "mistake in the command line, the configuration or the data"},
+    {kExitDiverged, "training diverged"},
+    {kExitInterrupted, "interrupted and saved: the same command goes on"},
+    {kExitStoppedAtOnce, "stopped at once by a second signal; saved is what the newest checkpoint holds"},
+};
+
+}  // namespace tandem
