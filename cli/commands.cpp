@@ -365,7 +365,6 @@ class Program {
            "what", list_.what,
            "tasks, models, layers, datasets, transforms, losses, optimizers, schedules, ops, presets, "
            "configs or keys")
-        ->required()
         ->check(CLI::IsMember({"tasks", "models", "layers", "datasets", "transforms", "losses", "optimizers",
                                "schedules", "ops", "presets", "configs", "keys"}));
     sub->add_option("prefix", list_.prefix, "only names that begin with it, as in `ls keys data.augment`");

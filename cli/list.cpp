@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "autograd/ops/all_ops.h"
 #include "cli/commands.h"
@@ -132,6 +133,9 @@ void print_rows(const ListArguments& arguments, Rows rows) {
 }  // namespace
 
 int list(const ListArguments& arguments) {
+  require(!arguments.what.empty(), "",
+          "ls: say what to list: {}, ops, presets, configs or keys (tandem ls --help)",
+          fmt::join(families() | std::views::keys, ", "));
   require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
           "ls {}: --json-schema and --markdown are for keys", arguments.what);
   require(arguments.prefix.empty() || !(arguments.json_schema || arguments.markdown), "",

@@ -12,8 +12,10 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <vector>
 
 #include "core/error.h"
+#include "core/suggest.h"
 #include "files/input.h"
 #include "files/write.h"
 
@@ -102,8 +104,24 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
   throw VendorError("", fmt::format("{}: the run directory cannot be made: {}", wanted, reason));
 }
 
+namespace {
+
+// R"(; did you mean "runs/digits"?)", one of the runs beside it.
+std::string nearest_run(const fs::path& path) {
+  std::vector<std::string> runs;
+  std::error_code error;
+  const fs::path parent = path.parent_path();
+  for (const auto& entry : fs::directory_iterator(parent.empty() ? fs::path(".") : parent, error))
+    if (RunDirectory::is_run(entry.path())) runs.push_back((parent / entry.path().filename()).string());
+  std::ranges::sort(runs);
+  return did_you_mean(path.string(), runs);
+}
+
+}  // namespace
+
 RunDirectory RunDirectory::open(const std::string& path) {
-  require(files::kind_of(path) == files::Kind::folder, "", "{}: no such run directory", path);
+  require(files::kind_of(path) == files::Kind::folder, "", "{}: no such run directory{}", path,
+          nearest_run(path));
   require(is_run(path), "", "{}: no run directory: it has no config.json", path);
   return RunDirectory(path);
 }

@@ -49,6 +49,7 @@ TEST_CASE("mistakes are one line on stderr and exit code 2", "[program]") {
   check_mistake(tandem_in(directory, {"train", "digits_mlp", "--limit-steps", "none"}), "limit-steps");
   check_mistake(tandem_in(directory, {"train", "digits_mlp", "--frobnicate"}), "frobnicate");
   check_mistake(tandem_in(directory, {"ls", "everything"}), "everything");
+  check_mistake(tandem_in(directory, {"ls"}), "say what to list: datasets, layers");
   check_mistake(tandem_in(directory, {"eval", "nowhere"}), "nowhere: no such run directory");
   check_mistake(tandem_in(directory, {"cp", "digits_mlp"}), "file");
   check_mistake(

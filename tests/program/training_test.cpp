@@ -119,6 +119,8 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
     const Outcome table = tandem_in(directory, {"eval", "run", "--by-class"});
     CHECK_THAT(table.out,
                Contains("precision") && Contains("recall") && Contains("f1") && Contains("samples"));
+    CHECK_THAT(tandem_in(directory, {"eval", "rnu"}).err,
+               Contains("no such run directory; did you mean \"run\"?"));
     CHECK(tandem_in(directory, {"eval", "run", "--split", "train"}).exit_code == 0);
     CHECK(tandem_in(directory, {"eval", "run", "--weights", "step-3"}).exit_code == 2);
     CHECK(tandem_in(directory, {"eval", "run", "--split", "validation"}).exit_code == 2);
