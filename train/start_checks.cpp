@@ -80,11 +80,11 @@ void check_start(const config::Loaded& loaded, const tasks::DataPtr& data, Index
   require_batches(loaded, *task, data->training_samples(), parts);
 }
 
-void read_everything(const tasks::Data& data) {
+void read_everything(const tasks::Data& data, bool tells) {
   Index bad = 0;
   data.read_all([&](const std::string& reason) {
     ++bad;
-    output::print_error(reason);
+    if (tells) output::print_error(reason);
   });
   require(bad == 0, "", "{} of the data cannot be read; mend or remove {}",
           bad == 1 ? "one sample" : fmt::format("{} samples", bad), bad == 1 ? "it" : "them");

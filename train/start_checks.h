@@ -13,8 +13,8 @@ namespace tandem::train {
 // on.
 void check_start(const config::Loaded& loaded, const tasks::DataPtr& data, Index parts);
 
-// Reads every sample of the data; remarks name those that cannot be read, one a line. Throws UserError with
-// their number when there are any.
-void read_everything(const tasks::Data& data);
+// Reads every sample of the data; where `tells`, remarks name those that cannot be read, one a line. Throws
+// UserError with their number when there are any.
+void read_everything(const tasks::Data& data, bool tells);
 
 }  // namespace tandem::train

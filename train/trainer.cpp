@@ -165,7 +165,7 @@ bool Trainer::limit_reached() const {
 }
 
 std::string Trainer::dry_run() {
-  if (ranks_.first()) read_everything(*task_->data());
+  read_everything(*task_->data(), ranks_.first());  // as long on every rank, so that none waits
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
   NoBatchNormPeers alone;

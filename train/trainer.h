@@ -72,7 +72,7 @@ class Trainer {
   Trainer(const config::Loaded& loaded, TrainerOptions options);
   ~Trainer();
 
-  // Reads every sample, on the first rank, and makes a forward pass and a loss on the first batch; returns
+  // Reads every sample, and makes a forward pass and a loss on the first batch; returns
   // what was built and found, for people.
   std::string dry_run();
 

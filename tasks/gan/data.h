@@ -26,6 +26,9 @@ class GanData final : public Data {
   Json description() const override;
   Index training_samples() const override { return samples_->training_samples(); }
   void require_like(const Json& saved, const std::string& weights) const override;
+  void read_all(const std::function<void(const std::string&)>& bad) const override {
+    samples_->read_all(bad);
+  }
 
   const SampleData& samples() const { return *samples_; }
   std::shared_ptr<const SampleData> shared_samples() const { return samples_; }
