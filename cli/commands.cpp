@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/build_info.h"
@@ -16,6 +18,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/suggest.h"
+#include "files/json_text.h"
 #include "files/output.h"
 #include "parallel/launch.h"
 #include "studies/demo/demo.h"
@@ -433,6 +436,12 @@ int run_command(int argc, char** argv) {
     return kExitUsage;
   } catch (const std::filesystem::filesystem_error& error) {
     output::print_error(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return kExitFailure;
+  } catch (const std::bad_alloc&) {
+    output::print_error("there is not enough memory; a smaller data.batch_size or model takes less");
+    return kExitFailure;
+  } catch (const nlohmann::json::exception& error) {
+    output::print_error("a JSON file that was read is damaged: " + files::json_reason(error));
     return kExitFailure;
   } catch (const std::exception& error) {
     output::print_error(error.what());

@@ -20,6 +20,8 @@ namespace tandem::tasks {
 
 namespace {
 
+constexpr Index kLargestSide = 65536;  // what data.image_size may be
+
 std::vector<Index> extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 class Described final : public datasets::Dataset {
@@ -93,6 +95,15 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
             info.classes, datasets::kMaxClasses);
+    require(
+        image_size >= 0 && image_size <= kLargestSide && info.most_objects.value_or(0) >= 0 &&
+            info.most_objects.value_or(0) <= datasets::kMaxPieces,
+        "",
+        "the description of the data saved with the weights is damaged: images of side {}, at most {}, with "
+        "up to {} objects",
+        image_size, kLargestSide, info.most_objects.value_or(0));
+    datasets::checked_bytes(info.sample_shape.extents(), 1,
+                            "the description of the data saved with the weights");
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("the description of the data saved with the weights is damaged: {}",
                                     files::json_reason(error)));

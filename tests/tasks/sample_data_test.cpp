@@ -1,6 +1,8 @@
 // Samples that cannot be read, all of them found at once.
 #include "tasks/sample_data.h"
 
+#include <nlohmann/json.hpp>
+
 #include "data/png_write.h"
 #include "tests/support/temporary_files.h"
 
@@ -17,6 +19,24 @@ std::vector<std::string> unreadable(const tasks::Data& data) {
 }
 
 }  // namespace
+
+TEST_CASE("a description that asks for the impossible is damaged", "[sample_data]") {
+  const auto described = std::make_shared<tasks::SampleData>(
+      datasets::DatasetInfo{.name = "a", .sample_shape = {8, 8, 3}, .classes = 2}, 8);
+  const tasks::Json sound = described->description();
+  CHECK(tasks::SampleData::recall(sound)->description() == sound);
+  const auto refused = [&](const char* key, const tasks::Json& value) {
+    tasks::Json damaged = sound;
+    damaged[key] = value;
+    return user_error_of([&] { tasks::SampleData::recall(damaged); });
+  };
+  CHECK_THAT(refused("image_size", std::int64_t{1} << 40),
+             Contains("is damaged: images of side 1099511627776"));
+  CHECK_THAT(refused("sample_shape", {std::int64_t{1} << 40, std::int64_t{1} << 40, 3}),
+             Contains("the description of the data"));
+  CHECK_THAT(refused("most_objects", -1), Contains("is damaged"));
+  CHECK_THAT(refused("classes", "two"), Contains("is damaged") && !Contains("json.exception"));
+}
 
 TEST_CASE("reading everything tells of every sample that cannot be read", "[sample_data]") {
   const TemporaryDirectory directory;
