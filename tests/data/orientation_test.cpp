@@ -152,15 +152,13 @@ TEST_CASE("an image is never refused for its EXIF block", "[image][orientation]"
                             exif_block(0x10006, true, 4)};
   for (std::size_t size = 0; size < whole.size() - 8; ++size)  // up to within the second entry
     blocks.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-  for (const std::size_t at : {4U, 7U, 8U, 9U, 24U}) {  // the directory's place, how many entries, a type
+  for (const std::size_t at : {4U, 7U, 24U}) {  // where the directory is, and the type of a value
     blocks.push_back(whole);
     blocks.back()[at] = 0xff;
   }
   for (const Bytes& block : blocks) {
     INFO(block.size());
-    const bool turned = block == exif_block(6, true);
     CHECK(exif_orientation(as_bytes(block)) == 1);
-    CHECK_FALSE(turned);
     CHECK(decode(png_with(kPng, block)).shape() == Shape{2, 3, 1});
     CHECK(decode(png_with(kPng, block, true)).shape() == Shape{2, 3, 1});
     CHECK(decode(jpeg_with(kJpeg, block)).shape() == Shape{2, 3, 1});
