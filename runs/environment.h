@@ -7,7 +7,8 @@
 namespace tandem::runs {
 
 // One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads", "waiting" (how they
-// wait for each other), "openmp" (its variables in the environment), "memory_bytes", "devices", and "cuda": why there is no CUDA device, or null.
+// wait for each other), "openmp" (its variables in the environment), "memory_bytes", "devices", and "cuda":
+// why there is no CUDA device, or null.
 nlohmann::ordered_json environment();
 
 // The same for people, one fact a line.

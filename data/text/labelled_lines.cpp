@@ -99,8 +99,7 @@ const options::Schema& LabelledLinesOptions::schema() {
                "the column or key of labels; null: one of the usual names, such as label")
           .key("text_column", &LabelledLinesOptions::text_column,
                "the column or key of texts; null: one of the usual names, such as text")
-          .key("max_line", &LabelledLinesOptions::max_line, "bytes that a line may have",
-               {.min = 1});
+          .key("max_line", &LabelledLinesOptions::max_line, "bytes that a line may have", {.min = 1});
   return schema;
 }
 

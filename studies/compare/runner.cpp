@@ -166,8 +166,8 @@ class ArmRun {
   Json divergence(const Exit& exit) const {
     const std::size_t end = exit.err.find("\nRun directory: ");
     const std::string status = events_of(directory_).status;
-    const bool of_the_arm =
-        (exit.code == kExitFailure && status == "failed") || (exit.code == kExitDiverged && status == "diverged");
+    const bool of_the_arm = (exit.code == kExitFailure && status == "failed") ||
+                            (exit.code == kExitDiverged && status == "diverged");
     if (!of_the_arm || end == std::string::npos) fail(exit);
     std::string what = exit.err.substr(0, end);
     if (const std::size_t line = what.rfind('\n'); line != std::string::npos) what = what.substr(line + 1);
