@@ -15,7 +15,8 @@ struct EpochFigures {
   std::string losses;                  // of training; "": nothing was trained since the last line
   std::string split;
   tasks::Metrics metrics;
-  std::string best;  // the figure that chooses the best epoch
+  std::string best;             // the figure that chooses the best epoch; a dash where the split has none
+  std::string items = "items";  // what the rate counts, see Task::samples_are
   double items_per_s = 0.0;
   double seconds = 0.0;  // since the run started
 };

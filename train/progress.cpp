@@ -94,7 +94,7 @@ std::vector<LinePart> Progress::parts_of(const ProgressState& state) const {
           {fmt::format("{}/{}", state.step, state.steps), 3},
           {state.losses, 1},
           {fmt::format("lr {:.4g}", state.lr), 5},
-          {fmt::format("{} items/s", count_text(state.items_per_s)), 4},
+          {fmt::format("{} {}/s", count_text(state.items_per_s), state.items), 4},
           {fmt::format("{} left", duration_text(left)), 2}};
 }
 

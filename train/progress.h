@@ -17,6 +17,7 @@ struct ProgressState {
   std::int64_t total_step = 0, total_steps = 1;  // over the whole run
   std::string losses;                            // "loss 0.1234", or of several phases each after its name
   double lr = 0.0;
+  std::string items = "items";  // what the rate counts, see Task::samples_are
   double items_per_s = 0.0;
 };
 

@@ -28,6 +28,7 @@
 #include "models/weights.h"
 #include "optim/registry.h"
 #include "parallel/launch.h"
+#include "runs/checkpoints.h"
 #include "runs/run_data.h"
 #include "train/planned.h"
 #include "train/word_rows.h"

@@ -636,6 +636,7 @@ std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pas
        .split = split,
        .metrics = session.result.metrics,
        .best = config_.best(),
+       .items = task_->samples_are(),
        .items_per_s = session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0,
        .seconds = since(session.started)});
   if (session.progress) session.progress->line(line);

@@ -273,6 +273,7 @@ void Trainer::show_progress(Session& session, const LedgerStep& step, double lr)
                             .total_steps = per_epoch * config_.epochs,
                             .losses = "loss" + by_phase(session.read_loss),
                             .lr = lr,
+                            .items = task_->samples_are(),
                             .items_per_s = step.samples / session.step_seconds});
 }
 

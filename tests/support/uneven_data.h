@@ -45,10 +45,10 @@ inline std::string write_masks(const TemporaryDirectory& directory) {
   return directory / "seg";
 }
 
-// Four images of 64 × 64 in COCO's format, with 1, 12, 0 and 2 objects.
+// Four images of 64 × 64 in COCO's format, with 1, 20, 0 and 2 objects.
 inline json write_coco(const TemporaryDirectory& directory) {
   constexpr Index kSide = 64;
-  constexpr std::array<int, 4> kObjects{1, 12, 0, 2};
+  constexpr std::array<int, 4> kObjects{1, 20, 0, 2};
   json file{{"categories", {{{"id", 1}, {"name", "one"}}, {{"id", 2}, {"name", "two"}}}},
             {"images", json::array()},
             {"annotations", json::array()}};
@@ -67,9 +67,10 @@ inline json write_coco(const TemporaryDirectory& directory) {
                                      {"iscrowd", 0}});
     }
   }
-  const std::string annotations = directory.write("boxes.json", file.dump());
-  const json split{{"images", directory / "boxes"}, {"annotations", annotations}};
-  return {{"name", "coco"}, {"train", split}, {"test", split}, {"image_size", kSide}, {"batch_size", 4}};
+  directory.write("boxes.json", file.dump());
+  const json split{{"images", "boxes"}, {"annotations", "boxes.json"}};
+  return {{"name", "coco"}, {"path", directory.path()}, {"train", split},
+          {"test", split},  {"image_size", kSide},      {"batch_size", 4}};
 }
 
 inline json written_pairs(const TemporaryDirectory& directory) {
@@ -83,13 +84,10 @@ inline json written_pairs(const TemporaryDirectory& directory) {
     lines += source + "\t" + target + "\n";
   }
   const std::string path = directory.write("pairs.tsv", lines);
-  return {{"name", "text_pairs"},
-          {"train", {{"table", path}}},
-          {"test", {{"table", path}}},
-          {"source_codec", "characters"},
-          {"target_codec", "spaces"},
-          {"max_length", 30},
-          {"batch_size", 4}};
+  return {{"name", "text_pairs"},      {"train", {{"table", path}}},
+          {"test", {{"table", path}}}, {"source_codec", "characters"},
+          {"target_codec", "spaces"},  {"max_length", 30},
+          {"validation_fraction", 0},  {"batch_size", 4}};
 }
 
 inline json written_stream(const TemporaryDirectory& directory) {

@@ -116,11 +116,15 @@ void check_parts(const testing::UnevenRun& run, const testing::TemporaryDirector
 
 }  // namespace
 
+// Gradients of activations have 11 bits in FP16, and parts round them apart; wrong weights are 0.2 and more
+// away.
+constexpr double kRounded = 1e-2;
+
 TEST_CASE("a step is that of one batch, whatever the weights of its parts", "[parts]") {
   const testing::TemporaryDirectory directory;
   for (const testing::UnevenRun& run : testing::uneven_runs(directory)) {
     check_parts(run, directory, "fp32", 1e-6);
-    check_parts(run, directory, R"({"level": "O1", "dtype": "fp16", "scaler": {"static": 64}})", 4e-3);
+    check_parts(run, directory, R"({"level": "O1", "dtype": "fp16", "scaler": {"static": 64}})", kRounded);
   }
 }
 
@@ -128,8 +132,8 @@ TEST_CASE("a step is that of one batch, whatever the weights of its parts", "[pa
 TEST_CASE("shards of two networks have the step of as many micro-batches", "[parts]") {
   const config::Loaded loaded = config::load(
       "dcgan_fashion",
-      {R"(data={"name": "synthetic", "image_size": 16, "channels": 1, "batch_size": 7, "train_size": 64})",
-       "model.width=4", "model.noise=6", "precision=fp32",
+      {R"(data={"name": "fashion_mnist", "batch_size": 7, "train_size": 64})", "model.width=4",
+       "model.noise=6", "precision=fp32",
        R"(optimizers={"discriminator": {"name": "sgd", "lr": 0.1}, "generator": {"name": "sgd", "lr": 0.1}})",
        "schedule=constant"});
   const tasks::DataPtr data = config::open_data(loaded.config, {});
