@@ -56,7 +56,7 @@ TEST_CASE("OpenMP's variables change no bit of what is trained", "[program]") {
       {"OMP_STACKSIZE", "16M"},    {"OMP_WAIT_POLICY", "passive"}, {"OMP_THREAD_LIMIT", "2"}};
   for (const auto& family : kFamilies) {
     const bool all = &family == &kFamilies.front();
-    const std::string name = family[1];
+    const std::string name = "run_" + family[1];
     must(trainings.run(family, name, {}));
     const std::string plain = trainings.weights(name);
     REQUIRE_FALSE(plain.empty());
