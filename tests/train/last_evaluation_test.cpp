@@ -26,6 +26,9 @@ namespace {
 
 constexpr int kBatches = 12;  // of an epoch, and of an evaluation
 
+// Before anybody asks for the families.
+[[maybe_unused]] const bool added = (test::add_tiny_families(), true);
+
 // Acts in the n-th batch that is evaluated.
 class InEvaluation final : public OpObserver {
  public:
@@ -45,7 +48,6 @@ class InEvaluation final : public OpObserver {
 class Runs {
  public:
   Runs() {
-    [[maybe_unused]] static const bool added = (test::add_tiny_families(), true);
     std::ofstream(folder_.path() / "config.json") << nlohmann::json{
         {"task", "pair"}, {"data", {{"batch_size", 4}, {"batches", kBatches}, {"validates", true}}},
         {"epochs", 2},    {"optimizer", {{"name", "adam"}, {"lr", 0.01}}},
