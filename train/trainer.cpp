@@ -332,10 +332,14 @@ void Trainer::check_outcome(Session& session) {
 
 // Why what was trained is of no use, though no step ended the run. A scale that is still too high skips
 // steps, too: of a moving one the bounds say when it has failed.
-std::optional<std::string> Trainer::divergence() {
+std::optional<std::string> Trainer::divergence(const Session& session) {
   constexpr const char* kAdvice =
       ": training has diverged; try a lower optimizer.lr, schedule.warmup_steps or clip_norm";
   if (const auto found = models::non_finite_weights(task_->model())) return *found + kAdvice;
+  constexpr double kGreatest = 0x1p64;  // whose square is no number of f32
+  if (const auto loss = figure(session.result.metrics, "loss");
+      loss && std::isfinite(*loss) && *loss >= kGreatest)
+    return fmt::format("the loss of the last evaluation is {:.3g}{}", *loss, kAdvice);
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     optim::Step& step = *(*learners_)[phase].step;
     const optim::StepReport report = step.synchronize();
@@ -487,7 +491,7 @@ void Trainer::train(Session& session) {
     if (whole) state.epoch = config_.epochs;
     looked_at = evaluate_and_save(session, whole, true);
   }
-  session.ran_away = divergence();  // before the best weights take the place of the last ones
+  session.ran_away = divergence(session);  // before the best weights take the place of the last ones
   if (looked_at && test_) looked_at = test_best(session);
   if (looked_at) return;
   // All that was trained is saved: the run goes on with the evaluation that is missing.

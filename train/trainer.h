@@ -150,7 +150,7 @@ class Trainer {
   void set_rate_factor(const runs::RunState& state);
   std::optional<Evaluated> evaluate_now(Session& session, SharedPass& pass, bool details);
   bool test_best(Session& session);
-  std::optional<std::string> divergence();
+  std::optional<std::string> divergence(const Session& session);
   void interrupt(Session& session);
   void check_outcome(Session& session);
   void check_course(Session& session);

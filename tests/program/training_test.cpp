@@ -339,7 +339,7 @@ TEST_CASE("a diverged loss stops the run, unless told otherwise", "[program]") {
   const Outcome going = train(
       directory, "on", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "on_divergence=continue", "epochs=1"});
   CHECK(going.exit_code == 3);
-  CHECK_THAT(going.err, Contains(" steps were skipped") && Contains("training has diverged"));
+  CHECK_THAT(going.err, Contains("training has diverged"));
   CHECK((going.out + going.err).find("-nan") == std::string::npos);
   CHECK(end_of(directory / "on")["status"] == "diverged");
   CHECK_THAT(read_text(directory / "on/metrics.csv"), Catch::StartsWith("step,"));
