@@ -1,5 +1,7 @@
 #include "data/mask_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bitset>
 #include <cmath>
@@ -18,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Index kMostClasses = 255;  // 0 to 254 of a byte; 255 counts for nothing
+constexpr Index kMostClasses = 255;      // 0 to 254 of a byte; 255 counts for nothing
+constexpr std::size_t kMostListed = 20;  // masks that cannot be read
 constexpr std::string_view kLayout =
     "; a set has train/images, train/masks, test/images and test/masks, or images and masks, in which a mask "
     "is a PNG of its image's name";
@@ -59,8 +62,18 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, const ImageReadin
       errors[i] = std::current_exception();
     }
   }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  std::vector<std::string> reasons;
+  for (const std::exception_ptr& error : errors) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const UserError& unreadable) {
+      reasons.emplace_back(unreadable.what());
+    }
+  }
+  const std::size_t all = reasons.size();
+  reasons.resize(std::min(all, kMostListed));
+  require(all == 0, "", "{}{}", fmt::join(reasons, "; "),
+          all > kMostListed ? fmt::format("; {} more masks cannot be read", all - kMostListed) : "");
   return std::accumulate(found.begin(), found.end(), std::bitset<256>{},
                          [](const auto& a, const auto& b) { return a | b; });
 }

@@ -271,19 +271,27 @@ TEST_CASE("masks that cannot be used are refused by name", "[mask_folder]") {
       (test ? splits.test : splits.train)->get(index);
     });
   };
+  constexpr const char* kSkip = "; data.skip_bad_samples=true takes the next sample";
   const std::string train = (folder / "train").string(), test = (folder / "test").string();
   CHECK(get({}, true, 0) ==
-        fmt::format("[{}/masks/c.png] holds 5 in row 0, column 1, which is none of the 2 classes", test));
+        fmt::format("[{}/masks/c.png] holds 5 in row 0, column 1, which is none of the 2 classes{}", test,
+                    kSkip));
   CHECK(get({{"classes", 6}}, true, 0) == "no error");
 
   write(folder / "train/masks/b.png", png_of(Tensor::from(Bytes(42, 1), {6, 7})));
-  CHECK(get({}, false, 1) == fmt::format("[{0}/masks/b.png] has 7x6 pixels, its image 8x6", train));
+  CHECK(get({}, false, 1) == fmt::format("[{}/masks/b.png] has 7x6 pixels, its image 8x6{}", train, kSkip));
   write(folder / "train/masks/b.png", png_of(Tensor::from(Bytes(144, 1), {6, 8, 3})));
   CHECK(get({{"classes", 2}}, false, 1).find("is a PNG of colours") != std::string::npos);
   write(folder / "train/masks/b.png", "no picture");
   CHECK(get({{"classes", 2}}, false, 1).find("b.png] is no PNG file") != std::string::npos);
   CHECK(get({}, false, 0).find("b.png] is no PNG file") !=
         std::string::npos);  // all are read for the classes
+  const std::string whole = files::read_text(folder / "train/masks/a.png");
+  write(folder / "train/masks/a.png", "no picture");
+  const std::string both = get({}, false, 0);
+  CHECK(both.find("a.png] is no PNG file") != std::string::npos);
+  CHECK(both.find("b.png] is no PNG file") != std::string::npos);
+  write(folder / "train/masks/a.png", whole);
 
   // As images are: skipped, and told of.
   std::vector<std::string> told;

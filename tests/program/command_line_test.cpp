@@ -166,7 +166,7 @@ TEST_CASE("a configuration is looked at without its data, and refused with broke
   const TemporaryDirectory directory;
   for (const char* recipe : {"ssd300_resnet50_coco", "ssd300_vgg16_voc"}) {
     CAPTURE(recipe);
-    const Outcome valid = tandem_in(directory, {"validate", recipe});
+    const Outcome valid = tandem_in(directory, {"validate", recipe, "data.batch_size=2"});
     CHECK(valid.exit_code == 0);
     CHECK_THAT(valid.out, Contains("valid\n") && Contains("without its data, taken to be of ") &&
                               Contains(" parameters"));

@@ -1,8 +1,10 @@
 // What a run could not survive is refused before its first step.
 #include "train/start_checks.h"
 
+#include "core/backend.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_files.h"
+#include "train/footprint.h"
 #include "train/trainer.h"
 
 using namespace tandem;
@@ -58,6 +60,15 @@ TEST_CASE("a figure that the data cannot have chooses no epoch", "[start]") {
   CHECK(refusal(rows({"checkpoint.best=top5", "data.train_size=32", "data.classes=6",
                       R"(model=["flatten", {"type": "linear", "out_features": 6}])"}))
             .empty());
+}
+
+TEST_CASE("looking at the start of a run takes no memory for its weights", "[start]") {
+  const config::Loaded loaded = config::load("digits_mlp", {"model.hidden=[25000,25000]"});
+  const tasks::DataPtr data = config::describe_data(loaded.config);
+  const MemoryFigures before = host_allocator().figures();
+  train::check_start(loaded, data, 1);
+  CHECK(train::footprint_of(loaded, data).parameters > 600'000'000);
+  CHECK(host_allocator().figures().peak_reserved - before.reserved < std::size_t{64} << 20);
 }
 
 TEST_CASE("a confusion matrix of too many classes is refused at the start", "[start]") {
