@@ -114,6 +114,8 @@ int summary(const ShowArguments& arguments) {
   output::print("memory           {}\n", train::to_string(footprint));
   output::print("                 saved for backward {} a sample, {} a batch of {}\n",
                 bytes(summary.saved_bytes), bytes(batch * summary.saved_bytes), batch);
+  if (data->training_samples() == 0)  // only described
+    for (const std::string& note : footprint.notes) output::print("{}\n", note);
   // Times need the weights, and a forward pass.
   const std::int64_t needed = summary.parameter_bytes + timed * summary.saved_bytes;
   const bool fits = static_cast<std::size_t>(needed) <= host_memory_limit();
