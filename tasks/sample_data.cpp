@@ -83,7 +83,9 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
   try {
     info.name = json.at("name");
     info.dtype = dtype_from_name(json.at("dtype").get<std::string>()).value_or(DType::u8);
-    info.sample_shape = Shape(std::span<const Index>(json.at("sample_shape").get<std::vector<Index>>()));
+    const auto extents = json.at("sample_shape").get<std::vector<Index>>();
+    datasets::checked_bytes(extents, 1, "the description of the data saved with the weights");
+    info.sample_shape = Shape(std::span(extents));
     info.classes = json.at("classes");
     info.class_names = json.at("class_names").get<std::vector<std::string>>();
     info.statistics = {json.at("mean").get<std::vector<float>>(),
@@ -102,8 +104,6 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
         "the description of the data saved with the weights is damaged: images of side {}, at most {}, with "
         "up to {} objects",
         image_size, kLargestSide, info.most_objects.value_or(0));
-    datasets::checked_bytes(info.sample_shape.extents(), 1,
-                            "the description of the data saved with the weights");
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("the description of the data saved with the weights is damaged: {}",
                                     files::json_reason(error)));

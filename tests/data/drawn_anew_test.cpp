@@ -60,7 +60,7 @@ TEST_CASE("the order of buckets is another one in every epoch", "[drawn_anew]") 
 }
 
 TEST_CASE("the lengths of chunks are other ones in every epoch", "[drawn_anew]") {
-  const auto ids = std::make_shared<const std::vector<std::int32_t>>(4000, 1);
+  const auto ids = std::make_shared<const PackedIds>(std::vector<std::int32_t>(4000, 1));
   const auto chunks = [&](std::uint64_t seed, std::uint32_t epoch) {
     return [&, seed, epoch] {
       const StreamSource source(ids, {.streams = 1, .steps = 30, .random_lengths = true, .seed = seed});

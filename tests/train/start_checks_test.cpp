@@ -15,9 +15,9 @@ namespace {
 
 // 33 rows of features in batches of 32, with batch norm behind the first layer.
 const char* const kRows = R"({
-  "model": [{"type": "flatten"}, {"type": "linear", "out_features": 8}, {"type": "batch_norm"},
-            {"type": "linear", "out_features": 2}],
-  "data": {"name": "synthetic", "sample_shape": [4, 4, 1], "classes": 2, "train_size": 33, "test_size": 8,
+  "model": {"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 8}, {"type": "batch_norm"},
+                       {"type": "linear", "out_features": 2}]},
+  "data": {"name": "synthetic", "image_size": 4, "channels": 1, "classes": 2, "train_size": 33, "test_size": 8,
            "batch_size": 32}
 })";
 
@@ -49,7 +49,8 @@ TEST_CASE("a last batch of one sample and batch norm are refused at the start", 
              Contains("data.batch_size: a batch has 32 samples, 1") && Contains("fewer parallel.shards"));
   CHECK(refusal(rows({"data.overfit_batches=1"})).empty());
   // Without batch norm one sample is enough.
-  CHECK(refusal(rows({R"(model=["flatten", {"type": "linear", "out_features": 2}])"})).empty());
+  CHECK(refusal(rows({R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 2}]})"}))
+            .empty());
 }
 
 TEST_CASE("a figure that the data cannot have chooses no epoch", "[start]") {
@@ -58,7 +59,7 @@ TEST_CASE("a figure that the data cannot have chooses no epoch", "[start]") {
              Contains("command line: checkpoint.best: the test split has no top5: there are 2 classes") &&
                  Contains("it has accuracy, loss"));
   CHECK(refusal(rows({"checkpoint.best=top5", "data.train_size=32", "data.classes=6",
-                      R"(model=["flatten", {"type": "linear", "out_features": 6}])"}))
+                      R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 6}]})"}))
             .empty());
 }
 
@@ -72,8 +73,9 @@ TEST_CASE("looking at the start of a run takes no memory for its weights", "[sta
 }
 
 TEST_CASE("a confusion matrix of too many classes is refused at the start", "[start]") {
-  const std::vector<std::string> many{"data.train_size=8000", "data.classes=5000", "eval.confusion=true",
-                                      R"(model=["flatten", {"type": "linear", "out_features": 5000}])"};
+  const std::vector<std::string> many{
+      "data.train_size=8000", "data.classes=5000", "eval.confusion=true",
+      R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 5000}]})"};
   CHECK_THAT(refusal(rows(many)),
              Contains("eval.confusion: a confusion matrix of 5000 classes is too large"));
 }
