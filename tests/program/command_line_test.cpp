@@ -186,7 +186,7 @@ TEST_CASE("a place that cannot be written is no mistake of the user's", "[progra
   directory.write("file", "");
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"eval", "run", "--confusion", "--out", "file/below"},
-        {"export", "run", "--out", "file/below"},
+        {"export", "run", "--format", "npz", "--out", "file/below"},
         {"report", "run", "--out", "file/below"},
         {"train", "digits_mlp", "run_dir=file/below"}}) {
     CAPTURE(command);
@@ -195,7 +195,7 @@ TEST_CASE("a place that cannot be written is no mistake of the user's", "[progra
   // Over what the run is made of: refused, and still there.
   const std::string metrics = read_text(directory / "run/metrics.jsonl");
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"export", "run", "--out", "run/metrics.jsonl"},
+       {std::vector<std::string>{"export", "run", "--format", "npz", "--out", "run/metrics.jsonl"},
         {"report", "run", "--out", "run/metrics.jsonl"},
         {"eval", "run", "--confusion", "--out", "run/checkpoints"},
         {"eval", "run", "--confusion", "--out", "run"}})
