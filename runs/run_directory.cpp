@@ -147,7 +147,7 @@ void require_no_file_of_run(const fs::path& path, std::string_view option) {
             first.empty() ? "is the directory of a run"
                           : fmt::format("{} belongs to the run {}", within.string(), folder.string()));
     if (run || folder == folder.parent_path()) return;
-    within = folder.filename() / within;
+    within = within.empty() ? folder.filename() : folder.filename() / within;
   }
 }
 
