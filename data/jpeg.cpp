@@ -167,6 +167,7 @@ Tensor decode_jpeg(const ImageSource& source, int channels) {
   jpeg_decompress_struct& info = decoder.info;
   const Tensor image = make_image(source, {info.output_height, info.output_width, channels},
                                   coefficient_bytes(info) + marker_bytes(info));
+  const int orientation = orientation_of(info);  // libjpeg forgets markers when it has read the rows
   const bool cmyk = info.out_color_space == JCS_CMYK;
   const auto convert = cmyk ? (channels == 3 ? cmyk_to_rgb : cmyk_to_grey)
                        : channels == 1 && info.out_color_space == JCS_RGB ? rgb_to_grey
@@ -175,7 +176,7 @@ Tensor decode_jpeg(const ImageSource& source, int channels) {
   const std::size_t stride = std::size_t{info.output_width} * static_cast<std::size_t>(channels);
   require(read_rows(decoder, image.data<std::uint8_t>(), stride, line.data(), convert), name,
           "cannot be decoded as JPEG: {}", decoder.message);
-  return seen(source, image, orientation_of(info));
+  return seen(source, image, orientation);
 }
 
 }  // namespace tandem::datasets

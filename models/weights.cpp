@@ -224,8 +224,7 @@ void take_prefixed(const safetensors::File& file, const std::vector<Target>& tar
 bool any_fits(const std::vector<Target>& targets, const std::map<std::string, Source>& sources) {
   return std::ranges::any_of(targets, [&](const Target& target) {
     const auto found = sources.find(target.name);
-    return found != sources.end() && !target.counter &&
-           same_extents(target.shape(), found->second.entry->extents);
+    return found != sources.end() && !target.counter && fits(target, found->second.entry->extents);
   });
 }
 
