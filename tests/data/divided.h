@@ -2,7 +2,9 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -76,6 +78,17 @@ inline std::vector<Index> dealt(Index count, Index parts) {
   return each;
 }
 
+// Of a batch of streams some of which have ended: the targets of those from `first` on.
+inline Index targets_of(const HostBatch& whole, Index first, Index count) {
+  Index targets = 0;
+  for (const HostBatch::Part& field : whole.fields) {
+    if (field.name != "length") continue;
+    const auto* const lengths = reinterpret_cast<const std::int64_t*>(field.bytes.data());
+    targets = std::accumulate(lengths + first, lengths + first + count, Index{0});
+  }
+  return targets;
+}
+
 // Of a batch, all parts. Their weights are not known from it.
 inline std::vector<HostBatch> cut_apart(const HostBatch& whole, Index parts, const SampleAxis& axis_of) {
   Index count = 0;
@@ -89,7 +102,8 @@ inline std::vector<HostBatch> cut_apart(const HostBatch& whole, Index parts, con
                    .samples = whole.samples / count * own,
                    .weight = 0.0,
                    .rate_factor = whole.rate_factor};
-    if (own > 0) {
+    if (count > 0 && whole.samples % count != 0) part.samples = targets_of(whole, first, own);
+    if (part.samples > 0) {
       for (const HostBatch::Part& field : whole.fields)
         part.fields.push_back(cut(field, axis_of(field.name), first, own));
     }

@@ -197,7 +197,8 @@ TEST_CASE("a classifier of texts keeps the rows of its words and of its classes"
 TEST_CASE("a translator keeps the rows of its pieces on both sides", "[init_from]") {
   const auto pairs = [](const std::string& more) {
     std::string text;
-    for (const char* words : {"the cat", "a dog", "the dog"})
+    for (const char* words :
+         {"the cat of the house", "a dog at the door", "the dog and the cat", "a house and a door"})
       text += fmt::format("{}{}\t{} {}\n", words, more, more, words);
     return text;
   };
@@ -217,17 +218,17 @@ TEST_CASE("a translator keeps the rows of its pieces on both sides", "[init_from
                     {"train", {{"table", "train"}}},
                     {"validation_fraction", 0},
                     {"test_fraction", 0},
-                    {"max_length", 30}}}};
-      const Json codec = learnt ? Json{{"name", "unigram"}, {"size", 20}} : Json("words");
+                    {"max_length", 90}}}};
+      const Json codec = learnt ? Json{{"name", "unigram"}, {"size", 22}} : Json("words");
       if (shared) {
         config["data"]["codec"] = codec;
       } else {
         config["data"]["source_codec"] = codec;
         config["data"]["target_codec"] = "characters";
       }
-      Trial saved(config, {{"train", pairs(" sat")}});
+      Trial saved(config, {{"train", pairs(" sat there alone for an hour")}});
       const std::string path = saved.save();
-      const std::map<std::string, std::string> files{{"train", pairs(" ran up")}};
+      const std::map<std::string, std::string> files{{"train", pairs(" ran up and down the hills")}};
       Trial fresh(config, files), started(config, files, from(path));
       CHECK(started.start().size() == 3);
       check_rows(saved, fresh, started, "encoder.embedder.weight", 0);

@@ -175,8 +175,8 @@ TEST_CASE("codecs know whether they drop case", "[codec]") {
   CHECK(drops("words"));
   CHECK_FALSE(drops("spaces"));
   CHECK_FALSE(drops("characters"));
-  CHECK_FALSE(drops("unigram", {{"size", 24}}));
-  CHECK_FALSE(drops("unigram", {{"size", 24}, {"normalization", "nfkc"}}));
-  CHECK(drops("unigram", {{"size", 20}, {"normalization", "nfkc_cf"}}));
+  CHECK_FALSE(drops("unigram", {{"size", 22}}));
+  CHECK_FALSE(drops("unigram", {{"size", 22}, {"normalization", "nfkc"}}));
+  CHECK(drops("unigram", {{"size", 17}, {"normalization", "nfkc_cf"}}));
   CHECK(drops("bpe", {{"size", 20}, {"normalization", "nmt_nfkc_cf"}}));
 }
