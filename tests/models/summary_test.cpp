@@ -130,9 +130,11 @@ namespace {
 // By name, from shapes alone.
 double flop_of(const char* json, Index size) {
   const nn::BuildDevice building(kShapes);
-  const DataInfo data{.sample = {size, size, 3}, .dtype = DType::f32, .classes = 91};
+  const bool detector = std::string_view(json).find("ssd") != std::string_view::npos;
+  const DataInfo data{
+      .sample = {size, size, 3}, .dtype = DType::f32, .classes = detector ? 91 : 1000, .by_box = detector};
   const auto model = build(nlohmann::json::parse(json), data);
-  return static_cast<double>(summarise(*model, data.sample, DType::f32, 1).flop);
+  return static_cast<double>(summarise(*model, data.sample).flop);
 }
 
 // Of a cell with as many gates, and its outputs.

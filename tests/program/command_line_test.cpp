@@ -218,7 +218,8 @@ TEST_CASE("the summary as JSON has what the text has", "[program]") {
   CHECK(json["parameters"] == 4810);
   CHECK(json["flop"] == 2 * (64 * 64 + 64 * 10));
   CHECK(json["layers"][0]["parameters"] == 0);
-  CHECK(json["memory"]["masters"] == 4 * 4810);
+  CHECK(json["memory"]["masters"] >= 4 * 4810);  // each begins at a boundary
+  CHECK(json["memory"]["masters"] < 5 * 4810);
 }
 
 TEST_CASE("the environment is reported", "[program]") {
