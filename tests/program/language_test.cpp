@@ -161,7 +161,7 @@ TEST_CASE("a language model writes text from a prompt", "[program][language]") {
   CHECK(line == many.substr(0, many.find('\n') + 1));
   const std::string stopped =
       written({"--prompt", "dogs", "--count", "80", "--seed", "3", "--stop", " guard"});
-  CHECK(stopped == "dogs\n");
+  CHECK(stopped == many.substr(0, many.find(" guard")) + "\n");
   const Outcome unknown = language.must({"predict", "run", "--prompt", "dogs bark", "--count", "1"});
   CHECK_THAT(unknown.err, Contains("1 of the prompt's 2 words are not known"));
   CHECK_THAT(language.refused({"predict", "run", "image.png"}), Contains("takes no inputs"));
