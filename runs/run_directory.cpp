@@ -18,6 +18,7 @@
 #include "core/suggest.h"
 #include "files/input.h"
 #include "files/write.h"
+#include "tasks/breakdown.h"
 
 namespace tandem::runs {
 
@@ -133,7 +134,7 @@ bool RunDirectory::is_run(const fs::path& path) {
 void require_no_file_of_run(const fs::path& path, std::string_view option) {
   constexpr std::array kOwn{"config.json", "environment.json", "metrics.jsonl", "metrics.jsonl.sha256",
                             "metrics.csv", "tensorboard",      "plan.json",     "calibration.json",
-                            "log.txt",     "checkpoints",      kAlgorithmsFile};
+                            "log.txt",     "checkpoints",      kAlgorithmsFile, tasks::kBreakdownFile};
   std::error_code error;
   const fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error) return;  // whoever writes says why it cannot be

@@ -1,5 +1,6 @@
 // `tandem compare` on the digits that come with Tandem.
 #include <csignal>
+#include <regex>
 #include <set>
 
 #include "tests/program/support.h"
@@ -36,6 +37,11 @@ std::string trace(const TemporaryDirectory& directory, const std::string& out) {
   return text;
 }
 
+// A table without what aligns its columns.
+std::string unaligned(const std::string& table) {
+  return std::regex_replace(std::regex_replace(table, std::regex(" +"), " "), std::regex("-+"), "-");
+}
+
 }  // namespace
 
 TEST_CASE("a comparison pairs its arms by seed, and is not made twice", "[program][compare]") {
@@ -43,14 +49,15 @@ TEST_CASE("a comparison pairs its arms by seed, and is not made twice", "[progra
   const Outcome first = tandem_in(directory, command("out", {"epochs=2"}));
   INFO(first.err);
   REQUIRE(first.exit_code == 0);
-  CHECK_THAT(first.out, Catch::StartsWith("| arm | accuracy mean ± sd (n) | Δ | 90 % CI | margin | verdict | "
-                                          "diverged | skipped | speed [p10–p90] | peak MB |\n"));
+  CHECK_THAT(unaligned(first.out),
+             Catch::StartsWith("| arm | accuracy mean ± sd (n) | Δ | 90 % CI | margin | verdict | "
+                               "diverged | skipped | speed [p10–p90] | peak MB |\n"));
   CHECK(line_count(first.err) == 11);  // ten runs, and the speed of fp32 against itself
   for (const char* text : {"Margin: ± 2 percentage points", "Null arm:", "Detectable margin:", "A/A"})
     CHECK_THAT(first.out, Contains(text));
   CHECK(names_in(directory.path() / "out") ==
         std::set<std::string>{"arms", "compare.json", "seeds.csv", "speed.csv", "table.md"});
-  CHECK(first.out.starts_with(read_text(directory.path() / "out/table.md")));
+  CHECK(unaligned(first.out).starts_with(unaligned(read_text(directory.path() / "out/table.md"))));
   CHECK(line_count(read_text(directory.path() / "out/seeds.csv")) == 11);
   CHECK(line_count(read_text(directory.path() / "out/speed.csv")) == 9);
 

@@ -193,7 +193,9 @@ TEST_CASE("predict says what it cannot take or write", "[program][segmentation]"
   CHECK_THAT(task.refused({"predict", "run", image, "--out", image}), Contains("would replace the image"));
   CHECK_THAT(task.refused({"predict", "run", image, "--out", "set/test/images"}),
              Contains("would replace the image"));
-  CHECK_THAT(task.refused({"predict", "run", image, "--out", "notes.txt/mask.png"}), Contains("notes.txt"));
+  const Outcome no_folder = task.run({"predict", "run", image, "--out", "notes.txt/mask.png"});
+  CHECK(no_folder.exit_code == 1);
+  CHECK_THAT(no_folder.err, Contains("notes.txt: the folder cannot be made"));
   CHECK_THAT(task.refused({"predict", "run", image, "--top", "3", "--out", "mask.png"}), Contains("--top"));
   CHECK_FALSE(fs::exists(task / "mask.png"));
 }

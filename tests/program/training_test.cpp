@@ -53,8 +53,8 @@ TEST_CASE("a run learns, and leaves what was promised", "[program]") {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run"))
     files.insert(entry.path().filename());
-  CHECK(files == std::set<std::string>{"checkpoints", "config.json", "environment.json", "log.txt",
-                                       "metrics.csv", "metrics.jsonl", "metrics.jsonl.sha256",
+  CHECK(files == std::set<std::string>{"by_class.json", "checkpoints", "config.json", "environment.json",
+                                       "log.txt", "metrics.csv", "metrics.jsonl", "metrics.jsonl.sha256",
                                        "tensorboard"});
   std::set<std::string> checkpoints;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "run/checkpoints"))
@@ -373,10 +373,10 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
       R"(model={"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 64}, {"type": "batch_norm"},
                            {"type": "linear", "out_features": 10}]})"};
   const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
-    return must(train(directory, name, joined(more, settings)));
+    return train(directory, name, joined(more, settings));
   };
   // A running mean from which evaluation overflows for some epochs, while training is sound.
-  run("start", {"--limit-steps", "1"});
+  must(run("start", {"--limit-steps", "1"}));
   {
     const tandem::safetensors::File file(
         (newest_checkpoint(directory.path() / "start") / "weights.safetensors").string());
@@ -398,13 +398,13 @@ TEST_CASE("a loss that is no number is not the best for ever", "[program]") {
     return read_text(directory.path() / name / "checkpoints" / "best");
   };
   const Outcome whole = run("whole", {"init_from=huge.safetensors", "epochs=6"});
+  CHECK(whole.exit_code == 3);  // it has a number in the end, of 2^64 and more
   REQUIRE(losses("whole")[0].is_null());
   REQUIRE(losses("whole")[1].is_null());
   REQUIRE(losses("whole")[5].is_number());
   CHECK(best("whole") == "step-138\n");
-  CHECK_THAT(whole.out, Contains("after epoch 6"));
   // The first is the best while there is none better, in a run that is gone on with, too.
-  run("cut", {"init_from=huge.safetensors", "epochs=2", "--limit-steps", "23"});
+  must(run("cut", {"init_from=huge.safetensors", "epochs=2", "--limit-steps", "23"}));
   REQUIRE(tandem_in(directory, {"train", "cut"}).exit_code == 0);
   CHECK(losses("cut") == std::vector<json>(2));
   CHECK(best("cut") == "step-23\n");
