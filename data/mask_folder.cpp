@@ -242,10 +242,10 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const 
   const MaskValues values(own, info.classes);
   PassedOver passed_over;
   const auto opened = [&](const fs::path& part) -> DatasetPtr {
-    const auto folder = std::make_shared<MaskFolder>(part, info, values, common.image_reading());
-    passed_over += folder->passed_over();
-    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(folder);
-    return std::make_shared<SkipUnreadable>(folder, own.max_bad_samples, report);
+    const auto set = std::make_shared<MaskFolder>(part, info, values, common.image_reading());
+    passed_over += set->passed_over();
+    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(set);
+    return std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
   };
   if (folder.empty()) {
     Splits splits = divided(opened(root), root, own.test_fraction, common.seed());

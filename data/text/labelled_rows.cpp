@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 16> kTextNames{
 
 constexpr files::JsonLimits kOfLine{.depth = 16, .keys = 1000, .items = std::size_t{1} << 20};
 
-bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 std::string at_line(const std::string& path, Index line) { return fmt::format("{}:{}", path, line); }
 
@@ -56,8 +56,8 @@ std::optional<std::size_t> column_of(const std::vector<std::string>& names,
 }
 
 void add(LabelledRows& to, std::string label, std::string text, std::string place) {
-  require(!blank(label), place, "has no label");
-  require(!blank(text), place, "has no text behind the label \"{}\"; complete the line or take it out",
+  require(!is_blank(label), place, "has no label");
+  require(!is_blank(text), place, "has no text behind the label \"{}\"; complete the line or take it out",
           printable(label));
   to.rows.push_back({std::move(label), std::move(text), std::move(place)});
 }
@@ -128,7 +128,7 @@ LabelledRows read_lines(const std::string& path, const LabelledColumns& columns)
   Table table(path, columns, "tab");
   Index number = 0;
   for (const std::string_view line : lines_of(contents, path, columns.max_line)) {
-    require(!blank(line), at_line(path, ++number), "is empty, so it has no tab: take the line out");
+    require(!is_blank(line), at_line(path, ++number), "is empty, so it has no tab: take the line out");
     table.row(fields_of(line), number);
   }
   return table.take();
@@ -136,7 +136,7 @@ LabelledRows read_lines(const std::string& path, const LabelledColumns& columns)
 
 LabelledRows read_csv(const std::string& path, const LabelledColumns& columns) {
   const std::string contents = files::read_text_of_data(path, kMaxCorpusBytes);
-  require(!blank(contents), path, "is empty");
+  require(!is_blank(contents), path, "is empty");
   files::CsvReader reader(contents, path);
   Table table(path, columns, "comma");
   for (std::vector<std::string> fields; reader.next(fields);) {
@@ -167,7 +167,7 @@ LabelledRows read_objects(const std::string& path, const LabelledColumns& column
   Index number = 0;
   for (const std::string_view line : lines_of(contents, path, columns.max_line)) {
     const std::string place = at_line(path, ++number);
-    if (blank(line)) continue;
+    if (is_blank(line)) continue;
     const auto object = files::parse_json<nlohmann::json>(std::string(line), place, "the line", kOfLine);
     require(object.is_object(), place,
             "is no object of JSON: each line is one, {{\"label\": …, \"text\": …}}");
