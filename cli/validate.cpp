@@ -17,7 +17,7 @@ bool computes_on_cpu(const config::Config& config) {
   return config.device == "cpu" || (config.device == "auto" && cuda_devices().count == 0);
 }
 
-void print_json(const config::Json& json) { output::print("{}\n", files::json_text(json)); }
+void print_found(const config::Json& json) { output::print("{}\n", files::json_text(json)); }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ int validate(const ShowArguments& arguments) {
   config::Json found{{"config", arguments.config}, {"valid", problems.empty()}};
   if (!problems.empty()) {
     found["problems"] = problems;
-    if (arguments.json) print_json(found);
+    if (arguments.json) print_found(found);
     for (const std::string& line : problems)
       if (!arguments.json) output::remark("{}\n", printable(line));
     return kExitUsage;
@@ -40,7 +40,7 @@ int validate(const ShowArguments& arguments) {
   } catch (const files::NotThere& error) {
     found["data"] = error.what();
     if (arguments.json) {
-      print_json(found);
+      print_found(found);
     } else {
       output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
     }
@@ -55,7 +55,7 @@ int validate(const ShowArguments& arguments) {
     found["trained"] = footprint.trainable;
     found["memory"] = train::to_json(footprint);
     found["notes"] = footprint.notes;
-    print_json(found);
+    print_found(found);
     return 0;
   }
   output::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
