@@ -147,12 +147,14 @@ TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
   start = small_run("best", {"checkpoint.on_save_error=continue", "optimizer.lr=1e-12"});
   REQUIRE(with_faults(directory, start, "EIO:26", "/checkpoints/step-").exit_code == 0);
   CHECK(read_text(directory.path() / "best/checkpoints/best") == "step-8\n");
-  // What is written beside the checkpoints counts as they do.
+  // The files of the last evaluation count as its checkpoint does.
   start = small_run("beside", {"checkpoint.on_save_error=continue", "eval.confusion=true"});
   const Outcome beside = with_faults(directory, start, "ENOSPC:1", "confusion.csv");
-  CHECK(beside.exit_code == 0);
+  CHECK(beside.exit_code == 1);
   CHECK_THAT(beside.err, Catch::Contains("confusion.csv") && Catch::Contains("No space left") &&
-                             Catch::Contains("training goes on"));
+                             Catch::Contains("the files of the last evaluation could not be written"));
+  CHECK(tandem_in(directory, {"train", "beside", "--quiet"}).exit_code == 0);
+  CHECK(std::filesystem::exists(directory.path() / "beside/confusion.csv"));
   // A disk that stays full: trained to the end, and a failure all the same.
   start = small_run("full", {"checkpoint.on_save_error=continue"});
   const Outcome full = with_faults(directory, start, "ENOSPC:40", "/checkpoints");
