@@ -10,7 +10,7 @@ namespace {
 constexpr Index kWords = 10000, kSteps = 35, kStreams = 20;
 
 struct LanguageNetwork {
-  models::LanguageModel model{{.vocabulary = kWords, .dropout = 0.3, .tied = true}};
+  models::LanguageModel model{{.vocabulary = kWords, .dropout = 0.3, .tied = true, .init = 0.05}};
   optim::Sgd optimizer{model.parameters(), {.lr = 1.0}};
 };
 

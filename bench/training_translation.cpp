@@ -19,7 +19,8 @@ struct TranslationNetwork {
                                 .decoder_layers = 2,
                                 .dropout = 0.3,
                                 .shared = true,
-                                .tied = true}};
+                                .tied = true,
+                                .init = 0.1}};
   optim::Adam optimizer{model.parameters(), {.lr = 1e-4}};
 };
 
