@@ -1,4 +1,4 @@
-// What is told of a set of samples with a label or a mask each, and how one is opened. Each set describes
+// Options of a set of samples with a label or a mask each, and how one is opened. Each set describes
 // keys of its own beside its reader; data/registry.h and data/masked_sets.h have all of them.
 #pragma once
 

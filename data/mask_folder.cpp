@@ -48,7 +48,7 @@ Pairs pairs_in(const fs::path& folder) {
   return pairs;
 }
 
-// What stands in the masks of a folder, whatever it means. Reads all of them.
+// Values in the masks of a folder, whatever they mean. Reads all of them.
 std::bitset<256> values_in(const std::vector<fs::path>& masks, const ImageReading& reading) {
   std::vector<std::bitset<256>> found(masks.size());
   std::vector<std::exception_ptr> errors(masks.size());

@@ -1,4 +1,4 @@
-// What is wrong with data.path is said of that key, whatever set it is the path of.
+// Errors of data.path that name the key, whatever set it is the path of.
 #pragma once
 
 #include <fmt/format.h>

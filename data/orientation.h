@@ -1,4 +1,4 @@
-// Which way up an image is: the orientation that EXIF stores beside its pixels (CIPA DC-008, tag 0x0112).
+// Orientation of an image, which EXIF stores beside its pixels (CIPA DC-008, tag 0x0112).
 //
 //   1  as stored           5  transposed
 //   2  mirrored            6  to be turned by 90 degrees, clockwise

@@ -1,5 +1,5 @@
-// What stands in folders of data and is none: hidden files, what systems and programs leave there, files of
-// other kinds. It is passed over, and counted.
+// Files in folders of data that are no samples, and are passed over and counted: hidden ones, those that
+// systems and programs leave there, those of other kinds.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What the host's CPU can do, found by feature bits (cpuid and xgetbv), and the process-wide settings that
+// Features of the host's CPU, found by feature bits (cpuid and xgetbv), and the process-wide settings that
 // follow.
 #pragma once
 

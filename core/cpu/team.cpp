@@ -17,7 +17,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Of the calling thread; as much as can be where the system does not say.
+// Stack of the calling thread; as much as can be where the system does not say.
 std::size_t stack_bytes() {
   std::size_t bytes = SIZE_MAX;
 #if defined(__linux__)

@@ -1,4 +1,4 @@
-// Which images a split of VOC has: lists below ImageSets/Main, or all that are annotated.
+// Images of a split of VOC: lists below ImageSets/Main, or all that are annotated.
 #pragma once
 
 #include <filesystem>

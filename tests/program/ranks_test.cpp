@@ -108,17 +108,6 @@ std::vector<double> weights_of(const std::filesystem::path& run) {
   return weights;
 }
 
-// ‖a - b‖ / ‖b‖.
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double difference = 0.0, norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
 std::vector<double> losses_of(const std::filesystem::path& run) {
   std::vector<double> losses;
   for (const auto& event : events_of(run, "step")) losses.push_back(event["loss"]);

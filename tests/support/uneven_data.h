@@ -2,6 +2,7 @@
 // of pixels and anchors or of none at all. Images, masks and texts are written below a directory of the test.
 #pragma once
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -168,6 +169,18 @@ inline std::vector<UnevenRun> uneven_runs(const TemporaryDirectory& directory) {
       {{"name", "text_classifier"}, {"embedding", 6}, {"units", 5}, {"dropout", 0.0}},
       uneven::written_lines(directory), nullptr, 5, false);
   return runs;
+}
+
+// ‖a - b‖ / ‖b‖.
+inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  REQUIRE(norm > 0.0);
+  return std::sqrt(difference / norm);
 }
 
 }  // namespace tandem::testing

@@ -14,6 +14,7 @@
 #include "train/step_runner.h"
 
 using namespace tandem;
+using testing::distance;
 
 namespace {
 
@@ -73,18 +74,6 @@ Taken step_of(const config::Loaded& loaded, const tasks::DataPtr& data, Divided 
   }
   learners.end_iteration();
   return taken;
-}
-
-// ‖a - b‖ / ‖b‖.
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double difference = 0.0, norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  REQUIRE(norm > 0.0);
-  return std::sqrt(difference / norm);
 }
 
 void check_weights(const Taken& taken) {
