@@ -104,7 +104,7 @@ FAMILIES = {
                        ["data=digits", "data.batch_size=32", "data.eval_batch_size=100", "schedule=constant", "epochs=4"],
                        in_torch=lambda seed, _: peer.resnet20(seed, 4)),
     "unet": Family("unet_scenes", "miou", peer.unet_of,
-                   ["data.items=digits", "data.train_size=320", "data.test_size=50", "model.width=8", "epochs=5"]),
+                   ["data.items=digits", "data.train_size=320", "data.test_size=50", "model.width=8", "epochs=16"]),
     "ssd_small": Family("ssd_scenes", "AP50", peer.drawn_as(peer.of_detector),
                         ["data.items=digits", "data.scene_size=96", "data.train_size=320", "data.test_size=50", "epochs=5"]),
     "dcgan": Family("dcgan_fashion", "fd_lenet", peer.drawn_as(peer.of_dcgan),
