@@ -121,8 +121,9 @@ class Program {
 
   static void add_run(CLI::App* sub, RunArguments& arguments, const std::string& standard) {
     sub->add_option("run", arguments.run, "run directory")->required();
-    sub->add_option("--weights", arguments.weights,
-                    "best, last, step-N, or a .safetensors file; by default " + standard);
+    sub->add_option(
+        "--weights", arguments.weights,
+        "best, last, step-N, or a .safetensors file, a checkpoint or another run; by default " + standard);
   }
 
   void add_train() {
@@ -227,8 +228,9 @@ class Program {
                   "share of each op in the error that 16 bits make in the gradient of a step, and its cause");
     sub->add_option("--batches", inspect_.batches,
                     "training batches that a report on gradients looks at; by default 4, of --blame 1");
-    sub->add_option("--weights", inspect_.weights,
-                    "best, last, step-N or a .safetensors file; by default last");
+    sub->add_option(
+        "--weights", inspect_.weights,
+        "best, last, step-N, or a .safetensors file, a checkpoint or another run; by default last");
     sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
     sub->add_flag("--json", inspect_.json, kJson);
   }

@@ -9,12 +9,10 @@
 #include "core/error.h"
 #include "files/json_text.h"
 #include "files/output.h"
-#include "files/safetensors.h"
 #include "files/write.h"
 #include "models/weights.h"
 #include "report/breakdown.h"
 #include "report/table.h"
-#include "runs/checkpoints.h"
 #include "runs/run_data.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
@@ -50,20 +48,19 @@ int eval(const EvalArguments& arguments) {
   const Device device = train::device_of(loaded.config);
   if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
   // Before the data is read; all weights of a run are of one vocabulary.
-  const std::string any = runs::weights_path(run, arguments.weights.empty() ? "last" : arguments.weights);
+  runs::Weights weights = runs::weights_of(run, arguments.weights.empty() ? "last" : arguments.weights);
   tasks::SkippedSamples skipped;
-  const tasks::DataPtr data = runs::open_data(loaded.config, skipped.reporter(), any);
+  const tasks::DataPtr data = runs::open_data(loaded.config, skipped.reporter(), weights.data);
   const auto task = config::make_task(loaded, data);
   const bool validates = task->validation_split() == "validation";
   // A run with a validation split ends with the test of its best weights, another one with that of its last.
   const std::string which = !arguments.weights.empty() ? arguments.weights : validates ? "best" : "last";
-  const std::string weights = runs::weights_path(run, which);
-  if (runs::has_saved_data(safetensors::File(weights)))
-    data->require_like(runs::saved_data(weights), weights);
+  if (arguments.weights.empty()) weights = runs::weights_of(run, which);
+  if (!weights.data.is_null()) data->require_like(weights.data, weights.path);
   datasets::Loader loader(task->evaluation_source(arguments.split, device));
-  runs::load_run_weights(run, which, task->model());
+  runs::load_weights(weights.path, task->model());
   if (const auto bad = models::non_finite_weights(task->model()))
-    output::print_error(fmt::format("warning: {}: {}; the run that saved it diverged", weights, *bad));
+    output::print_error(fmt::format("warning: {}: {}; the run that saved it diverged", weights.path, *bad));
   task->model().to(device);
   const auto plan = arguments.in_precision ? train::make_plan(loaded, task->model())
                                            : std::make_unique<amp::Plan>(amp::Precision::fp32());
@@ -81,7 +78,7 @@ int eval(const EvalArguments& arguments) {
   const tasks::Metrics metrics = evaluation->metrics();
   if (arguments.json) {
     nlohmann::ordered_json object{{"run", arguments.run},
-                                  {"weights", weights},
+                                  {"weights", weights.path},
                                   {"split", arguments.split},
                                   {"samples", loader.samples_per_epoch()},
                                   {"metrics", nlohmann::ordered_json::object()}};
@@ -91,7 +88,7 @@ int eval(const EvalArguments& arguments) {
     output::print("{}\n", files::json_text(object));
     return 0;
   }
-  output::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights,
+  output::print("{} ({} samples, {}): {}\n", arguments.split, loader.samples_per_epoch(), weights.path,
                 train::metrics_text(metrics));
   if (breakdown) print_breakdown(*breakdown);
   for (const tasks::Artifact& artifact : evaluation->artifacts())

@@ -9,7 +9,7 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
-#include "runs/checkpoints.h"
+#include "runs/run_data.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -33,17 +33,16 @@ int export_weights(const ExportArguments& arguments) {
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
   const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
-  const std::string weights = runs::weights_path(run, which);
+  const runs::Weights weights = runs::weights_of(run, which);
   std::error_code absent;
   if (!arguments.out.empty()) {
     runs::require_no_file_of_run(arguments.out, "--out");
-    require(!fs::equivalent(arguments.out, weights, absent), "",
+    require(!fs::equivalent(arguments.out, weights.path, absent), "",
             "--out {}: holds the weights that are exported; choose another name", arguments.out);
   }
-  const auto task =
-      config::make_task(loaded, config::recall_data(loaded.config, runs::data_of_weights(run, weights)));
-  runs::load_run_weights(run, which, task->model());
-  train::require_finite(task->model(), weights);
+  const auto task = config::make_task(loaded, runs::data_of(loaded.config, weights));
+  runs::load_weights(weights.path, task->model());
+  train::require_finite(task->model(), weights.path);
   const tasks::Signature called = task->signatures().front();
   require(format != exporting::Format::onnx || called.no_graph.empty(), "",
           "export: {} is not written as onnx: {}; safetensors and npz have its weights", arguments.run,
@@ -68,12 +67,12 @@ int export_weights(const ExportArguments& arguments) {
                   files::json_text(nlohmann::ordered_json{{"file", request.path},
                                                           {"format", arguments.format},
                                                           {"parameters", called.module->parameter_count()},
-                                                          {"weights", weights},
+                                                          {"weights", weights.path},
                                                           {"bytes", error ? 0 : bytes}}));
     return 0;
   }
   output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, called.module->parameter_count(),
-                weights, static_cast<double>(error ? 0 : bytes) / 1e6);
+                weights.path, static_cast<double>(error ? 0 : bytes) / 1e6);
   return 0;
 }
 

@@ -98,7 +98,7 @@ void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
 int casts(const InspectArguments& arguments) {
   const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
-  const std::string weights = inspected_weights(arguments);
+  const runs::Weights weights = inspected_weights(arguments);
   const amp::Precision precision = config::precision_of(loaded.config.precision);
   train::Workbench bench(loaded, weights);
   const datasets::Batch batch = bench.next_batch();
@@ -184,9 +184,9 @@ std::vector<std::string> cells(const std::string& name, const char* what, const 
 int gradients(const InspectArguments& arguments) {
   const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
+  if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
   train::Workbench bench(loaded, inspected_weights(arguments));
   const inspect::GradientReport report = inspect::report_gradients(bench, arguments.batches.value_or(4));
-  if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
   if (!arguments.out.empty())
     files::write_atomically(arguments.out, plot::to_svg(inspect::charts_of(report)));
   if (arguments.json) {
@@ -315,10 +315,16 @@ config::Loaded inspected_config(const InspectArguments& arguments) {
   return loaded;
 }
 
-std::string inspected_weights(const InspectArguments& arguments) {
-  if (!runs::RunDirectory::is_run(arguments.subject)) return arguments.weights;
-  return runs::weights_path(runs::RunDirectory::open(arguments.subject),
-                            arguments.weights.empty() ? "last" : arguments.weights);
+runs::Weights inspected_weights(const InspectArguments& arguments) {
+  const std::string& given = arguments.weights;
+  if (runs::RunDirectory::is_run(arguments.subject))
+    return runs::weights_of(runs::RunDirectory::open(arguments.subject), given.empty() ? "last" : given);
+  if (given.empty()) return {};
+  const std::optional<std::string> file = runs::weights_at(given);
+  require(file.has_value(), "",
+          "inspect: --weights {}: no such file; best, last and step-N are of a run, and {} is none", given,
+          arguments.subject);
+  return runs::weights_in(*file);
 }
 
 int inspect(const InspectArguments& arguments) {
@@ -343,11 +349,14 @@ int inspect(const InspectArguments& arguments) {
     return code;
   }
   require(runs::RunDirectory::is_run(arguments.subject), "",
+    require(arguments.weights.empty(), "",
+            "inspect: --weights are of a run or a configuration, and {} is a file; name one of them",
+            arguments.subject);
           "inspect: {} is no run directory and no file; of a configuration ask for a report (--casts, "
           "--gradients, --headroom, --blame)",
           arguments.subject);
   const auto run = runs::RunDirectory::open(arguments.subject);
-  const std::string weights = inspected_weights(arguments);
+  const std::string weights = inspected_weights(arguments).path;
   const int code = tensors(arguments, weights);
   if (!arguments.json) print_state(fs::path(weights).parent_path() / "state.safetensors");
   return code;

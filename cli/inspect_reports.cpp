@@ -75,7 +75,7 @@ std::string share_text(double share) {
 int inspect_headroom(const InspectArguments& arguments) {
   const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
-  const std::string weights = inspected_weights(arguments);
+  const runs::Weights weights = inspected_weights(arguments);
   train::Workbench bench(loaded, weights);
   const std::int64_t batches = arguments.batches.value_or(4);
   const auto segments = segments_of(loaded, arguments.subject);
@@ -144,10 +144,11 @@ void print_blame(const std::string& of, const config::Config& config, const plan
 int inspect_blame(const InspectArguments& arguments) {
   const config::Loaded loaded = inspected_config(arguments);
   train::prepare_machine(loaded);
-  const std::string weights = inspected_weights(arguments);
+  const runs::Weights weights = inspected_weights(arguments);
   const auto segments = segments_of(loaded, arguments.subject);
   const double scale = std::exp2(inspect::log2_scale_of(loaded, weights));
-  const std::vector<std::string> phases = train::planned_phases(loaded, runs::describe_data(loaded.config));
+  const std::vector<std::string> phases =
+      train::planned_phases(loaded, runs::describe_data(loaded.config, weights.data));
   const bool one = phases.size() == 1;
   Json all = Json::array();
   for (std::size_t phase = 0; phase < phases.size(); ++phase) {

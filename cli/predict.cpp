@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "config/task.h"
 #include "core/error.h"
-#include "runs/checkpoints.h"
+#include "runs/run_data.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -41,12 +41,11 @@ int predict(const PredictArguments& arguments) {
   const config::Loaded loaded = config::load(run.config(), arguments.overrides);
   train::prepare_machine(loaded);
   if (!arguments.request.out.empty()) runs::require_no_file_of_run(arguments.request.out, "--out");
-  const std::string which = arguments.weights.empty() ? "best" : arguments.weights;
-  const auto task = config::make_task(
-      loaded, config::recall_data(loaded.config, runs::data_of_weights(run, runs::weights_path(run, which))));
+  const auto weights = runs::weights_of(run, arguments.weights.empty() ? "best" : arguments.weights);
+  const auto task = config::make_task(loaded, runs::data_of(loaded.config, weights));
   require_understood(arguments.request, *task, loaded.config.task.name());
-  const std::string weights = runs::load_run_weights(run, which, task->model());
-  train::require_finite(task->model(), weights);
+  runs::load_weights(weights.path, task->model());
+  train::require_finite(task->model(), weights.path);
   const Device device = train::device_of(loaded.config);
   task->model().to(device);
   task->model().eval();

@@ -12,7 +12,6 @@
 #include "files/write.h"
 #include "report/facts.h"
 #include "report/html.h"
-#include "runs/checkpoints.h"
 #include "runs/metrics_table.h"
 #include "runs/run_directory.h"
 #include "studies/inspect/gradients.h"
@@ -36,7 +35,7 @@ report::Exponents computed(const runs::RunRecord& run) {
   report::Exponents found;
   try {
     const auto directory = runs::RunDirectory::open(run.path.string());
-    const std::string weights = runs::weights_path(directory, "last");
+    const runs::Weights weights = runs::weights_of(directory, "last");
     const config::Loaded loaded = config::load(directory.config());
     train::prepare_machine(loaded);
     train::Workbench bench(loaded, weights);

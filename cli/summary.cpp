@@ -72,8 +72,7 @@ config::Json json_of(const models::ModelSummary& summary, const train::Footprint
 tasks::DataPtr data_of(const std::string& given, const config::Config& config) {
   if (runs::RunDirectory::is_run(given)) {
     const auto run = runs::RunDirectory::open(given);
-    if (runs::has_checkpoint(run))
-      return config::recall_data(config, runs::saved_data(runs::weights_path(run, "last")));
+    if (runs::has_checkpoint(run)) return config::recall_data(config, runs::weights_of(run, "last").data);
   }
   if (!config::resolved(config)["data"].contains("vocabulary")) return runs::describe_data(config);
   try {

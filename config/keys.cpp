@@ -170,8 +170,8 @@ const Schema& EmaConfig::schema() {
 const Schema& InitConfig::schema() {
   static const Schema schema =
       Describe<InitConfig>()
-          .key("path", &InitConfig::path, "a .safetensors file, or a run whose best weights are taken",
-               {.required = true})
+          .key("path", &InitConfig::path,
+               "a .safetensors file, a checkpoint, or a run whose best weights are taken", {.required = true})
           .key("strict", &InitConfig::strict,
                "refuse missing, unexpected and mis-shaped tensors instead of listing them")
           .key("freeze", &InitConfig::freeze,

@@ -23,6 +23,9 @@
 
 namespace tandem::runs {
 
+// The file of a checkpoint that is computed with.
+inline constexpr const char* kWeightsFile = "weights.safetensors";
+
 class CheckpointStore {
  public:
   struct File {

@@ -27,7 +27,6 @@ namespace {
 constexpr const char* kDataKey = "tandem.data";
 constexpr const char* kStateKey = "tandem.state";
 constexpr const char* kConfigKey = "tandem.config";
-constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kStateFile = "state.safetensors";
 constexpr const char* kMetricsFile = "metrics.json";
 
@@ -218,58 +217,11 @@ SavedState read_state(const safetensors::File& file) {
   return saved;
 }
 
-namespace {
-
-// What best, last or step-N means; nothing where there is no such checkpoint.
-std::optional<std::string> checkpoint_named(const CheckpointStore& store, const std::string& which) {
-  if (which == "best") return store.pointed_at("best");
-  if (which != "last") return which;
-  std::vector<std::string> names = store.newest_first();
-  while (names.size() > 1 && store.damage(names.front())) names.erase(names.begin());
-  return names.empty() ? std::optional<std::string>() : names.front();
-}
-
-}  // namespace
-
-std::string weights_path(const RunDirectory& run, const std::string& which) {
-  const bool of_run = which == "best" || which == "last" || CheckpointStore::is_name(which);
-  const auto kind = [](const fs::path& path) { return files::kind_of(path); };
-  const CheckpointStore store(run.checkpoints());
-  const std::optional<std::string> name = of_run ? checkpoint_named(store, which) : std::nullopt;
-  const bool there =
-      of_run ? name && kind(store.path(*name)) == files::Kind::folder : kind(which) != files::Kind::absent;
-  require(there, "", "{}: has no weights \"{}\"; there are best, last, step-N, or the path of a file{}",
-          run.path().string(), which,
-          of_run && kind(which) == files::Kind::file ? fmt::format(", as ./{} is one", which) : "");
-  if (!of_run) return which;
-  const auto damage = store.damage(*name);
-  require(!damage, "", "{} is damaged: {}; choose other weights with --weights", store.path(*name).string(),
-          damage.value_or(""));
-  return (store.path(*name) / kWeightsFile).string();
-}
-
-std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model) {
-  const std::string path = weights_path(run, which);
-  const safetensors::File file(path);
-  const std::string differences = models::compare_weights(model, file).differences();
-  require(differences.empty(), "",
-          "{}: are not the weights of the model that this configuration and its data make: {}", path,
-          differences);
-  models::load_weights(model, file);
-  return path;
-}
-
 bool has_saved_data(const safetensors::File& weights) { return weights.metadata().contains(kDataKey); }
 
 config::Json saved_data(const std::string& weights) {
   const safetensors::File file(weights);
   return json_in(file, kDataKey);
-}
-
-config::Json data_of_weights(const RunDirectory& run, const std::string& weights) {
-  const safetensors::File file(weights);
-  if (file.metadata().contains(kDataKey) || !has_checkpoint(run)) return json_in(file, kDataKey);
-  return saved_data(weights_path(run, "last"));
 }
 
 bool has_checkpoint(const RunDirectory& run) {

@@ -91,18 +91,9 @@ class Checkpoints {
 // What a state.safetensors holds. Throws UserError for a file that is none.
 SavedState read_state(const safetensors::File& file);
 
-// Loads weights by name into `model`; `which` is best, last, step-N, or a file. Returns the path.
-std::string load_run_weights(const RunDirectory& run, const std::string& which, nn::Module& model);
-// The description of the data saved with them; throws UserError when the file has none.
+// The description of the data saved with weights; throws UserError when the file has none.
 config::Json saved_data(const std::string& weights);
 bool has_saved_data(const safetensors::File& weights);
-// The same of weights for a run's model: where the file has none, since no run saved it, that of the run's
-// newest checkpoint.
-config::Json data_of_weights(const RunDirectory& run, const std::string& weights);
-// The file that `which` means for a run. `last` is the newest whole checkpoint. These names are the run's,
-// whatever files the working directory has; ./best is a file. Throws UserError when there is none of that
-// name, or it is damaged.
-std::string weights_path(const RunDirectory& run, const std::string& which);
 
 // Whether a run has saved any checkpoint, whole or damaged.
 bool has_checkpoint(const RunDirectory& run);

@@ -21,6 +21,7 @@
 #include "parallel/last_words.h"
 #include "runs/environment.h"
 #include "runs/run_data.h"
+#include "runs/weights.h"
 #include "train/calibrate.h"
 #include "train/epoch_line.h"
 #include "train/evaluate.h"
@@ -660,7 +661,7 @@ bool Trainer::test_best(Session& session) {
     return true;
   }
   ranks_.together([&] {
-    if (session.directory) runs::load_run_weights(*session.directory, "best", task_->model());
+    if (session.directory) runs::load_weights(runs::weights_path(*session.directory, "best"), task_->model());
   });
   if (ranks_.several()) ranks_.take_from_first(task_->model());
   session.state.epoch_samples = 0.0;

@@ -7,6 +7,7 @@
 #include "files/input.h"
 #include "files/json_text.h"
 #include "parallel/agreement.h"
+#include "runs/weights.h"
 #include "tasks/record.h"
 #include "train/resume.h"
 #include "train/trainer_session.h"

@@ -24,7 +24,7 @@ void run_histogram(Session& session) {
   const config::Loaded loaded = config::load(small ? "digits_lenet" : "fashion_resnet20",
                                              {small ? "optimizer.lr=0.01" : "optimizer.lr=0.05"});
   train::prepare_machine(loaded);
-  train::Workbench bench(loaded, "");
+  train::Workbench bench(loaded, {});
   // The scale doubles every 20 steps, so that it finds its place soon.
   amp::Precision precision = amp::Precision::amp_fp16();
   precision.scaler.initial = 1024.0;

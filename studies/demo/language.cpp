@@ -44,7 +44,7 @@ Setting setting_of(const Session& session) {
 }
 
 ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps, Session& session) {
-  train::Workbench bench(loaded, "");
+  train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step& step = *learners->front().step;
   const amp::Plan plan(arm.precision, bench.model());
@@ -71,7 +71,7 @@ double share_of(std::int64_t part, std::int64_t whole) {
 // What FP16 rounds to zero of the activation gradients of each layer at the start of training, of those that
 // are not zero, at scale 1 and at 2^kLog2Scale. Prints the table.
 Json show_flushed(const config::Loaded& loaded) {
-  train::Workbench bench(loaded, "");
+  train::Workbench bench(loaded, {});
   const amp::Plan plan(amp::Precision::fp32(), bench.model());
   amp::GradientCollector collector(bench.model());
   backward(bench.loss(bench.next_batch(), plan));

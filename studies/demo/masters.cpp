@@ -45,7 +45,7 @@ void count_lost(const Tensor& before, const optim::Step& step, Lost& lost) {
 
 MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::int64_t epochs,
                     std::int64_t steps, Session& session) {
-  train::Workbench bench(loaded, "");
+  train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step* const step = learners->front().step.get();
   const amp::Plan plan(arm.precision, bench.model());

@@ -53,7 +53,7 @@ struct Course {
 };
 
 Course train(const config::Loaded& loaded, bool retry, std::int64_t batches) {
-  train::Workbench bench(loaded, "");
+  train::Workbench bench(loaded, {});
   amp::Precision precision = amp::Precision::amp_fp16();
   precision.scaler.initial = 0x1p24;
   precision.scaler.interval = 20;

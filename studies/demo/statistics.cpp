@@ -43,7 +43,7 @@ struct Lengths {
 class Trained {
  public:
   Trained(const config::Loaded& loaded, bool half, const Lengths& lengths)
-      : bench_(loaded, ""), plan_(amp::Precision::amp_bf16()) {
+      : bench_(loaded, {}), plan_(amp::Precision::amp_bf16()) {
     amp::Precision precision = amp::Precision::amp_bf16();
     precision.dtype = DType::f16;  // of the statistics; ops run in BF16, which needs no loss scale
     precision.lower_batch_norm = half;

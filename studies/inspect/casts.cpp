@@ -197,7 +197,7 @@ CastReport report_casts(train::Workbench& bench, const amp::Precision& precision
   return std::move(collector.report);
 }
 
-PrecisionMemory measure_memory(const config::Loaded& loaded, const std::string& weights,
+PrecisionMemory measure_memory(const config::Loaded& loaded, const runs::Weights& weights,
                                const std::string& name, const amp::Precision& precision, Index batch_size) {
   CachingAllocator& memory = host_allocator();
   memory.trim();

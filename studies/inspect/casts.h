@@ -47,7 +47,7 @@ struct PrecisionMemory {
   std::size_t masters = 0, working = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
 };
 
-PrecisionMemory measure_memory(const config::Loaded& loaded, const std::string& weights,
+PrecisionMemory measure_memory(const config::Loaded& loaded, const runs::Weights& weights,
                                const std::string& name, const amp::Precision& precision,
                                Index batch_size = 0);
 

@@ -42,10 +42,10 @@ HeadroomReport headroom(const GradientReport& gradients, int log2_scale) {
   return report;
 }
 
-int log2_scale_of(const config::Loaded& loaded, const std::string& weights) {
+int log2_scale_of(const config::Loaded& loaded, const runs::Weights& weights) {
   double scale = train::precision_of(loaded.config).scaler.initial;
-  const auto state = std::filesystem::path(weights).parent_path() / "state.safetensors";
-  if (!weights.empty() && files::kind_of(state) != files::Kind::absent) {
+  const auto state = std::filesystem::path(weights.path).parent_path() / "state.safetensors";
+  if (!weights.path.empty() && files::kind_of(state) != files::Kind::absent) {
     const safetensors::File file(state.string());
     if (file.find("scaler.values")) scale = file.read("scaler.values").to_vector<double>().at(0);
   }

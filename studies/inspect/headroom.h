@@ -30,6 +30,6 @@ HeadroomReport headroom(const GradientReport& gradients, int log2_scale);
 
 // The log2 of the loss scale with which a run goes on (its newest checkpoint, or that of `weights`), or,
 // where there is none, with which the configuration starts; rounded down.
-int log2_scale_of(const config::Loaded& loaded, const std::string& weights);
+int log2_scale_of(const config::Loaded& loaded, const runs::Weights& weights);
 
 }  // namespace tandem::inspect

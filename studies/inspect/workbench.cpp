@@ -5,8 +5,6 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "models/weights.h"
-#include "runs/checkpoints.h"
 #include "runs/run_data.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
@@ -16,7 +14,7 @@
 
 namespace tandem::train {
 
-Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size)
+Workbench::Workbench(const config::Loaded& loaded, const runs::Weights& weights, Index batch_size)
     : loaded_(loaded),
       config_(loaded.config),
       batch_size_(batch_size > 0 ? batch_size : config_.data.batch_size) {
@@ -24,10 +22,10 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
   bool open = true;
   try {
     data = runs::open_data(
-        config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }, weights);
+        config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }, weights.data);
   } catch (const UserError& error) {
-    if (weights.empty()) throw;
-    data = config::recall_data(config_, runs::saved_data(weights));
+    if (weights.data.is_null()) throw;
+    data = config::recall_data(config_, weights.data);
     open = false;
     notes_.push_back(fmt::format("the data cannot be read ({}); batches are noise", error.what()));
   }
@@ -38,19 +36,14 @@ Workbench::Workbench(const config::Loaded& loaded, const std::string& weights, I
         datasets::Ahead{.threads = static_cast<int>(config_.data.workers)});
     held_out_ = std::make_unique<datasets::Loader>(task_->evaluation_source(task_->validation_split(), {}));
   }
-  if (weights.empty()) {
+  if (weights.path.empty()) {
     for (std::string& note : initialise_from(config_, *task_)) notes_.push_back(std::move(note));
     perturb(model(), static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
     notes_.emplace_back("weights: as training starts");
   } else {
-    const safetensors::File file(weights);
-    const std::string differences = models::compare_weights(model(), file).differences();
-    require(differences.empty(), "",
-            "{}: are not the weights of the model that this configuration and its data make: {}", weights,
-            differences);
-    if (open && runs::has_saved_data(file)) data->require_like(runs::saved_data(weights), weights);
-    models::load_weights(model(), file);
-    notes_.push_back("weights: " + weights);
+    if (open && !weights.data.is_null()) data->require_like(weights.data, weights.path);
+    runs::load_weights(weights.path, model());
+    notes_.push_back("weights: " + weights.path);
   }
   phases_ = task_->phases().size();
   model().train();

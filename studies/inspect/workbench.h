@@ -11,6 +11,7 @@
 #include "config/task.h"
 #include "data/loader.h"
 #include "runs/metrics.h"
+#include "runs/weights.h"
 #include "train/learners.h"
 #include "train/setup.h"
 
@@ -18,10 +19,10 @@ namespace tandem::train {
 
 class Workbench {
  public:
-  // `weights` is a safetensors file, or "" for those the configuration starts from. Where the data cannot be
-  // opened, batches are noise in the shape that the weights' file describes; without such a file the error of
-  // the data is thrown. `batch_size` 0: the configuration's.
-  Workbench(const config::Loaded& loaded, const std::string& weights, Index batch_size = 0);
+  // `weights` without a path: those that the configuration starts from. Where the data cannot be opened,
+  // batches are noise in the shape that the weights' data is described with; without a description the error
+  // of the data is thrown. `batch_size` 0: the configuration's.
+  Workbench(const config::Loaded& loaded, const runs::Weights& weights, Index batch_size = 0);
   ~Workbench();
 
   const config::Loaded& loaded() const { return loaded_; }

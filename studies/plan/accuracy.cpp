@@ -23,7 +23,7 @@ class Shadow final : public amp::plan::Oracle {
   Shadow(const config::Loaded& loaded, const Graph& graph, const Assignment& assignment,
          const amp::Precision& precision, std::size_t phase)
       : phase_(phase),
-        step_(loaded, "", kBatches, phase),
+        step_(loaded, {}, kBatches, phase),
         graph_(graph),
         assignment_(assignment),
         precision_(precision),

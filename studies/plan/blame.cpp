@@ -116,11 +116,11 @@ Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_
 
 class Blaming {
  public:
-  Blaming(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
+  Blaming(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
           std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments)
       : phase_(phase),
         precision_(precision_for(loaded)),
-        graph_(train::trace_of(loaded, runs::describe_data(loaded.config), phase).graph),
+        graph_(train::trace_of(loaded, runs::describe_data(loaded.config, weights.data), phase).graph),
         assignment_(types_of(loaded, graph_, phase)),
         step_(loaded, weights, batches, phase),
         borders_(step_.model(), segments),
@@ -204,7 +204,7 @@ const char* name_of(Cause cause) {
   return names[static_cast<int>(cause)];
 }
 
-Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
+Blame blame(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
             std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments) {
   return Blaming(loaded, weights, batches, scale, phase, segments).run();
 }

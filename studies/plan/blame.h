@@ -8,6 +8,7 @@
 #include "amp/precision.h"
 #include "amp/scale_borders.h"
 #include "config/load.h"
+#include "runs/weights.h"
 
 namespace tandem::planning {
 
@@ -35,12 +36,12 @@ struct Blame {
   int batches = 0, runs = 0;
 };
 
-// Of the configuration's precision, level O1 or a plan, on the weights of a file or those that training
-// starts from ("", see Workbench): a step for each op that is lowered and batch, and one more for each op.
-// The error is that of search_types. Throws UserError for a precision that lowers nothing or is of another
-// level, and as train::planned_phases, ScaleBorders and BorderScope. Of one phase of a step. `segments` of
-// the loss scale, of which `scale` is that of the first.
-Blame blame(const config::Loaded& loaded, const std::string& weights, int batches, double scale,
+// Blame under the configuration's precision, level O1 or a plan, on weights as Workbench has them: a step for
+// each op that is lowered and batch, and one more for each op. The error is that of search_types. Throws
+// UserError for a precision that lowers nothing or is of another level, and as train::planned_phases,
+// ScaleBorders and BorderScope. Of one phase of a step. `segments` of the loss scale, of which `scale` is
+// that of the first.
+Blame blame(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
             std::size_t phase = 0, const std::vector<amp::ScaleBorders::Segment>& segments = {});
 
 }  // namespace tandem::planning

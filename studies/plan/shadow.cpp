@@ -12,7 +12,7 @@
 
 namespace tandem::planning {
 
-ShadowStep::ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches,
+ShadowStep::ShadowStep(const config::Loaded& loaded, const runs::Weights& weights, int batches,
                        std::size_t phase)
     : full_(amp::Precision::fp32()), bench_(loaded, weights), phase_(phase) {
   for (int i = 0; i < batches; ++i) batches_.push_back(bench_.next_batch());

@@ -19,7 +19,7 @@ class ShadowStep {
   };
 
   // `weights` as Workbench has them. Steps are done on the first `batches` batches of training.
-  ShadowStep(const config::Loaded& loaded, const std::string& weights, int batches, std::size_t phase = 0);
+  ShadowStep(const config::Loaded& loaded, const runs::Weights& weights, int batches, std::size_t phase = 0);
 
   nn::Module& model() { return bench_.model(); }
   const train::Workbench& bench() const { return bench_; }
