@@ -225,8 +225,11 @@ int gradients(const InspectArguments& arguments) {
 
 // ---- tensors
 
+constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
+
+// Statistics of the finite elements; NaN where there are none.
 struct Statistics {
-  double low = 0.0, high = 0.0, mean = 0.0, deviation = 0.0;
+  double low = kNoFigure, high = kNoFigure, mean = kNoFigure, deviation = kNoFigure;
   std::int64_t non_finite = 0;
 };
 
@@ -245,8 +248,10 @@ Statistics statistics_of(const Tensor& tensor) {
     sum += delta / count;
     squares += delta * (value - sum);
   }
-  s.mean = sum;
-  s.deviation = count > 0.0 ? std::sqrt(squares / count) : 0.0;
+  if (count > 0.0) {
+    s.mean = sum;
+    s.deviation = std::sqrt(squares / count);
+  }
   return s;
 }
 
@@ -274,7 +279,7 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
     std::uint64_t count = 1;
     for (const std::uint64_t extent : entry.extents) count *= extent;
     elements += static_cast<std::int64_t>(count);
-    const auto value = [&](double x) { return known ? fmt::format("{:.4g}", x) : "?"; };
+    const auto value = [&](double x) { return known ? figure_text(x, 4) : "?"; };
     table.add({entry.name, entry.dtype, shape_text(entry.extents), value(s.low), value(s.high), value(s.mean),
                value(s.deviation), s.non_finite > 0 ? fmt::format("{}", s.non_finite) : ""});
     Json row{{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.extents}};
@@ -344,14 +349,14 @@ int inspect(const InspectArguments& arguments) {
             "inspect: {} is not a .safetensors file; of a configuration ask for a report (--casts, "
             "--gradients, --headroom, --blame)",
             arguments.subject);
+    require(arguments.weights.empty(), "",
+            "inspect: --weights are of a run or a configuration, and {} is a file; name one of them",
+            arguments.subject);
     const int code = tensors(arguments, arguments.subject);
     if (!arguments.json) print_state(arguments.subject);
     return code;
   }
   require(runs::RunDirectory::is_run(arguments.subject), "",
-    require(arguments.weights.empty(), "",
-            "inspect: --weights are of a run or a configuration, and {} is a file; name one of them",
-            arguments.subject);
           "inspect: {} is no run directory and no file; of a configuration ask for a report (--casts, "
           "--gradients, --headroom, --blame)",
           arguments.subject);

@@ -9,6 +9,7 @@
 
 #include "config/task.h"
 #include "core/error.h"
+#include "core/units.h"
 #include "files/input.h"
 #include "files/json_text.h"
 #include "files/output.h"
@@ -66,9 +67,12 @@ std::string beside(std::size_t segments) {
   return segments > 1 ? fmt::format(" and those of {} segments beside it", segments) : "";
 }
 
+// A share as a percentage. Adding 0.0 takes the sign from a negative zero.
 std::string share_text(double share) {
-  return std::isfinite(share) ? fmt::format("{:.1f}", 100.0 * share) : "";
+  return std::isfinite(share) ? fmt::format("{:.1f}", std::round(1000.0 * share) / 10.0 + 0.0) : "–";
 }
+
+Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 }  // namespace
 
@@ -111,14 +115,14 @@ Json blame_json(const planning::Blame& blame, std::size_t segments) {
     ops.push_back({{"path", op.key.path},
                    {"op", op.key.op},
                    {"call", op.key.call},
-                   {"local", op.local},
-                   {"share", std::isfinite(op.share) ? Json(op.share) : Json()},
+                   {"local", finite_json(op.local)},
+                   {"share", finite_json(op.share)},
                    {"cause", name_of(op.cause)}});
   return {{"batches", blame.batches},
           {"scale", blame.scale},
           {"segments", std::max<std::size_t>(segments, 1)},
-          {"error", std::isfinite(blame.error) ? Json(blame.error) : Json()},
-          {"noise", blame.noise},
+          {"error", finite_json(blame.error)},
+          {"noise", finite_json(blame.noise)},
           {"runs", blame.runs},
           {"ops", ops}};
 }
@@ -126,15 +130,15 @@ Json blame_json(const planning::Blame& blame, std::size_t segments) {
 void print_blame(const std::string& of, const config::Config& config, const planning::Blame& blame,
                  std::size_t segments) {
   output::print(
-      "{}: error of the gradient {:.3g}, {:.3g} where all weights move by one unit in the last place; loss "
-      "scale {:g}{}, {} of {}, {} steps\n\n",
-      of, blame.error, blame.noise, blame.scale, beside(segments),
+      "{}: error of the gradient {}, {} where all weights move by one unit in the last place; loss scale "
+      "{:g}{}, {} of {}, {} steps\n\n",
+      of, figure_text(blame.error, 3), figure_text(blame.noise, 3), blame.scale, beside(segments),
       blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches), config.data.batch_size,
       blame.runs);
   report::Table table({"op", "share, %", "own error", "cause"});
   table.right_from(1);
   for (const auto& op : blame.ops)
-    table.add({to_string(op.key), share_text(op.share), fmt::format("{:.2g}", op.local), name_of(op.cause)});
+    table.add({to_string(op.key), share_text(op.share), figure_text(op.local, 2), name_of(op.cause)});
   table.print();
   output::print("\n");
 }

@@ -33,4 +33,8 @@ std::string decimal_text(double value, int decimals) {
   return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, decimals);
 }
 
+std::string figure_text(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "–";
+}
+
 }  // namespace tandem

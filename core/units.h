@@ -13,5 +13,7 @@ std::string count_text(double count);
 std::string bytes_text(double bytes);
 // "0.2210" with four decimals; what is no number is "nan", whatever the sign that arithmetic gave it.
 std::string decimal_text(double value, int decimals);
+// "0.000356" with three significant digits; "–" for what is not finite.
+std::string figure_text(double value, int digits);
 
 }  // namespace tandem

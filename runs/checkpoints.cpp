@@ -12,6 +12,7 @@
 #include "core/build_info.h"
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/units.h"
 #include "files/input.h"
 #include "files/json_text.h"
 #include "files/write.h"
@@ -269,8 +270,8 @@ StepInWords step_in_words(const safetensors::File& file, const std::string& pref
       words.values += fmt::format(", {} micro-batches into a step", waiting);
   }
   if (file.find(prefix + "step.values"))
-    words.values += fmt::format("; {}learning rate {:.4g}, gradient norm {:.4g}", whose,
-                                reals("step.values").at(1), reals("step.values").at(2));
+    words.values += fmt::format("; {}learning rate {:.4g}, gradient norm {}", whose,
+                                reals("step.values").at(1), figure_text(reals("step.values").at(2), 4));
   return words;
 }
 
@@ -292,7 +293,7 @@ std::string state_in_words(const safetensors::File& file) {
                          file.read("scaler.values").to_vector<double>().at(0),
                          file.read("scaler.counters").to_vector<std::int64_t>().at(0));
   if (state.best)
-    words += fmt::format("; best {:.4g} after epoch {} ({})", *state.best, state.best_epoch,
+    words += fmt::format("; best {} after epoch {} ({})", figure_text(*state.best, 4), state.best_epoch,
                          state.best_checkpoint);
   return words;
 }

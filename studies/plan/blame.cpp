@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "amp/op_keys.h"
@@ -76,13 +77,21 @@ class OpValues final : public OpObserver {
 
 struct Apart {
   double squares = 0.0, flushed = 0.0, whole = 0.0;
-  bool lost = false;  // something finite came to be none
+  bool compared = false;  // something is finite in f32
+  bool lost = false;      // something finite came to be none
+
+  double relative() const {
+    using Limits = std::numeric_limits<double>;
+    if (!compared) return Limits::quiet_NaN();
+    return lost ? Limits::infinity() : std::sqrt(squares / std::max(whole, 1e-60));
+  }
 };
 
 Apart apart(const std::vector<float>& low, const std::vector<float>& wide) {
   Apart sum;
   for (std::size_t i = 0; i < std::min(low.size(), wide.size()); ++i) {
     if (!std::isfinite(wide[i])) continue;
+    sum.compared = true;
     if (!std::isfinite(low[i])) {
       sum.lost = true;
       continue;
@@ -183,7 +192,7 @@ class Blaming {
     const Apart result = apart(low.result.to_vector<float>(), wide.result.to_vector<float>()),
                 gradients = apart(low.gradients, wide.gradients);
     return {.key = graph_.at(op).key,
-            .local = std::sqrt(result.squares / std::max(result.whole, 1e-60)),
+            .local = result.relative(),
             .share = 0.0,
             .cause = cause_of(result, gradients)};
   }

@@ -23,7 +23,9 @@ const char* name_of(Cause cause);
 
 struct BlamedOp {
   amp::plan::OpKey key;
-  double local = 0.0;  // ‖y16 - y32‖/‖y32‖ of its result, of the same f32 inputs
+  // ‖y16 - y32‖/‖y32‖ of its result, of the same f32 inputs, where y32 is finite; infinite where something
+  // finite came to be none, NaN where nothing of y32 is finite.
+  double local = 0.0;
   double share = 0.0;  // of the step's squared error: (E² - E₋²)/E², E₋ with this op alone in f32
   Cause cause = Cause::none;
 };

@@ -57,8 +57,9 @@ double ShadowStep::difference(const Outcome& outcome, int batch) const {
     whole += value * value;
   }
   const double of_loss = std::abs(outcome.loss - wide.loss) / std::max(std::abs(wide.loss), 1e-30);
-  const double error = std::max(std::sqrt(apart / std::max(whole, 1e-60)), of_loss);
-  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+  const double of_gradient = std::sqrt(apart / std::max(whole, 1e-60));
+  const bool finite = std::isfinite(of_gradient) && std::isfinite(of_loss);
+  return finite ? std::max(of_gradient, of_loss) : std::numeric_limits<double>::infinity();
 }
 
 double ShadowStep::noise() {

@@ -38,6 +38,38 @@ TEST_CASE("inspect: the tensors of a run and its state in words", "[program]") {
   }
 }
 
+TEST_CASE("inspect: a figure that is not defined is a dash", "[program]") {
+  const TemporaryDirectory directory;
+  // Steps that overflow are skipped: they have no gradient norm.
+  const Outcome outcome =
+      tandem_in(directory, {"train", "digits_mlp", "run_dir=run", "-q", "tensorboard=false", "epochs=3",
+                            "optimizer.lr=1e6", "precision=amp_fp16", "on_divergence=continue"});
+  CHECK(outcome.exit_code == 3);
+  CHECK_THAT(must(tandem_in(directory, {"inspect", "run"})).out, Contains(", gradient norm –; loss scale"));
+  // Results that 16 bits cannot hold have no error of their own.
+  const json range = json::parse(must(tandem_in(directory, {"inspect", "run", "--blame", "--json"})).out);
+  for (const json& op : range["ops"]) {
+    if (op["op"] != "linear") continue;
+    CHECK(op["cause"] == "range");
+    CHECK(op["local"].is_null());
+  }
+
+  // Weights that are not finite: neither the FP32 step nor an op has an error.
+  std::string file = saved(directory.path() / "run", "weights");
+  for (std::size_t at = file.size() - 4 * 4810; at < file.size(); at += 4)
+    file.replace(at, 4, "\0\0\xc0\xff", 4);
+  directory.write("nan.safetensors", file);
+  const auto inspected = [&](const std::vector<std::string>& more) {
+    return must(tandem_in(directory, joined({"inspect", "run", "--weights=nan.safetensors"}, more))).out;
+  };
+  CHECK_THAT(inspected({}), Contains("  –") && !Contains("nan "));
+  const std::string text = inspected({"--blame"});
+  CHECK_THAT(text, Contains("error of the gradient –, – where") && !Contains("nan") && !Contains("inf,"));
+  const json blame = json::parse(inspected({"--blame", "--json"}));
+  CHECK(blame["error"].is_null());
+  CHECK(blame["noise"].is_null());
+}
+
 TEST_CASE("inspect --casts: what ran in which type, and why", "[program]") {
   const TemporaryDirectory directory;
   const auto casts = [&](const std::string& precision) {

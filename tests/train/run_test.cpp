@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -214,6 +216,9 @@ TEST_CASE("durations, counts and sizes are short", "[run]") {
   CHECK(count_text(999) == "999");
   CHECK(count_text(12345) == "12.3k");
   CHECK(count_text(25557032) == "25.56M");
+  CHECK(figure_text(0.00035649, 3) == "0.000356");
+  CHECK(figure_text(-std::numeric_limits<double>::infinity(), 3) == "–");
+  CHECK(figure_text(-std::nan(""), 3) == "–");
   CHECK(bytes_text(512) == "512 B");
   CHECK(bytes_text(1536) == "1.5 KiB");
 }
