@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/suggest.h"
+#include "runs/run_directory.h"
 
 namespace tandem::cli {
 
@@ -21,10 +22,9 @@ int demo(const DemoArguments& arguments) {
     throw UserError("", fmt::format("demo: there is no \"{}\"{}; there are {}", arguments.name,
                                     did_you_mean(arguments.name, known), fmt::join(known, ", ")));
   }
-  demo::Session session(arguments.name,
-                        {.out = arguments.out.empty() ? "runs/demo-" + arguments.name : arguments.out,
-                         .small = arguments.small,
-                         .text = arguments.text});
+  const std::string out = arguments.out.empty() ? "runs/demo-" + arguments.name : arguments.out;
+  runs::require_no_file_of_run(out, "--out");
+  demo::Session session(arguments.name, {.out = out, .small = arguments.small, .text = arguments.text});
   found->run(session);
   return 0;
 }

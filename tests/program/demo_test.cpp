@@ -119,4 +119,10 @@ TEST_CASE("demo refuses what it does not know", "[program][demo]") {
   const Outcome missing = tandem_in(directory, {"demo", "diverge", "--text=nowhere"});
   CHECK(missing.exit_code == 2);
   CHECK_THAT(missing.err, Contains("./run data"));
+  must(tandem_in(directory, {"train", "digits_mlp", "run_dir=run", "--limit-steps=2", "-q"}));
+  for (const char* own : {"run", "run/checkpoints", "run/config.json"}) {
+    const Outcome over = tandem_in(directory, {"demo", "histogram", "--small", "--out", own});
+    CHECK(over.exit_code == 2);
+    CHECK_THAT(over.err, Contains(std::string("--out ") + own) && Contains("choose another place"));
+  }
 }
