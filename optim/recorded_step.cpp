@@ -48,14 +48,16 @@ class HostNotes : public nn::ModuleObserver {
     return added;
   }
 
-  // Of other weights, one for each storage and type: renewing it renews all.
+  // Working copies of other weights, one for each storage and type: renewing it renews all.
   std::vector<std::pair<Parameter, DType>> copies() const {
     std::vector<std::pair<Parameter, DType>> kept;
     std::set<std::pair<const Storage*, DType>> known;
     for (const Parameter& parameter : others_) {
-      for (const DType dtype : {DType::f16, DType::bf16}) {
-        const Tensor& value = parameter.value();
-        if (has_working_copy(value, dtype) && known.emplace(value.storage().get(), dtype).second)
+      const Tensor& value = parameter.value();
+      for (int type = 0; type < kDTypeCount; ++type) {
+        const auto dtype = static_cast<DType>(type);
+        if (is_16bit(dtype) && has_working_copy(value, dtype) &&
+            known.emplace(value.storage().get(), dtype).second)
           kept.emplace_back(parameter, dtype);
       }
     }
