@@ -1,4 +1,4 @@
-// What bounds a configuration's step on this machine, and what would make it faster.
+// The bounds of a configuration's step on this machine, and changes that would make it faster.
 #include "studies/advise/advise.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// What a run or a file holds: tensors and training state; types and casts of every op; exponents of
+// Contents of a run or a file: tensors and training state; types and casts of every op; exponents of
 // gradients.
 #include <fmt/core.h>
 #include <fmt/format.h>

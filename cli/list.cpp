@@ -38,7 +38,7 @@ void require_begun(const ListArguments& arguments, const std::vector<std::string
           did_you_mean(arguments.prefix, names));
 }
 
-// What a key may name, in every task, and what that is.
+// The names that a key may have in any task, each with its meaning.
 Rows named_by(const std::string& path) {
   Rows rows;
   for (const auto& listed : config::list_keys(config::Config::schema())) {

@@ -1,4 +1,4 @@
-// How long ranks wait for each other before they have read what they are to do.
+// The time that ranks wait for each other before they have read their configuration.
 #pragma once
 
 #include <string>

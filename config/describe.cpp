@@ -18,7 +18,7 @@ std::string escaped(std::string text) {
   return text;
 }
 
-// Which variants have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has no name.
+// The variants that have the key: "", " (sgd, lars only)", at most `most` names. The empty variant has none.
 std::string owners_text(const std::vector<std::string>& only_for, std::size_t most) {
   std::vector<std::string> owners;
   for (const std::string& owner : only_for) {

@@ -1,4 +1,4 @@
-// From the command line to a checked configuration, in one call and without touching any data.
+// The checked configuration of a command line, in one call and without touching any data.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the precision part of a configuration says to the library.
+// The precision of a configuration as the library takes it.
 #pragma once
 
 #include "amp/precision.h"

@@ -1,4 +1,4 @@
-// Where the channels of arrays of images stand: NumPy files have both orders, and nothing in them says which.
+// The place of the channels in arrays of images: NumPy files have both orders, and do not say which.
 #pragma once
 
 #include <cstdint>

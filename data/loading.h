@@ -1,5 +1,5 @@
-// What a loop is told of batches, whatever they hold: how large they are, in which order samples come, who
-// loads them.
+// Options of batches for a loop, whatever they hold: their size, the order of the samples, the threads that
+// load them.
 #pragma once
 
 #include <optional>

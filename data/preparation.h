@@ -1,4 +1,4 @@
-// How images become what a network takes, as a list of transforms written out.
+// The preparation of images for a network, as a list of transforms written out.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What each op is in ONNX, opset 17.
+// The translation of each op to ONNX, opset 17.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a command says: its result on stdout, remarks on its course on stderr.
+// The output of a command: its result on stdout, remarks on its course on stderr.
 //
 // Nothing here throws: what a command does is not lost because nobody can be told of it. Remarks that cannot
 // be written are dropped. A result that cannot be written makes the command fail when everything else is

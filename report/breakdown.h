@@ -1,4 +1,4 @@
-// What the newest evaluation of a run said of each class, for its page.
+// Figures of each class by the newest evaluation of a run, for its page.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a report says of runs in words and figures, as plain text.
+// Facts of runs in words and figures for reports, as plain text.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What a run saves of itself and goes on from (see runs/checkpoint_store.h for the files). A checkpoint is
-// copied between two steps and written in the background while training goes on.
+// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint
+// is copied between two steps and written in the background while training goes on.
 #pragma once
 
 #include <cstdint>

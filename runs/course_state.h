@@ -1,4 +1,4 @@
-// What evaluations have made of a run's course, as JSON for its checkpoints.
+// The changes that evaluations have made to a run's course, as JSON for its checkpoints.
 #pragma once
 
 #include "config/config.h"

@@ -1,4 +1,4 @@
-// What a result depends on besides the configuration: build, libraries, processor, threads, memory, devices.
+// Causes of a result besides the configuration: build, libraries, processor, threads, memory, devices.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// What an evaluation says of each class.
+// Figures of each class from an evaluation.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which class was taken for which.
+// Counts of the classes that were taken for each class.
 #pragma once
 
 #include <cstdint>

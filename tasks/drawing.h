@@ -1,4 +1,4 @@
-// What tasks draw their pictures with.
+// Drawing for the pictures of tasks.
 #pragma once
 
 #include <span>

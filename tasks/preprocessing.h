@@ -1,4 +1,4 @@
-// What becomes of a sample before a network takes it, for programs that run an exported one.
+// The preprocessing of a sample for a network, for programs that run an exported one.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What recipes of families share: see docs/add-a-task.md.
+// Common parts of the families' recipes: see docs/add-a-task.md.
 #pragma once
 
 #include <memory>

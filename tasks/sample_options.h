@@ -1,4 +1,4 @@
-// What a configuration says of data of numbered samples, alike for every family of a labelled set.
+// Options of data of numbered samples in a configuration, alike for every family of a labelled set.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What tasks share whose one model takes the images of numbered samples and gives something for each.
+// Common parts of tasks whose one model takes the images of numbered samples and gives something for each.
 #pragma once
 
 #include <map>

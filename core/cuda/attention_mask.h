@@ -1,4 +1,4 @@
-// Which keys a query sees, for kernels: core/attention.h.
+// The keys that a query sees, for kernels: core/attention.h.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// What a kernel found wrong with its input, told to the host without waiting for it.
+// Faults that a kernel finds in its input, told to the host without waiting for it.
 #pragma once
 
 #include <cstdint>

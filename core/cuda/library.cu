@@ -1,4 +1,4 @@
-// What this library exports: see core/device_library.h.
+// The exports of this library: see core/device_library.h.
 #include <cuda_runtime.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Where the allocators of a GPU get their segments.
+// Sources of segments for the allocators of a GPU.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What forward and backward of recurrent layers share on a GPU: sizes, lengths, and the steps of a range.
+// Common parts of recurrent layers' forward and backward on a GPU: sizes, lengths, the steps of a range.
 #pragma once
 
 #include <cuda_runtime.h>

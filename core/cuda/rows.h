@@ -1,4 +1,4 @@
-// What the kernels over rows share (reduce, softmax, cross entropy): reading elements of a known or of any
+// Common parts of the kernels over rows (reduce, softmax, cross entropy): reading elements of a known or any
 // type, walking a run of memory in 16-byte steps, and combining what the threads of a group hold.
 //
 // A group is a power of two of neighbouring lanes of one warp, or a whole block. Everything here depends on

@@ -1,4 +1,4 @@
-// What restricts how a CUDA backend computes.
+// Restrictions on how a CUDA backend computes.
 #pragma once
 
 namespace tandem::cuda {

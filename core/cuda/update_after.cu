@@ -1,4 +1,4 @@
-// What follows the update of parameters (commit, averages), and changes of a buffer in place. Bound by
+// Kernels that follow the update of parameters (commit, averages), and changes of a buffer in place. Bound by
 // memory.
 #include <cuda_runtime.h>
 

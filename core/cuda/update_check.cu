@@ -1,4 +1,4 @@
-// What steps look at and decide: losses and gradients that are not finite, norms, loss scales.
+// Checks and decisions of a step: losses and gradients that are not finite, norms, loss scales.
 //
 // A pass over gradients leaves what each block found; one block adds this up in a fixed order. Sums are f64.
 // A check is bound by memory, 4 bytes an element.

@@ -1,4 +1,4 @@
-// What the kernels of the update family share: ranges of a flat buffer as arguments, the walk over their
+// Common parts of the update family's kernels: ranges of a flat buffer as arguments, the walk over their
 // elements, and the states of a step and of the loss scale.
 //
 // Ranges travel as arguments of a kernel, up to kRanges in a launch, and are cut into pieces of a fixed size

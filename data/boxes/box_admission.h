@@ -1,4 +1,4 @@
-// What becomes of each box of a file: refused, left out, cut to its image, or taken as it is. The rules are
+// Admission of each box of a file: refused, left out, cut to its image, or taken as it is. The rules are
 // of every format; a reader says what its file has.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is told of a corpus of boxes, once.
+// The summary of a corpus of boxes, told once.
 #pragma once
 
 #include <string>

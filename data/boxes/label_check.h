@@ -1,5 +1,5 @@
-// What looks wrong with the labels and boxes of a corpus although every file could be read: what leads to a
-// figure near 0 after a training that looked well.
+// Doubts about the labels and boxes of a corpus although every file could be read: signs of mistakes that end
+// in a figure near 0 after a training that looked well.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Which samples of varying length make a batch, so that little of it is padding: of a shuffled epoch, shards
-// of 80 batches are sorted by length and cut, and the batches are shuffled. A pure function of (lengths,
+// Batches of samples of varying length with little padding: a shuffled epoch is divided into shards of 80
+// batches, these are sorted by length and cut, and the batches are shuffled. A pure function of (lengths,
 // options, epoch).
 #pragma once
 

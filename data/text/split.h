@@ -1,4 +1,4 @@
-// Which part of a corpus something belongs to, by its name: the same whatever else the corpus has.
+// The part of a corpus that something belongs to, by its name: the same whatever else the corpus has.
 #pragma once
 
 #include <cstdint>

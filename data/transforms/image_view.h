@@ -1,4 +1,4 @@
-// What part of a source image an output image shows, and how: geometry without arithmetic. Crops, pads, flips
+// The part of a source image that an output image shows: geometry without arithmetic. Crops, pads, flips
 // and one resize compose into an ImageView without touching a pixel; `render` (data/transforms/render.h) then
 // reads the source once and writes the normalised result once. A device that keeps 8-bit records needs just
 // these numbers per sample.

@@ -1,4 +1,4 @@
-// From the values of an axis to positions on a page.
+// The scale of an axis: positions on a page of its values.
 #pragma once
 
 #include <optional>

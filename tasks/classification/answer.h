@@ -1,4 +1,4 @@
-// What a classifier says of one input, as `tandem predict` prints it.
+// The answer of a classifier for one input, as `tandem predict` prints it.
 #pragma once
 
 #include <span>

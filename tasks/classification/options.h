@@ -1,4 +1,4 @@
-// What a configuration says of a classifier.
+// Options of a classifier in a configuration.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How well scores fit: accuracy, top-5, the mean loss, confusions.
+// Figures of a classifier's scores: accuracy, top-5, the mean loss, confusions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How boxes fit the anchors of a model: the early sign of wrong ones.
+// The fit of boxes to the anchors of a model: the early sign of wrong ones.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What non-maximum suppression starts from: of each class of an image the anchors that are sure enough of it.
+// Candidates for non-maximum suppression: for each class of an image the anchors that are sure enough of it.
 #pragma once
 
 #include <span>

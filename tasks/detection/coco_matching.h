@@ -1,4 +1,4 @@
-// Which detections of a category are right, by the rules of COCO (cocodataset/cocoapi, cocoeval.py).
+// The detections of a category that are right, by the rules of COCO (cocodataset/cocoapi, cocoeval.py).
 #pragma once
 
 #include <array>

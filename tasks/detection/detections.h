@@ -1,4 +1,4 @@
-// What the metrics of detectors compare: objects with their true boxes, and boxes that a detector found. Host
+// Input of the metrics of detectors: objects with their true boxes, and boxes that a detector found. Host
 // values in FP64; images and categories are called by their ids.
 #pragma once
 

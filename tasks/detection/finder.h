@@ -1,4 +1,4 @@
-// From what SSD says of every anchor to the boxes of each image.
+// The boxes of each image from SSD's outputs for every anchor.
 #pragma once
 
 #include <vector>

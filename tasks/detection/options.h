@@ -1,4 +1,4 @@
-// What a configuration says of a task of detection.
+// Options of a task of detection in a configuration.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How far boxes cover each other.
+// Overlap of two boxes.
 #pragma once
 
 #include "tasks/detection/detections.h"

@@ -1,4 +1,4 @@
-// What a detector says of an image, as a few boxes: decoding, thresholds, non-maximum suppression. Host
+// The few boxes of a detector for an image: decoding, thresholds, non-maximum suppression. Host
 // values in FP32, in one total order: scores descending, then classes, then anchors ascending.
 #pragma once
 

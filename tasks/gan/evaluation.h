@@ -1,4 +1,4 @@
-// How near the images that a generator makes come to real ones.
+// The distance of a generator's images from real ones.
 #pragma once
 
 #include <memory>

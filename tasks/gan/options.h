@@ -1,4 +1,4 @@
-// What a configuration says of a GAN.
+// Options of a GAN in a configuration.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a configuration says of a language model.
+// Options of a language model in a configuration.
 #pragma once
 
 #include "data/text/registry.h"

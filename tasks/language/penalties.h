@@ -1,4 +1,4 @@
-// What training a language model adds to its loss.
+// Penalties that training adds to the loss of a language model.
 #pragma once
 
 #include "models/language_model.h"

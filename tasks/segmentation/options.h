@@ -1,4 +1,4 @@
-// What a configuration says of a task of segmentation.
+// Options of a task of segmentation in a configuration.
 #pragma once
 
 #include <string>

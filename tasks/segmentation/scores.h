@@ -1,4 +1,4 @@
-// How well masks fit: one confusion matrix of all pixels of a set, and what follows from it.
+// Figures of predicted masks: one confusion matrix of all pixels of a set, and what follows from it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How far sequences are from what they should be: errors per symbol of the reference (word, phoneme or
+// Error rates of sequences against their references: errors per symbol of the reference (word, phoneme or
 // character error rate, by what a symbol is), and the share of sequences that are not exactly right.
 #pragma once
 

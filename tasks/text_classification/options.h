@@ -1,4 +1,4 @@
-// What a configuration says of a classifier of texts.
+// Options of a classifier of texts in a configuration.
 #pragma once
 
 #include "data/text/labelled_registry.h"

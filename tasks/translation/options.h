@@ -1,4 +1,4 @@
-// What a configuration says of a translator.
+// Options of a translator in a configuration.
 #pragma once
 
 #include <optional>
