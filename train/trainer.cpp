@@ -21,9 +21,7 @@
 #include "parallel/last_words.h"
 #include "runs/environment.h"
 #include "runs/run_data.h"
-#include "runs/weights.h"
 #include "train/calibrate.h"
-#include "train/epoch_line.h"
 #include "train/evaluate.h"
 #include "train/footprint.h"
 #include "train/guarded_ops.h"
@@ -569,108 +567,6 @@ std::string Trainer::by_phase(const std::vector<double>& losses) const {
                         decimal_text(losses[phase], 4));
   }
   return text;
-}
-
-// Mean losses of the epoch so far, for people; "" where nothing of it was trained.
-std::string Trainer::training_losses(const Session& session) const {
-  const runs::RunState& state = session.state;
-  if (state.epoch_samples == 0.0) return "";
-  std::vector<double> means = state.epoch_losses;
-  for (double& mean : means) mean /= state.epoch_samples;
-  return "training loss" + by_phase(means);
-}
-
-// A kept one has the split and the epoch before its extension, a series of them the split.
-void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) {
-  std::filesystem::path file = artifact.file, series = artifact.file;
-  const std::string stem = file.stem().string(), extension = file.extension().string();
-  if (artifact.kept) {
-    const std::string& split = session.result.split;
-    file.replace_filename(fmt::format("{}-{}-{:04}{}", stem, split, session.state.epoch, extension));
-    series.replace_filename(fmt::format("{}-{}{}", stem, split, extension));
-  }
-  if (!session.directory) return;
-  std::error_code error;  // what cannot be written is told of by who writes
-  std::filesystem::create_directories((session.directory->path() / file).parent_path(), error);
-  if (!session.write_beside(file, artifact.contents)) {
-    session.unwritten = session.trouble;
-  } else if (extension == ".png") {
-    session.metrics.write_picture(
-        {learners_->iterations(), session.state.epoch, series.string(), file.string()}, artifact.contents);
-  }
-}
-
-// They are of a run that is saved: who cannot make them is told of, and ends nothing.
-void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
-  session.unwritten.reset();
-  if (!evaluated.evaluation) return;
-  const auto make = [&](const auto& work) {
-    try {
-      work();
-    } catch (const std::exception& error) {
-      session.unwritten = error.what();
-      session.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
-    }
-  };
-  const tasks::Evaluation& evaluation = *evaluated.evaluation;
-  make([&] {
-    for (const tasks::Artifact& artifact : evaluation.artifacts()) write_artifact(session, artifact);
-  });
-  make([&] {
-    if (const auto breakdown = evaluation.breakdown())
-      write_artifact(session, {.file = tasks::kBreakdownFile,
-                               .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
-  });
-}
-
-// Returns nothing when a stop was asked for on the way.
-std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
-  const std::string& split = pass.split();
-  auto evaluated = pass.run(details, session.stop);
-  tell_skipped(session);
-  if (!evaluated) return {};
-  session.result.metrics = evaluated->metrics;
-  session.result.epoch = session.state.epoch;
-  session.result.split = split;
-  session.metrics.write(
-      runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
-  const std::vector<LinePart> line = epoch_line(
-      {.epoch = session.state.epoch,
-       .epochs = config_.epochs,
-       .losses = training_losses(session),
-       .split = split,
-       .metrics = session.result.metrics,
-       .best = config_.best(),
-       .items = task_->samples_are(),
-       .items_per_s = session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0,
-       .seconds = since(session.started)});
-  if (session.progress) session.progress->line(line);
-  session.log.info(joined(line));
-  return evaluated;
-}
-
-// With a validation split, the test split is looked at once, with the weights that validation chose. Returns
-// false when a stop was asked for on the way.
-bool Trainer::test_best(Session& session) {
-  conclude_save(session);
-  // Which checkpoint is the best one is known to who saves.
-  const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
-  if (!saved) {
-    if (ranks_.first())
-      session.warn("no weights of the best epoch could be saved: the test split is not looked at");
-    return true;
-  }
-  ranks_.together([&] {
-    if (session.directory) runs::load_weights(runs::weights_path(*session.directory, "best"), task_->model());
-  });
-  if (ranks_.several()) ranks_.take_from_first(task_->model());
-  session.state.epoch_samples = 0.0;
-  // Told with the epoch that the weights are of.
-  const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
-  const auto evaluated = evaluate_now(session, *test_, task_->keeps_details());
-  if (evaluated) write_artifacts(session, *evaluated);
-  session.state.epoch = epoch;
-  return evaluated.has_value();
 }
 
 }  // namespace tandem::train

@@ -1,12 +1,9 @@
 // A run's checkpoints: when they are taken, what becomes of them, and going on from one.
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "config/task.h"
 #include "files/input.h"
 #include "files/json_text.h"
-#include "parallel/agreement.h"
 #include "runs/weights.h"
 #include "tasks/record.h"
 #include "train/resume.h"
@@ -15,14 +12,6 @@
 namespace tandem::train {
 
 namespace {
-
-// A figure that is not finite is better than none, and no other.
-bool is_better(double value, const std::optional<double>& best, bool greater) {
-  if (!best) return true;
-  if (!std::isfinite(value)) return false;
-  if (!std::isfinite(*best)) return true;
-  return greater ? value > *best : value < *best;
-}
 
 // Of the names under which a checkpoint holds what the next micro-batch begins with.
 std::string carry_prefix(const std::string& phase) { return phase + "carry."; }
@@ -35,12 +24,6 @@ tasks::Carry taken_carry(std::vector<optim::NamedTensor>& tensors, const std::st
     if (name.starts_with(prefix)) carry.set(name.substr(prefix.size()), tensor.to(device));
   std::erase_if(tensors, [&](const optim::NamedTensor& named) { return named.first.starts_with(prefix); });
   return carry;
-}
-
-std::vector<optim::Step*> steps_of(Learners& learners) {
-  std::vector<optim::Step*> steps;
-  for (const Learner& learner : learners) steps.push_back(learner.step.get());
-  return steps;
 }
 
 // A run goes on with the data that it began with.
@@ -164,60 +147,6 @@ void Trainer::take_state(Resumed& resumed) {
   learners_->load_state(resumed.tensors, resumed.converting);
   set_rate_factor(resumed.run);
   train_loader_->seek({static_cast<std::uint32_t>(resumed.run.epoch - 1), resumed.run.position});
-}
-
-// Returns false when the evaluation did not come to its end: a stop was asked for, or it failed. What was
-// trained is saved before anything is made of the evaluation but its figures.
-bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
-  bool best = false;
-  const auto due = [&](std::int64_t every) {
-    return last || (every > 0 && session.state.epoch % every == 0);
-  };
-  std::optional<Evaluated> evaluated;
-  // The averages are what is evaluated and saved, where there are any.
-  AveragedWeights averaged(*learners_);
-  if (due(config_.eval.every_epochs)) {
-    write_distributions(session);
-    if (session.stops) return false;
-    try {
-      evaluated = evaluate_now(session, *chooses_, last && task_->keeps_details());
-    } catch (const std::exception& error) {
-      // A rank that fails by itself cannot save with the others.
-      if (ranks_.several() && !dynamic_cast<const parallel::AgreedError*>(&error)) throw;
-      session.evaluation_error = std::current_exception();
-    }
-    if (!evaluated) return false;
-    const std::string key = config_.best();
-    const double value =
-        figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
-    // Known to the first rank: what it could not save was no best one.
-    const bool greater = tasks::kind_of(config::metrics(config_), key).greater_is_better;
-    if (ranks_.any(ranks_.first() && is_better(value, session.state.best, greater))) {
-      conclude_save(session);
-      session.before_best = session.state;
-      session.state.best = value;
-      session.state.best_epoch = session.state.epoch;
-      best = true;
-    }
-    if (whole) take_figure(session, value);
-  }
-  if (session.stops) return false;
-  if (best || checkpoint_due(session) || due(config_.checkpoint.every_epochs)) {
-    conclude_save(session);
-    take_weights(session, averaged);
-    runs::RunState next = session.state;
-    if (whole) begin_next_epoch(next);
-    save(session, next, best);
-  }
-  if (evaluated) write_artifacts(session, *evaluated);
-  return true;
-}
-
-// Of the last steps, whose gradients lie in the buffers still: an evaluation that comes in a later process
-// has none.
-void Trainer::write_distributions(Session& session) {
-  if (ranks_.update_parts() > 1) learners_->gather_gradients();
-  session.metrics.write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
 }
 
 // Of checkpoint.every_steps.

@@ -1,6 +1,7 @@
 // What the files of the trainer share: trainer.cpp (the course of a run), trainer_outcomes.cpp (what becomes
-// of its steps), trainer_saves.cpp (checkpoints, and going on from them), trainer_course.cpp (what
-// evaluations make of the course) and trainer_ranks.cpp (what ranks tell each other).
+// of its steps), trainer_evaluations.cpp (what is measured, chosen and left), trainer_saves.cpp (checkpoints,
+// and going on from them), trainer_course.cpp (what evaluations make of the course) and trainer_ranks.cpp
+// (what ranks tell each other).
 #pragma once
 
 #include <fmt/core.h>

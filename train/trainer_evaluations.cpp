@@ -1,0 +1,189 @@
+// A run's evaluations: what they measure, what they choose, and what they leave.
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "files/json_text.h"
+#include "parallel/agreement.h"
+#include "runs/weights.h"
+#include "train/epoch_line.h"
+#include "train/evaluate.h"
+#include "train/trainer_session.h"
+
+namespace tandem::train {
+
+namespace {
+
+// A figure that is not finite is better than none, and no other.
+bool is_better(double value, const std::optional<double>& best, bool greater) {
+  if (!best) return true;
+  if (!std::isfinite(value)) return false;
+  if (!std::isfinite(*best)) return true;
+  return greater ? value > *best : value < *best;
+}
+
+std::vector<optim::Step*> steps_of(Learners& learners) {
+  std::vector<optim::Step*> steps;
+  for (const Learner& learner : learners) steps.push_back(learner.step.get());
+  return steps;
+}
+
+}  // namespace
+
+// Returns false when the evaluation did not come to its end: a stop was asked for, or it failed. What was
+// trained is saved before anything is made of the evaluation but its figures.
+bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
+  bool best = false;
+  const auto due = [&](std::int64_t every) {
+    return last || (every > 0 && session.state.epoch % every == 0);
+  };
+  std::optional<Evaluated> evaluated;
+  // The averages are what is evaluated and saved, where there are any.
+  AveragedWeights averaged(*learners_);
+  if (due(config_.eval.every_epochs)) {
+    write_distributions(session);
+    if (session.stops) return false;
+    try {
+      evaluated = evaluate_now(session, *chooses_, last && task_->keeps_details());
+    } catch (const std::exception& error) {
+      // A rank that fails by itself cannot save with the others.
+      if (ranks_.several() && !dynamic_cast<const parallel::AgreedError*>(&error)) throw;
+      session.evaluation_error = std::current_exception();
+    }
+    if (!evaluated) return false;
+    const std::string key = config_.best();
+    const double value =
+        figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
+    // Known to the first rank: what it could not save was no best one.
+    const bool greater = tasks::kind_of(config::metrics(config_), key).greater_is_better;
+    if (ranks_.any(ranks_.first() && is_better(value, session.state.best, greater))) {
+      conclude_save(session);
+      session.before_best = session.state;
+      session.state.best = value;
+      session.state.best_epoch = session.state.epoch;
+      best = true;
+    }
+    if (whole) take_figure(session, value);
+  }
+  if (session.stops) return false;
+  if (best || checkpoint_due(session) || due(config_.checkpoint.every_epochs)) {
+    conclude_save(session);
+    take_weights(session, averaged);
+    runs::RunState next = session.state;
+    if (whole) begin_next_epoch(next);
+    save(session, next, best);
+  }
+  if (evaluated) write_artifacts(session, *evaluated);
+  return true;
+}
+
+// Of the last steps, whose gradients lie in the buffers still: an evaluation that comes in a later process
+// has none.
+void Trainer::write_distributions(Session& session) {
+  if (ranks_.update_parts() > 1) learners_->gather_gradients();
+  session.metrics.write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
+}
+
+// Mean losses of the epoch so far, for people; "" where nothing of it was trained.
+std::string Trainer::training_losses(const Session& session) const {
+  const runs::RunState& state = session.state;
+  if (state.epoch_samples == 0.0) return "";
+  std::vector<double> means = state.epoch_losses;
+  for (double& mean : means) mean /= state.epoch_samples;
+  return "training loss" + by_phase(means);
+}
+
+// A kept one has the split and the epoch before its extension, a series of them the split.
+void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) {
+  std::filesystem::path file = artifact.file, series = artifact.file;
+  const std::string stem = file.stem().string(), extension = file.extension().string();
+  if (artifact.kept) {
+    const std::string& split = session.result.split;
+    file.replace_filename(fmt::format("{}-{}-{:04}{}", stem, split, session.state.epoch, extension));
+    series.replace_filename(fmt::format("{}-{}{}", stem, split, extension));
+  }
+  if (!session.directory) return;
+  std::error_code error;  // what cannot be written is told of by who writes
+  std::filesystem::create_directories((session.directory->path() / file).parent_path(), error);
+  if (!session.write_beside(file, artifact.contents)) {
+    session.unwritten = session.trouble;
+  } else if (extension == ".png") {
+    session.metrics.write_picture(
+        {learners_->iterations(), session.state.epoch, series.string(), file.string()}, artifact.contents);
+  }
+}
+
+// They are of a run that is saved: who cannot make them is told of, and ends nothing.
+void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
+  session.unwritten.reset();
+  if (!evaluated.evaluation) return;
+  const auto make = [&](const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      session.unwritten = error.what();
+      session.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
+    }
+  };
+  const tasks::Evaluation& evaluation = *evaluated.evaluation;
+  make([&] {
+    for (const tasks::Artifact& artifact : evaluation.artifacts()) write_artifact(session, artifact);
+  });
+  make([&] {
+    if (const auto breakdown = evaluation.breakdown())
+      write_artifact(session, {.file = tasks::kBreakdownFile,
+                               .contents = files::json_text(tasks::to_json(*breakdown)) + "\n"});
+  });
+}
+
+// Returns nothing when a stop was asked for on the way.
+std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
+  const std::string& split = pass.split();
+  auto evaluated = pass.run(details, session.stop);
+  tell_skipped(session);
+  if (!evaluated) return {};
+  session.result.metrics = evaluated->metrics;
+  session.result.epoch = session.state.epoch;
+  session.result.split = split;
+  session.metrics.write(
+      runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
+  const std::vector<LinePart> line = epoch_line(
+      {.epoch = session.state.epoch,
+       .epochs = config_.epochs,
+       .losses = training_losses(session),
+       .split = split,
+       .metrics = session.result.metrics,
+       .best = config_.best(),
+       .items = task_->samples_are(),
+       .items_per_s = session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0,
+       .seconds = since(session.started)});
+  if (session.progress) session.progress->line(line);
+  session.log.info(joined(line));
+  return evaluated;
+}
+
+// With a validation split, the test split is looked at once, with the weights that validation chose. Returns
+// false when a stop was asked for on the way.
+bool Trainer::test_best(Session& session) {
+  conclude_save(session);
+  // Which checkpoint is the best one is known to who saves.
+  const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
+  if (!saved) {
+    if (ranks_.first())
+      session.warn("no weights of the best epoch could be saved: the test split is not looked at");
+    return true;
+  }
+  ranks_.together([&] {
+    if (session.directory) runs::load_weights(runs::weights_path(*session.directory, "best"), task_->model());
+  });
+  if (ranks_.several()) ranks_.take_from_first(task_->model());
+  session.state.epoch_samples = 0.0;
+  // Told with the epoch that the weights are of.
+  const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
+  const auto evaluated = evaluate_now(session, *test_, task_->keeps_details());
+  if (evaluated) write_artifacts(session, *evaluated);
+  session.state.epoch = epoch;
+  return evaluated.has_value();
+}
+
+}  // namespace tandem::train
