@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kDigests = "SHA256SUMS";
+constexpr std::string_view kReplaced = "-replaced";  // behind the name of a checkpoint that was moved aside
 constexpr std::uint64_t kMostDigestBytes = 4096;
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int reason) {
@@ -37,7 +38,7 @@ void exchange(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) fail(to, "replaced", errno);
   // A file system that cannot exchange: for an instant there is no checkpoint of this name.
-  const fs::path aside = files::name_while_writing(to.string() + "-replaced");
+  const fs::path aside = files::name_while_writing(to.string() + std::string(kReplaced));
   if (::rename(to.c_str(), aside.c_str()) != 0) fail(to, "replaced", errno);
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int reason = errno;
@@ -64,13 +65,45 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos || end < files::kDigestLength + 3) return {};
     const std::string_view line = text.substr(0, end), name = line.substr(files::kDigestLength + 2);
-    const bool known = name == kWeightsFile || name == "state.safetensors" || name == "metrics.json";
+    const bool known = name == kWeightsFile || name == "state.safetensors" || name == "run.json" ||
+                       name == "metrics.json";
     if (!known || line.substr(files::kDigestLength, 2) != "  ") return {};
     if (!digests.emplace(name, line.substr(0, files::kDigestLength)).second) return {};
     text.remove_prefix(end + 1);
   }
   const bool whole = digests.contains(kWeightsFile) && digests.contains("state.safetensors");
   return whole ? digests : std::map<std::string, std::string>();
+}
+
+std::string digest_line(const std::string& digest, const std::string& name) {
+  return fmt::format("{}  {}\n", digest, name);
+}
+
+// Makes files of a checkpoint those of `to` as well; returns the lines of their digests.
+std::string keep_files(const fs::path& checkpoint, const fs::path& to,
+                       const std::vector<std::string>& names) {
+  const auto digests = parse_digests(read_small(checkpoint / kDigests));
+  std::string lines;
+  for (const std::string& name : names) {
+    const auto digest = digests.find(name);
+    if (digest == digests.end()) fail(checkpoint / name, "kept", ENOENT);
+    std::error_code error;
+    fs::create_hard_link(checkpoint / name, to / name, error);
+    if (error) {  // a file system without links
+      fs::copy_file(checkpoint / name, to / name, error);
+      if (error) fail(to / name, "written", error.value());
+      files::synchronise_file((to / name).string());
+    }
+    lines += digest_line(digest->second, name);
+  }
+  return lines;
+}
+
+// The checkpoint that was moved aside under this name; "" for other names.
+std::string replaced_checkpoint(std::string_view name) {
+  const std::size_t end = name.find(kReplaced);
+  if (end == std::string_view::npos || !CheckpointStore::is_name(name.substr(0, end))) return {};
+  return std::string(name.substr(0, end));
 }
 
 }  // namespace
@@ -86,16 +119,17 @@ std::optional<std::int64_t> CheckpointStore::step_of(std::string_view name) {
   return step;
 }
 
-void CheckpointStore::write(const std::string& checkpoint, const std::vector<File>& files) const {
+void CheckpointStore::write(const std::string& checkpoint, const std::vector<File>& files,
+                            const std::vector<std::string>& kept) const {
   const fs::path target = path(checkpoint), beside = files::name_while_writing(target.string());
   std::error_code error;
   try {
     fs::remove_all(beside, error);
     if (!fs::create_directory(beside, error)) fail(beside, "created", error.value());
-    std::string digests;
+    std::string digests = keep_files(target, beside, kept);
     for (const File& file : files) {
       files::write_synchronised((beside / file.name).string(), std::span(&file.bytes, 1));
-      digests += fmt::format("{}  {}\n", files::sha256(file.bytes), file.name);
+      digests += digest_line(files::sha256(file.bytes), file.name);
     }
     const std::string_view text = digests;
     files::write_synchronised((beside / kDigests).string(), std::span(&text, 1));
@@ -177,7 +211,14 @@ void CheckpointStore::remove_leftovers() const {
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder_, ignored))
     if (files::is_being_written(entry.path())) leftovers.push_back(entry.path());
-  for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
+  for (const fs::path& path : leftovers) {
+    const std::string replaced = replaced_checkpoint(path.filename().string());
+    if (!replaced.empty() && !fs::exists(folder_ / replaced, ignored)) {
+      fs::rename(path, folder_ / replaced, ignored);
+    } else {
+      fs::remove_all(path, ignored);
+    }
+  }
 }
 
 }  // namespace tandem::runs

@@ -2,7 +2,9 @@
 //
 //   step-120/            what the run was after its 120th step
 //     weights.safetensors  to compute with; the averages, where there are any
-//     state.safetensors    what it takes to go on
+//     state.safetensors    the tensors that it takes to go on
+//     run.json             where the run stands: epoch, place in it, best figure, configuration; in older
+//                          runs the metadata of state.safetensors
 //     metrics.json         what metrics.jsonl held then (runs/metrics_record.h); absent in older runs
 //     SHA256SUMS           digests of all of them, as `sha256sum -c` reads them
 //   latest, best         a line each: "step-120"
@@ -11,7 +13,8 @@
 // A checkpoint appears at once: it is written as step-120.tmp-PID, its files and the folder are synchronised
 // with the disk, the folder is renamed, the rename is synchronised, `latest` is replaced in the same way, and
 // only then old checkpoints are removed. So a process that is killed at any instant, and a write that fails,
-// leave every checkpoint that there was.
+// leave every checkpoint that there was. One whose tensors stay, and whose place in the run does not, is
+// replaced in the same way, by a folder with further links to the same files.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +44,11 @@ class CheckpointStore {
   static std::optional<std::int64_t> step_of(std::string_view name);  // nothing for other names
   static bool is_name(std::string_view text) { return step_of(text).has_value(); }
 
-  // Writes a checkpoint, replacing one of that name; on return it is durable. Throws VendorError with the
-  // path and the system's reason, and leaves what there was.
-  void write(const std::string& checkpoint, const std::vector<File>& files) const;
+  // Writes a checkpoint, replacing one of that name; on return it is durable. `kept`: files that the replaced
+  // one has, which stay as they are, with their digests. Throws VendorError with the path and the system's
+  // reason, and leaves what there was.
+  void write(const std::string& checkpoint, const std::vector<File>& files,
+             const std::vector<std::string>& kept = {}) const;
   // Makes `pointer`, "latest" or "best", mean a checkpoint.
   void point(const std::string& pointer, const std::string& checkpoint) const;
   // What it means; nothing when there is no such pointer, or it names no checkpoint.
@@ -58,7 +63,8 @@ class CheckpointStore {
   // Keeps `latest` and the newest before it, `keep` in all, and those in `spared`. What is newer than
   // `latest` goes: the run has gone on from an older checkpoint.
   void prune(std::int64_t keep, const std::vector<std::string>& spared) const;
-  // Removes what processes that were killed have left half written or half removed.
+  // Removes what processes that were killed have left half written or half removed. A checkpoint whose place
+  // was to be taken at that instant is put back.
   void remove_leftovers() const;
 
  private:

@@ -26,12 +26,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kDataKey = "tandem.data";
-constexpr const char* kStateKey = "tandem.state";
-constexpr const char* kConfigKey = "tandem.config";
+constexpr const char* kStateKey = "state";
+constexpr const char* kConfigKey = "config";
 constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kRunFile = "run.json";
 constexpr const char* kMetricsFile = "metrics.json";
 
-config::Json json_in(const safetensors::File& file, const char* key) {
+config::Json json_in(const safetensors::File& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   require(found != file.metadata().end(), "", "{}: has no \"{}\" in its metadata; it was not saved by a run",
           file.path(), key);
@@ -39,6 +40,25 @@ config::Json json_in(const safetensors::File& file, const char* key) {
       found->second, file.path(), fmt::format("its \"{}\"", key), {.items = std::size_t{1} << 20});
   require(json.is_object(), "", "{}: its \"{}\" is damaged", file.path(), key);
   return json;
+}
+
+fs::path run_file_beside(const safetensors::File& state) {
+  return fs::path(state.path()).parent_path() / kRunFile;
+}
+
+// Where older runs have what stands in run.json.
+std::string metadata_key(const char* key) { return fmt::format("tandem.{}", key); }
+
+// Of where the run stands: "state" or "config".
+config::Json of_run(const safetensors::File& state, const char* key) {
+  const fs::path path = run_file_beside(state);
+  const auto text = files::read_text_if_there(path);
+  if (!text) return json_in(state, metadata_key(key));
+  const auto json = files::parse_json<config::Json>(*text, path.string(), "the file",
+                                                    {.depth = 16, .items = std::size_t{1} << 20});
+  const bool sound = json.is_object() && json.contains(key) && json[key].is_object();
+  require(sound, "", "{}: its \"{}\" is damaged", path.string(), key);
+  return json[key];
 }
 
 // A number where there is one phase, as runs of one have always saved it.
@@ -132,20 +152,34 @@ void Checkpoints::take_weights(nn::Module& model, std::int64_t epoch, std::int64
 
 void Checkpoints::save(std::int64_t step, const std::vector<optim::NamedTensor>& tensors,
                        const RunState& state, bool best, const std::optional<MetricsMark>& metrics) {
+  state_.take(CheckpointStore::name_of(step), tensors);
+  write(step, true, state, best, metrics);
+}
+
+void Checkpoints::save_state(std::int64_t step, const RunState& state, bool best,
+                             const std::optional<MetricsMark>& metrics) {
+  ensure(!under_way(), "checkpoint", "step {} is saved while another save is under way", step);
+  write(step, false, state, best, metrics);
+}
+
+void Checkpoints::write(std::int64_t step, bool tensors, const RunState& state, bool best,
+                        const std::optional<MetricsMark>& metrics) {
   const std::string name = CheckpointStore::name_of(step);
   RunState saved = state;
   if (best) saved.best_checkpoint = name;
-  state_.take(name, tensors,
-              {{kStateKey, files::json_text(to_json(saved))}, {kConfigKey, files::json_text(config_)}});
-  const auto write = [this, step, name, best, spared = saved.best_checkpoint,
-                      mark = metrics ? metrics->to_json() : ""] {
-    std::vector<CheckpointStore::File> files{{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
+  const config::Json run{{kStateKey, to_json(saved)}, {kConfigKey, config_}};
+  const auto write = [this, step, name, tensors, best, spared = saved.best_checkpoint,
+                      text = files::json_text(run, 2) + "\n", mark = metrics ? metrics->to_json() : ""] {
+    std::vector<CheckpointStore::File> files;
+    if (tensors) files = {{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
+    files.push_back({kRunFile, text});
     if (!mark.empty()) {
       std::error_code error;  // somebody may have removed it: the mark says so when the run goes on
       if (fs::exists(metrics_copy_, error)) files::synchronise_file(metrics_copy_);
       files.push_back({kMetricsFile, mark});
     }
-    store_.write(name, files);
+    store_.write(name, files,
+                 tensors ? std::vector<std::string>() : std::vector<std::string>{kWeightsFile, kStateFile});
     if (best) store_.point("best", name);
     store_.point("latest", name);
     store_.prune(keep_, {spared});
@@ -180,7 +214,7 @@ std::optional<std::string> Checkpoints::newest_whole(std::vector<std::string>& n
 }
 
 config::Json Checkpoints::config_of(const std::string& checkpoint) const {
-  return json_in(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
+  return of_run(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
 }
 
 std::optional<MetricsMark> Checkpoints::metrics_of(const std::string& checkpoint) const {
@@ -213,7 +247,7 @@ void Checkpoints::adopt(RunState& state) {
 }
 
 SavedState read_state(const safetensors::File& file) {
-  SavedState saved{.run = run_state_in(json_in(file, kStateKey), file.path()), .tensors = {}};
+  SavedState saved{.run = run_state_in(of_run(file, kStateKey), file.path()), .tensors = {}};
   for (const auto& entry : file.entries()) saved.tensors.emplace_back(entry.name, file.read(entry));
   return saved;
 }
@@ -234,7 +268,7 @@ std::optional<RunState> newest_state(const RunDirectory& run) {
   for (const std::string& name : store.newest_first()) {
     if (store.damage(name)) continue;
     const safetensors::File file((store.path(name) / kStateFile).string());
-    return run_state_in(json_in(file, kStateKey), file.path());
+    return run_state_in(of_run(file, kStateKey), file.path());
   }
   return {};
 }
@@ -279,8 +313,10 @@ StepInWords step_in_words(const safetensors::File& file, const std::string& pref
 
 std::string state_in_words(const safetensors::File& file) {
   const std::vector<std::string> prefixes = prefixes_of(file);
-  if (!file.metadata().contains(kStateKey) || prefixes.empty()) return "";
-  const RunState state = run_state_in(json_in(file, kStateKey), file.path());
+  const bool of_checkpoint = file.metadata().contains(metadata_key(kStateKey)) ||
+                             files::kind_of(run_file_beside(file)) == files::Kind::file;
+  if (!of_checkpoint || prefixes.empty()) return "";
+  const RunState state = run_state_in(of_run(file, kStateKey), file.path());
   std::string words, values;
   for (const std::string& prefix : prefixes) {
     const StepInWords step = step_in_words(file, prefix);

@@ -1,5 +1,6 @@
-// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint
-// is copied between two steps and written in the background while training goes on.
+// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint is
+// copied between two steps and written in the background while training goes on. Where an evaluation follows
+// a step, the checkpoint is there before it, and says afterwards that it was done.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,11 @@ class Checkpoints {
   void save(std::int64_t step, const std::vector<optim::NamedTensor>& tensors, const RunState& state,
             bool best, const std::optional<MetricsMark>& metrics = {});
 
+  // The same of a step that is saved already, with what the steps hold now: only where the run stands is
+  // written anew.
+  void save_state(std::int64_t step, const RunState& state, bool best,
+                  const std::optional<MetricsMark>& metrics = {});
+
   bool under_way() const { return writing_.valid(); }
   bool ended() const;  // whether `finish` would return at once with what became of a save
   // Waits for the save under way; nothing when there is none. Throws VendorError when it failed; what was
@@ -79,6 +85,10 @@ class Checkpoints {
   void adopt(RunState& state);
 
  private:
+  // `tensors`: weights and state, too.
+  void write(std::int64_t step, bool tensors, const RunState& state, bool best,
+             const std::optional<MetricsMark>& metrics);
+
   CheckpointStore store_;
   std::string metrics_copy_;
   std::int64_t keep_;
@@ -88,7 +98,7 @@ class Checkpoints {
   std::future<SavedStep> writing_;
 };
 
-// What a state.safetensors holds. Throws UserError for a file that is none.
+// What a state.safetensors holds, and the run.json beside it. Throws UserError for a file that is none.
 SavedState read_state(const safetensors::File& file);
 
 // The description of the data saved with weights; throws UserError when the file has none.
@@ -101,7 +111,8 @@ bool has_checkpoint(const RunDirectory& run);
 // Where the newest whole checkpoint of a run goes on; nothing when there is none.
 std::optional<RunState> newest_state(const RunDirectory& run);
 
-// The state in a checkpoint's state.safetensors, in a few sentences; "" when the file is no such state.
+// The state in a checkpoint's state.safetensors, and the run.json beside it, in a few sentences; "" when the
+// file is no such state.
 std::string state_in_words(const safetensors::File& file);
 
 }  // namespace tandem::runs

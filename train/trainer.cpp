@@ -258,7 +258,10 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
                   ranks_.first() ? "" : parallel::words_of_rank(ranks_.rank(), ranks_.size(), ""));
   if (options_.resume) session.state = state;
   session.state.training_samples = task_->data()->training_samples();
-  if (options_.resume && learners_->iterations() > 0) session.resumed_at = learners_->iterations();
+  if (options_.resume && learners_->iterations() > 0) {
+    session.told_of_save = learners_->iterations();
+    if (!converted_) session.tensors_at = learners_->iterations();
+  }
   session.saved_step = learners_->iterations();
   std::ranges::fill(session.read_step, learners_->iterations());
   const auto ranges = profile::ranges_if_asked(device_);

@@ -128,9 +128,11 @@ class Trainer {
   void tell_skipped(Session& session);
   void log_step(Session& session, const LedgerStep& step, const optim::StepReport& report);
   void show_progress(Session& session, const LedgerStep& step, double lr);
-  void save(Session& session, const runs::RunState& state, bool best);
+  std::vector<optim::NamedTensor> tensors_to_save();
+  void save(Session& session, const runs::RunState& state, bool best, bool anew);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
+  void save_before_evaluation(Session& session, AveragedWeights& averaged);
   void take_weights(Session& session, AveragedWeights& averaged);
   void conclude_save(Session& session);
   bool checkpoint_due(const Session& session) const;
@@ -170,6 +172,7 @@ class Trainer {
   TrainerOptions options_;
   Ranks ranks_;
   config::Json rank_facts_;  // once they have been compared: a list
+  bool converted_ = false;   // the checkpoint that the run goes on from: from another precision
   tasks::SkippedSamples skipped_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<datasets::Loader> train_loader_;

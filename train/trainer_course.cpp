@@ -33,6 +33,7 @@ void Trainer::take_figure(Session& session, double figure) {
   }
   if (config_.asgd && optim::observe(state.averaging, *config_.asgd, figure, state.epoch, greater)) {
     learners_->begin_averages();
+    session.tensors_at = -1;
     session.say(fmt::format(
         "from here on the mean of the weights is evaluated and saved: {} {} is worse than the best of all "
         "but the last {} evaluations",

@@ -31,18 +31,21 @@ std::vector<optim::Step*> steps_of(Learners& learners) {
 }  // namespace
 
 // Returns false when the evaluation did not come to its end: a stop was asked for, or it failed. What was
-// trained is saved before anything is made of the evaluation but its figures.
+// trained is saved before the evaluation where the epoch has a checkpoint, and where it has one only because
+// it is the best, before anything is made of the evaluation but its figures.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   bool best = false;
   const auto due = [&](std::int64_t every) {
     return last || (every > 0 && session.state.epoch % every == 0);
   };
+  const bool saves = checkpoint_due(session) || due(config_.checkpoint.every_epochs);
   std::optional<Evaluated> evaluated;
   // The averages are what is evaluated and saved, where there are any.
   AveragedWeights averaged(*learners_);
   if (due(config_.eval.every_epochs)) {
     write_distributions(session);
     if (session.stops) return false;
+    if (saves) save_before_evaluation(session, averaged);
     try {
       evaluated = evaluate_now(session, *chooses_, last && task_->keeps_details());
     } catch (const std::exception& error) {
@@ -66,14 +69,16 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
     if (whole) take_figure(session, value);
   }
   if (session.stops) return false;
-  if (best || checkpoint_due(session) || due(config_.checkpoint.every_epochs)) {
+  const bool anew = ranks_.any(session.tensors_at != learners_->iterations());
+  if (evaluated && !anew) write_artifacts(session, *evaluated);
+  if (best || saves) {
     conclude_save(session);
-    take_weights(session, averaged);
+    if (anew) take_weights(session, averaged);
     runs::RunState next = session.state;
     if (whole) begin_next_epoch(next);
-    save(session, next, best);
+    save(session, next, best, anew);
   }
-  if (evaluated) write_artifacts(session, *evaluated);
+  if (evaluated && anew) write_artifacts(session, *evaluated);
   return true;
 }
 

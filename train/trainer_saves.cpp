@@ -145,6 +145,7 @@ void Trainer::take_state(Resumed& resumed) {
   for (std::size_t phase = 0; phase < carries_.size(); ++phase)
     carries_[phase] = ranks_.parts(taken_carry(resumed.tensors, learners_->prefix_of(phase), device_));
   learners_->load_state(resumed.tensors, resumed.converting);
+  converted_ = resumed.converting;
   set_rate_factor(resumed.run);
   train_loader_->seek({static_cast<std::uint32_t>(resumed.run.epoch - 1), resumed.run.position});
 }
@@ -164,7 +165,7 @@ void Trainer::save_inside_epoch(Session& session) {
 void Trainer::save_unevaluated(Session& session) {
   AveragedWeights averaged(*learners_);
   take_weights(session, averaged);
-  save(session, session.state, false);
+  save(session, session.state, false, true);
 }
 
 // The averages where there are any; what trains on is back afterwards.
@@ -174,22 +175,47 @@ void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
   averaged.leave();
 }
 
-// With the choice among algorithms, by which a resumed run rounds as this one does.
-void Trainer::save(Session& session, const runs::RunState& state, bool best) {
+// What was trained is on the disk before an evaluation, whatever becomes of that. An evaluation that is
+// repeated follows no step.
+void Trainer::save_before_evaluation(Session& session, AveragedWeights& averaged) {
+  const bool trained = session.state.position > 0;
+  if (!ranks_.any(trained && session.tensors_at != learners_->iterations())) return;
+  averaged.leave();
+  conclude_save(session);
+  save_unevaluated(session);
+  ranks_.together([&] { conclude_save(session); });
+  averaged = AveragedWeights(*learners_);
+}
+
+// What it takes to go on, of all ranks, for the first one.
+std::vector<optim::NamedTensor> Trainer::tensors_to_save() {
   if (config_.parallel.check_every > 0)
     check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
   const std::vector<tasks::Carry> carries = whole_carries();
-  std::vector<optim::NamedTensor> tensors = learners_->state();  // of all ranks
+  std::vector<optim::NamedTensor> tensors = learners_->state();
+  for (std::size_t phase = 0; phase < carries.size(); ++phase)
+    for (const datasets::Field& field : carries[phase].fields())
+      tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
+  return tensors;
+}
+
+// With the choice among algorithms, by which a resumed run rounds as this one does. Unless `anew`, the
+// checkpoint of this step has the weights and tensors: only where the run stands is another.
+void Trainer::save(Session& session, const runs::RunState& state, bool best, bool anew) {
+  const std::int64_t step = learners_->iterations();
+  const auto tensors = anew ? tensors_to_save() : std::vector<optim::NamedTensor>();
   if (session.checkpoints) {
     const std::string choices = backend_for(device_).tuning_cache();
     if (!choices.empty()) session.write_beside(runs::kAlgorithmsFile, choices);
-    for (std::size_t phase = 0; phase < carries.size(); ++phase)
-      for (const datasets::Field& field : carries[phase].fields())
-        tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
-    session.checkpoints->save(learners_->iterations(), tensors, state, best, session.metrics.mark());
+    const auto mark = session.metrics.mark();
+    if (anew) {
+      session.checkpoints->save(step, tensors, state, best, mark);
+    } else {
+      session.checkpoints->save_state(step, state, best, mark);
+    }
   }
-  session.saved_step = learners_->iterations();
-  if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(learners_->iterations());
+  session.saved_step = session.tensors_at = step;
+  if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(step);
 }
 
 // Waits for the save under way, if any, and says what became of it.
@@ -198,13 +224,15 @@ void Trainer::conclude_save(Session& session) {
   try {
     const auto saved = session.checkpoints->finish();
     if (!saved) return;
-    // The state that the run went on from may be saved again, evaluated; it has been written of.
-    if (saved->step != session.resumed_at) session.metrics.write_checkpoint(saved->step, saved->path);
+    // A step is saved before its evaluation and after it, perhaps by two processes.
+    if (std::exchange(session.told_of_save, saved->step) != saved->step)
+      session.metrics.write_checkpoint(saved->step, saved->path);
     session.save_error.clear();
     session.before_best.reset();
   } catch (const std::exception& error) {
     if (!session.survives_write_errors) throw;
     session.save_error = error.what();
+    session.tensors_at = -1;
     if (const auto before = std::exchange(session.before_best, {})) {
       session.state.best = before->best;
       session.state.best_epoch = before->best_epoch;

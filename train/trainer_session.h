@@ -147,8 +147,10 @@ struct Trainer::Session {
   std::vector<std::int64_t> read_step;
   std::vector<double> read_loss;                // of that step
   std::vector<Clock::time_point> step_started;  // by phase: when its last step ended
-  std::int64_t resumed_at = -1;  // the step of the checkpoint that this process goes on from; −1: none
-  std::string save_error;        // of the last save; empty when it went well
+  // Iterations, or −1: those after which the newest checkpoint holds what the steps hold, on all ranks until
+  // the first one finds that it was not saved; those of the checkpoint that metrics told of last.
+  std::int64_t tensors_at = -1, told_of_save = -1;
+  std::string save_error;                        // of the last save; empty when it went well
   std::optional<std::string> trouble;            // of files beside the checkpoints
   std::optional<std::string> unwritten;          // why files of the last evaluation are missing
   std::optional<std::string> ran_away;           // how training diverged that came to its end

@@ -13,13 +13,14 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 Outcome with_faults(const TemporaryDirectory& directory, const std::vector<std::string>& arguments,
-                    const std::string& fault, const std::string& path) {
+                    const std::string& fault, const std::string& path, const Environment& more = {}) {
   Environment environment{{"LD_PRELOAD", TANDEM_FAULTS},
                           {"TANDEM_FAULT", fault},
                           {"TANDEM_FAULT_PATH", path},
                           {"TANDEM_FAULT_LOG", directory.path() / "calls"}};
   // The sanitizer's runtime would have to be the first library.
   environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0";
+  environment.insert(more.begin(), more.end());
   return launch({.arguments = arguments, .directory = directory.path().string(), .environment = environment});
 }
 
@@ -77,6 +78,21 @@ TEST_CASE("a run that ends at any call on any of its files goes on bit for bit",
     REQUIRE((Remains(directory.path() / run) == whole));
     REQUIRE(Remains(directory.path() / run).saves == whole.saves);
     std::filesystem::remove_all(directory.path() / run);
+  }
+}
+
+TEST_CASE("a file system without links, or without exchange, has the same checkpoints", "[faults]") {
+  const TemporaryDirectory directory;
+  REQUIRE(tandem_in(directory, small_run("whole")).exit_code == 0);
+  const Remains whole(directory.path() / "whole");
+  for (const std::string lacking : {"link", "exchange"}) {
+    INFO(lacking);
+    const Outcome outcome = with_faults(directory, small_run(lacking), "count", "/checkpoints/step-",
+                                        {{"TANDEM_FAULT_WITHOUT", lacking}});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(read_text(directory.path() / "calls").find(" link ") != std::string::npos);
+    CHECK((Remains(directory.path() / lacking) == whole));
   }
 }
 
@@ -145,8 +161,12 @@ TEST_CASE("a run may go on without a checkpoint, and says so", "[faults]") {
          saved_tensors(directory.path() / "whole", "state")));
   // The best so far could not be saved: what is evaluated next is the best then, though it is no better.
   start = small_run("best", {"checkpoint.on_save_error=continue", "optimizer.lr=1e-12"});
-  REQUIRE(with_faults(directory, start, "EIO:26", "/checkpoints/step-").exit_code == 0);
+  REQUIRE(with_faults(directory, start, "EIO:51", "/checkpoints/step-").exit_code == 0);
   CHECK(read_text(directory.path() / "best/checkpoints/best") == "step-8\n");
+  // What could not be saved before its evaluation is saved after it.
+  start = small_run("later", {"checkpoint.on_save_error=continue", "optimizer.lr=1e-12"});
+  REQUIRE(with_faults(directory, start, "EIO:26", "/checkpoints/step-").exit_code == 0);
+  CHECK(read_text(directory.path() / "later/checkpoints/best") == "step-4\n");
   // The files of the last evaluation count as its checkpoint does.
   start = small_run("beside", {"checkpoint.on_save_error=continue", "eval.confusion=true"});
   const Outcome beside = with_faults(directory, start, "ENOSPC:1", "confusion.csv");
@@ -178,6 +198,48 @@ TEST_CASE("a run whose every save failed ends without the test of its best weigh
   CHECK(events.back()["status"] == "failed");
   CHECK(events.back()["steps"] == 6);
   for (const auto& event : events) CHECK((event["event"] != "eval" || event["split"] == "validation"));
+}
+
+TEST_CASE("killed in an evaluation, a run goes on with it and trains no epoch twice", "[faults]") {
+  const TemporaryDirectory directory;
+  // Evaluations that take long beside the rest: a sample at a time.
+  const auto start = [](const std::string& run) {
+    return quiet_run(run, {"model=resnet20", "epochs=2", "data.batch_size=400", "data.validation_size=900",
+                           "data.eval_batch_size=1", "tensorboard=false"});
+  };
+  REQUIRE(tandem_in(directory, start("whole")).exit_code == 0);
+  const Remains whole(directory.path() / "whole");
+  const auto steps = *whole.saves.begin();  // of an epoch
+  REQUIRE((whole.saves == std::multiset<std::int64_t>{steps, 2 * steps}));
+  // Of the first epoch, and of the best weights in the end: seen by what is on the disk before them.
+  const auto checkpoint = [](std::int64_t step) { return fmt::format("checkpoints/step-{}/run.json", step); };
+  struct Kill {
+    std::string name, file, text;
+    std::int64_t step;
+  };
+  const Kill kills[] = {{"first", "metrics.jsonl", fmt::format(R"("checkpoint","step":{},)", steps), steps},
+                        {"test", checkpoint(2 * steps), R"("epoch": 3)", 2 * steps}};
+  for (const Kill& kill : kills) {
+    INFO(kill.name);
+    const auto run = directory.path() / kill.name;
+    const Outcome killed =
+        launch({.arguments = start(kill.name), .directory = directory.path().string(), .watch = [&] {
+                  const bool there = read_text(run / kill.file).find(kill.text) != std::string::npos;
+                  return there ? SIGKILL : 0;
+                }});
+    REQUIRE(killed.exit_code == 128 + SIGKILL);
+    for (const json& event : json_lines(run / "metrics.jsonl"))
+      CHECK((event["event"] != "eval" || (kill.step > steps && event["split"] == "validation")));
+    REQUIRE(tandem_in(directory, {"train", kill.name, "--quiet"}).exit_code == 0);
+    std::vector<std::int64_t> starts;
+    for (const json& event : events_of(run, "start")) starts.push_back(event["step"].get<std::int64_t>());
+    CHECK(starts == std::vector<std::int64_t>{0, kill.step});
+    CHECK((Remains(run) == whole));
+    CHECK(Remains(run).saves == whole.saves);
+    for (const char* name : {"best", "latest"})
+      CHECK(read_text(run / "checkpoints" / name) ==
+            read_text(directory.path() / "whole/checkpoints" / name));
+  }
 }
 
 TEST_CASE("fifty times killed, a run ends with the same bits", "[faults]") {

@@ -1,12 +1,13 @@
 // A library that is preloaded into a program and lets its n-th call that changes files fail, or be the last
 // thing that the program does. Counted are the calls on paths that contain $TANDEM_FAULT_PATH:
-//   open (for writing), write, fsync, close (of a file open for writing), rename, mkdir, unlink, rmdir
+//   open (for writing), write, fsync, close (of a file open for writing), link, rename, mkdir, unlink, rmdir
 //
 //   TANDEM_FAULT=count        counts only
 //   TANDEM_FAULT=exit:N       the process ends at once before its N-th call; a write has written half by then
 //   TANDEM_FAULT=EIO:N        the N-th call fails with that error
 //   TANDEM_FAULT=ENOSPC:N     so do all writes after it
 //   TANDEM_FAULT_LOG=FILE     gets a line for each call: "12 rename /run/checkpoints/step-7.tmp-123"
+//   TANDEM_FAULT_WITHOUT=link      the file system has no hard links; =exchange: nor can it exchange folders
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -67,6 +68,12 @@ void note(long number, const char* call, const char* path) {
   char line[PATH_MAX + 64];
   const int length = std::snprintf(line, sizeof line, "%ld %s %s\n", number, call, path);
   if (file >= 0 && length > 0) (void)!write_(file, line, static_cast<size_t>(length));
+}
+
+// Whether the file system cannot do this.
+bool lacks(const char* what) {
+  const char* missing = std::getenv("TANDEM_FAULT_WITHOUT");
+  return missing && std::strcmp(missing, what) == 0;
 }
 
 // What is to become of a call.
@@ -175,6 +182,14 @@ int close(int file) {
   return result;
 }
 
+int link(const char* from, const char* to) {
+  static auto* const real = next<int(const char*, const char*)>("link");
+  return guarded("link", to, [&] {
+    errno = EPERM;
+    return lacks("link") ? -1 : real(from, to);
+  });
+}
+
 int rename(const char* from, const char* to) {
   static auto* const real = next<int(const char*, const char*)>("rename");
   return guarded("rename", from, [&] { return real(from, to); });
@@ -182,7 +197,10 @@ int rename(const char* from, const char* to) {
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   static auto* const real = next<int(int, const char*, int, const char*, unsigned)>("renameat2");
-  return guarded("rename", from, [&] { return real(from_folder, from, to_folder, to, flags); });
+  return guarded("rename", from, [&] {
+    errno = EINVAL;
+    return lacks("exchange") ? -1 : real(from_folder, from, to_folder, to, flags);
+  });
 }
 
 int mkdir(const char* path, mode_t mode) {

@@ -31,14 +31,17 @@ inline std::vector<std::string> long_run(const std::string& run) {
                          R"(precision.scaler={"initial": 65536, "interval": 7})"});
 }
 
-// What a run leaves that does not depend on the clock: weights and state byte for byte, and its events.
+// What a run leaves that does not depend on the clock: weights, state and where it stands byte for byte, and
+// its events.
 struct Remains {
-  std::string weights, state;
+  std::string weights, state, stands;
   std::vector<std::string> events;
   std::multiset<std::int64_t> saves;  // steps of its checkpoint events, which an interruption adds to
 
   explicit Remains(const std::filesystem::path& run)
-      : weights(saved(run, "weights")), state(saved(run, "state")) {
+      : weights(saved(run, "weights")),
+        state(saved(run, "state")),
+        stands(read_text(newest_checkpoint(run) / "run.json")) {
     for (nlohmann::json& event : json_lines(run / "metrics.jsonl")) {
       const std::string kind = event["event"];
       if (kind == "checkpoint") saves.insert(event["step"].get<std::int64_t>());
@@ -48,7 +51,8 @@ struct Remains {
     }
   }
   bool operator==(const Remains& other) const {
-    return weights == other.weights && state == other.state && events == other.events;
+    return weights == other.weights && state == other.state && stands == other.stands &&
+           events == other.events;
   }
 };
 

@@ -106,22 +106,18 @@ void tensors(const fs::path& folder) {
   safetensors::write(to / "all", all);
 }
 
+// As older versions saved them: in one file, which is an input.
 void states(const fs::path& folder) {
-  fs::create_directories(folder / "run/checkpoints");
-  std::ofstream(folder / "run/config.json") << "{}";
-  const auto directory = runs::RunDirectory::open(folder / "run");
-  runs::Checkpoints checkpoints(directory, 2, {}, config::Json::object());
+  const fs::path to = folder / "checkpoint";
+  fs::create_directories(to);
+  const runs::RunState state{.epoch = 2, .position = 4, .best = 0.5, .best_epoch = 1};
   fuzz::SmallRun run;
   for (const std::string name : {"fresh", "accumulating", "stepped"}) {
     if (name != "fresh") run.backward();
     if (run.step->ready()) run.step->apply();
-    checkpoints.take_weights(*run.model, 1, run.step->attempted());
-    checkpoints.save(run.step->attempted(), run.step->state(),
-                     {.epoch = 2, .position = 4, .best = 0.5, .best_epoch = 1}, true);
-    const fs::path saved = checkpoints.finish()->path;
-    write_file(folder / "checkpoint" / name, read_bytes((saved / "state.safetensors").string()));
+    safetensors::write(to / name, run.step->state(),
+                       {{"tandem.state", runs::to_json(state).dump()}, {"tandem.config", "{}"}});
   }
-  fs::remove_all(folder / "run");
 }
 
 void configurations(const fs::path& folder) {

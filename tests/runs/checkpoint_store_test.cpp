@@ -112,6 +112,48 @@ TEST_CASE("a checkpoint of the same step is replaced; leftovers go", "[checkpoin
   CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
 }
 
+TEST_CASE("files of a checkpoint that stay are not written again", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const runs::CheckpointStore store(directory.path());
+  const Files files;
+  auto list = files.list();
+  list.push_back({"run.json", "before"});
+  store.write("step-7", list);
+  const auto weights = store.path("step-7") / "weights.safetensors";
+  fs::create_hard_link(weights, directory.path() / "same");
+  store.write("step-7", {{"run.json", "after"}}, {"weights.safetensors", "state.safetensors"});
+  CHECK(fs::equivalent(weights, directory.path() / "same"));
+  fs::remove(directory.path() / "same");
+  CHECK(fs::hard_link_count(weights) == 1);
+  CHECK(read_text(weights) == files.weights);
+  CHECK(read_text(store.path("step-7") / "run.json") == "after");
+  CHECK_FALSE(store.damage("step-7"));
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+
+  // What is not there cannot stay.
+  for (const char* missing : {"metrics.json", "other"})
+    CHECK_THROWS_AS(store.write("step-7", {}, {"weights.safetensors", missing}), VendorError);
+  CHECK_THROWS_AS(store.write("step-8", {{"run.json", ""}}, {"weights.safetensors"}), VendorError);
+  CHECK_FALSE(store.damage("step-7"));
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+}
+
+TEST_CASE("a checkpoint that was moved aside to be replaced comes back", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const runs::CheckpointStore store(directory.path());
+  const Files files;
+  store.write("step-7", files.list());
+  fs::rename(store.path("step-7"), directory.path() / "step-7-replaced.tmp-1234");
+  store.remove_leftovers();
+  CHECK_FALSE(store.damage("step-7"));
+  // The other one is there by now.
+  fs::copy(store.path("step-7"), directory.path() / "step-7-replaced.tmp-1234");
+  directory.write("other-replaced.tmp-1234/weights.safetensors", "");
+  store.remove_leftovers();
+  CHECK_FALSE(store.damage("step-7"));
+  CHECK(names_in(directory.path()) == std::set<std::string>{"step-7"});
+}
+
 TEST_CASE("latest comes first, and old checkpoints go but for the best", "[checkpoint]") {
   const TemporaryDirectory directory;
   const runs::CheckpointStore store(directory.path());

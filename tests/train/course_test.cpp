@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/node.h"
 #include "autograd/observers.h"
@@ -13,6 +14,7 @@
 #include "runs/checkpoint_store.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_files.h"
+#include "tests/train/in_evaluation.h"
 #include "train/trainer.h"
 
 using namespace tandem;
@@ -93,6 +95,18 @@ std::map<std::int64_t, double> rates_of(const runs::RunDirectory& run) {
   return rates;
 }
 
+// The step after which an evaluation began the averages.
+int begun_after(const runs::RunDirectory& run) {
+  const auto stands = nlohmann::json::parse(testing::read_text(newest(run) / "run.json"));
+  std::ifstream lines(run.path() / "metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event["event"] == "eval" && event["epoch"] == stands["state"]["averaging"]["begun"])
+      return event["step"].get<int>();
+  }
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", "[course]") {
@@ -112,7 +126,9 @@ TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", 
   CHECK(rates.begin()->second != std::next(rates.begin())->second);
   CHECK(rates.rbegin()->second < 8.0 / 4.0 * 2.0);
 
-  for (const int pass : {3, steps / 3, steps / 2 + 1, steps - 2}) {
+  const int begun = begun_after(whole);
+  REQUIRE(begun > 0);
+  for (const int pass : {3, steps / 3, steps / 2 + 1, begun + 1, steps - 2}) {
     CAPTURE(pass);
     const config::Loaded again = a_run(directory.path(), fmt::format("cut{}", pass));
     const runs::RunDirectory cut = directory_of(again);
@@ -124,8 +140,38 @@ TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", 
     train::Trainer rest(again, {.quiet = true, .resume = true});
     REQUIRE(rest.run(&cut, "", train::StopRequest()).status == train::TrainStatus::completed);
     CHECK(rates_of(cut) == rates);
-    for (const char* file : {"weights.safetensors", "state.safetensors"})
+    for (const char* file : {"weights.safetensors", "state.safetensors", "run.json"})
       CHECK(testing::read_text(newest(cut) / file) == testing::read_text(newest(whole) / file));
+  }
+}
+
+TEST_CASE("a run that was killed in an evaluation that changes its course goes on to the bit", "[course]") {
+  const TemporaryDirectory directory;
+  const config::Loaded loaded = a_run(directory.path(), "whole");
+  const runs::RunDirectory whole = directory_of(loaded);
+  std::set<std::string> killed;  // copies of the run as it is in each evaluation
+  {
+    const test::InEvaluation copies([&](int) {
+      const std::string name = "killed-" + newest(whole).filename().string();
+      if (killed.insert(name).second)
+        std::filesystem::copy(whole.path(), directory.path() / name,
+                              std::filesystem::copy_options::recursive);
+    });
+    train::Trainer trainer(loaded, {.quiet = true});
+    REQUIRE(trainer.run(&whole, "", train::StopRequest()).status == train::TrainStatus::completed);
+  }
+  REQUIRE_THAT(testing::read_text(whole.log()),
+               Contains("learning rate divided by 4") && Contains("the mean of the weights is evaluated"));
+  REQUIRE(killed.size() == 8);
+  for (const std::string& name : killed) {
+    CAPTURE(name);
+    const config::Loaded again = a_run(directory.path(), name);
+    const auto run = runs::RunDirectory::open((directory.path() / name).string());
+    train::Trainer rest(again, {.quiet = true, .resume = true});
+    REQUIRE(rest.run(&run, "", train::StopRequest()).status == train::TrainStatus::completed);
+    CHECK(rates_of(run) == rates_of(whole));
+    for (const char* file : {"weights.safetensors", "state.safetensors", "run.json"})
+      CHECK(testing::read_text(newest(run) / file) == testing::read_text(newest(whole) / file));
   }
 }
 
