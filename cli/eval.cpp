@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "amp/autocast.h"
 #include "cli/commands.h"
@@ -47,10 +49,12 @@ int eval(const EvalArguments& arguments) {
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
-  // Before the data is read; all weights of a run are of one vocabulary.
+  // Before the data is read; all weights of a run are of one vocabulary and one order of classes.
   runs::Weights weights = runs::weights_of(run, arguments.weights.empty() ? "last" : arguments.weights);
   tasks::SkippedSamples skipped;
-  const tasks::DataPtr data = runs::open_data(loaded.config, skipped.reporter(), weights.data);
+  std::vector<std::string> notes;
+  const tasks::DataPtr data = runs::open_data(loaded.config, skipped.reporter(), weights.data, &notes);
+  for (const std::string& note : notes) output::remark("tandem: note: {}\n", note);
   const auto task = config::make_task(loaded, data);
   const bool validates = task->validation_split() == "validation";
   // A run with a validation split ends with the test of its best weights, another one with that of its last.

@@ -121,11 +121,15 @@ class Training {
     if (!loaded.config.threads) train::share_cpus(ranks_, deadline_s_);
     take_plan(loaded);
     const bool resumes = !path_.empty();
+    // The first rank's choice: what is there may change before others look.
+    const std::string weights =
+        text_of_first(together([&] { return resumed_ ? runs::weights_with_data(*resumed_) : ""; }));
     const auto trainer = together([&] {
       return std::make_unique<train::Trainer>(loaded,
                                               train::TrainerOptions{.limit_steps = arguments_.limit_steps,
                                                                     .quiet = arguments_.quiet,
                                                                     .resume = resumes,
+                                                                    .weights = weights,
                                                                     .ranks = &ranks_});
     });
     if (arguments_.dry_run) {

@@ -62,6 +62,9 @@ Json plain_schema(const Type& type) {
     case Type::Kind::list:
       json["type"] = "array";
       json["items"] = plain_schema(*type.item);
+      if (!type.single) break;
+      json["minItems"] = 1;
+      json = Json{{"anyOf", Json::array({plain_schema(*type.item), json})}};
       break;
     case Type::Kind::map:
       json["type"] = "object";

@@ -131,7 +131,7 @@ LabelledFamily::Entry cifar_entry(CifarKind kind) {
   return LabelledFamily::entry<CifarOptions>(
       name, fmt::format("50,000 + 10,000 photographs, 32x32, {} classes (binary version)", class_count(kind)),
       options::Describe<CifarOptions>(),
-      [kind, name, statistics](const CifarOptions&, const SetOptions& common, const SampleReport&) {
+      [kind, name, statistics](const CifarOptions&, const SetOptions& common) {
         require_path(common, name, "the folder of the unpacked binary version");
         CifarFiles files = find_cifar_files(kind, common.place());
         const DatasetInfo info{

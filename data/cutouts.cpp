@@ -73,7 +73,7 @@ Sample CutoutScenes::get(Index index) const {
 
 namespace {
 
-Splits open_cutouts(const CutoutOptions& own, const SetOptions& common, const SampleReport&) {
+Splits open_cutouts(const CutoutOptions& own, const SetOptions& common) {
   CutoutHalves halves = read_cutouts(own.from, common, own.image_size, false);
   const Index training = common.train_size > 0 ? common.train_size : kTrainingCutouts;
   const Index testing = common.test_size > 0 ? common.test_size : kTestCutouts;

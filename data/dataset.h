@@ -41,6 +41,7 @@ struct DatasetInfo {
   Shape sample_shape{};     // [H,W,C]; an extent of 0 varies from sample to sample
   Index classes = 0;
   std::vector<std::string> class_names{};  // empty where unknown
+  std::vector<Index> class_values{};       // with masks, what stands in the files for each class; or empty
   bool masks = false;                      // samples have a mask in place of a label; classes are of pixels
   bool as_stored = false;                  // images of files are not turned as their EXIF orientation says
   // Samples have objects in place of a label, at most so many; class 0 is the background. Absent: none.
@@ -73,6 +74,8 @@ class Dataset {
   void set_statistics(ChannelStatistics statistics) { info_.statistics = std::move(statistics); }
   // True when `get` has to decode; workers then balance their load sample by sample.
   virtual bool decodes() const { return false; }
+  // The images with boxes whose samples these are, one each, in their order; nullptr: they are of none.
+  virtual const BoxCorpus* box_corpus() const { return nullptr; }
 
  protected:
   DatasetInfo info_;

@@ -22,9 +22,7 @@ Subset::Subset(DatasetPtr source, std::vector<std::uint32_t> indices)
 
 SkipUnreadable::SkipUnreadable(DatasetPtr source, Index at_most,
                                std::function<void(const std::string&)> report)
-    : source_(std::move(source)), at_most_(at_most), report_(std::move(report)) {
-  info_ = source_->info();
-}
+    : Decorated(std::move(source)), at_most_(at_most), report_(std::move(report)) {}
 
 Sample SkipUnreadable::get(Index index) const {
   for (Index tried = 0;; ++tried) {
@@ -50,8 +48,6 @@ void SkipUnreadable::note(Index index, const std::string& reason) const {
   require(static_cast<Index>(bad_.size()) <= at_most_, info_.name,
           "more than {} samples cannot be read (data.max_bad_samples); the last one: {}", at_most_, reason);
 }
-
-NameSkipping::NameSkipping(DatasetPtr source) : source_(std::move(source)) { info_ = source_->info(); }
 
 Sample NameSkipping::get(Index index) const {
   try {

@@ -12,6 +12,19 @@
 
 namespace tandem::datasets {
 
+// All samples of another data set, in its order.
+class Decorated : public Dataset {
+ public:
+  Index size() const override { return source_->size(); }
+  bool decodes() const override { return source_->decodes(); }
+  const BoxCorpus* box_corpus() const override { return source_->box_corpus(); }
+
+ protected:
+  explicit Decorated(DatasetPtr source) : source_(std::move(source)) { info_ = source_->info(); }
+
+  const DatasetPtr source_;
+};
+
 // The samples `indices` of another data set, in that order.
 class Subset final : public Dataset {
  public:
@@ -29,20 +42,17 @@ class Subset final : public Dataset {
 // Replaces a sample that cannot be read by the next one that can. Throws UserError, with the reasons, when
 // more than `at_most` distinct samples were replaced. `report` is called once per bad sample, from any
 // thread, one at a time.
-class SkipUnreadable final : public Dataset {
+class SkipUnreadable final : public Decorated {
  public:
   SkipUnreadable(DatasetPtr source, Index at_most, std::function<void(const std::string&)> report = {});
 
-  Index size() const override { return source_->size(); }
   Sample get(Index index) const override;
-  bool decodes() const override { return source_->decodes(); }
 
   Index skipped() const;
 
  private:
   void note(Index index, const std::string& reason) const;
 
-  DatasetPtr source_;
   Index at_most_;
   std::function<void(const std::string&)> report_;
   mutable std::mutex mutex_;
@@ -50,16 +60,11 @@ class SkipUnreadable final : public Dataset {
 };
 
 // Of a set that could skip samples and does not: the error of one that cannot be read says how.
-class NameSkipping final : public Dataset {
+class NameSkipping final : public Decorated {
  public:
-  explicit NameSkipping(DatasetPtr source);
+  explicit NameSkipping(DatasetPtr source) : Decorated(std::move(source)) {}
 
-  Index size() const override { return source_->size(); }
   Sample get(Index index) const override;
-  bool decodes() const override { return source_->decodes(); }
-
- private:
-  DatasetPtr source_;
 };
 
 // Two disjoint subsets that together are `source`; `second` has about `fraction` of the samples of every

@@ -54,9 +54,7 @@ LabelledFamily::Entry digits_entry() {
   options::Describe<DigitsOptions> keys;
   return LabelledFamily::entry<DigitsOptions>(
       "digits", "1,797 handwritten digits, 8x8, 10 classes; comes with Tandem", describe_test_fraction(keys),
-      [](const DigitsOptions& own, const SetOptions& common, const SampleReport&) {
-        return open_digits(own, common);
-      });
+      [](const DigitsOptions& own, const SetOptions& common) { return open_digits(own, common); });
 }
 
 }  // namespace tandem::datasets

@@ -24,8 +24,7 @@ struct FashionMnistOptions {};
 LabelledFamily::Entry fashion_mnist_entry() {
   return LabelledFamily::entry<FashionMnistOptions>(
       "fashion_mnist", "60,000 + 10,000 grey images of clothes, 28x28, 10 classes",
-      options::Describe<FashionMnistOptions>(),
-      [](const FashionMnistOptions&, const SetOptions& common, const SampleReport&) {
+      options::Describe<FashionMnistOptions>(), [](const FashionMnistOptions&, const SetOptions& common) {
         const FashionMnist sets = read_fashion_mnist(common.place());
         return Splits{.train = sets.train, .test = sets.test, .validation = {}};
       });

@@ -207,7 +207,7 @@ IdxFiles files_of(const IdxOptions& own, const SetOptions& common) {
   return files;
 }
 
-Splits open_idx(const IdxOptions& own, const SetOptions& common, const SampleReport&) {
+Splits open_idx(const IdxOptions& own, const SetOptions& common) {
   const IdxFiles files = files_of(own, common);
   const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = own.classes}, own.layout);
   train->set_statistics(statistics_of(*train));

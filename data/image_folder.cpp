@@ -73,8 +73,7 @@ namespace {
 
 constexpr Index kDefaultImageSize = 224;
 
-Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common,
-                         const SampleReport& report) {
+Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common) {
   require_path(common, "image_folder",
                "a folder with train/ and test/ (or val/), or with one subfolder per class");
   const int channels = own.channels == 0 ? 3 : static_cast<int>(own.channels);
@@ -82,11 +81,7 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
           own.channels);
   Splits splits{.train = {}, .test = {}, .validation = {}, .image_size = own.image_size};
   if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
-  const bool check = !own.skip_bad_samples;  // else they are skipped, and counted, as they are read
-  const auto guarded = [&](const DatasetPtr& dataset) -> DatasetPtr {
-    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(dataset);
-    return std::make_shared<SkipUnreadable>(dataset, own.max_bad_samples, report);
-  };
+  const bool check = !common.skip_bad_samples;  // else they are skipped, and counted, as they are read
   const fs::path root = common.place();
   files::require_there(files::kind_of(root) != files::Kind::absent, root.string(),
                        "{}, expected one subfolder per class in it", files::no_folder(root));
@@ -95,8 +90,8 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
     const auto all = std::make_shared<ImageFolder>(root, channels, std::vector<std::string>{}, check,
                                                    common.image_reading());
     const SplitPair pair = split_by_class(all, all->labels(), own.test_fraction, common.seed());
-    splits.train = guarded(pair.first);
-    splits.test = guarded(pair.second);
+    splits.train = pair.first;
+    splits.test = pair.second;
     splits.notes = all->passed_over().notes();
     return splits;
   }
@@ -110,9 +105,9 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
     const auto set = std::make_shared<ImageFolder>(folder, channels, train_set->info().class_names, check,
                                                    common.image_reading());
     passed_over += set->passed_over();
-    return guarded(set);
+    return set;
   };
-  splits.train = guarded(train_set);
+  splits.train = train_set;
   splits.test = held_out(test.empty() ? validation : test);
   if (!test.empty() && !validation.empty()) splits.validation = held_out(validation);
   splits.notes = passed_over.notes();
@@ -122,16 +117,11 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
 }  // namespace
 
 LabelledFamily::Entry image_folder_entry() {
-  constexpr auto kSamples = static_cast<double>(kMaxSamples);
   options::Describe<ImageFolderOptions> keys;
   describe_test_fraction(keys)
       .key("image_size", &ImageFolderOptions::image_size, "side in pixels that images are brought to; 0: 224",
            {.min = 0, .max = 65536})
-      .key("channels", &ImageFolderOptions::channels, "3, or 1 for grey; 0: 3", {.min = 0, .max = 65536})
-      .key("skip_bad_samples", &ImageFolderOptions::skip_bad_samples,
-           "take the next image for one that cannot be read, and log it")
-      .key("max_bad_samples", &ImageFolderOptions::max_bad_samples, "stop when there are more",
-           {.min = 0, .max = kSamples});
+      .key("channels", &ImageFolderOptions::channels, "3, or 1 for grey; 0: 3", {.min = 0, .max = 65536});
   return LabelledFamily::entry<ImageFolderOptions>(
       "image_folder", "JPEG and PNG files, one subfolder per class", keys, open_image_folder);
 }

@@ -41,9 +41,6 @@ struct ImageFolderOptions {
   double test_fraction = 0.2;  // of every class, where there are no folders for the splits
   Index image_size = 0;        // side that images are brought to; 0: 224
   Index channels = 0;          // 3 or 1; 0: 3
-  // Take the next image for one that cannot be read, until there are more than max_bad_samples.
-  bool skip_bad_samples = false;
-  Index max_bad_samples = 100;
 };
 // `path` is a folder with train/ and test/ (or val/), or with one subfolder per class.
 LabelledFamily::Entry image_folder_entry();

@@ -31,7 +31,11 @@ const options::Schema& SetOptions::schema() {
                "refused",
                {.min = 1, .max = 1048576})
           .key("exif_orientation", &SetOptions::exif_orientation,
-               "turn images and masks as their EXIF orientation says; false: pixels as they are stored");
+               "turn images and masks as their EXIF orientation says; false: pixels as they are stored")
+          .key("skip_bad_samples", &SetOptions::skip_bad_samples,
+               "take the next sample for one whose files cannot be read or used, and log it")
+          .key("max_bad_samples", &SetOptions::max_bad_samples,
+               "samples of a split that may be skipped; more are an error", {.min = 0, .max = kSamples});
   return schema;
 }
 
@@ -63,11 +67,23 @@ void apply_sizes(const SetOptions& options, Splits& splits) {
 
 }  // namespace
 
+void guard_samples(Splits& splits, const SetOptions& options, const SampleReport& report) {
+  for (DatasetPtr* split : {&splits.train, &splits.validation, &splits.test}) {
+    if (!*split || !(*split)->decodes()) continue;
+    if (options.skip_bad_samples) {
+      *split = std::make_shared<SkipUnreadable>(*split, options.max_bad_samples, report);
+    } else {
+      *split = std::make_shared<NameSkipping>(*split);
+    }
+  }
+}
+
 Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report) {
   options::require_sound("data", SetOptions::schema(), &common);
-  Splits splits = open_named_path(common, [&] { return family.make(set, common, report); });
+  Splits splits = open_named_path(common, [&] { return family.make(set, common); });
   apply_sizes(common, splits);
+  guard_samples(splits, common, report);
   return splits;
 }
 

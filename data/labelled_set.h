@@ -36,6 +36,9 @@ struct SetOptions {
   Index split_seed = 0;          // draws the splits; the run's own seed does not move them
   Index max_image_mib = 256;     // that decoding one image may take
   bool exif_orientation = true;  // images are turned as it says
+  // Take the next sample of the split for one that cannot be read, until there are more than max_bad_samples.
+  bool skip_bad_samples = false;
+  Index max_bad_samples = 100;
 
   std::filesystem::path place() const { return path.value_or(""); }
   std::uint64_t seed() const { return static_cast<std::uint64_t>(split_seed); }
@@ -46,13 +49,16 @@ struct SetOptions {
 };
 
 // Opens the splits that the files have. The sizes are applied to what comes back.
-using LabelledFamily = options::Family<Splits(const SetOptions&, const SampleReport&)>;
+using LabelledFamily = options::Family<Splits(const SetOptions&)>;
 
 // The set that was chosen, in the sizes asked for. Throws UserError: missing files (with the package or
-// archive that has them), and whatever is wrong with the files; `report` is told of samples that are skipped
-// where the set is told to.
+// archive that has them), and whatever is wrong with the files; `report` as guard_samples has it.
 Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report);
+
+// Of splits that decode their samples: what becomes of those that cannot be read. They are skipped, and
+// `report` is told of each, or their errors name the key that skips them.
+void guard_samples(Splits& splits, const SetOptions& options, const SampleReport& report);
 
 // Throws files::NotThere unless there is a path; `what` says to what.
 void require_path(const SetOptions& options, std::string_view set, std::string_view what);

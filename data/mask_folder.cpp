@@ -48,8 +48,21 @@ Pairs pairs_in(const fs::path& folder) {
   return pairs;
 }
 
-// Values in the masks of a folder, whatever they mean. Reads all of them.
-std::bitset<256> values_in(const std::vector<fs::path>& masks, const ImageReading& reading) {
+// What `read` gives; nothing where it cannot be read and samples are skipped.
+template <class Read>
+Tensor unless_skipped(const SetOptions& common, const Read& read) {
+  try {
+    return read();
+  } catch (const UserError&) {
+    if (!common.skip_bad_samples) throw;
+    return {};
+  }
+}
+
+// Values in the masks of a folder, whatever they mean. Reads all of them; those that cannot be read are an
+// error unless samples are skipped.
+std::bitset<256> values_in(const std::vector<fs::path>& masks, const SetOptions& common) {
+  const ImageReading reading = common.image_reading();
   std::vector<std::bitset<256>> found(masks.size());
   std::vector<std::exception_ptr> errors(masks.size());
 #pragma omp parallel for schedule(dynamic)
@@ -72,15 +85,16 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, const ImageReadin
   }
   const std::size_t all = reasons.size();
   reasons.resize(std::min(all, kMostListed));
-  require(all == 0, "", "{}{}", fmt::join(reasons, "; "),
+  require(all == 0 || (common.skip_bad_samples && all < masks.size()), "",
+          "{}{}; data.skip_bad_samples=true takes the next sample", fmt::join(reasons, "; "),
           all > kMostListed ? fmt::format("; {} more masks cannot be read", all - kMostListed) : "");
   return std::accumulate(found.begin(), found.end(), std::bitset<256>{},
                          [](const auto& a, const auto& b) { return a | b; });
 }
 
 // As many as the training masks hold. Grey levels that only look like classes are refused.
-Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const ImageReading& reading) {
-  std::bitset<256> found = values_in(pairs_in(folder).masks, reading);
+Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const SetOptions& common) {
+  std::bitset<256> found = values_in(pairs_in(folder).masks, common);
   const bool ignores = own.ignore_index < 256 && found.test(static_cast<std::size_t>(own.ignore_index));
   if (ignores) found.reset(static_cast<std::size_t>(own.ignore_index));
   std::string listed;
@@ -108,10 +122,11 @@ Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const Ima
 
 // Black and white masks of two classes: white would count for nothing, and nobody would learn it. Reads masks
 // until one holds the second class.
-void refuse_black_and_white(const fs::path& folder, const ImageReading& reading) {
+void refuse_black_and_white(const fs::path& folder, const SetOptions& common) {
   bool white = false;
   for (const fs::path& mask : pairs_in(folder).masks) {
-    const Tensor pixels = read_indices(mask, reading);
+    const Tensor pixels = unless_skipped(common, [&] { return read_indices(mask, common.image_reading()); });
+    if (!pixels.defined()) continue;
     const std::uint8_t* const value = pixels.data<std::uint8_t>();
     for (Index p = 0; p < pixels.numel(); ++p) {
       if (value[p] != 0 && value[p] != kIgnored) return;
@@ -124,18 +139,18 @@ void refuse_black_and_white(const fs::path& folder, const ImageReading& reading)
       "say data.values [0, 255]");
 }
 
-Index classes_of(const fs::path& train, const MaskFolderOptions& own, const ImageReading& reading) {
+Index classes_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   const auto named = static_cast<Index>(own.class_names.size()),
              listed = static_cast<Index>(own.values.size());
   const Index classes = own.classes > 0 ? own.classes
                         : named > 0     ? named
                         : listed > 0    ? listed
-                                        : classes_in(train, own, reading);
+                                        : classes_in(train, own, common);
   require(named == 0 || named == classes, "data.class_names", "has {} names for {} classes", named, classes);
   require(listed == 0 || listed == classes, "data.values", "has {} values for {} classes", listed, classes);
   const bool scanned = own.classes == 0 && named == 0;
   if (classes == 2 && listed == 0 && !scanned && own.ignore_index == kIgnored)
-    refuse_black_and_white(train, reading);
+    refuse_black_and_white(train, common);
   return classes;
 }
 
@@ -200,17 +215,27 @@ Sample MaskFolder::get(Index index) const {
 
 namespace {
 
+Tensor first_image(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
+  const auto channels = static_cast<int>(own.channels);
+  const std::vector<fs::path> images = pairs_in(train).images;
+  for (const fs::path& file : images) {
+    const Tensor image =
+        unless_skipped(common, [&] { return read_image(file, channels, common.image_reading()); });
+    if (image.defined()) return image;
+  }
+  throw UserError((train / "images").string(),
+                  fmt::format("none of its {} images can be read", images.size()));
+}
+
 // Of the training images.
 DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   DatasetInfo info{.name = "masks", .sample_shape = {0, 0, own.channels}};
-  info.classes = classes_of(train, own, common.image_reading());
+  info.classes = classes_of(train, own, common);
   info.class_names = own.class_names;
+  info.class_values = own.values;
+  for (Index c = 0; own.values.empty() && c < info.classes; ++c) info.class_values.push_back(c);
   info.as_stored = !common.exif_orientation;
-  if (own.image_size == 0 && !own.any_size) {
-    const Tensor first =
-        read_image(pairs_in(train).images.front(), static_cast<int>(own.channels), common.image_reading());
-    info.sample_shape = first.shape();
-  }
+  if (own.image_size == 0 && !own.any_size) info.sample_shape = first_image(train, own, common).shape();
   // Of ImageNet, the custom for photographs.
   info.statistics = own.channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
                                       : ChannelStatistics{{0.449F}, {0.226F}};
@@ -231,7 +256,7 @@ Splits divided(const DatasetPtr& all, const fs::path& root, double fraction, std
           .validation = {}};
 }
 
-Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const SampleReport& report) {
+Splits open_masks(const MaskFolderOptions& own, const SetOptions& common) {
   require_path(common, "masks", "a folder with train/ and test/, each with images/ and masks/");
   const fs::path root = common.place();
   const files::Kind kind = files::kind_of(root);
@@ -244,8 +269,7 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const 
   const auto opened = [&](const fs::path& part) -> DatasetPtr {
     const auto set = std::make_shared<MaskFolder>(part, info, values, common.image_reading());
     passed_over += set->passed_over();
-    if (!own.skip_bad_samples) return std::make_shared<NameSkipping>(set);
-    return std::make_shared<SkipUnreadable>(set, own.max_bad_samples, report);
+    return set;
   };
   if (folder.empty()) {
     Splits splits = divided(opened(root), root, own.test_fraction, common.seed());
@@ -267,7 +291,6 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common, const 
 
 LabelledFamily::Entry masks_entry() {
   using Options = MaskFolderOptions;
-  constexpr auto kSamples = static_cast<double>(kMaxSamples);
   return LabelledFamily::entry<Options>(
       "masks", "folders of images and of PNG files with the class of every pixel",
       options::Describe<Options>()
@@ -291,10 +314,6 @@ LabelledFamily::Entry masks_entry() {
           .key("test_fraction", &Options::test_fraction,
                "share of the images kept for testing, where there is no test split",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
-          .key("skip_bad_samples", &Options::skip_bad_samples,
-               "take the next image for one that cannot be read or whose mask cannot be used, and log it")
-          .key("max_bad_samples", &Options::max_bad_samples, "stop when there are more",
-               {.min = 0, .max = kSamples})
           .rule("channels", "must be 1 or 3", [](const Options& o) { return o.channels != 2; }),
       open_masks);
 }

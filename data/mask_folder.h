@@ -22,8 +22,6 @@ struct MaskFolderOptions {
   Index image_size = 0;                  // side that images and masks are brought to; 0: they have one size
   bool any_size = false;                 // images differ in size, and the transforms see to it
   double test_fraction = 0.2;            // where the files have no test split
-  bool skip_bad_samples = false;
-  Index max_bad_samples = 100;
 };
 
 // What stands in files for which class: kIgnored where a pixel counts for nothing, kNoClass where it must not

@@ -288,7 +288,7 @@ std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const T
 
 namespace {
 
-Splits open_npy(const NpyOptions& own, const SetOptions& common, const SampleReport&) {
+Splits open_npy(const NpyOptions& own, const SetOptions& common) {
   require_path(common, "npy", "a .npz file, or a folder of .npy files");
   const ArraySplits arrays =
       read_array_splits(common.place(), {.name = "npy", .classes = own.classes}, own.layout);

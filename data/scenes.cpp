@@ -97,7 +97,7 @@ Splits items_of(const ScenesOptions& own, const SetOptions& common) {
   return open_digits({}, common);
 }
 
-Splits open_scenes(const ScenesOptions& own, const SetOptions& common, const SampleReport&) {
+Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
   const Splits items = items_of(own, common);
   const Index training = common.train_size > 0 ? common.train_size : kTrainingScenes;
   const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;

@@ -105,7 +105,7 @@ namespace {
 
 Index or_default(Index value, Index standard) { return value > 0 ? value : standard; }
 
-Splits open_synthetic(const SyntheticSetOptions& own, const SetOptions& common, const SampleReport&) {
+Splits open_synthetic(const SyntheticSetOptions& own, const SetOptions& common) {
   const DatasetInfo info = own.info();
   const Shape& shape = info.sample_shape;
   SyntheticOptions synthetic{.count = or_default(common.train_size, 5000) + common.validation_size,

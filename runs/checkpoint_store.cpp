@@ -65,8 +65,8 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos || end < files::kDigestLength + 3) return {};
     const std::string_view line = text.substr(0, end), name = line.substr(files::kDigestLength + 2);
-    const bool known = name == kWeightsFile || name == "state.safetensors" || name == "run.json" ||
-                       name == "metrics.json";
+    const bool known =
+        name == kWeightsFile || name == "state.safetensors" || name == "run.json" || name == "metrics.json";
     if (!known || line.substr(files::kDigestLength, 2) != "  ") return {};
     if (!digests.emplace(name, line.substr(0, files::kDigestLength)).second) return {};
     text.remove_prefix(end + 1);

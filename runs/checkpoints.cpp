@@ -259,6 +259,18 @@ config::Json saved_data(const std::string& weights) {
   return json_in(file, kDataKey);
 }
 
+std::string weights_with_data(const RunDirectory& run) {
+  const CheckpointStore store(run.checkpoints());
+  for (const std::string& name : store.newest_first()) {
+    const std::string path = (store.path(name) / kWeightsFile).string();
+    try {
+      if (has_saved_data(safetensors::File(path))) return path;
+    } catch (const UserError&) {  // damaged: an older one says the same
+    }
+  }
+  return "";
+}
+
 bool has_checkpoint(const RunDirectory& run) {
   return !CheckpointStore(run.checkpoints()).newest_first().empty();
 }

@@ -105,6 +105,9 @@ SavedState read_state(const safetensors::File& file);
 config::Json saved_data(const std::string& weights);
 bool has_saved_data(const safetensors::File& weights);
 
+// Weights of the run that say what they were trained on, as all of a run's do alike; damaged ones may. ""
+// where there are none.
+std::string weights_with_data(const RunDirectory& run);
 // Whether a run has saved any checkpoint, whole or damaged.
 bool has_checkpoint(const RunDirectory& run);
 

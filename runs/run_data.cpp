@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "files/input.h"
+#include "files/safetensors.h"
 #include "runs/checkpoints.h"
 #include "tasks/skipped_samples.h"
 #include "tasks/vocabularies.h"
@@ -15,16 +17,39 @@ bool takes_vocabulary(const config::Config& config) {
   return config.init_from && config.init_from->takes_vocabulary();
 }
 
-std::shared_ptr<const config::Json> words_for(const config::Config& config, const config::Json& words_of) {
+std::shared_ptr<const config::Json> words_for(const config::Config& config, const config::Json& like) {
   if (!takes_vocabulary(config)) return nullptr;
-  return std::make_shared<const config::Json>(words_of.is_null() ? saved_data(initial_weights(config))
-                                                                 : words_of);
+  return std::make_shared<const config::Json>(like.is_null() ? saved_data(initial_weights(config)) : like);
 }
 
 tasks::DataPtr with_words(tasks::DataPtr data, const config::Config& config) {
   require(!takes_vocabulary(config) || dynamic_cast<const tasks::HasVocabularies*>(data.get()), "",
           "init_from.vocabulary: a task of {} has no vocabulary; leave the key out", config.task.name());
   return data;
+}
+
+// What the weights of init_from say of the data that they were trained on; null where they say nothing.
+config::Json initial_description(const std::string& path) {
+  std::string file = path;
+  if (files::kind_of(path) == files::Kind::folder)
+    file = RunDirectory::is_run(path) ? weights_with_data(RunDirectory::open(path)) : "";
+  if (files::kind_of(file) != files::Kind::file || !has_saved_data(safetensors::File(file))) return nullptr;
+  return saved_data(file);
+}
+
+// Weights that are not there, or were trained on something else, are the business of whoever loads them.
+tasks::DataPtr ordered_like(tasks::DataPtr data, const config::Config& config, config::Json like,
+                            std::vector<std::string>* notes) {
+  if (like.is_null() && config.init_from) like = initial_description(config.init_from->path);
+  if (like.is_null()) return data;
+  try {
+    const auto reordered = data->in_order_of(like);
+    if (!reordered) return data;
+    if (notes) notes->push_back(reordered->note);
+    return reordered->data;
+  } catch (const UserError&) {
+    return data;
+  }
 }
 
 }  // namespace
@@ -36,13 +61,15 @@ std::string initial_weights(const config::Config& config) {
   return *file;
 }
 
-tasks::DataPtr open_data(const config::Config& config, tasks::SampleReport report,
-                         const config::Json& words_of) {
-  return with_words(config::open_data(config, std::move(report), words_for(config, words_of)), config);
+tasks::DataPtr open_data(const config::Config& config, tasks::SampleReport report, const config::Json& like,
+                         std::vector<std::string>* notes) {
+  tasks::DataPtr data = config::open_data(config, std::move(report), words_for(config, like));
+  return ordered_like(with_words(std::move(data), config), config, like, notes);
 }
 
-tasks::DataPtr describe_data(const config::Config& config, const config::Json& words_of) {
-  return with_words(config::describe_data(config, words_for(config, words_of)), config);
+tasks::DataPtr describe_data(const config::Config& config, const config::Json& like) {
+  tasks::DataPtr data = config::describe_data(config, words_for(config, like));
+  return ordered_like(with_words(std::move(data), config), config, like, nullptr);
 }
 
 tasks::DataPtr data_of(const config::Config& config, const Weights& weights) {

@@ -11,10 +11,12 @@
 
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
-#include "core/names.h"
+#include "data/class_order.h"
 #include "data/limits.h"
+#include "data/relabelled.h"
 #include "data/synthetic.h"
 #include "files/json_text.h"
+#include "tasks/class_lists.h"
 
 namespace tandem::tasks {
 
@@ -61,6 +63,7 @@ Json SampleData::description() const {
             {"stddev", info().statistics.stddev},
             {"image_size", image_size()}};
   if (info().masks) json["masks"] = true;
+  if (!info().class_values.empty()) json["class_values"] = info().class_values;
   if (info().as_stored) json["as_stored"] = true;
   if (info().boxes()) json["most_objects"] = *info().most_objects;
   return json;
@@ -92,6 +95,7 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
                        json.at("stddev").get<std::vector<float>>()};
     image_size = json.at("image_size");
     info.masks = json.value("masks", false);
+    info.class_values = json.value("class_values", std::vector<Index>());
     info.as_stored = json.value("as_stored", false);
     if (json.contains("most_objects")) info.most_objects = json.at("most_objects").get<Index>();
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
@@ -111,22 +115,45 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
   return std::make_shared<SampleData>(std::move(info), image_size);
 }
 
+namespace {
+
+std::vector<std::string> values_as_text(const std::vector<Index>& values) {
+  std::vector<std::string> texts;
+  for (const Index value : values) texts.push_back(std::to_string(value));
+  return texts;
+}
+
+// Two empty lists where nothing is known that tells classes apart: names on one side may well be of other
+// values on the other one.
+ClassLists class_lists(const datasets::DatasetInfo& theirs, const datasets::DatasetInfo& ours) {
+  const bool named = !theirs.class_names.empty(), named_here = !ours.class_names.empty();
+  if (named && named_here) return {theirs.class_names, ours.class_names};
+  if (theirs.class_values.empty() || ours.class_values.empty()) return {};
+  if ((named || named_here) && !std::ranges::is_permutation(theirs.class_values, ours.class_values))
+    return {};
+  return {values_as_text(theirs.class_values), values_as_text(ours.class_values), true};
+}
+
+}  // namespace
+
 void SampleData::require_like(const Json& saved, const std::string& weights) const {
   const auto then = recall(saved);
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
           weights, then->info().classes, info().name, info().classes);
-  const std::vector<std::string>&theirs = then->info().class_names, &ours = info().class_names;
-  if (theirs.empty() || ours.empty() || theirs == ours) return;
-  const bool reordered = std::ranges::is_permutation(theirs, ours);
-  const auto [a, b] = std::ranges::mismatch(theirs, ours);
-  constexpr std::size_t kListed = 12;
-  throw UserError(
-      "",
-      fmt::format("{}: were trained on {}: {}; {} has: {}; the first that differs is number {}, \"{}\" there "
-                  "and \"{}\" here, and weights know classes by their numbers",
-                  weights, reordered ? "these classes in another order" : "other classes",
-                  listed(theirs, kListed), info().name, listed(ours, kListed), a - theirs.begin(),
-                  a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
+  require_same(class_lists(then->info(), info()), weights, info().name);
+}
+
+std::optional<ReorderedData> SampleData::in_order_of(const Json& saved) const {
+  const auto then = recall(saved);
+  const ClassLists classes = class_lists(then->info(), info());
+  const auto order = datasets::class_order(classes.theirs, classes.ours);
+  const bool whole = order && static_cast<Index>(order->size()) == info().classes;
+  if (!whole || (info().boxes() && order->front() != 0)) return std::nullopt;  // the background stays
+  const auto data = std::make_shared<SampleData>(*this);
+  datasets::Splits& splits = data->splits_;
+  for (datasets::DatasetPtr* split : {&splits.train, &splits.validation, &splits.test})
+    if (*split) *split = std::make_shared<datasets::Relabelled>(*split, *order);
+  return ReorderedData{data, note_of_order(classes)};
 }
 
 namespace {

@@ -28,7 +28,9 @@ class SampleData final : public Data {
 
   Json description() const override;
   Index training_samples() const override { return training_samples_; }
+  // Classes are told apart by their names, or where one side has none by what stands for them in masks.
   void require_like(const Json& saved, const std::string& weights) const override;
+  std::optional<ReorderedData> in_order_of(const Json& saved) const override;
   // By as many threads as compute.
   void read_all(const std::function<void(const std::string&)>& bad) const override;
 

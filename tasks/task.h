@@ -34,6 +34,15 @@ using Json = nlohmann::ordered_json;
 using OutputsReady = std::function<void()>;
 
 // What a family knows of its data: opened, or described only.
+class Data;
+using DataPtr = std::shared_ptr<const Data>;
+
+// The same data with other numbers for its classes.
+struct ReorderedData {
+  DataPtr data;
+  std::string note;  // what to tell of it, one line
+};
+
 class Data {
  public:
   virtual ~Data() = default;
@@ -43,10 +52,15 @@ class Data {
   virtual Index training_samples() const = 0;
   // Throws UserError naming `weights` when they were made for data that these cannot stand for.
   virtual void require_like(const Json& saved, const std::string& weights) const = 0;
+  // With its classes in the order that `saved` has them in, where they are the same ones in another order;
+  // nothing otherwise. Throws UserError for a description that is not of this family.
+  virtual std::optional<ReorderedData> in_order_of(const Json& saved) const {
+    (void)saved;
+    return std::nullopt;
+  }
   // Reads every sample that opening has not read, and tells `bad`, one at a time, why of each that cannot be.
   virtual void read_all(const std::function<void(const std::string&)>& bad) const { (void)bad; }
 };
-using DataPtr = std::shared_ptr<const Data>;
 
 // A file that an evaluation leaves beside the run's metrics. PNG images are shown in the report and in
 // TensorBoard, too.

@@ -24,10 +24,11 @@ namespace {
 
 // Keys that say how a run goes on, not what it computes. Those that end in a dot stand for all below.
 // clang-format off
-constexpr std::array<std::string_view, 19> kHarmless{
+constexpr std::array<std::string_view, 21> kHarmless{
     "name", "run_dir", "epochs", "log_every", "eval.", "checkpoint.", "compare.", "on_divergence", "tensorboard",
     "tensorboard_histograms", "data.workers", "data.prefetch", "data.eval_batch_size",
-    "data.max_image_mib", "threads", "device", "autotune", "cuda_graph", "parallel."};
+    "data.max_image_mib", "data.skip_bad_samples", "data.max_bad_samples", "threads", "device", "autotune", "cuda_graph",
+    "parallel."};
 // clang-format on
 
 bool is_harmless(std::string_view key) {

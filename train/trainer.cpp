@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -89,7 +90,8 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
       ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
   require_scale_for_wire(config_);
   require_divisible(config_, ranks_, device_);
-  const tasks::DataPtr data = runs::open_data(config_, skipped_.reporter());
+  const config::Json like = options_.weights.empty() ? config::Json() : runs::saved_data(options_.weights);
+  const tasks::DataPtr data = runs::open_data(config_, skipped_.reporter(), like, &notes_);
   if (device_ == Device{}) {
     // A rank has a shard in memory at a time.
     config::Loaded of_shard = loaded_;
@@ -106,7 +108,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   require_own_plan(loaded_, data);
   task_ = config::make_task(loaded_, data);
   nn::Module& model = task_->model();
-  notes_ = initialise_from(config_, *task_);
+  std::ranges::move(initialise_from(config_, *task_), std::back_inserter(notes_));
   for (const std::string& note : {level_note(device_), precision_note(config_, device_)})
     if (!note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);

@@ -43,6 +43,7 @@ struct TrainerOptions {
   std::optional<std::int64_t> limit_steps;  // stop after so many steps, counted over the whole run
   bool quiet = false;
   bool resume = false;                      // `directory` holds a run to go on with
+  std::string weights{};                    // of that run, whose classes its data has; "": none are saved
   parallel::Communicator* ranks = nullptr;  // that train together, this one among them; nullptr: it is alone
 };
 

@@ -55,7 +55,8 @@ bool matches_kind(const Type& type, const Value& value) {
     case Type::Kind::string:
       return value.is(Value::Kind::string);
     case Type::Kind::list:
-      return value.is(Value::Kind::list);
+      if (!type.single) return value.is(Value::Kind::list);
+      return value.is(Value::Kind::list) ? !value.items.empty() : matches_kind(*type.item, value);
     case Type::Kind::map:
       return value.is(Value::Kind::object);
     case Type::Kind::object:
@@ -125,6 +126,7 @@ class Validator {
           mistyped(type, value, path);
         break;
       case Type::Kind::list:
+        if (!value.is(Value::Kind::list)) check(*type.item, value, path);
         for (std::size_t i = 0; i < value.items.size(); ++i)
           check(*type.item, value.items[i], joined(path, std::to_string(i)));
         break;

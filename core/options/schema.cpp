@@ -332,7 +332,8 @@ std::string Type::text() const {
       text = choices.empty() ? "string" : fmt::format("one of {}", fmt::join(choices, ", "));
       break;
     case Kind::list:
-      text = fmt::format("list of {}", item->text());
+      text =
+          single ? fmt::format("{0}, or list of {0}", item->text()) : fmt::format("list of {}", item->text());
       break;
     case Kind::object:
       text = object_text(*schema);

@@ -58,6 +58,7 @@ struct Type {
   std::vector<std::string> choices;         // of a string; empty: any
   std::vector<std::string> meanings;        // of the choices, one line each, where they have one
   std::shared_ptr<const Type> item;         // of a list or a map
+  bool single = false;                      // of a list: an item alone stands for it, none does not
   const Schema* schema = nullptr;           // of an object
   std::shared_ptr<const Schema> joined;     // keeps that of a joined section (Describe::section)
   std::size_t max_count = 1;                // of numbers

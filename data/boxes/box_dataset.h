@@ -22,7 +22,7 @@ class BoxDataset final : public Dataset {
   Sample get(Index index) const override;
   bool decodes() const override { return true; }
 
-  const BoxCorpus& corpus() const { return corpus_; }
+  const BoxCorpus* box_corpus() const override { return &corpus_; }
 
  private:
   Tensor pixels_of(const BoxImage& image) const;

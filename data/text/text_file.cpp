@@ -1,5 +1,7 @@
 #include "data/text/text_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <deque>
 #include <iterator>
@@ -15,6 +17,12 @@
 namespace tandem::datasets {
 
 namespace {
+
+// The first one, and how many there are besides.
+std::string name_of_paths(const TextFileOptions::Paths& paths) {
+  const std::size_t others = paths.items.size() - 1;
+  return others == 0 ? paths.items.front() : fmt::format("{} and {} more", paths.items.front(), others);
+}
 
 // Hidden ones left out.
 std::vector<std::string> files_of(const std::string& path) {
@@ -32,17 +40,17 @@ std::vector<std::string> files_of(const std::string& path) {
 const options::Schema& TextFileOptions::schema() {
   static const options::Schema schema =
       options::Describe<TextFileOptions>()
-          .key("train", &TextFileOptions::train, "file of text to learn, or a folder of .txt files",
+          .key("train", &TextFileOptions::train,
+               "file of text to learn, or a folder of .txt files; several are read one after the other",
                {.required = true})
           .key("validation", &TextFileOptions::validation,
-               "file or folder of text to choose on; null: lines of the training file")
-          .key("test", &TextFileOptions::test,
-               "file or folder of text to test on; null: lines of the training file")
+               "the same to choose on; null: lines of the training text")
+          .key("test", &TextFileOptions::test, "the same to test on; null: lines of the training text")
           .key("validation_fraction", &TextFileOptions::validation_fraction,
-               "share of the training file's lines, before those for testing, where there is no such file",
+               "share of the training text's lines, before those for testing, where there is no such file",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("test_fraction", &TextFileOptions::test_fraction,
-               "share of the training file's lines, the last ones, where there is no such file",
+               "share of the training text's lines, the last ones, where there is no such file",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("max_line", &TextFileOptions::max_line, "bytes that a line may have", {.min = 1});
   return schema;
@@ -51,25 +59,28 @@ const options::Schema& TextFileOptions::schema() {
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options) {
   options::require_sound("text", TextFileOptions::schema(), &files);
   std::deque<files::TextView> texts;  // they outlive what is cut from them, and stay where they are
-  const auto read = [&](const std::string& path) {
+  const auto read = [&](const TextFileOptions::Paths& paths) {
     std::vector<std::string_view> lines;
-    for (const std::string& file : files_of(path)) {
-      files::require_there(files::kind_of(file) != files::Kind::absent, file, "there is no such file");
-      texts.emplace_back(file, kMaxCorpusBytes);
-      std::ranges::copy(lines_of(texts.back().text(), file, files.max_line), std::back_inserter(lines));
+    for (const std::string& path : paths.items) {
+      for (const std::string& file : files_of(path)) {
+        files::require_there(files::kind_of(file) != files::Kind::absent, file, "there is no such file");
+        texts.emplace_back(file, kMaxCorpusBytes);
+        std::ranges::copy(lines_of(texts.back().text(), file, files.max_line), std::back_inserter(lines));
+      }
     }
     return lines;
   };
+  require(!files.train.items.empty(), "data.train", "names no file");
+  const std::string where = name_of_paths(files.train);
   TextParts parts;
   parts.train = read(files.train);
   const std::size_t all = parts.train.size();
-  parts.test = files.test
-                   ? read(*files.test)
-                   : set_aside(parts.train, all, files.test_fraction, files.train, "test_fraction", "lines");
+  parts.test = files.test ? read(*files.test)
+                          : set_aside(parts.train, all, files.test_fraction, where, "test_fraction", "lines");
   parts.validation = files.validation ? read(*files.validation)
-                                      : set_aside(parts.train, all, files.validation_fraction, files.train,
+                                      : set_aside(parts.train, all, files.validation_fraction, where,
                                                   "validation_fraction", "lines");
-  return make_corpus(parts, options, files.train);
+  return make_corpus(parts, options, where);
 }
 
 CorpusFamily::Entry text_file_entry() {

@@ -1,18 +1,20 @@
 // Plain text as a corpus: a line is followed by "<end>".
 #pragma once
 
+#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "core/options/one_or_more.h"
 #include "data/text/corpus.h"
 
 namespace tandem::datasets {
 
 struct TextFileOptions {
-  std::string train;  // paths of a file, or of a folder, whose .txt files stand for it, in the order of names
-  std::optional<std::string> validation{}, test{};
-  // Where there is no file: the share of the training file's lines that is set aside, at its end, in one
+  // Files one after the other; for a folder stand its .txt files, in the order of names.
+  using Paths = options::OneOrMore<std::string>;
+  Paths train;
+  std::optional<Paths> validation{}, test{};
+  // Where there is no file: the share of the training files' lines that is set aside, at their end, in one
   // piece, the test lines last. 0: none.
   double validation_fraction = 0.05, test_fraction = 0.05;
   Index max_line = Index{1} << 20;  // bytes

@@ -22,7 +22,7 @@ Workbench::Workbench(const config::Loaded& loaded, const runs::Weights& weights,
   bool open = true;
   try {
     data = runs::open_data(
-        config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }, weights.data);
+        config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }, weights.data, &notes_);
   } catch (const UserError& error) {
     if (weights.data.is_null()) throw;
     data = config::recall_data(config_, weights.data);

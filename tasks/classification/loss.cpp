@@ -114,7 +114,8 @@ Entry cross_entropy_entry() {
       options::Describe<CrossEntropyOptions>()
           .key("label_smoothing", &CrossEntropyOptions::label_smoothing,
                "share of the target spread over all classes", {.min = 0.0, .max = 1.0, .open_max = true})
-          .key("class_weights", &CrossEntropyOptions::class_weights, "one weight a class",
+          .key("class_weights", &CrossEntropyOptions::class_weights,
+               "one weight a class; in the order of init_from's weights, where that is another one",
                {.min = 0.0, .max = 1e6})
           .key("batch_weight", &CrossEntropyOptions::batch_weight,
                "weight of each micro-batch, shard and rank in a step of several: its samples, or the sum of "

@@ -43,6 +43,12 @@ double voc_mean(const VocFigures& figures, VocMean mean) {
   return mean == VocMean::area ? figures.area : figures.eleven_point;
 }
 
+// Of figures by id, those of one.
+template <class Figures>
+const Figures& figures_of(const std::vector<Figures>& by_id, std::int64_t id) {
+  return *std::ranges::lower_bound(by_id, id, {}, &Figures::id);
+}
+
 // Why a figure of COCO's is none.
 std::string nothing_to_find(std::string_view figure) {
   if (figure.ends_with("_small")) return "no object of up to 32² pixels is to be found there";
@@ -133,6 +139,7 @@ void DetectionEvaluation::take(std::span<const std::byte> record) {
   const auto loss = reader.take<double>();
   const auto samples = reader.take<Index>();
   loss_ += loss * static_cast<double>(samples);
+  samples_ += samples;
   for (Index i = 0; i < samples; ++i) take_image(reader);
   reader.end();
   figures_.reset();
@@ -141,10 +148,15 @@ void DetectionEvaluation::take(std::span<const std::byte> record) {
 void DetectionEvaluation::take_image(RecordReader& from) {
   const auto image = from.take<Image>();
   const auto height = static_cast<double>(image.height), width = static_cast<double>(image.width);
-  images_.push_back(image.number);
-  add_truth(from.take_all<datasets::ObjectRow>(), image.number);
+  const auto objects = from.take_all<datasets::ObjectRow>();
   const auto found = from.take_all<Found>();
+  const bool counts = taken_.insert(image.number).second;
+  if (counts) {
+    images_.push_back(image.number);
+    add_truth(objects, image.number);
+  }
   for (const Found& each : found) {
+    if (!counts) break;
     const double x = each.box.x1 * width, y = each.box.y1 * height;
     detections_.push_back({.image = image.number,
                            .category = category_of(each.label),
@@ -202,7 +214,7 @@ Metrics DetectionEvaluation::metrics() const {
     if (all.coco.figures[i] >= 0) metrics.emplace_back(kCocoFigures[i], all.coco.figures[i]);
   }
   if (all.voc.mean) metrics.emplace_back("mAP", voc_mean(*all.voc.mean, of_.options.eval.voc));
-  metrics.emplace_back("loss", images_.empty() ? 0.0 : loss_ / static_cast<double>(images_.size()));
+  metrics.emplace_back("loss", samples_ == 0 ? 0.0 : loss_ / static_cast<double>(samples_));
   return metrics;
 }
 
@@ -218,14 +230,14 @@ std::optional<Breakdown> DetectionEvaluation::breakdown() const {
                               .values = {}}};
   for (std::size_t i = 0; i < categories_.size(); ++i) {
     if (!of_.classes.has(i + 1)) continue;
-    const CocoCategory& category = all.coco.categories.at(i);
+    const CocoCategory& category = figures_of(all.coco.categories, categories_[i]);
     const auto figure = [&](std::size_t which) {
       return category.figures[which] >= 0 ? category.figures[which] : kNone;
     };
     result.names.push_back(of_.classes.names[i + 1]);
     ap.push_back(figure(0));
     ap50.push_back(figure(1));
-    const auto& figures = all.voc.classes.at(i).figures;
+    const auto& figures = figures_of(all.voc.classes, categories_[i]).figures;
     voc.push_back(figures ? voc_mean(*figures, of_.options.eval.voc) : kNone);
     const auto first = category.precisions.begin() + static_cast<std::ptrdiff_t>(kHalf * kCocoRecalls);
     auto& curve = result.curves.values.emplace_back();

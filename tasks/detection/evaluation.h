@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "data/boxes/box_corpus.h"
@@ -44,6 +45,9 @@ class DetectionEvaluation final : public Evaluation {
  public:
   DetectionEvaluation(const EvaluatedDetector& of, bool details);
 
+  // An image that comes again, in the place of one that cannot be read (data.skip_bad_samples), counts once,
+  // but in the loss.
+  //
   // The loss; of each image its number, size, objects and what is found; of those that are shown their pixels
   // and the boxes of the batch, too. Boxes are compared in pixels of the images as the data set has them.
   Record measure(const datasets::Batch& batch) override;
@@ -82,6 +86,8 @@ class DetectionEvaluation final : public Evaluation {
   std::vector<TrueBox> truth_;
   std::vector<Detection> detections_;
   double loss_ = 0.0;
+  Index samples_ = 0;                       // that the loss is of
+  std::unordered_set<std::int64_t> taken_;  // the numbers of `images_`
   PictureSheet examples_;
   mutable std::optional<Figures> figures_;  // of what was added so far
 };

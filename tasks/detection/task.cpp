@@ -27,12 +27,11 @@ namespace tandem::tasks {
 
 namespace {
 
-using datasets::BoxDataset;
+using datasets::BoxCorpus;
 
 // Those of the files; of data that is only described, labels stand for the ids.
 datasets::BoxClasses classes_of(const SampleData& data) {
-  if (const auto* const train = dynamic_cast<const BoxDataset*>(data.splits().train.get()))
-    return train->corpus().classes;
+  if (const BoxCorpus* const train = data.splits().train->box_corpus()) return train->classes;
   datasets::BoxClasses classes;
   const auto& names = data.info().class_names;
   for (Index label = 1; label < data.info().classes; ++label) {
@@ -47,9 +46,9 @@ std::map<std::int64_t, std::string> names_of_images(const datasets::Splits& spli
   std::map<std::int64_t, std::string> names;
   std::vector<std::int64_t> shared;
   for (const datasets::DatasetPtr& split : {splits.train, splits.validation, splits.test}) {
-    const auto* const boxes = dynamic_cast<const BoxDataset*>(split.get());
+    const BoxCorpus* const boxes = split ? split->box_corpus() : nullptr;
     if (!boxes) continue;
-    for (const datasets::BoxImage& image : boxes->corpus().images) {
+    for (const datasets::BoxImage& image : boxes->images) {
       const auto [at, is_new] = names.emplace(image.id, image.name);
       if (!is_new && at->second != image.name) shared.push_back(image.id);
     }
@@ -82,12 +81,12 @@ DetectionTask::DetectionTask(const DetectionOptions& options, const Context& con
   model_ = ssd_;
 }
 
-const BoxDataset* DetectionTask::box_dataset(const std::string& split) const {
+const BoxCorpus* DetectionTask::box_corpus(const std::string& split) const {
   const datasets::Splits& splits = data_->splits();
   const datasets::DatasetPtr& set = split == "train"        ? splits.train
                                     : split == "validation" ? splits.validation
                                                             : splits.test;
-  return dynamic_cast<const BoxDataset*>(set.get());
+  return set ? set->box_corpus() : nullptr;
 }
 
 Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& context) {
@@ -135,9 +134,9 @@ std::unique_ptr<Evaluation> DetectionTask::evaluation(bool details) {
 }
 
 std::map<std::string, std::string> DetectionTask::undefined_figures(const std::string& split) const {
-  const auto* const set = box_dataset(split);
-  return set ? tasks::undefined_figures(set->corpus(), splits_.of(split)->size())
-             : std::map<std::string, std::string>();
+  const BoxCorpus* const corpus = box_corpus(split);
+  return corpus ? tasks::undefined_figures(*corpus, splits_.of(split)->size())
+                : std::map<std::string, std::string>();
 }
 
 std::string DetectionTask::text_of(const datasets::Batch& batch) const {
@@ -149,19 +148,19 @@ std::string DetectionTask::text_of(const datasets::Batch& batch) const {
 
 std::vector<std::string> DetectionTask::notes_of_data() const {
   std::vector<std::string> notes = data_->splits().notes;
-  const BoxDataset* const evaluated = box_dataset(splits_.few() ? "train" : "test");
+  const BoxCorpus* const evaluated = box_corpus(splits_.few() ? "train" : "test");
   if (options_.eval.results && evaluated) {
     std::vector<std::int64_t> images;
-    for (const datasets::BoxImage& image : evaluated->corpus().images) images.push_back(image.id);
+    for (const datasets::BoxImage& image : evaluated->images) images.push_back(image.id);
     if (const std::string lack = lacking_for_voc(images, image_names_); !lack.empty())
       notes.push_back(
           printable(fmt::format("eval.results: detections.json alone, no files in VOC's format: {}", lack)));
   }
-  if (const BoxDataset* const train = box_dataset("train")) {
+  if (const BoxCorpus* const train = box_corpus("train")) {
     const Index side = training_.output_shape()[0];
     // The model's own, which has no values on the device `shapes`.
     const Tensor anchors = ssd_->options().anchors.boxes(ssd_->options().clip);
-    const BoxFit fit = fit_of(train->corpus(), anchors, side, options_.loss.match());
+    const BoxFit fit = fit_of(*train, anchors, side, options_.loss.match());
     notes.push_back(fit.text(options_.loss.threshold));
   }
   return notes;
@@ -202,12 +201,13 @@ namespace {
 class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, SampleData> {
  public:
   using RecipeOf::RecipeOf;
-  DataPtr open(SampleReport) const override {
+  DataPtr open(SampleReport report) const override {
     const DetectionOptions::Data& data = options().data;
-    datasets::BoxSplits splits = datasets::open_box_set(data.set);
-    return std::make_shared<SampleData>(
-        datasets::as_datasets(std::string(data.set.set.name()), std::move(splits), data.channels,
-                              data.image_size, data.set.common.image_reading()));
+    datasets::Splits splits =
+        datasets::as_datasets(std::string(data.set.set.name()), datasets::open_box_set(data.set),
+                              data.channels, data.image_size, data.set.common.image_reading());
+    datasets::guard_samples(splits, data.set.common, report);
+    return std::make_shared<SampleData>(std::move(splits));
   }
   // Of COCO and VOC without their files: what is published of them, or as many classes as the model is for.
   DataPtr describe() const override {

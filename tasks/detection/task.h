@@ -4,7 +4,6 @@
 #include <map>
 
 #include "data/boxes/box_corpus.h"
-#include "data/boxes/box_dataset.h"
 #include "models/ssd.h"
 #include "tasks/detection/options.h"
 #include "tasks/sample_task.h"
@@ -43,7 +42,7 @@ class DetectionTask final : public SampleTask {
 
  private:
   // Whole, of which a run may take the first images only; nullptr when the data is only described.
-  const datasets::BoxDataset* box_dataset(const std::string& split) const;
+  const datasets::BoxCorpus* box_corpus(const std::string& split) const;
 
   const DetectionOptions options_;
   std::shared_ptr<models::Ssd> ssd_;  // model_, too

@@ -170,7 +170,9 @@ Entry cross_entropy_dice_entry() {
           .key("cross_entropy", &Options::cross_entropy,
                "weight of the mean cross entropy over pixels; 0: without it", {.min = 0.0, .max = 1e6})
           .include(&Options::terms)
-          .key("class_weights", &Options::class_weights, "one weight a class, in the cross entropy",
+          .key("class_weights", &Options::class_weights,
+               "one weight a class, in the cross entropy; in the order of init_from's weights, where that is "
+               "another one",
                {.min = 0.0, .max = 1e6})
           .rule("dice", "and loss.cross_entropy must not both be 0",
                 [](const Options& o) { return o.cross_entropy > 0.0 || o.terms.dice > 0.0; }),

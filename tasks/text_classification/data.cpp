@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/class_order.h"
 #include "data/limits.h"
 #include "files/json_text.h"
+#include "tasks/class_lists.h"
 
 namespace tandem::tasks {
 
@@ -91,19 +93,29 @@ Json LabelledTextData::description() const {
 void LabelledTextData::require_like(const Json& saved, const std::string& weights) const {
   const DataPtr then = recall(saved);
   const auto& other = static_cast<const LabelledTextData&>(*then);
-  const auto same = [&](const char* what, const std::vector<std::string>& theirs,
-                        const std::vector<std::string>& ours) {
-    if (theirs == ours) return;
-    const auto [a, b] = std::ranges::mismatch(theirs, ours);
-    throw UserError(
-        "",
-        fmt::format("{}: were trained with other {}: {} of them, {} has {}; the first that differs is number "
-                    "{}, \"{}\" there and \"{}\" here",
-                    weights, what, theirs.size(), name_, ours.size(), a - theirs.begin(),
-                    a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
-  };
-  same("classes", other.classes(), classes());
-  same("words", other.corpus_.vocabulary.words(), corpus_.vocabulary.words());
+  require_same({other.classes(), classes()}, weights, name_);
+  const std::vector<std::string>&theirs = other.corpus_.vocabulary.words(),
+        &ours = corpus_.vocabulary.words();
+  if (theirs == ours) return;
+  const auto [a, b] = std::ranges::mismatch(theirs, ours);
+  throw UserError(
+      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first that differs is "
+                      "number {}, \"{}\" there and \"{}\" here",
+                      weights, theirs.size(), name_, ours.size(), a - theirs.begin(),
+                      a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
+}
+
+std::optional<ReorderedData> LabelledTextData::in_order_of(const Json& saved) const {
+  const DataPtr then = recall(saved);
+  const ClassLists classes{static_cast<const LabelledTextData&>(*then).classes(), this->classes()};
+  const auto order = datasets::class_order(classes.theirs, classes.ours);
+  if (!order) return std::nullopt;
+  const auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData(*this));
+  datasets::LabelledCorpus& corpus = data->corpus_;
+  corpus.classes = classes.theirs;
+  for (datasets::LabelledSequences* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (std::int64_t& label : part->labels) label = order->at(static_cast<std::size_t>(label));
+  return ReorderedData{data, note_of_order(classes)};
 }
 
 std::vector<NamedVocabulary> LabelledTextData::vocabularies() const {

@@ -24,6 +24,7 @@ class LabelledTextData final : public Data, public HasVocabularies {
   Index training_samples() const override { return training_texts_; }
   // Throws UserError unless words and classes are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
+  std::optional<ReorderedData> in_order_of(const Json& saved) const override;
   // Words, and classes.
   std::vector<NamedVocabulary> vocabularies() const override;
 

@@ -46,7 +46,7 @@ bool accepts(const Type& type, const Json& json) {
     case Kind::string:
       return json.is_string() && type.choices.empty();
     case Kind::list:
-      return json.is_array() && accepts(*type.item, json[0]);
+      return json.is_array() ? accepts(*type.item, json[0]) : type.single && accepts(*type.item, json);
     case Kind::map:
       return json.is_object() && accepts(*type.item, json.begin().value());
     case Kind::object:

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/options/check.h"
 #include "core/options/family.h"
+#include "core/options/one_or_more.h"
 
 namespace tandem::test {
 
@@ -186,6 +187,36 @@ TEST_CASE("a described struct takes values and keeps its own defaults", "[option
   CHECK_FALSE(options.angle.has_value());
   CHECK(schema.find("angle")->default_value == Value(45.0));
   CHECK(schema.find("colour")->type.choices == std::vector<std::string>{"red", "green"});
+}
+
+TEST_CASE("an item may stand alone for a list of it", "[options]") {
+  struct Files {
+    OneOrMore<std::string> train{"a"};
+    std::optional<OneOrMore<std::int64_t>> sizes{};
+  };
+  const Schema schema = Describe<Files>()
+                            .key("train", &Files::train, "what is read")
+                            .key("sizes", &Files::sizes, "what fits", {.min = 1});
+  const auto read = [&](const Given& given) {
+    return to_string(load_options(schema, bound("files", schema, given).data()));
+  };
+  CHECK(read({}) == R"({"train":"a","sizes":null})");
+  CHECK(read({{"train", "b"}, {"sizes", 3}}) == R"({"train":"b","sizes":3})");
+  CHECK(read({{"train", std::vector{"b"}}, {"sizes", std::vector{3, 4}}}) ==
+        R"({"train":"b","sizes":[3,4]})");
+  CHECK(read({{"train", std::vector{"c", "b"}}}) == R"({"train":["c","b"],"sizes":null})");
+  CHECK(schema.find("train")->type.text() == "string, or list of string");
+  CHECK(schema.find("sizes")->type.text() == "integer ≥ 1, or list of integer ≥ 1, or null");
+  const auto refused = [&](const Given& given) { return message_of([&] { bound("files", schema, given); }); };
+  CHECK(refused({{"train", std::vector<std::string>{}}}) ==
+        "[files] train: expected string, or list of string, got []");
+  CHECK(refused({{"train", std::vector{"a"}}, {"sizes", std::vector{3, 0}}}) ==
+        "[files] sizes.1: expected integer ≥ 1, got 0");
+  CHECK_THAT(refused({{"sizes", 0}}), Contains("sizes: expected integer ≥ 1, got 0"));
+  CHECK_THAT(refused({{"train", 1}}), Contains("train: expected string, or list of string, got 1"));
+  Files filled{.train = {}, .sizes = std::vector<std::int64_t>{2, 0}};
+  CHECK_THAT(message_of([&] { require_sound("files", schema, &filled); }),
+             Contains("sizes.1 must be at least 1, is 0"));
 }
 
 TEST_CASE("what C++ has filled is held to the same description", "[options]") {

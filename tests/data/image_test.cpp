@@ -1,8 +1,11 @@
 // Decoding of JPEG and PNG, good and bad.
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "data/image_file.h"
 #include "data/image_folder.h"
@@ -327,26 +330,43 @@ TEST_CASE("bad images stop the run or are skipped up to a limit", "[image_folder
                bad ? Bytes{1, 2, 3} : png_bytes({.color_type = 0}, {static_cast<std::uint8_t>(i)}));
   }
   write_file(folder / "test/a/0.png", png_bytes({}, {0, 0, 0}));
-  const auto open_folder = [&](const options::Given& own, const SampleReport& report = {}) {
-    return open_dataset("image_folder", {.path = folder.path()}, own, report);
+  const auto open_folder = [&](bool skips, Index at_most = 100, const SampleReport& report = {}) {
+    return open_dataset("image_folder",
+                        {.path = folder.path(), .skip_bad_samples = skips, .max_bad_samples = at_most}, {},
+                        report);
   };
-  CHECK_THROWS_WITH(open_folder({}).train->get(1), Contains("1.png") && Contains("neither"));
+  CHECK_THROWS_WITH(open_folder(false).train->get(1), Contains("1.png") && Contains("neither"));
   std::vector<std::string> reports;
-  const Splits splits = open_folder({{"skip_bad_samples", true}},
-                                    [&](const std::string& reason) { reports.push_back(reason); });
+  const Splits splits = open_folder(true, 100, [&](const std::string& reason) { reports.push_back(reason); });
   CHECK(values(splits.train->get(1).image).front() == 3);
   CHECK(values(splits.train->get(1).image).front() == 3);
   CHECK(values(splits.train->get(5).image).front() == 0);
   REQUIRE(reports.size() == 3);
   CHECK_THAT(reports[0], Contains("1.png"));
-  const auto open_strict = [&](int at_most) {
-    return open_folder({{"skip_bad_samples", true}, {"max_bad_samples", at_most}});
-  };
+  const auto open_strict = [&](Index at_most) { return open_folder(true, at_most); };
   const Splits strict = open_strict(1);
   CHECK(values(strict.train->get(5).image).front() == 0);
   CHECK_THROWS_WITH(strict.train->get(1), Contains("more than 1 samples") && Contains("max_bad_samples"));
   CHECK_THROWS_WITH(open_strict(1).train->get(1), Contains("more than 1 samples"));
   CHECK(values(open_strict(2).train->get(1).image).front() == 3);
+}
+
+// Nothing that is trained on judges, and nothing that judges is trained on.
+TEST_CASE("a sample that stands in for a bad one is of the same split", "[image_folder]") {
+  for (int bad = 0; bad < 8; ++bad) {
+    CAPTURE(bad);
+    const TempFolder folder;
+    for (int i = 0; i < 8; ++i)
+      write_file(folder / fmt::format("a/{}.png", i),
+                 i == bad ? Bytes{1, 2, 3} : png_bytes({.color_type = 0}, {static_cast<std::uint8_t>(i)}));
+    const Splits splits =
+        open_dataset("image_folder", {.path = folder.path(), .validation_size = 3, .skip_bad_samples = true});
+    std::map<int, std::set<const Dataset*>> shown_by;
+    for (const DatasetPtr& split : {splits.train, splits.validation, splits.test})
+      for (Index i = 0; i < split->size(); ++i)
+        shown_by[values(split->get(i).image).front()].insert(split.get());
+    for (const auto& [value, by] : shown_by) CHECK(by.size() == 1);
+  }
 }
 
 TEST_CASE("decoding an image takes no more memory than it may", "[image_folder]") {
@@ -373,7 +393,7 @@ TEST_CASE("what is no file among images is named, or skipped with the bad ones",
   const auto check = [&](const std::string& what) {
     CHECK_THROWS_WITH(open_dataset("image_folder", set), Contains("x.png] " + what));
     std::string reported;
-    const Splits splits = open_dataset("image_folder", set, {{"skip_bad_samples", true}},
+    const Splits splits = open_dataset("image_folder", {.path = folder.path(), .skip_bad_samples = true}, {},
                                        [&](const std::string& line) { reported += line; });
     REQUIRE(splits.train->size() == 3);
     for (Index i = 0; i < 3; ++i) splits.train->get(i);

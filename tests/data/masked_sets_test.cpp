@@ -62,8 +62,8 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-Splits masks(const TempFolder& folder, const options::Given& own = {}, const SampleReport& report = {}) {
-  return open_masked_set("masks", {.path = folder.path().string()}, own, report);
+Splits masks(const TempFolder& folder, const options::Given& own = {}) {
+  return open_masked_set("masks", {.path = folder.path().string()}, own);
 }
 
 }  // namespace
@@ -295,11 +295,23 @@ TEST_CASE("masks that cannot be used are refused by name", "[mask_folder]") {
 
   // As images are: skipped, and told of.
   std::vector<std::string> told;
-  const Splits skipping = masks(folder, {{"classes", 2}, {"skip_bad_samples", true}},
-                                [&](const std::string& reason) { told.push_back(reason); });
+  const SetOptions skips{.path = folder.path().string(), .skip_bad_samples = true};
+  const Splits skipping = open_masked_set("masks", skips, {{"classes", 2}},
+                                          [&](const std::string& reason) { told.push_back(reason); });
   CHECK(values(skipping.train->get(1).mask) == values(skipping.train->get(0).mask));
   REQUIRE(told.size() == 1);
   CHECK(told[0].find("b.png") != std::string::npos);
+  // Nor do they say how many classes there are, or of what size images are.
+  const std::string image = files::read_text(folder / "train/images/a.png");
+  write(folder / "train/images/a.png", "no picture");
+  const Splits scanned = open_masked_set("masks", skips);
+  CHECK(scanned.train->info().classes == 2);
+  CHECK(scanned.train->info().sample_shape == Shape{6, 8, 3});
+  write(folder / "train/masks/a.png", "no picture");
+  CHECK(error_of([&] { open_masked_set("masks", skips); }).find("b.png] is no PNG file") !=
+        std::string::npos);
+  write(folder / "train/images/a.png", image);
+  write(folder / "train/masks/a.png", whole);
 
   fs::remove(folder / "train/masks/b.png");
   CHECK(get({{"classes", 2}}, false, 0) ==

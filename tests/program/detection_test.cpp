@@ -1,6 +1,10 @@
 // Detection as its users run it: scenes and files with boxes, trained, gone on with, evaluated, predicted.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <fstream>
+#include <set>
+
 #include "data/boxes/box_registry.h"
 #include "data/boxes/coco_write.h"
 #include "data/boxes/image_maker.h"
@@ -224,6 +228,120 @@ TEST_CASE("a set in COCO's files and in VOC's is one set", "[program][detection]
   CHECK(saved_tensors(task / "coco", "weights") == saved_tensors(task / "voc", "weights"));
   const std::string first = read_text(task / "voc/detections/comp4_det_test_0.txt");
   CHECK_THAT(first, Catch::StartsWith("scene-1000000"));
+}
+
+TEST_CASE("images with boxes that cannot be read are told of, or left out and counted",
+          "[program][detection]") {
+  const Detection task(Json{{"epochs", 1}});
+  auto splits = tandem::datasets::open_box_set("scenes", {.train_size = 8, .test_size = 5},
+                                               {{"items", "digits"}, {"scene_size", 64}, {"most_items", 2}});
+  for (auto* const split : {&splits.train, &splits.test}) {
+    for (auto& image : split->images) {
+      image.file = (task / "set/JPEGImages" / (image.name + ".png")).string();
+      write_png(image.file, split->maker->image(image.id));
+    }
+  }
+  write_coco(splits.train, task / "set/train.json", task / "set/JPEGImages");
+  write_coco(splits.test, task / "set/test.json", task / "set/JPEGImages");
+  write_voc(splits.train, task / "set", "train");
+  write_voc(splits.test, task / "set", "test");
+  const auto with = [](const std::string& data, std::vector<std::string> settings) {
+    for (const std::string& each :
+         {"data=" + data, std::string("data.path=set"), std::string("data.image_size=64"),
+          std::string("data.channels=1"), std::string("data.batch_size=4"), std::string("eval.results=true")})
+      settings.push_back(each);
+    return settings;
+  };
+  for (const std::string data :
+       {R"({"name": "coco", "train": {"annotations": "train.json", "images": "JPEGImages"},
+            "test": {"annotations": "test.json", "images": "JPEGImages"}})",
+        R"({"name": "voc", "train": ["train"], "test": ["test"]})"}) {
+    INFO(data);
+    const std::string name = data.find("coco") != std::string::npos ? "coco" : "voc";
+    const auto [bad, next] = std::pair(splits.test.images[1].id, splits.test.images[2].id);
+    task.must_train(name + "-whole", with(data, {}));
+    const std::string image = read_text(splits.train.images[3].file),
+                      test = read_text(splits.test.images[1].file);
+    std::ofstream(splits.train.images[3].file) << image.substr(0, image.size() / 2);
+    std::ofstream(splits.test.images[1].file) << "no picture";
+    const auto both = [&] {
+      return Contains("JPEGImages/" + splits.train.images[3].name) &&
+             Contains("JPEGImages/" + splits.test.images[1].name);
+    };
+    const auto dry = with(data, {"train", "config.json", "--dry-run"});
+    CHECK_THAT(task.refused(dry), both() && Contains("; data.skip_bad_samples=true takes the next sample") &&
+                                      Contains("2 samples of the data cannot be read"));
+    auto skipping = dry;
+    skipping.emplace_back("data.skip_bad_samples=true");
+    CHECK_THAT(task.must(skipping).out, both() && Contains("2 samples could not be read"));
+    const Outcome trained = task.train(name, with(data, {"data.skip_bad_samples=true"}));
+    INFO(trained.err);
+    REQUIRE(trained.exit_code == 0);
+    CHECK_THAT(read_text(task / name / "log.txt"), both() && Contains("2 samples could not be read"));
+    // The image in its place counts once: results are of four images, a detection of each is there once.
+    const Json found = Json::parse(read_text(task / name / "detections.json"));
+    std::set<std::string> boxes;
+    for (const Json& each : found) {
+      if (name == "coco") CHECK(each["image_id"] != bad);
+      CHECK(boxes.insert(each.dump()).second);
+    }
+    if (name == "coco")
+      CHECK(std::ranges::any_of(found, [&](const Json& each) { return each["image_id"] == next; }));
+    CHECK_THAT(task.refused(with(data, {"train", "config.json", "run_dir=strict",
+                                        "data.skip_bad_samples=true", "data.max_bad_samples=0"})),
+               Contains("more than 0 samples cannot be read (data.max_bad_samples)"));
+    // A run that met one goes on without it.
+    const Outcome goes_on = task.must({"train", name + "-whole", "epochs=2", "data.skip_bad_samples=true"});
+    CHECK_THAT(goes_on.out + goes_on.err, Contains("2 samples could not be read"));
+    std::ofstream(splits.train.images[3].file) << image;
+    std::ofstream(splits.test.images[1].file) << test;
+  }
+}
+
+TEST_CASE("a detector knows its classes by name when their ids change", "[program][detection]") {
+  const Detection task;
+  auto splits = tandem::datasets::open_box_set("scenes", {.train_size = 8, .test_size = 5},
+                                               {{"items", "digits"}, {"scene_size", 64}, {"most_items", 2}});
+  for (auto* const split : {&splits.train, &splits.test}) {
+    for (auto& image : split->images) {
+      image.file = (task / "images" / (image.name + ".png")).string();
+      write_png(image.file, split->maker->image(image.id));
+    }
+  }
+  const auto write = [&](std::int64_t first, std::int64_t step) {
+    for (auto* const split : {&splits.train, &splits.test}) {
+      auto& ids = split->classes.ids;
+      for (std::size_t label = 1; label < ids.size(); ++label)
+        ids[label] = first + step * static_cast<std::int64_t>(label);
+      write_coco(*split, task / (split == &splits.train ? "train.json" : "test.json"), task / "images");
+    }
+  };
+  write(0, 1);
+  const std::vector<std::string> data{
+      R"(data={"name": "coco", "train": {"annotations": "train.json", "images": "images"},
+               "test": {"annotations": "test.json", "images": "images"}})",
+      "data.path=.", "data.image_size=64", "data.channels=1", "data.batch_size=4"};
+  const auto train = [&](const std::string& run, const std::string& more) {
+    auto settings = data;
+    settings.push_back(more);
+    task.must_train(run, settings);
+  };
+  train("whole", "epochs=3");
+  train("run", "epochs=2");
+  const std::vector<std::string> eval{"eval", "run", "--json", "--by-class"};
+  const Json before = Json::parse(task.must(eval).out);
+  write(500, -7);  // the last class is the first now
+  const Outcome after = task.must(eval);
+  CHECK_THAT(after.err, Contains("tandem: note: classes are in another order than the weights': mapped by "
+                                 "name (background, 0, 1, 2"));
+  CHECK(Json::parse(after.out) == before);
+  const Outcome goes_on = task.must({"train", "run", "epochs=3"});
+  CHECK_THAT(goes_on.out + goes_on.err, Contains("classes are in another order than the weights'"));
+  CHECK(saved_tensors(task / "run", "weights") == saved_tensors(task / "whole", "weights"));
+  // Results have the ids that the file has.
+  task.must({"eval", "run", "--out", "evaluated"});
+  for (const Json& each : Json::parse(read_text(task / "evaluated/detections.json")))
+    CHECK(each["category_id"].get<int>() > 400);
 }
 
 // A name of several words stands in no line of VOC's, and two classes may differ by what no file name has.

@@ -46,10 +46,9 @@ TEST_CASE("reading everything tells of every sample that cannot be read", "[samp
        {"train/a/0.png", "train/a/1.png", "train/b/0.png", "train/b/1.png", "test/a/0.png", "test/b/0.png"})
     directory.write(name, picture);
   const auto open = [&](bool skips, const datasets::SampleReport& report = {}) {
-    return tasks::SampleData::open(
-        {.set = options::Choice<datasets::labelled_sets>("image_folder", {{"skip_bad_samples", skips}}),
-         .common = {.path = directory.path().string()}},
-        report);
+    return tasks::SampleData::open({.set = options::Choice<datasets::labelled_sets>("image_folder"),
+                                    .common = {.path = directory.path().string(), .skip_bad_samples = skips}},
+                                   report);
   };
   CHECK(unreadable(*open(false)).empty());
   // Cut behind the header, which is all that opening looks at.

@@ -50,6 +50,38 @@ TEST_CASE("files for each part: lines end with a word of their own", "[text]") {
       "or more times");
 }
 
+TEST_CASE("several files and folders are one text, in the order in which they are named", "[text]") {
+  const TempFolder folder;
+  write(folder, "more/2.txt", "d\n");
+  write(folder, "more/1.txt", "c\nb");
+  const std::string first = write(folder, "z", "a\n"), last = write(folder, "y", "a e\n"),
+                    more = (folder / "more").string(), nowhere = (folder / "nowhere").string();
+  using Paths = std::vector<std::string>;
+  const datasets::TextFileOptions files{
+      .train = Paths{first, more, last}, .validation = Paths{last, first}, .test = more};
+  const TextCorpus corpus = datasets::read_text_files(files);
+  CHECK(text_of(corpus, corpus.train) == "a <end> c <end> b <end> d <end> a e <end>");
+  CHECK(text_of(corpus, corpus.validation) == "a e <end> a <end>");
+  CHECK(text_of(corpus, corpus.test) == "c <end> b <end> d <end>");
+  // Lines that are set aside are those of the last files.
+  const TextCorpus parted = datasets::read_text_files(
+      {.train = Paths{first, more, last}, .validation_fraction = 0.0, .test_fraction = 0.2});
+  CHECK(text_of(parted, parted.test) == "a <unk> <end>");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, nowhere}}), "nowhere] there is no");
+  write(folder, "bad", "ok\nb\xe9\n");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, (folder / "bad").string()}}),
+              "bad:2] byte 2");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, last}, .test_fraction = 0.4}),
+              "z and 1 more] test_fraction of 0.4 of its 2 lines");
+  CHECK_FAILS(UserError, datasets::open_corpus("text", {}, {{"train", Paths{}}}),
+              "train: expected string, or list of string, got []");
+  CHECK_FAILS(UserError, datasets::open_corpus("text", {}, {{"train", first}, {"test", std::vector{1}}}),
+              "test.0: expected string, got 1");
+  const options::Given given{
+      {"train", Paths{first, more, last}}, {"test", Paths{more}}, {"validation_fraction", 0}};
+  CHECK(datasets::open_corpus("text", {}, given).test.ids.size() == 6);
+}
+
 TEST_CASE("parts without a file are the last lines of the training file, in one piece", "[text]") {
   const TempFolder folder;
   std::string lines;
