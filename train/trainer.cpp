@@ -20,6 +20,7 @@
 #include "models/weights.h"
 #include "parallel/agreement.h"
 #include "parallel/last_words.h"
+#include "runs/checkpoints.h"
 #include "runs/environment.h"
 #include "runs/run_data.h"
 #include "train/calibrate.h"

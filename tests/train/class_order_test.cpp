@@ -237,7 +237,8 @@ TEST_CASE("weights judge data alike whatever the order of its classes", "[class_
     tasks::Json renamed = own->description();
     renamed[kind.name == "masks by value" ? "class_values" : "class_names"].back() =
         kind.name == "masks by value" ? tasks::Json(8) : tasks::Json("ring");
-    const auto kept = runs::open_data(after.config, {}, runs::saved_data(save(*task, renamed, weights)), &notes);
+    const auto kept =
+        runs::open_data(after.config, {}, runs::saved_data(save(*task, renamed, weights)), &notes);
     CHECK(notes.size() == 1);
     CHECK_THAT(
         user_error_of([&] { kept->require_like(renamed, "w"); }),
