@@ -1,6 +1,6 @@
-// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint is
-// copied between two steps and written in the background while training goes on. Where an evaluation follows
-// a step, the checkpoint is there before it, and says afterwards that it was done.
+// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint
+// is copied between two steps and written in the background while training goes on. Where an evaluation
+// follows a step, the checkpoint is there before it, and says afterwards that it was done.
 #pragma once
 
 #include <cstdint>
