@@ -256,7 +256,8 @@ TEST_CASE("images with boxes that cannot be read are told of, or left out and co
   for (const std::string data :
        {R"({"name": "coco", "train": {"annotations": "train.json", "images": "JPEGImages"},
             "test": {"annotations": "test.json", "images": "JPEGImages"}})",
-        R"({"name": "voc", "train": ["train"], "test": ["test"]})"}) {
+        R"({"name": "voc", "train": ["train"], "test": ["test"],
+            "class_names": ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]})"}) {
     INFO(data);
     const std::string name = data.find("coco") != std::string::npos ? "coco" : "voc";
     task.must_train(name + "-whole", with(data, {}));
