@@ -28,21 +28,23 @@ tasks::DataPtr with_words(tasks::DataPtr data, const config::Config& config) {
   return data;
 }
 
-// What the weights of init_from say of the data that they were trained on; null where they say nothing.
+// What the weights of init_from say of the data that they were trained on; null where they say nothing. Of a
+// run any whole checkpoint says the same, also where the best one is damaged.
 config::Json initial_description(const std::string& path) {
-  std::string file = path;
-  if (files::kind_of(path) == files::Kind::folder)
-    file = RunDirectory::is_run(path) ? weights_with_data(RunDirectory::open(path)) : "";
-  if (files::kind_of(file) != files::Kind::file || !has_saved_data(safetensors::File(file))) return nullptr;
-  return saved_data(file);
+  const std::optional<std::string> file =
+      files::kind_of(path) == files::Kind::folder && RunDirectory::is_run(path)
+          ? weights_with_data(RunDirectory::open(path))
+          : weights_at(path);
+  if (!file || file->empty() || !has_saved_data(safetensors::File(*file))) return nullptr;
+  return saved_data(*file);
 }
 
 // Weights that are not there, or were trained on something else, are the business of whoever loads them.
 tasks::DataPtr ordered_like(tasks::DataPtr data, const config::Config& config, config::Json like,
                             std::vector<std::string>* notes) {
-  if (like.is_null() && config.init_from) like = initial_description(config.init_from->path);
-  if (like.is_null()) return data;
   try {
+    if (like.is_null() && config.init_from) like = initial_description(config.init_from->path);
+    if (like.is_null()) return data;
     const auto reordered = data->in_order_of(like);
     if (!reordered) return data;
     if (notes) notes->push_back(reordered->note);
