@@ -88,30 +88,3 @@ TEST_CASE("a checkpoint of an older version says where the run stands in its sta
   CHECK(checkpoints.load("step-3").run.epoch == 3);
   CHECK(checkpoints.config_of("step-3") == config::Json{{"seed", 2}});
 }
-
-TEST_CASE("best, last and step-N are a run's own, whatever files stand in the working directory",
-          "[checkpoint]") {
-  const testing::TemporaryDirectory directory;
-  const auto run = runs::RunDirectory::create((directory.path() / "run").string(), "run", "{}");
-  nn::Linear model(3, 2);
-  optim::Sgd sgd(model.parameters(), {.lr = 0.1});
-  optim::Step step(model, {&sgd});
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(directory.path());
-  for (const char* name : {"best", "last", "step-0", "step-7", "other"}) directory.write(name, "a file");
-  CHECK_THROWS_WITH(runs::weights_path(run, "best"),
-                    Catch::Contains("has no weights \"best\"") && Catch::Contains("as ./best is one"));
-  CHECK_THROWS_WITH(runs::weights_path(run, "last"), Catch::Contains("has no weights \"last\""));
-  {
-    runs::Checkpoints checkpoints(run, 2, {}, config::Json::object());
-    checkpoints.take_weights(model, 1, 0);
-    checkpoints.save(0, step.state(), {}, true);
-    checkpoints.finish();
-  }
-  const std::string own = (run.checkpoints() / "step-0" / "weights.safetensors").string();
-  for (const char* name : {"best", "last", "step-0"}) CHECK(runs::weights_path(run, name) == own);
-  CHECK_THROWS_WITH(runs::weights_path(run, "step-7"), Catch::Contains("has no weights \"step-7\""));
-  for (const char* name : {"./best", "other"}) CHECK(runs::weights_path(run, name) == name);
-  CHECK_THROWS_WITH(runs::weights_path(run, "nothing"), Catch::Contains("has no weights \"nothing\""));
-  std::filesystem::current_path(before);
-}
