@@ -75,7 +75,7 @@ std::map<std::string, std::string> parse_digests(std::string_view text) {
   return whole ? digests : std::map<std::string, std::string>();
 }
 
-std::string digest_line(const std::string& digest, const std::string& name) {
+std::string line_of_digest(const std::string& digest, const std::string& name) {
   return fmt::format("{}  {}\n", digest, name);
 }
 
@@ -94,7 +94,7 @@ std::string keep_files(const fs::path& checkpoint, const fs::path& to,
       if (error) fail(to / name, "written", error.value());
       files::synchronise_file((to / name).string());
     }
-    lines += digest_line(digest->second, name);
+    lines += line_of_digest(digest->second, name);
   }
   return lines;
 }
@@ -129,7 +129,7 @@ void CheckpointStore::write(const std::string& checkpoint, const std::vector<Fil
     std::string digests = keep_files(target, beside, kept);
     for (const File& file : files) {
       files::write_synchronised((beside / file.name).string(), std::span(&file.bytes, 1));
-      digests += digest_line(files::sha256(file.bytes), file.name);
+      digests += line_of_digest(files::sha256(file.bytes), file.name);
     }
     const std::string_view text = digests;
     files::write_synchronised((beside / kDigests).string(), std::span(&text, 1));
@@ -145,6 +145,7 @@ void CheckpointStore::write(const std::string& checkpoint, const std::vector<Fil
 }
 
 void CheckpointStore::point(const std::string& pointer, const std::string& checkpoint) const {
+  if (pointed_at(pointer) == checkpoint) return;
   files::write_atomically((folder_ / pointer).string(), checkpoint + "\n");
 }
 

@@ -49,7 +49,7 @@ class CheckpointStore {
   // reason, and leaves what there was.
   void write(const std::string& checkpoint, const std::vector<File>& files,
              const std::vector<std::string>& kept = {}) const;
-  // Makes `pointer`, "latest" or "best", mean a checkpoint.
+  // Makes `pointer`, "latest" or "best", mean a checkpoint, unless it does already.
   void point(const std::string& pointer, const std::string& checkpoint) const;
   // What it means; nothing when there is no such pointer, or it names no checkpoint.
   std::optional<std::string> pointed_at(const std::string& pointer) const;

@@ -50,7 +50,7 @@ fs::path run_file_beside(const safetensors::File& state) {
 std::string metadata_key(const char* key) { return fmt::format("tandem.{}", key); }
 
 // Of where the run stands: "state" or "config".
-config::Json of_run(const safetensors::File& state, const char* key) {
+config::Json run_entry(const safetensors::File& state, const char* key) {
   const fs::path path = run_file_beside(state);
   const auto text = files::read_text_if_there(path);
   if (!text) return json_in(state, metadata_key(key));
@@ -214,7 +214,7 @@ std::optional<std::string> Checkpoints::newest_whole(std::vector<std::string>& n
 }
 
 config::Json Checkpoints::config_of(const std::string& checkpoint) const {
-  return of_run(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
+  return run_entry(safetensors::File((store_.path(checkpoint) / kStateFile).string()), kConfigKey);
 }
 
 std::optional<MetricsMark> Checkpoints::metrics_of(const std::string& checkpoint) const {
@@ -239,7 +239,7 @@ SavedState Checkpoints::load(const std::string& checkpoint) const {
 void Checkpoints::adopt(RunState& state) {
   std::error_code error;
   if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
-    if (store_.pointed_at("best") != state.best_checkpoint) store_.point("best", state.best_checkpoint);
+    store_.point("best", state.best_checkpoint);
   } else {
     state.best.reset();  // its weights are gone: the next evaluation takes their place
     state.best_checkpoint.clear();
@@ -247,7 +247,7 @@ void Checkpoints::adopt(RunState& state) {
 }
 
 SavedState read_state(const safetensors::File& file) {
-  SavedState saved{.run = run_state_in(of_run(file, kStateKey), file.path()), .tensors = {}};
+  SavedState saved{.run = run_state_in(run_entry(file, kStateKey), file.path()), .tensors = {}};
   for (const auto& entry : file.entries()) saved.tensors.emplace_back(entry.name, file.read(entry));
   return saved;
 }
@@ -280,7 +280,7 @@ std::optional<RunState> newest_state(const RunDirectory& run) {
   for (const std::string& name : store.newest_first()) {
     if (store.damage(name)) continue;
     const safetensors::File file((store.path(name) / kStateFile).string());
-    return run_state_in(of_run(file, kStateKey), file.path());
+    return run_state_in(run_entry(file, kStateKey), file.path());
   }
   return {};
 }
@@ -328,7 +328,7 @@ std::string state_in_words(const safetensors::File& file) {
   const bool of_checkpoint = file.metadata().contains(metadata_key(kStateKey)) ||
                              files::kind_of(run_file_beside(file)) == files::Kind::file;
   if (!of_checkpoint || prefixes.empty()) return "";
-  const RunState state = run_state_in(of_run(file, kStateKey), file.path());
+  const RunState state = run_state_in(run_entry(file, kStateKey), file.path());
   std::string words, values;
   for (const std::string& prefix : prefixes) {
     const StepInWords step = step_in_words(file, prefix);

@@ -30,9 +30,9 @@ std::vector<optim::Step*> steps_of(Learners& learners) {
 
 }  // namespace
 
-// Returns false when the evaluation did not come to its end: a stop was asked for, or it failed. What was
-// trained is saved before the evaluation where the epoch has a checkpoint, and where it has one only because
-// it is the best, before anything is made of the evaluation but its figures.
+// Returns false when the evaluation did not come to its end: a stop was asked for, it failed, or its files
+// could not be written. What was trained is saved before the evaluation where the epoch has a checkpoint, and
+// where it has one only because it is the best, before anything is made of the evaluation but its figures.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   bool best = false;
   const auto due = [&](std::int64_t every) {
@@ -70,7 +70,11 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   }
   if (session.stops) return false;
   const bool anew = ranks_.any(session.tensors_at != learners_->iterations());
-  if (evaluated && !anew) write_artifacts(session, *evaluated);
+  if (evaluated && !anew) {
+    write_artifacts(session, *evaluated);
+    // Who goes on evaluates again, and writes what is missing.
+    if (ranks_.any(session.hindrance().has_value())) return false;
+  }
   if (best || saves) {
     conclude_save(session);
     if (anew) take_weights(session, averaged);

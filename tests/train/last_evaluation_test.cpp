@@ -302,6 +302,22 @@ TEST_CASE("files that an evaluation cannot make cost neither epoch nor figures",
   CHECK(left_in(run).count("eval 24 test") == 1);
 }
 
+TEST_CASE("files of an evaluation that could not be written come when the run goes on", "[evaluation]") {
+  const Runs runs;
+  const config::Loaded loaded = runs.loaded("whole");
+  const runs::RunDirectory whole = runs.create(loaded);
+  Runs::train(loaded, whole, false);
+  const config::Loaded again = runs.loaded("run");
+  const runs::RunDirectory run = runs.create(again);
+  std::ofstream(run.path() / "pictures") << "in the way of a folder";
+  CHECK_THROWS_AS(Runs::train(again, run, false), VendorError);
+  CHECK(testing::read_text(run.checkpoints() / "latest") == "step-12\n");
+  fs::remove(run.path() / "pictures");
+  CHECK(Runs::train(again, run, true).status == TrainStatus::completed);
+  CHECK(left_in(run) == left_in(whole));
+  CHECK((files_of(run) == files_of(whole)));
+}
+
 TEST_CASE("a run whose last weights are no numbers has diverged, whatever validation chose", "[evaluation]") {
   const Runs runs;
   const config::Loaded loaded =
