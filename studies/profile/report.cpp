@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kSlowest = 10;
+constexpr std::size_t kSlowest = 10;  // of a table
 
 const char* name_of(Direction direction) {
   static constexpr const char* kNames[] = {"forward", "backward", "update"};
@@ -150,8 +150,7 @@ Json to_json(const Profile& profile) {
     add_cost(json, family.cost, profile);
     families.push_back(std::move(json));
   }
-  for (std::size_t i = 0; i < std::min(kSlowest, profile.slowest.size()); ++i)
-    slowest.push_back(op_json(profile.slowest[i], profile));
+  for (const OpCost& op : profile.slowest) slowest.push_back(op_json(op, profile));
   return {{"steps", profile.steps},
           {"step_ms", 1e3 * profile.step_seconds},
           {"ops_ms", 1e3 * profile.ops.seconds},

@@ -214,7 +214,7 @@ TEST_CASE("a profile adds up, and its JSON has every key", "[profile]") {
   CHECK(keys(json["families"][0]) == std::vector<std::string>{"family", "direction", "calls", "ms",
                                                               "share_of_step", "gb_per_s", "tflop_per_s",
                                                               "share_of_roofline"});
-  CHECK(json["slowest"].size() == 10);
+  CHECK(json["slowest"].size() == profile.slowest.size());
   CHECK(keys(json["slowest"][0])[2] == "shapes");
   const auto with_parts =
       std::ranges::find_if(json["slowest"], [](const auto& op) { return op.contains("parts"); });
