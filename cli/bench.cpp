@@ -219,13 +219,14 @@ Json memory_json(Device device) {
   return {{"peak_memory_bytes", memory.peak}, {"memory", kinds}};
 }
 
-// Answers every line of input with a line, until the input ends; the first line says that it is warm.
+// Answers every line of input with a line, until the input ends; the first line says that it is loaded, and
+// warm where steps before were asked for.
 void serve(Bench& bench, std::int64_t warmup) {
   const auto answer = [](const Json& json) {
     output::print("{}\n", files::json_text(json));
     output::flush_result();
   };
-  bench.measure(warmup, 1);
+  if (warmup > 0) bench.measure(warmup, 1);
   answer({{"ready", true}});
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {

@@ -341,8 +341,8 @@ class Program {
     sub->add_flag("--profile", bench_.profile, "also the time of every op, and its share of the roofline");
     sub->add_flag(
         "--serve", bench_.serve,
-        "measure on request: a line of input, \"compute N\", \"loader N\" or \"memory\", gives a line "
-        "of JSON");
+        "measure on request, after --warmup steps or none: a line of input, \"compute N\", \"loader N\" or "
+        "\"memory\", gives a line of JSON");
   }
 
   void add_configuration_commands() {
