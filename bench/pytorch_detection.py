@@ -88,9 +88,10 @@ DETECTORS = {"ssd_small": (ssd_small, 515_812, (32, 1, 128, 128), 11, 4),
              "ssdlite320": (ssdlite320, 3_301_460, (8, 3, 320, 320), 81, 7)}
 
 
-def detection(name, autocast, optimized):
-    """A step, and how many images it sees."""
-    make, parameters, shape, classes, objects = DETECTORS[name]
+def detection(name, autocast, optimized, batch=None, objects=None):
+    """A step, and how many images it sees; of another batch and number of objects than the table's where they are given."""
+    make, parameters, shape, classes, its_objects = DETECTORS[name]
+    shape, objects = (batch or shape[0], *shape[1:]), objects or its_objects
     model = make(classes, shape[-1])
     if (own := sum(each.numel() for each in model.parameters())) != parameters:
         sys.exit(f"pytorch_worker: {name} has {own} parameters, Tandem's {parameters}")

@@ -39,28 +39,31 @@ class Network(nn.Module):
         self.classifier.weight = self.embedder.weight
         nn.init.uniform_(self.embedder.weight, -0.1, 0.1)
 
-    def forward(self, source, lengths, read):
+    def forward(self, source, lengths, hidden, read):
+        """lengths on the CPU; hidden [N,S] where a sentence has ended."""
         packed = pack_padded_sequence(self.drop(self.embedder(source)), lengths, enforce_sorted=False)
         x, _ = pad_packed_sequence(self.forwards_and_backwards(packed)[0])
         packed = pack_padded_sequence(self.drop(x), lengths, enforce_sorted=False)
         memory, _ = pad_packed_sequence(self.encoder(packed)[0])
-        memory, hidden = memory.transpose(0, 1), torch.arange(len(source)) >= lengths[:, None]
+        memory = memory.transpose(0, 1)
         y, _ = self.first(self.drop(self.embedder(read)))
         context = self.attention(y.transpose(0, 1), memory, hidden).transpose(0, 1)
         y, _ = self.second(self.drop(torch.cat([y, context], -1)))
         return self.classifier(y)
 
 
-def translation(autocast, optimized, words=8000, longest=24, pairs=64, units=256):
+def translation(autocast, optimized, words=8000, longest=24, shortest=17, pairs=64, units=256):
     model = Network(words, units, 0.3)
     model, optimizer = optimized(model, torch.optim.Adam(model.parameters(), 1e-4, fused=True))
     source, read, target = (torch.randint(0, words, (longest, pairs)) for _ in range(3))
-    lengths = longest - torch.arange(pairs) % 8
-    target[torch.arange(longest)[:, None] >= lengths] = NO_TARGET
+    lengths = longest - torch.arange(pairs) % (longest - shortest + 1)
+    hidden = torch.arange(longest) >= lengths[:, None]
+    target[hidden.T] = NO_TARGET
+    lengths = lengths.cpu()
 
     def step():
         with autocast():
-            logits = model(source, lengths, read)
+            logits = model(source, lengths, hidden, read)
             loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=NO_TARGET, label_smoothing=0.1)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
