@@ -1,39 +1,43 @@
-"""A PyTorch training step on one device, driven over standard input by gpu_compare.py.
+"""A PyTorch training step on one device, driven over standard input by tests/gpu/visit.
 
-Arguments: WORKLOAD PRECISION MODE BATCH DEVICE. Modes: eager; compile, reduce-overhead and max-autotune (torch.compile); graph
-(the eager step as one CUDA graph). Images are channels_last noise on the device, in 16 bits where autocast would make them so;
-TF32 and cudnn.benchmark are on; the optimizer is the fused SGD. The first line of output says that it is warm; then every line
-`compute N` is answered with the seconds that N steps took, `memory` with the peak of allocated bytes.
+Arguments: WORKLOAD PRECISION MODE DEVICE [tiny]. Workloads are those of gpu_workloads.py. Modes: eager; compile, reduce-overhead
+and max-autotune (torch.compile); graph (the eager step as one CUDA graph); the last four for classifiers of images alone. Images
+are channels_last noise on the device, in 16 bits where autocast would make them so; TF32 and cudnn.benchmark are on; optimizers
+are fused. TANDEM_TORCH_CACHE names a file of what torch.compile made earlier, on the same PyTorch and GPU.
+
+The first line of output says that the step is there, and nothing of it has run. Then a line answers each of
+    compute N         the seconds that N steps took; the first steps are the warm-up
+    memory            the peak of allocated bytes
+    profile           the kernels of a step, the longest first (microseconds)
+    artifacts FILE    writes what torch.compile made
 """
 
+import functools
 import json
+import os
+import pathlib
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-from pytorch_worker import resnet20, resnet50
+from gpu_workloads import WORKLOADS
+from pytorch_translation import translation
+from pytorch_worker import language, resnet20, resnet50
 
-SHAPES = {"resnet50": (3, 224, 1000), "resnet20": (1, 28, 10)}
+IMAGES = {"resnet50": (resnet50, 3, 224, 1000), "resnet20": (resnet20, 1, 28, 10)}
 TYPES = {"fp32": None, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 
 
-def main():
-    workload, precision, mode, batch, device = sys.argv[1:6]
-    batch = int(batch)
-    torch.manual_seed(1)
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    channels, side, classes = SHAPES[workload]
-    model = {"resnet50": resnet50, "resnet20": resnet20}[workload]().to(device, memory_format=torch.channels_last)
-    gpu = device.startswith("cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=gpu or None)
+def classifier(precision, mode, device, network, batch, side=None):
+    make, channels, own_side, classes = IMAGES[network]
+    side, gpu, dtype = side or own_side, device.startswith("cuda"), TYPES[precision]
+    model = make().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
     scaler = torch.amp.GradScaler(device, enabled=precision == "amp_fp16" and gpu)
-    dtype = TYPES[precision]
-    images = torch.randn(batch, channels, side, side, device=device, dtype=dtype)
-    images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(classes, (batch,), device=device)
+    images = torch.randn(batch, channels, side, side, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(classes, (batch,))
 
     def forward():
         with torch.autocast(device.split(":")[0], dtype=dtype or torch.bfloat16, enabled=dtype is not None):
@@ -44,17 +48,11 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = forward()
-        scaler.scale(loss).backward()
+        scaler.scale(forward()).backward()
         scaler.step(optimizer)
         scaler.update()
-        return loss
 
-    def synchronize():
-        if gpu:
-            torch.cuda.synchronize()
-
-    def captured(step):
+    def captured():
         """Gradients stay in place; the scaler's test reads back, so FP16 is scaled by a constant."""
         side_stream = torch.cuda.Stream()
 
@@ -72,23 +70,78 @@ def main():
             fixed()
         return graph.replay
 
-    if mode == "graph":
-        step = captured(step)
-    for _ in range(30 if gpu else 2):
+    return (captured if mode == "graph" else lambda: step), batch
+
+
+def others(workload, precision, mode, device, sizes):
+    """The steps of bench/pytorch_worker.py and its neighbours, on the default device."""
+    if mode != "eager" or precision == "amp_fp16":
+        sys.exit(f"pytorch_gpu_worker: {workload} has the mode eager, in fp32 and amp_bf16; got {mode}, {precision}")
+    autocast = functools.partial(torch.autocast, device.split(":")[0], torch.bfloat16, enabled=precision == "amp_bf16")
+    plain = lambda model, optimizer: (model, optimizer)
+    if workload.startswith("language"):
+        step, items = language(autocast, plain, **sizes)
+    elif workload == "translation":
+        step, items = translation(autocast, plain, **sizes)
+    else:
+        from pytorch_detection import detection  # needs torchvision
+
+        step, items = detection(sizes["network"], autocast, plain, sizes["batch"], sizes["objects"])
+    return (lambda: step), items
+
+
+def kernels_of(step, gpu):
+    activity = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[activity.CUDA if gpu else activity.CPU]) as profile:
         step()
-    synchronize()
-    print(json.dumps({"ready": True}), flush=True)
+        if gpu:
+            torch.cuda.synchronize()
+    time_of = lambda event: event.self_device_time_total if gpu else event.self_cpu_time_total
+    events = sorted(profile.key_averages(), key=time_of, reverse=True)
+    return [{"name": event.key[:200], "calls": event.count, "us": round(time_of(event), 1)} for event in events[:60]]
+
+
+def main():
+    workload, precision, mode, device = sys.argv[1:5]
+    sizes = WORKLOADS[workload].tiny_peer if sys.argv[5:] == ["tiny"] else WORKLOADS[workload].peer
+    cache = os.environ.get("TANDEM_TORCH_CACHE")
+    if mode not in ("eager", "graph") and cache and pathlib.Path(cache).exists():
+        torch.compiler.load_cache_artifacts(pathlib.Path(cache).read_bytes())
+    torch.manual_seed(1)
+    torch.set_default_device(device)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    gpu = device.startswith("cuda")
+    if sizes.get("network") in IMAGES:
+        prepare, items = classifier(precision, mode, device, **sizes)
+    else:
+        prepare, items = others(workload, precision, mode, device, sizes)
+    synchronize = torch.cuda.synchronize if gpu else lambda: None
+    step = None
+
+    def answer(**fields):
+        print(json.dumps(fields), flush=True)
+
+    answer(ready=True, version=torch.__version__, items=items)
     for line in sys.stdin:
         words = line.split()
+        step = step or prepare()
         if words[0] == "compute":
             synchronize()
             start = time.perf_counter()
             for _ in range(int(words[1])):
                 step()
             synchronize()
-            print(json.dumps({"seconds": time.perf_counter() - start}), flush=True)
+            answer(seconds=time.perf_counter() - start, items=items * int(words[1]))
         elif words[0] == "memory":
-            print(json.dumps({"peak_memory_bytes": torch.cuda.max_memory_allocated() if gpu else 0}), flush=True)
+            answer(peak_memory_bytes=torch.cuda.max_memory_allocated() if gpu else 0)
+        elif words[0] == "profile":
+            answer(kernels=kernels_of(step, gpu))
+        elif words[0] == "artifacts":
+            artifacts = torch.compiler.save_cache_artifacts()
+            if artifacts:
+                pathlib.Path(words[1]).write_bytes(artifacts[0])
+            answer(bytes=len(artifacts[0]) if artifacts else 0)
 
 
 main()
