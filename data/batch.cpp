@@ -11,12 +11,19 @@ Batch::Batch(std::vector<Field> fields, Index samples_)
 
 Batch::~Batch() = default;
 
-const Tensor& Batch::operator[](std::string_view name) const {
+const Field& Batch::field(std::string_view name) const {
   const auto found = std::ranges::find(fields_, name, &Field::name);
-  if (found != fields_.end()) return found->value;
+  if (found != fields_.end()) return *found;
   std::string names;
   for (const Field& field : fields_) names += (names.empty() ? "" : ", ") + field.name;
   throw UserError("batch", fmt::format("there is no field \"{}\", there are: {}", name, names));
+}
+
+const Tensor& Batch::operator[](std::string_view name) const { return field(name).value; }
+
+Tensor Batch::on_host(std::string_view name) const {
+  const Field& found = field(name);
+  return found.twin.defined() ? found.twin : found.value.to(Device{});
 }
 
 Tensor Batch::find(std::string_view name) const {
@@ -27,10 +34,16 @@ Tensor Batch::find(std::string_view name) const {
 void Batch::set(std::string_view name, Tensor value) {
   const auto found = std::ranges::find(fields_, name, &Field::name);
   if (found != fields_.end()) {
-    found->value = std::move(value);
+    *found = {std::string(name), std::move(value)};
   } else {
     fields_.push_back({std::string(name), std::move(value)});
   }
+}
+
+void Batch::keep_on_host(std::string_view name) {
+  const Tensor& value = field(name).value;
+  ensure(value.device() == Device{}, "batch", "{} {} does not lie in host memory", name, to_string(value));
+  std::ranges::find(fields_, name, &Field::name)->twin = value;
 }
 
 Batch Batch::to(Device device) const {

@@ -14,6 +14,7 @@ namespace tandem::datasets {
 struct Field {
   std::string name;
   Tensor value;
+  Tensor twin{};  // the same in host memory, of what lies on a device and is read by the host, too
 };
 
 class Batch {
@@ -31,8 +32,13 @@ class Batch {
   const Tensor& operator[](std::string_view name) const;
   // An absent tensor when there is none.
   Tensor find(std::string_view name) const;
-  // Replaces the field of that name, or adds it.
+  // Its values in host memory: the field itself where it lies there, or its twin; else a copy, for which the
+  // host waits, and which no recording can make (Backend::record).
+  Tensor on_host(std::string_view name) const;
+  // Replaces the field of that name, or adds it; it has no twin.
   void set(std::string_view name, Tensor value);
+  // Gives a field that lies in host memory a twin, itself, which it keeps where the batch goes.
+  void keep_on_host(std::string_view name);
 
   std::span<const Field> fields() const { return fields_; }
   bool empty() const { return fields_.empty(); }
@@ -43,13 +49,15 @@ class Batch {
   // On the learning rate of the step that it is in; of several batches, their mean by what they count.
   double rate_factor = 1.0;
 
-  // A copy in other memory; the identity when nothing differs.
+  // A copy in other memory, with the twins there are; the identity when nothing differs.
   Batch to(Device device) const;
   // Whether the fields are the same in name, shape, dtype and device: work that was recorded for one can be
   // done for the other.
   bool like(const Batch& other) const;
 
  private:
+  const Field& field(std::string_view name) const;
+
   std::vector<Field> fields_;
 };
 

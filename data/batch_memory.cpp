@@ -66,6 +66,8 @@ Batch BatchBuffer::in(const Tensor& block) const {
     const BatchLayout::Part& part = layout_->parts()[i];
     fields.push_back({part.name, Tensor::over(block.storage(), static_cast<std::size_t>(part.offset),
                                               shapes_[i], part.dtype)});
+    if (part.on_host && block.device() != Device{})
+      fields.back().twin = field(part.name).clone(MemoryKind::data);
   }
   Batch batch(std::move(fields), samples_);
   batch.first = first_;

@@ -20,6 +20,7 @@ class BatchLayout {
     Shape full;  // of a full batch
     DType dtype = DType::f32;
     bool by_sample = true;  // the first axis counts samples
+    bool on_host = false;   // has a twin where the batch lies on a device (Batch::on_host)
     Index offset = 0;       // bytes
   };
 
@@ -30,6 +31,10 @@ class BatchLayout {
   void add(std::string name, const Shape& sample, DType dtype);
   // A field of any other shape, at most `full`: [steps, samples] of sequences, say.
   void add_whole(std::string name, const Shape& full, DType dtype);
+
+  // The host reads this field, too, wherever its batches go. For what is small: each batch has it in memory
+  // of its own.
+  void keep_on_host(std::string_view name) { parts_[index_of(name)].on_host = true; }
 
   Index samples() const { return samples_; }
   Index bytes() const { return bytes_; }
@@ -61,7 +66,8 @@ class BatchBuffer {
 
   const Tensor& block() const { return block_; }
   Index samples() const { return samples_; }
-  // The batch as it lies in `block`: this buffer's, or a copy of it on a device.
+  // The batch as it lies in `block`: this buffer's, or a copy of it elsewhere. On a device, twins are made of
+  // what the buffer holds.
   Batch in(const Tensor& block) const;
 
  private:

@@ -161,6 +161,7 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
     layout_.add("box", {rows, static_cast<Index>(BoxRow{}.size())}, DType::f32);
     layout_.add("object", {rows, kObjectValues}, DType::f64);
     layout_.add("origin", {3}, DType::i64);
+    layout_.keep_on_host("box");
   } else {
     layout_.add("label", {}, DType::i64);
   }
@@ -246,20 +247,21 @@ void SampleSource::complete(const BatchKey& key, std::span<const std::uint32_t> 
   if (dataset_->info().boxes()) return;
   if (dataset_->info().masks) {
     const Tensor masks = buffer.field("mask");
+    if (options_.weigh) return buffer.set_weight(options_.weigh(masks));
     const std::uint8_t* mask = masks.data<std::uint8_t>();
     const auto ignored = std::count(mask, mask + masks.numel(), kIgnored);
     return buffer.set_weight(static_cast<double>(masks.numel() - ignored));
   }
-  const std::span<const std::int64_t> all_labels(buffer.field("label").data<std::int64_t>(), samples.size());
+  const Tensor labels = buffer.field("label");
   const bool mixes = pipeline_.mix().any();
-  if (options_.weigh && !mixes) buffer.set_weight(options_.weigh(all_labels));
+  if (options_.weigh && !mixes) buffer.set_weight(options_.weigh(labels));
   if (!mixes) return;
   const Shape& shape = pipeline_.output_shape();
   mix_batch({.options = pipeline_.mix(),
              .seed = options_.seed,
              .epoch = key.epoch,
              .samples = samples,
-             .labels = all_labels,
+             .labels = {labels.data<std::int64_t>(), samples.size()},
              .extents = {shape[0], shape[1]},
              .channels = shape[2],
              .classes = pipeline_.classes(),

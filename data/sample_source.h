@@ -18,8 +18,8 @@
 
 namespace tandem::datasets {
 
-// Batch::weight from the labels of a batch, on the host. Called from several threads at once.
-using BatchWeight = std::function<double(std::span<const std::int64_t> labels)>;
+// Batch::weight from its field "label", or "mask", on the host. Called from several threads at once.
+using BatchWeight = std::function<double(const Tensor& labels)>;
 
 // An object as a data set has it, whatever became of it on the way into the batch. Of a row that stands for
 // none the label is 0.
@@ -36,7 +36,8 @@ struct SampleOptions {
   std::uint64_t seed = 0;
   Device device = {};        // where batches are wanted
   DType dtype = DType::f32;  // of the images, floating; values are f32 rounded once; indices stay i64
-  // Absent, and where the pipeline mixes samples: their number. With masks, the pixels that count.
+  // Absent, and where the pipeline mixes samples: their number, or the pixels of masks that count. Not asked
+  // of boxes.
   BatchWeight weigh{};
 };
 

@@ -186,7 +186,7 @@ class Task {
   virtual Tensor loss(const datasets::Batch& batch, const LossContext& context = {}) = 0;
   // The share of a micro-batch in a step of several, and of a shard in its batch.
   virtual PartCounts part_counts() const { return PartCounts::samples; }
-  // With PartCounts::measured. Throws InternalError otherwise.
+  // With PartCounts::measured, without waiting for a device. Throws InternalError otherwise.
   virtual optim::PartWeight measured_weight(const datasets::Batch& batch) const;
   // Of what Batch::samples is the number, for rates: "images", "words".
   virtual std::string samples_are() const { return "items"; }

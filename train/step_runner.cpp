@@ -149,7 +149,8 @@ bool StepRunner::may_record(const datasets::Batch& batch) const {
   return inputs_.empty() || inputs_.like(batch);
 }
 
-// Puts the batch where recordings read it.
+// Puts the batch where recordings read it. Without twins: what the host read of one batch, a recording would
+// repeat for all.
 void StepRunner::set_up_inputs(const datasets::Batch& batch) {
   if (inputs_.empty()) {
     inputs_ = batch;

@@ -44,6 +44,7 @@ PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device d
   layout_.add_whole("target", full(pairs_->longest_target() + 1), DType::i64);
   layout_.add("target_length", {}, DType::i64);
   layout_.add("pair", {}, DType::i64);
+  layout_.keep_on_host("source_length");
 }
 
 SourcePtr PairSource::divided(const Division& division) const {

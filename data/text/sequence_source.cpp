@@ -32,6 +32,7 @@ SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Devic
     layout_.add_whole("token", {most_padded(epochs_.lengths(), options, division.parts)}, DType::i64);
   }
   layout_.add("length", {}, DType::i64);
+  layout_.keep_on_host("length");
   layout_.add("label", {}, DType::i64);
 }
 

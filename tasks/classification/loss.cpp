@@ -40,9 +40,10 @@ class CrossEntropyLoss final : public ClassificationLoss {
 
   datasets::BatchWeight batch_weight() const override {
     if (options_.batch_weight != BatchCounts::class_weights) return {};
-    return [weights = *options_.class_weights](std::span<const std::int64_t> labels) {
+    return [weights = *options_.class_weights](const Tensor& labels) {
       double sum = 0.0;
-      for (const std::int64_t label : labels) sum += weights[static_cast<std::size_t>(label)];
+      for (Index i = 0; i < labels.numel(); ++i)
+        sum += weights[static_cast<std::size_t>(labels.data<std::int64_t>()[i])];
       return sum;
     };
   }

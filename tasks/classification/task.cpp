@@ -90,7 +90,7 @@ datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Devic
   std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));
   datasets::Batch batch({{"image", image}, {"label", Tensor::from(labels, {samples})}}, samples);
-  if (const datasets::BatchWeight weigh = loss_->batch_weight()) batch.weight = weigh(labels);
+  if (const datasets::BatchWeight weigh = loss_->batch_weight()) batch.weight = weigh(batch["label"]);
   return batch.to(device);
 }
 

@@ -97,7 +97,9 @@ Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& cont
 
 optim::PartWeight DetectionTask::measured_weight(const datasets::Batch& batch) const {
   const NoGrad no_grad;
-  const Tensor labels = match_boxes(ssd_->anchors(), batch["box"], options_.loss.match()).label.to(Device{});
+  // On the host, which has the same bits, so that it does not wait for a device.
+  const Tensor anchors_on_host = ssd_->options().anchors.boxes(ssd_->options().clip);
+  const Tensor labels = match_boxes(anchors_on_host, batch.on_host("box"), options_.loss.match()).label;
   const std::span<const std::int32_t> all(labels.data<std::int32_t>(),
                                           static_cast<std::size_t>(labels.numel()));
   const auto anchors = static_cast<double>(std::ranges::count_if(all, [](std::int32_t l) { return l > 0; }));
@@ -125,7 +127,9 @@ datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device
     row[i] = {x, y, x + random.uniform(0.1F, 0.4F), y + random.uniform(0.1F, 0.4F),
               static_cast<float>(1 + random.below(labels))};
   }
-  return datasets::Batch({{"image", image}, {"box", box}}, samples).to(device);
+  datasets::Batch batch({{"image", image}, {"box", box}}, samples);
+  batch.keep_on_host("box");
+  return batch.to(device);
 }
 
 std::unique_ptr<Evaluation> DetectionTask::evaluation(bool details) {

@@ -21,10 +21,6 @@ Tensor SegmentationLoss::operator()(const Tensor& output, const Tensor& mask) co
   return compute(output, mask);
 }
 
-double SegmentationLoss::weight_of(const Tensor&) const {
-  throw InternalError("loss", "its classes have no weights");
-}
-
 namespace {
 
 using Entry = SegmentationLosses::Entry;
@@ -71,13 +67,15 @@ class CrossEntropyDice final : public SegmentationLoss {
     class_weights_ = Tensor::from(std::vector<float>(given->begin(), given->end()), {classes});
   }
 
-  bool weighs_classes() const override { return options_.class_weights.has_value(); }
-  double weight_of(const Tensor& mask) const override {
-    const std::vector<double>& weights = options_.class_weights.value();
-    double sum = 0.0;
-    for (const auto pixel : std::span(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel())))
-      if (pixel != kIgnored) sum += weights.at(pixel);
-    return sum;
+  // By the weights of their classes.
+  datasets::BatchWeight batch_weight() const override {
+    if (!options_.class_weights) return {};
+    return [weights = *options_.class_weights](const Tensor& mask) {
+      double sum = 0.0;
+      for (const auto pixel : std::span(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel())))
+        if (pixel != kIgnored) sum += weights.at(pixel);
+      return sum;
+    };
   }
 
  private:

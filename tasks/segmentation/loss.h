@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/options/family.h"
-#include "core/tensor.h"
+#include "data/sample_source.h"
 
 namespace tandem::tasks {
 
@@ -20,10 +20,8 @@ class SegmentationLoss {
   Index scores() const { return scores_; }
   // Whether a part of a step counts by its pixels, instead of its samples.
   bool by_pixels() const { return by_pixels_; }
-  // The classes of pixels have weights.
-  virtual bool weighs_classes() const { return false; }
-  // The sum of these weights over the pixels that count. mask u8 on the host.
-  virtual double weight_of(const Tensor& mask) const;
+  // What its masks count where parts count by pixels; absent: the pixels that count.
+  virtual datasets::BatchWeight batch_weight() const { return {}; }
 
  protected:
   SegmentationLoss(Index scores, bool by_pixels) : scores_(scores), by_pixels_(by_pixels) {}

@@ -127,11 +127,7 @@ Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& conte
 
 PartCounts Segmentation::part_counts() const {
   if (!loss_->by_pixels()) return PartCounts::samples;
-  return loss_->weighs_classes() ? PartCounts::measured : PartCounts::weight;
-}
-
-optim::PartWeight Segmentation::measured_weight(const datasets::Batch& batch) const {
-  return loss_->weight_of(batch["mask"].to(Device{}));
+  return loss_->batch_weight() ? PartCounts::measured : PartCounts::weight;
 }
 
 datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -150,7 +146,8 @@ datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device 
   for (auto& pixel : pixels)
     pixel = static_cast<std::uint8_t>(random.below(static_cast<std::uint32_t>(data_->info().classes)));
   datasets::Batch batch({{"image", image}, {"mask", mask}}, samples);
-  batch.weight = static_cast<double>(mask.numel());
+  const datasets::BatchWeight weigh = loss_->batch_weight();
+  batch.weight = weigh ? weigh(mask) : static_cast<double>(mask.numel());
   return batch.to(device);
 }
 

@@ -14,8 +14,8 @@ class Segmentation final : public SampleTask {
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   PartCounts part_counts() const override;
-  // Pixels by the weights of their classes.
-  optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
+  // Pixels by the weights of their classes, which the source has added up.
+  optim::PartWeight measured_weight(const datasets::Batch& batch) const override { return batch.weight; }
 
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
@@ -29,6 +29,8 @@ class Segmentation final : public SampleTask {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
+  datasets::BatchWeight batch_weight() const override { return loss_->batch_weight(); }
+
   const SegmentationOptions options_;
   std::unique_ptr<const SegmentationLoss> loss_;
 };

@@ -17,7 +17,7 @@ Json share(std::int64_t part, std::int64_t whole) {
 
 Tensor logits_of(models::TextClassifier& model, const datasets::Batch& batch) {
   const Tensor& token = batch["token"];
-  return model(token, token.device() == kShapes ? Tensor() : batch["length"].to(Device{}));
+  return model(token, token.device() == kShapes ? Tensor() : batch.on_host("length"));
 }
 
 Json TextEvaluation::details() const {

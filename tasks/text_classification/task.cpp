@@ -111,9 +111,10 @@ datasets::Batch TextClassification::made_up(Index samples, std::uint64_t seed, D
   const Tensor token = drawn(shape, data_->corpus().vocabulary.size());
   const Tensor label = drawn({samples}, static_cast<Index>(data_->classes().size()));
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), shape[0]);
-  return datasets::Batch({{"token", token}, {"length", Tensor::from(lengths, {samples})}, {"label", label}},
-                         samples)
-      .to(device);
+  datasets::Batch batch({{"token", token}, {"length", Tensor::from(lengths, {samples})}, {"label", label}},
+                        samples);
+  batch.keep_on_host("length");
+  return batch.to(device);
 }
 
 std::unique_ptr<Evaluation> TextClassification::evaluation(bool details) {

@@ -44,8 +44,7 @@ std::vector<std::vector<std::int32_t>> targets_of(const datasets::Batch& batch) 
 }  // namespace
 
 Tensor source_lengths(const datasets::Batch& batch) {
-  const Tensor& lengths = batch["source_length"];
-  return lengths.device() == kShapes ? Tensor() : lengths.to(Device{});
+  return batch["source"].device() == kShapes ? Tensor() : batch.on_host("source_length");
 }
 
 TranslationEvaluation::Loss TranslationEvaluation::loss_of(const datasets::Batch& batch) {

@@ -113,13 +113,13 @@ datasets::Batch Translation::made_up(Index samples, std::uint64_t seed, Device d
     if (device == kShapes) return Tensor::empty(shape, {DType::i64, kShapes, MemoryKind::data});
     std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
     for (auto& id : ids) id = random.below(static_cast<std::uint32_t>(below));
-    return Tensor::from(ids, shape).to(device);
+    return Tensor::from(ids, shape);
   };
   const auto numbers = [&](const auto& of) {
     if (device == kShapes) return Tensor::empty({samples}, {DType::i64, kShapes, MemoryKind::data});
     std::vector<std::int64_t> values;
     for (Index i = 0; i < samples; ++i) values.push_back(of(i));
-    return Tensor::from(values, {samples}).to(device);
+    return Tensor::from(values, {samples});
   };
   const auto [from, to] = std::pair(data_->codecs().source->size(), data_->codecs().target->size());
   datasets::Batch batch({{"source", pieces(source, from)},
@@ -130,7 +130,9 @@ datasets::Batch Translation::made_up(Index samples, std::uint64_t seed, Device d
                          {"pair", numbers([&](Index i) { return data_->first_of("train") + i; })}},
                         samples);
   batch.weight = static_cast<double>(target.numel());
-  return batch;
+  if (device == kShapes) return batch;
+  batch.keep_on_host("source_length");
+  return batch.to(device);
 }
 
 std::unique_ptr<Evaluation> Translation::evaluation(bool details) {

@@ -5,10 +5,14 @@
 
 #include "core/error.h"
 #include "data/loader.h"
+#include "tests/device/emulator.h"
+#include "tests/support/tensors.h"
 
 using namespace tandem;
 using namespace tandem::datasets;
 using Catch::Contains;
+using test::Emulator;
+using test::emulator;
 
 namespace {
 
@@ -18,13 +22,16 @@ class Buckets final : public Source {
  public:
   static constexpr Index kBatches = 5;
 
-  explicit Buckets(const Division& division = {}) : Source(division), layout_(division.most(3)) {
+  explicit Buckets(const Division& division = {}, Device device = {})
+      : Source(division), device_(device), layout_(division.most(3)) {
     layout_.add_whole("tokens", {3 + kBatches - 1, layout_.samples()}, DType::i64);
     layout_.add("length", {}, DType::i64);
+    layout_.keep_on_host("length");
   }
   SourcePtr divided(const Division& finer) const override {
-    return std::make_shared<Buckets>(division().into(finer));
+    return std::make_shared<Buckets>(division().into(finer), device_);
   }
+  Device device() const override { return device_; }
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override {
     return (kBatches - static_cast<Index>(epoch % 2)) * division().count;
@@ -51,6 +58,7 @@ class Buckets final : public Source {
 
  private:
   static Index size(Index number) { return 2 + number % 2; }
+  Device device_;
   BatchLayout layout_;
 };
 
@@ -78,6 +86,41 @@ TEST_CASE("fields are found by name, and a missing one is told with those there 
   batch.set("label", Tensor::zeros({2}));
   CHECK(batch.fields().size() == 3);
   CHECK(batch["mask"].numel() == 4);
+}
+
+TEST_CASE("a field that the host reads has a twin wherever the batch goes", "[batch][device_loader]") {
+  const Device device = test::test_device();
+  const auto numbers = [](std::vector<std::int64_t> values) { return Tensor::from(values, {2}); };
+  Batch batch({{"length", numbers({3, 1})}, {"label", numbers({0, 1})}}, 2);
+  CHECK(batch.on_host("length").shares_storage(batch["length"]));
+  batch.keep_on_host("length");
+  Batch moved = batch.to(device);
+  CHECK(moved["length"].device() == device);
+  CHECK(moved.on_host("length").shares_storage(batch["length"]));
+  CHECK(moved.on_host("label").to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1});
+  CHECK(moved.like(Batch({{"length", moved["length"]}, {"label", moved["label"]}}, 2)));
+  CHECK_THROWS_WITH(moved.on_host("mask"), Contains("no field \"mask\""));
+  if (device != Device{}) CHECK_THROWS_WITH(moved.keep_on_host("label"), Contains("host memory"));
+  moved.set("length", numbers({5, 6}).to(device));
+  CHECK(moved.on_host("length").to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 6});
+}
+
+TEST_CASE("twins of a loader's batches are of their own, and cost no wait", "[batch][device_loader]") {
+  const Emulator gpu = emulator();
+  Loader here(std::make_shared<Buckets>(Division{}, test::test_device())), host(std::make_shared<Buckets>());
+  std::vector<Batch> batches;
+  while (auto batch = here.next()) batches.push_back(*batch);
+  REQUIRE(batches.size() == Buckets::kBatches);
+  const std::uint64_t waits = gpu ? gpu.counts().host_waits : 0;
+  for (const Batch& batch : batches) {
+    const Batch expected = *host.next();
+    const Tensor lengths = batch.on_host("length");
+    REQUIRE(lengths.device() == Device{});
+    CHECK(lengths.to_vector<std::int64_t>() == expected["length"].to_vector<std::int64_t>());
+  }
+  if (gpu) CHECK(gpu.counts().host_waits == waits);
+  for (const Batch& batch : batches)
+    CHECK(batch["length"].to_vector<std::int64_t>() == batch.on_host("length").to_vector<std::int64_t>());
 }
 
 TEST_CASE("batches are alike when every field is", "[batch]") {

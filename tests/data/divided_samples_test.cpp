@@ -89,9 +89,9 @@ struct Case {
   SampleOptions options;
 };
 
-double by_class(std::span<const std::int64_t> labels) {
+double by_class(const Tensor& labels) {
   double sum = 0.0;
-  for (const std::int64_t label : labels) sum += 0.25 + 0.5 * static_cast<double>(label);
+  for (const double label : labels.to_vector<double>()) sum += 0.25 + 0.5 * label;
   return sum;
 }
 
@@ -105,6 +105,7 @@ std::vector<Case> cases() {
       {"larger than the set", patterns(7), kShifted, {.batch_size = 100, .shuffle = true}},
       {"indices", indices(13), {}, {.batch_size = 5, .shuffle = true}},
       {"masks", std::make_shared<Masked>(13), kShifted, {.batch_size = 6, .shuffle = true}},
+      {"masks, weighed", std::make_shared<Masked>(13), kShifted, {.batch_size = 6, .weigh = by_class}},
       {"boxes", std::make_shared<Boxed>(13), {{"horizontal_flip", {}}}, {.batch_size = 6, .shuffle = true}},
       {"records", patterns(23), kShifted, {.batch_size = 8, .shuffle = true, .dtype = DType::f16}},
       {"cast", patterns(13), kColoured, {.batch_size = 4, .shuffle = true, .dtype = DType::bf16}},
