@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/cuda/attention_mask.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
@@ -110,6 +111,7 @@ void visit_elements(const Visitor& visit, const Tensor& x, const Tensors&... oth
 
 Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask) {
   if (!mask.lengths.defined()) return {};
+  refuse_to_record_lengths(backend.stream(), "attention");
   const Index rows = mask.lengths.numel();
   const Tensor lengths = backend.workspace({rows}, DType::i32);
   const std::int64_t* from = mask.lengths.data<std::int64_t>();

@@ -22,7 +22,7 @@ struct SeenKeys {
 };
 
 // Lengths in device memory, i32 [N]; absent where the mask has none. They go with the arguments of kernels,
-// so that nothing waits and a recording keeps them.
+// so that nothing waits. Throws VendorError in a recording, which would keep them.
 Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask);
 
 inline SeenKeys seen_keys_of(const AttentionMask& mask, const Tensor& lengths, Index queries, Index keys) {

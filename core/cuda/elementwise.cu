@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
@@ -290,9 +291,10 @@ void CudaBackend::fill(const Tensor& y, double value) {
 
 namespace {
 
-bool is_pageable(const void* memory) {
+bool is_pageable(const Tensor& tensor) {
+  if (tensor.device().type != DeviceType::cpu) return false;
   cudaPointerAttributes attributes{};
-  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  check(cudaPointerGetAttributes(&attributes, tensor.raw()), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
@@ -300,8 +302,13 @@ bool is_pageable(const void* memory) {
 
 void CudaBackend::copy_bytes(const Tensor& x, const Tensor& y) {
   if (x.bytes() == 0) return;
+  if (is_captured(stream_) && (is_pageable(x) || is_pageable(y)))
+    throw VendorError(
+        "copy", fmt::format("{} of pageable host memory in a recording: a CUDA graph would copy what lies "
+                            "there whenever it is launched; {}",
+                            to_string(x), kWithoutRecording));
   // What such a copy waits for, somebody looks at.
-  if (look_ && y.device().type == DeviceType::cpu && is_pageable(y.raw())) wait_for_stream();
+  if (look_ && is_pageable(y)) wait_for_stream();
   check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
 }
 

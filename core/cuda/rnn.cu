@@ -24,10 +24,7 @@ __global__ void rnn_lengths_kernel(LengthChunk chunk, Index* to) {
 RnnSteps::RnnSteps(CudaBackend& backend, const RnnOptions& options, const RnnSizes& sizes)
     : steps_(sizes.steps), reverse_(options.reverse) {
   if (!options.lengths.defined()) return;
-  if (is_captured(backend.stream()))
-    throw VendorError(name_of(options.cell),
-                      "lengths of rows are host memory, which a CUDA graph would not read again; "
-                      "cuda_graph=auto or cuda_graph=off does such steps without one");
+  refuse_to_record_lengths(backend.stream(), name_of(options.cell));
   lengths_ = backend.workspace({sizes.rows}, DType::i64);
   const Index* from = options.lengths.data<Index>();
   for (Index first = 0; first < sizes.rows; first += kLengths) {

@@ -17,12 +17,11 @@ namespace tandem::test {
 
 inline Backend& backend_under_test() { return backend_for(test_device()); }
 
-// Batches of noise, a model with batch norm and dropout, and a Step over it.
-struct Training {
-  explicit Training(const std::vector<std::string>& overrides,
-                    train::GraphUse graphs = train::GraphUse::automatic)
-      : loaded(config::load("resnet20_synthetic", with_small_model(overrides))) {
-    task = config::make_task(loaded, config::describe_data(loaded.config));
+// A task's model and Step, and a runner of its steps.
+struct Setup {
+  Setup(config::Loaded configuration, const tasks::DataPtr& data, train::GraphUse graphs)
+      : loaded(std::move(configuration)) {
+    task = config::make_task(loaded, data);
     model = &task->model();
     plan = train::make_plan(loaded, *model);
     model->to(test_device());
@@ -34,6 +33,29 @@ struct Training {
         *task, 0, learners->front(), *plan, stages,
         train::StepRunnerOptions{.batch_size = loaded.config.data.batch_size, .seed = 5, .graphs = graphs});
   }
+
+  std::vector<std::pair<std::string, std::vector<double>>> state() {
+    std::vector<std::pair<std::string, std::vector<double>>> values;
+    for (const auto& [name, tensor] : step->state()) values.emplace_back(name, tensor.to_vector<double>());
+    return values;
+  }
+
+  config::Loaded loaded;
+  std::unique_ptr<amp::Plan> plan;
+  std::unique_ptr<tasks::Task> task;
+  nn::Module* model = nullptr;
+  std::unique_ptr<train::Learners> learners;
+  optim::Step* step = nullptr;
+  tasks::Carry carry;
+  train::StageTimer stages;
+  std::unique_ptr<train::StepRunner> runner;
+};
+
+// Batches of noise, and a model with batch norm and dropout.
+struct Training : Setup {
+  explicit Training(const std::vector<std::string>& overrides,
+                    train::GraphUse graphs = train::GraphUse::automatic)
+      : Training(config::load("resnet20_synthetic", with_small_model(overrides)), graphs) {}
 
   static std::vector<std::string> with_small_model(std::vector<std::string> overrides) {
     overrides.insert(
@@ -62,21 +84,9 @@ struct Training {
     return step->synchronize();
   }
 
-  std::vector<std::pair<std::string, std::vector<double>>> state() {
-    std::vector<std::pair<std::string, std::vector<double>>> values;
-    for (const auto& [name, tensor] : step->state()) values.emplace_back(name, tensor.to_vector<double>());
-    return values;
-  }
-
-  config::Loaded loaded;
-  std::unique_ptr<amp::Plan> plan;
-  std::unique_ptr<tasks::Task> task;
-  nn::Module* model = nullptr;
-  std::unique_ptr<train::Learners> learners;
-  optim::Step* step = nullptr;
-  tasks::Carry carry;
-  train::StageTimer stages;
-  std::unique_ptr<train::StepRunner> runner;
+ private:
+  Training(config::Loaded configuration, train::GraphUse graphs)
+      : Setup(configuration, config::describe_data(configuration.config), graphs) {}
 };
 
 }  // namespace tandem::test

@@ -137,6 +137,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   const Call call;
   if (graph == nullptr) return call.result(cudaErrorInvalidValue);
   if (cuda_emulator::is_to_fail("cudaGraphInstantiate")) return call.result(cudaErrorMemoryAllocation);
+  cuda_emulator::counters().graph_nodes += graph->nodes.size();
   *executable = new ExecutableGraph{std::make_shared<const Graph>(*graph)};
   return cudaSuccess;
 }

@@ -14,6 +14,7 @@ struct Counts {
   std::uint64_t launches = 0;    // kernels put on a stream or recorded in a graph
   std::uint64_t executed = 0;    // kernels executed, those of graphs included
   std::uint64_t graph_launches = 0;
+  std::uint64_t graph_nodes = 0;  // of all graphs that were made ready: kernels, copies, fills
   // Convolutions put on a stream that also sum what they write, or add to their result.
   std::uint64_t summing_convolutions = 0, adding_convolutions = 0;
   std::uint64_t allocations = 0;  // calls of cudaMalloc

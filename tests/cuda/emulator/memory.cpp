@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t kReserved = std::size_t{64} << 30;
 constexpr std::size_t kPage = 4096, kAlignment = 512;
-constexpr int kPoison = 0xff;
 
 struct Block {
   char* pages;  // where its pages begin, and

@@ -2,12 +2,14 @@
 //
 // Device memory lies in one reserved range of addresses that nobody may touch but work that is being
 // executed: the host's own accesses crash. Allocations end at a page that is never accessible, as is freed
-// memory. What is allocated holds bytes 0xff: NaN in every floating type.
+// memory. What is allocated holds bytes kPoison: NaN in every floating type.
 #pragma once
 
 #include <cstddef>
 
 namespace cuda_emulator {
+
+inline constexpr int kPoison = 0xff;
 
 // nullptr when the device's memory is exhausted.
 void* allocate_device(std::size_t bytes);

@@ -69,6 +69,17 @@ bool is_valid_copy(const void* target, const void* source, std::size_t bytes, cu
   return fits(target, bytes, to_device) && fits(source, bytes, from_device);
 }
 
+// A copy to or from pageable memory in a graph. CUDA makes a node of it without a word, which copies at each
+// replay from and to memory that is others' by then: here it leaves what nobody wrote.
+cudaError_t record_pageable_copy(cudaStream_t stream, void* target, std::size_t bytes) {
+  const bool to_host = is_pageable(target);
+  const cudaError_t error = enqueue(stream, [=] {
+    if (!to_host) std::memset(target, cuda_emulator::kPoison, bytes);
+  });
+  if (error == cudaSuccess && to_host) std::memset(target, cuda_emulator::kPoison, bytes);
+  return error;
+}
+
 void copy(void* target, const void* source, std::size_t bytes) {
   const cuda_emulator::DeviceAccess access;
   std::memmove(target, source, bytes);
@@ -258,9 +269,8 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   if (bytes == 0) return cudaSuccess;
   if (!is_valid_copy(target, source, bytes, kind)) return call.result(cudaErrorInvalidValue);
   const bool from_pageable = is_pageable(source), to_pageable = is_pageable(target);
-  if (from_pageable || to_pageable) {
-    if (const cudaError_t error = cuda_emulator::check_not_captured(*stream)) return call.result(error);
-  }
+  if (stream->capture && (from_pageable || to_pageable))
+    return call.result(record_pageable_copy(handle, target, bytes));
   if (to_pageable) {
     // Returns when the copy is done.
     if (const cudaError_t error = enqueue(handle, [=] { std::memmove(target, source, bytes); }))

@@ -105,7 +105,7 @@ Progress replay(std::shared_ptr<const Graph> graph);
 // What keeps a call from being made while a stream is captured; cudaSuccess if nothing does. The captures it
 // disturbs are no longer valid.
 cudaError_t unsafe_call();
-// Of a call that waits for `stream`, asks for its state or reads or writes pageable memory in its order.
+// Of a call that waits for `stream` or asks for its state.
 cudaError_t check_not_captured(Stream& stream);
 // Of a call that orders itself with all blocking streams.
 cudaError_t check_legacy();
