@@ -9,6 +9,7 @@
 #include "autograd/apply.h"
 #include "autograd/ops/all_ops.h"
 #include "tests/ops/harness.h"
+#include "tests/ops/shard.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
@@ -50,16 +51,27 @@ const Rows& all_rows() {
 namespace {
 
 // TANDEM_TEST_ROWS, families separated by commas: only theirs are checked (tests/check).
-bool asked_for(const Row& row) {
+bool is_of_asked_families(const Row& row) {
   const char* families = std::getenv("TANDEM_TEST_ROWS");
   return !families || ("," + std::string(families) + ",").find("," + row.family + ",") != std::string::npos;
 }
 
+// Of those, with TANDEM_TEST_SHARD=i/n, one of n shares (tests/gpu/run).
+std::vector<const Row*> asked_rows() {
+  const char* text = std::getenv("TANDEM_TEST_SHARD");
+  const Shard shard(text ? text : "1/1");
+  std::vector<const Row*> rows;
+  std::size_t number = 0;
+  for (const Row& row : all_rows())
+    if (is_of_asked_families(row) && shard.has(number++)) rows.push_back(&row);
+  return rows;
+}
+
 template <class Check>
 void for_each_row(Check&& check) {
-  for (const Row& row : all_rows()) {
-    if (!asked_for(row)) continue;
-    DYNAMIC_SECTION(to_string(row)) { check(row); }
+  static const std::vector<const Row*> rows = asked_rows();
+  for (const Row* row : rows) {
+    DYNAMIC_SECTION(to_string(*row)) { check(*row); }
   }
 }
 
