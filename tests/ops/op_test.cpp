@@ -56,7 +56,7 @@ bool is_of_asked_families(const Row& row) {
   return !families || ("," + std::string(families) + ",").find("," + row.family + ",") != std::string::npos;
 }
 
-// Of those, with TANDEM_TEST_SHARD=i/n, one of n shares (tests/gpu/run).
+// Of those, with TANDEM_TEST_SHARD=i/n, one of n shares (tests/gpu/visit).
 std::vector<const Row*> asked_rows() {
   const char* text = std::getenv("TANDEM_TEST_SHARD");
   const Shard shard(text ? text : "1/1");

@@ -1,0 +1,62 @@
+// How many pieces of work the recorded step of a whole model has - kernels, copies and fills, each of which a
+// GPU takes some microseconds to begin - so that none is added unnoticed. Counted by the emulated GPU, where
+// a product, a convolution and a sort of the vendors' libraries are one piece each.
+#include "tests/device/emulator.h"
+#include "tests/device/support.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+struct Workload {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::uint64_t pieces;
+};
+
+// Small widths and images: the same work on less.
+std::vector<Workload> workloads() {
+  const std::vector<std::string> imagenet = {"model.width=8", "data.image_size=32", "data.batch_size=2",
+                                             "data.classes=8", "model.num_classes=8"};
+  const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  const std::vector<std::string> small = {"model.width=8", "data.image_size=8", "data.batch_size=2"};
+  return {
+      {"resnet50_synthetic", with(imagenet, {"precision=amp_bf16"}), 0},
+      {"resnet50_synthetic", with(imagenet, {"precision=amp_fp16"}), 0},
+      {"resnet50_synthetic", with(imagenet, {"precision=fp32"}), 0},
+      {"resnet20_synthetic", with(small, {"precision=amp_bf16"}), 0},
+      {"debian_lstm", {"data.vocabulary=50", "model.units=16", "model.embedding=16", "data.batch_size=2"}, 0},
+      {"fashion_attention", {"data.batch_size=2"}, 0},
+      {"ssd_scenes", {"data.batch_size=2", "precision=amp_bf16"}, 0},
+      {"unet_scenes", {"data.batch_size=2", "model.width=8", "precision=amp_bf16"}, 0},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a recorded step has as many pieces of work as it had", "[device][emulated][recording]") {
+  const Emulator gpu = emulator();
+  if (!gpu) {
+    WARN("skipped: the device is not the emulated GPU");
+    return;
+  }
+  for (const Workload& w : workloads()) {
+    INFO(w.config << " " << w.overrides.back());
+    const config::Loaded loaded = config::load(w.config, w.overrides);
+    Setup setup(loaded, config::describe_data(loaded.config), train::GraphUse::on);
+    const auto step = [&](std::uint64_t number) {
+      setup.runner->backward(setup.task->made_up(loaded.config.data.batch_size, number, test_device()),
+                             setup.carry);
+      setup.runner->apply();
+    };
+    for (std::uint64_t i = 0; i < 3; ++i) step(i);
+    const std::uint64_t before = gpu.counts().graph_nodes;
+    step(3);
+    REQUIRE(setup.runner->recorded());
+    CHECK(gpu.counts().graph_nodes - before == w.pieces);
+  }
+}
