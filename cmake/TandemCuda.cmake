@@ -49,22 +49,23 @@ target_link_libraries(tandem_cuda_objects PUBLIC tandem_core CUDA::cudart_static
 # nvcc is not on fmt's list of compilers with constexpr.
 # cudnn-frontend compiles in half the time without its JSON forms of graphs.
 target_compile_definitions(tandem_cuda_objects PUBLIC FMT_USE_CONSTEXPR=1 PRIVATE CUDNN_FRONTEND_SKIP_JSON_LIB)
-set(TANDEM_CUDA_CODE compute_80,sm_80,sm_90 CACHE STRING "What nvcc makes of the kernels: machine code, and PTX for what comes after")
-# The front half of nvcc runs once for all: what compute_80 gives on sm_90 is, instruction by instruction, what
-# compute_90 gives, for no kernel uses what sm_90 alone has. CUB does: it is tuned for the architecture it is compiled for.
-foreach(source ${cuda_sources})
-  get_filename_component(name ${source} NAME)
-  if(name STREQUAL "sort.cu")
-    set(code --generate-code=arch=compute_90,code=[compute_90,sm_90])
-    if(TANDEM_CUDA_CODE MATCHES "sm_80")
-      list(PREPEND code --generate-code=arch=compute_80,code=[sm_80])
-    endif()
-  elseif(name MATCHES "\\.cu$")
-    set(code --generate-code=arch=compute_80,code=[${TANDEM_CUDA_CODE}])
-  else()
-    continue()
+set(TANDEM_CUDA_CODE sm_80,sm_90,compute_90 CACHE STRING "What nvcc makes of the kernels: machine code, and PTX for what comes after")
+# Each architecture's code comes from its own PTX: kernels that start before the one before them has ended take instructions of
+# compute_90 (core/cuda/launch.h), and CUB is tuned for the architecture that it is compiled for.
+string(REPLACE "," ";" cuda_code "${TANDEM_CUDA_CODE}")
+set(cuda_options)
+foreach(number 80 90)
+  set(code ${cuda_code})
+  list(FILTER code INCLUDE REGEX "_${number}$")
+  if(code)
+    list(JOIN code "," code)
+    list(APPEND cuda_options --generate-code=arch=compute_${number},code=[${code}])
   endif()
-  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${code}")
+endforeach()
+foreach(source ${cuda_sources})
+  if(source MATCHES "\\.cu$")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${cuda_options}")
+  endif()
 endforeach()
 target_compile_options(tandem_cuda_objects PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --compress-mode=size -Xcompiler=-Wall,-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)

@@ -61,6 +61,7 @@ ScoreRows rows_of(const Tensor& x) {
 template <class Elements>
 __global__ void __launch_bounds__(kThreads)
     masked_softmax_kernel(Elements x, Elements y, ScoreRows s, SeenKeys keys) {
+  await_earlier_work();
   using C = typename Elements::Element;
   __shared__ ExpSum<C> shared[kWarp];
   const Index row = s.row(), base = row * s.keys;
@@ -80,6 +81,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Elements>
 __global__ void __launch_bounds__(kThreads)
     masked_softmax_backward_kernel(Elements y, Elements dy, Elements dx, ScoreRows s, SeenKeys keys) {
+  await_earlier_work();
   using C = typename Elements::Element;
   __shared__ C shared[kWarp];
   const Index row = s.row(), base = row * s.keys;
@@ -136,9 +138,9 @@ void CudaBackend::masked_softmax(const Tensor& x, const AttentionMask& mask, con
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(x));
-        launch("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(),
-               static_cast<unsigned>(s.threads()), 0, stream_, elements(x), elements(y), s,
-               seen_keys_of(mask, lengths, s.queries, s.keys));
+        launch_early("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(),
+                     static_cast<unsigned>(s.threads()), 0, stream_, elements(x), elements(y), s,
+                     seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       x, y);
 }
@@ -151,9 +153,9 @@ void CudaBackend::masked_softmax_backward(const Tensor& y, const Tensor& dy, con
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(y));
-        launch("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
-               static_cast<unsigned>(s.threads()), 0, stream_, elements(y), elements(dy), elements(dx), s,
-               seen_keys_of(mask, lengths, s.queries, s.keys));
+        launch_early("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
+                     static_cast<unsigned>(s.threads()), 0, stream_, elements(y), elements(dy), elements(dx),
+                     s, seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       y, dy, dx);
 }

@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <sstream>
 #include <string_view>
 
@@ -20,8 +21,37 @@ void check(cudaError_t status, std::string_view call) {
                     fmt::format("{}: {}: {}", call, cudaGetErrorName(status), cudaGetErrorString(status)));
 }
 
+namespace {
+
+__global__ void early_kernel() { await_earlier_work(); }
+
+bool is_hopper_or_later(int device) {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  return major >= 9;
+}
+
+}  // namespace
+
+bool starts_early() {
+  static const bool early = [] {
+    const char* const asked = std::getenv("TANDEM_EARLY_START");
+    if (asked != nullptr && std::string_view(asked) == "0") return false;
+    // Kernels that were compiled from older PTX do not wait, whatever runs them.
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, early_kernel), "cudaFuncGetAttributes");
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    bool all = attributes.ptxVersion >= 90;
+    for (int i = 0; i < devices; ++i) all = all && is_hopper_or_later(i);
+    return all;
+  }();
+  return early;
+}
+
 CudaBackend::CudaBackend(int index) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
+  starts_early();  // asks what is not to be asked first while a stream is captured
   for (cudaStream_t* stream : {&stream_, &upload_stream_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   for (cudaEvent_t* event : {&uploaded_, &awaited_})

@@ -45,6 +45,7 @@ struct Operands {
 template <class F, class T>
 __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count,
                                bool accumulate) {
+  await_earlier_work();
   using C = ComputeType<T>;
   using Values = Pack<T>;
   const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -94,6 +95,7 @@ struct AnyOperands {
 template <class F, class C>
 __global__ void general_kernel(formulas::Constants<C> c, AnyOperands x, Space space, void* y, DType y_dtype,
                                bool accumulate) {
+  await_earlier_work();
   const Index stride = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < space.count; i += stride) {
     Index offset[F::arity] = {};
@@ -196,9 +198,9 @@ void run_uniform(const Call& call) {
   for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
   const Index count = call.y.numel();
   const unsigned blocks = blocks_for(count, Index{kThreads} * Pack<T>::kSize);
-  launch("pointwise", uniform_kernel_of<T>(call.formula, formulas::Formulas{}), blocks, kThreads, 0,
-         call.stream, constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count,
-         call.accumulate);
+  launch_early("pointwise", uniform_kernel_of<T>(call.formula, formulas::Formulas{}), blocks, kThreads, 0,
+               call.stream, constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count,
+               call.accumulate);
 }
 
 template <class C>
@@ -212,8 +214,8 @@ void run_general(const Call& call) {
     operands.dtype[k] = call.inputs[k].dtype();
   }
   const Space space = merge_axes(call.inputs, call.y.shape());
-  launch("pointwise", kernel, blocks_for(space.count), kThreads, 0, call.stream,
-         constants_of<C>(call.scalars), operands, space, call.y.raw(), call.y.dtype(), call.accumulate);
+  launch_early("pointwise", kernel, blocks_for(space.count), kThreads, 0, call.stream,
+               constants_of<C>(call.scalars), operands, space, call.y.raw(), call.y.dtype(), call.accumulate);
 }
 
 void run(const Call& call) {
@@ -254,6 +256,7 @@ __device__ __forceinline__ void cast_element(From x, To& y, bool accumulate) {
 // The first `packs` packs as such, and single elements behind them.
 template <class From, class To>
 __global__ void cast_kernel(const From* x, To* y, Index packs, Index count, bool accumulate) {
+  await_earlier_work();
   constexpr int kWidth = kCastWidth<From, To>;
   using Sources = Pack<From, kWidth>;
   using Targets = Pack<To, kWidth>;
@@ -272,6 +275,7 @@ __global__ void cast_kernel(const From* x, To* y, Index packs, Index count, bool
 
 template <class T>
 __global__ void fill_from_double(T* y, Index count, double value) {
+  await_earlier_work();
   const T converted = convert<T>(value);
   const Index stride = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) y[i] = converted;
@@ -284,8 +288,8 @@ void CudaBackend::fill(const Tensor& y, double value) {
   if (value == 0.0 && !std::signbit(value))
     return check(cudaMemsetAsync(y.raw(), 0, y.bytes(), stream_), "cudaMemsetAsync");
   visit_dtype(y.dtype(), [&]<class T>(TypeTag<T>) {
-    launch("fill", fill_from_double<T>, blocks_for(y.numel()), kThreads, 0, stream_, y.data<T>(), y.numel(),
-           value);
+    launch_early("fill", fill_from_double<T>, blocks_for(y.numel()), kThreads, 0, stream_, y.data<T>(),
+                 y.numel(), value);
   });
 }
 
@@ -321,8 +325,8 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
       const bool wide =
           is_aligned(x.raw(), sizeof(Pack<From, kWidth>)) && is_aligned(y.raw(), sizeof(Pack<To, kWidth>));
       const Index packs = wide ? count / kWidth : 0;
-      launch("cast", cast_kernel<From, To>, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-             x.data<From>(), y.data<To>(), packs, count, accumulate);
+      launch_early("cast", cast_kernel<From, To>, blocks_for(packs != 0 ? packs : count), kThreads, 0,
+                   stream_, x.data<From>(), y.data<To>(), packs, count, accumulate);
     });
   });
 }

@@ -108,6 +108,7 @@ Lines lines_of(const Shape& index, const Shape& large, int axis, bool with_axis)
 template <class T, class Int>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const T* __restrict__ x, Indices indices, Lines lines, T* __restrict__ y, Int count) {
+  await_earlier_work();
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int i = Int{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index index = indices.at(static_cast<Index>(i));
@@ -118,6 +119,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C>
 __global__ void gather_any_kernel(const void* x, DType x_dtype, Indices indices, Lines lines, void* y,
                                   DType y_dtype, Index count) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index index = indices.at(i);
@@ -131,6 +133,7 @@ __global__ void gather_any_kernel(const void* x, DType x_dtype, Indices indices,
 template <class C>
 __global__ void scatter_lines_kernel(const void* src, DType src_dtype, Indices indices, Lines lines,
                                      Index outer, Index count, Index inner, void* y, DType y_dtype) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index line = Index{blockIdx.x} * blockDim.x + threadIdx.x; line < outer * inner; line += step) {
     const Index base = lines.offset(line), first = line / inner * count * inner + line % inner;
@@ -147,6 +150,7 @@ __global__ void scatter_lines_kernel(const void* src, DType src_dtype, Indices i
 template <class Word>
 __global__ void element_targets_kernel(Indices indices, Lines lines, Index count, Word bound, Word* targets,
                                        Word* positions) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index index = indices.at(i);
@@ -186,6 +190,7 @@ __device__ __forceinline__ Y converted(const X& value) {
 template <class X, class Y, class Int>
 __global__ void __launch_bounds__(kThreads) select_kernel(const X* __restrict__ x, Indices indices, Int outer,
                                                           Int picked, Int units, Y* __restrict__ y) {
+  await_earlier_work();
   const Int count = outer * picked * units, step = Int{gridDim.x} * (kThreads * kBatch);
   for (Int first = Int{blockIdx.x} * (kThreads * kBatch) + threadIdx.x; first < count; first += step) {
     X values[kBatch];
@@ -211,6 +216,7 @@ __global__ void __launch_bounds__(kThreads) select_kernel(const X* __restrict__ 
 template <class C>
 __global__ void select_any_kernel(const void* x, DType x_dtype, Indices indices, Slices s, void* y,
                                   DType y_dtype) {
+  await_earlier_work();
   const Index count = s.outer * s.picked * s.inner, step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index row = i / s.inner, o = row / s.picked, index = indices.at(row - o * s.picked);
@@ -225,9 +231,9 @@ void run_select(const Tensor& x, const Indices& indices, const Slices& s, const 
                 cudaStream_t stream) {
   const Index units = s.inner / width, count = s.outer * s.picked * units;
   visit_positions(count, [&]<class Int>(Int) {
-    launch("index_select", select_kernel<X, Y, Int>, blocks_for(count, Index{kThreads} * kBatch), kThreads, 0,
-           stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(s.outer),
-           static_cast<Int>(s.picked), static_cast<Int>(units), static_cast<Y*>(y.raw()));
+    launch_early("index_select", select_kernel<X, Y, Int>, blocks_for(count, Index{kThreads} * kBatch),
+                 kThreads, 0, stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(s.outer),
+                 static_cast<Int>(s.picked), static_cast<Int>(units), static_cast<Y*>(y.raw()));
   });
 }
 
@@ -259,6 +265,7 @@ bool select_narrowed(const Tensor& x, const Indices& indices, const Slices& s, c
 template <class Word>
 __global__ void slice_targets_kernel(Indices indices, Index count, Index skip, Word* targets,
                                      Word* positions) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index index = indices.at(i);
@@ -316,6 +323,7 @@ template <class Units, class Word, class Int>
 __global__ void __launch_bounds__(kThreads)
     add_segments_kernel(Units units, const Word* __restrict__ targets, const Word* __restrict__ positions,
                         Int outer, Int picked, Int row_units, Index extent) {
+  await_earlier_work();
   constexpr int kWidth = Units::kWidth, kLoads = Units::kLoads;
   using C = typename Units::C;
   const Int count = outer * picked * row_units, step = Int{gridDim.x} * kThreads;
@@ -365,10 +373,10 @@ void run_sums(const Sums& call, const Units& units) {
   const Index row_units = s.inner / Units::kWidth, count = s.outer * s.picked * row_units;
   const auto run = [&]<class Word>(TypeTag<Word>) {
     visit_positions(count, [&]<class Int>(Int) {
-      launch("index_add", add_segments_kernel<Units, Word, Int>, blocks_for(count), kThreads, 0,
-             call.backend.stream(), units, static_cast<const Word*>(call.pairs.keys.raw()),
-             static_cast<const Word*>(call.pairs.values.raw()), static_cast<Int>(s.outer),
-             static_cast<Int>(s.picked), static_cast<Int>(row_units), s.extent);
+      launch_early("index_add", add_segments_kernel<Units, Word, Int>, blocks_for(count), kThreads, 0,
+                   call.backend.stream(), units, static_cast<const Word*>(call.pairs.keys.raw()),
+                   static_cast<const Word*>(call.pairs.values.raw()), static_cast<Int>(s.outer),
+                   static_cast<Int>(s.picked), static_cast<Int>(row_units), s.extent);
     });
   };
   call.pairs.keys.dtype() == DType::i32 ? run(TypeTag<std::uint32_t>{}) : run(TypeTag<std::uint64_t>{});
@@ -421,6 +429,7 @@ void add_sorted(const CudaBackend& backend, const Tensor& src, const Tensor& y, 
 }
 
 __global__ void one_hot_kernel(Indices indices, Index count, void* y, DType dtype) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index index = indices.at(i);
@@ -431,6 +440,7 @@ __global__ void one_hot_kernel(Indices indices, Index count, void* y, DType dtyp
 // ---- Marks of rows
 
 __global__ void mark_rows_kernel(Indices indices, Index count, Index skip, std::uint8_t* marks) {
+  await_earlier_work();
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index row = indices.at(i);
@@ -440,6 +450,7 @@ __global__ void mark_rows_kernel(Indices indices, Index count, Index skip, std::
 
 // A block for each row in turn.
 __global__ void clear_rows_kernel(float* x, std::uint8_t* marks, Index rows, Index columns) {
+  await_earlier_work();
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     if (marks[row] == 0) continue;
     for (Index i = threadIdx.x; i < columns; i += blockDim.x) x[row * columns + i] = 0.0f;
@@ -458,9 +469,9 @@ void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const T
   if (x.dtype() == y.dtype()) {
     const auto run = [&]<class T>(TypeTag<T>) {
       visit_positions(count, [&]<class Int>(Int) {
-        launch("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, stream_,
-               static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
-               static_cast<Int>(count));
+        launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, stream_,
+                     static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
+                     static_cast<Int>(count));
       });
     };
     switch (size_of(x.dtype())) {
@@ -475,8 +486,8 @@ void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const T
     }
   }
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, stream_, x.raw(), x.dtype(),
-           indices, lines, y.raw(), y.dtype(), count);
+    launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, stream_, x.raw(), x.dtype(),
+                 indices, lines, y.raw(), y.dtype(), count);
   };
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
@@ -496,9 +507,9 @@ void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, 
   constexpr Index kShort = 16, kMany = Index{1} << 15;
   if (count == 1 || (!is_16bit(y.dtype()) && (count <= kShort || lines >= kMany))) {
     const auto run = [&]<class C>(TypeTag<C>) {
-      launch("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, stream_, src.raw(),
-             src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner, count, inner,
-             y.raw(), y.dtype());
+      launch_early("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, stream_, src.raw(),
+                   src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner, count, inner,
+                   y.raw(), y.dtype());
     };
     if (!is_floating(y.dtype())) return run(TypeTag<std::int64_t>{});
     return y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
@@ -506,8 +517,8 @@ void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, 
   Slices flat({y.numel()}, 0, elements);
   const Lines all = lines_of(shape, y.shape(), axis, true);
   add_sorted(*this, src, y, flat, [&]<class Word>(Word* targets, Word* positions) {
-    launch("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0, stream_, indices,
-           all, elements, static_cast<Word>(y.numel()), targets, positions);
+    launch_early("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0, stream_,
+                 indices, all, elements, static_cast<Word>(y.numel()), targets, positions);
   });
 }
 
@@ -524,8 +535,8 @@ void CudaBackend::index_select(const Tensor& x, const Tensor& index, int axis, c
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, x.raw(), x.dtype(), indices,
-           s, y.raw(), y.dtype());
+    launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, x.raw(), x.dtype(),
+                 indices, s, y.raw(), y.dtype());
   };
   x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
 }
@@ -538,25 +549,25 @@ void CudaBackend::index_add(const Tensor& src, const Tensor& index, int axis, co
   const Slices s(y.shape(), axis, count);
   const Indices indices = indices_of("index_add", index, s.extent, fault_);
   add_sorted(*this, src, y, s, [&]<class Word>(Word* targets, Word* positions) {
-    launch("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, stream_, indices, count,
-           skip.value_or(-1), targets, positions);
+    launch_early("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, stream_, indices,
+                 count, skip.value_or(-1), targets, positions);
   });
 }
 
 void CudaBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
   const Index count = index.numel();
   if (count == 0) return;
-  launch("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, stream_,
-         indices_of("mark_rows", index, marks.numel(), fault_), count, skip.value_or(-1),
-         marks.data<std::uint8_t>());
+  launch_early("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, stream_,
+               indices_of("mark_rows", index, marks.numel(), fault_), count, skip.value_or(-1),
+               marks.data<std::uint8_t>());
 }
 
 void CudaBackend::clear_rows(const Tensor& x, const Tensor& marks) {
   ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} beside {}", to_string(marks),
          to_string(x));
   if (x.numel() == 0) return;
-  launch("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, stream_, x.data<float>(),
-         marks.data<std::uint8_t>(), x.size(0), x.size(1));
+  launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, stream_,
+               x.data<float>(), marks.data<std::uint8_t>(), x.size(0), x.size(1));
 }
 
 void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {
@@ -564,8 +575,8 @@ void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {
   const Index count = index.numel();
   if (count == 0 || y.rank() == 0) return;
   const Index classes = y.shape()[y.rank() - 1];
-  launch("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, stream_,
-         indices_of("one_hot", index, classes, fault_), count, y.raw(), y.dtype());
+  launch_early("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, stream_,
+               indices_of("one_hot", index, classes, fault_), count, y.raw(), y.dtype());
 }
 
 }  // namespace tandem::cuda

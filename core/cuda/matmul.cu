@@ -25,6 +25,7 @@ namespace {
 template <class From, class To, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     finish_kernel(const From* product, Slot bias, To* c, Index packs, Index columns, bool accumulate) {
+  await_earlier_work();
   using C = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
   const Index stride = Index{gridDim.x} * kThreads, step = stride % columns;
   Index p = Index{blockIdx.x} * kThreads + threadIdx.x;
@@ -55,9 +56,9 @@ void finish(const From* product, const Tensor& bias, const Tensor& c, bool accum
     const bool wide = n % kWidth == 0 && is_aligned(product, kWidth * sizeof(From)) &&
                       is_aligned(c.raw(), kWidth * sizeof(To));
     const Index packs = wide ? c.numel() / kWidth : c.numel();
-    launch("matmul", wide ? finish_kernel<From, To, kWidth> : finish_kernel<From, To, 1>, blocks_for(packs),
-           kThreads, 0, stream, product, slot_of(bias), c.data<To>(), packs, wide ? n / kWidth : n,
-           accumulate);
+    launch_early("matmul", wide ? finish_kernel<From, To, kWidth> : finish_kernel<From, To, 1>,
+                 blocks_for(packs), kThreads, 0, stream, product, slot_of(bias), c.data<To>(), packs,
+                 wide ? n / kWidth : n, accumulate);
   });
 }
 

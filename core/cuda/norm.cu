@@ -101,6 +101,7 @@ __device__ __forceinline__ void set_statistics(const ForwardSlots& a, Index c, I
 template <class T>
 __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
     finish_statistics_kernel(ForwardSlots a, ColumnPlan p, const T* partial, T* coefficients) {
+  await_earlier_work();
   const Index c = Index{blockIdx.x} * kFinishChannels + threadIdx.x % kFinishChannels;
   const Index plane = p.slices * p.channels;
   const bool active = c < p.channels;
@@ -122,6 +123,7 @@ __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
 template <class T>
 __global__ void sums_statistics_kernel(ForwardSlots a, Index rows, Index channels, const float* sums,
                                        T* coefficients) {
+  await_earlier_work();
   const Index c = Index{blockIdx.x} * blockDim.x + threadIdx.x;
   if (c >= channels) return;
   const double sum = sums[c], mean = sum / static_cast<double>(rows);
@@ -131,6 +133,7 @@ __global__ void sums_statistics_kernel(ForwardSlots a, Index rows, Index channel
 
 template <class T>
 __global__ void running_coefficients_kernel(ForwardSlots a, Index channels, T* coefficients) {
+  await_earlier_work();
   const Index c = Index{blockIdx.x} * blockDim.x + threadIdx.x;
   if (c >= channels) return;
   const double rstd = 1.0 / sqrt(element(a.running_var, c, 1.0) + a.eps);
@@ -146,6 +149,7 @@ struct BackwardSlots {
 template <class T>
 __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
     finish_gradients_kernel(BackwardSlots a, ColumnPlan p, const T* partial, T* coefficients) {
+  await_earlier_work();
   const Index c = Index{blockIdx.x} * kFinishChannels + threadIdx.x % kFinishChannels;
   const Index plane = p.slices * p.channels;
   const bool active = c < p.channels;
@@ -191,9 +195,9 @@ void CudaBackend::batch_norm_train(const BatchNormForward& args) {
   const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
   if (args.sums.defined()) {
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-      launch("batch_norm_train", sums_statistics_kernel<T>, static_cast<unsigned>(ceil_div(channels, 64)), 64,
-             0, stream_, forward_slots(args), rows, channels, args.sums.data<float>(),
-             coefficients.data<T>());
+      launch_early("batch_norm_train", sums_statistics_kernel<T>,
+                   static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, stream_, forward_slots(args), rows,
+                   channels, args.sums.data<float>(), coefficients.data<T>());
     });
     return apply(args, rows, types, coefficients.raw(), stream_);
   }
@@ -201,9 +205,9 @@ void CudaBackend::batch_norm_train(const BatchNormForward& args) {
   const Tensor partial = workspace(Shape{3, plan.slices, channels}, types.compute);
   gather_statistics(args.x, plan, types, partial.raw(), stream_);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("batch_norm_train", finish_statistics_kernel<T>, finish_blocks(channels),
-           finish_threads(plan.slices), 0, stream_, forward_slots(args), plan, partial.data<T>(),
-           coefficients.data<T>());
+    launch_early("batch_norm_train", finish_statistics_kernel<T>, finish_blocks(channels),
+                 finish_threads(plan.slices), 0, stream_, forward_slots(args), plan, partial.data<T>(),
+                 coefficients.data<T>());
   });
   apply(args, rows, types, coefficients.raw(), stream_);
 }
@@ -214,8 +218,9 @@ void CudaBackend::batch_norm_infer(const BatchNormForward& args) {
   const ColumnTypes types = column_types({&args.x, &args.residual, &args.y}, channels);
   const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("batch_norm_infer", running_coefficients_kernel<T>, static_cast<unsigned>(ceil_div(channels, 64)),
-           64, 0, stream_, forward_slots(args), channels, coefficients.data<T>());
+    launch_early("batch_norm_infer", running_coefficients_kernel<T>,
+                 static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, stream_, forward_slots(args), channels,
+                 coefficients.data<T>());
   });
   apply(args, rows, types, coefficients.raw(), stream_);
 }
@@ -257,8 +262,9 @@ void CudaBackend::batch_norm_backward(const BatchNormBackward& args) {
                               slot_of(args.dbeta),  args.frozen,        args.accumulate_dgamma,
                               args.accumulate_dbeta};
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-      launch("batch_norm_backward", finish_gradients_kernel<T>, finish_blocks(channels),
-             finish_threads(plan.slices), 0, stream_, slots, plan, partial.data<T>(), coefficients.data<T>());
+      launch_early("batch_norm_backward", finish_gradients_kernel<T>, finish_blocks(channels),
+                   finish_threads(plan.slices), 0, stream_, slots, plan, partial.data<T>(),
+                   coefficients.data<T>());
     });
   }
   if (passes.dx.defined() || passes.dresidual.defined()) write_backward(passes, 1, rows, types, stream_);

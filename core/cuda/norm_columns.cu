@@ -130,6 +130,7 @@ __device__ __forceinline__ Place place_of(const ColumnPlan& p) {
 template <class A>
 __global__ void __launch_bounds__(kThreads, A::statistics_blocks)
     statistics_kernel(Slot x, ColumnPlan p, typename A::T* partial) {
+  await_earlier_work();
   using T = typename A::T;
   constexpr int W = A::width, R = kStatisticsRows;
   __shared__ T held[2][W][kThreads];
@@ -222,6 +223,7 @@ template <class A>
 __global__ void __launch_bounds__(kThreads, kGradientBlocks)
     gradients_kernel(Slot x, Slot dy, const std::uint8_t* mask, const typename A::T* centres, ColumnPlan p,
                      typename A::T* partial) {
+  await_earlier_work();
   using T = typename A::T;
   constexpr int W = A::width, R = A::gradient_rows;
   __shared__ T held[2][W][kThreads];
@@ -332,6 +334,7 @@ template <class S, bool kResidual>
 __global__ void __launch_bounds__(kThreads, 3)
     forward_kernel(const S* x, const S* residual, S* y, std::uint8_t* mask, const float* coefficients,
                    ColumnPlan p, bool relu, bool around_cache) {
+  await_earlier_work();
   using Values = Pack<S, kWidth>;
   constexpr int R = kForwardRows<S>;
   const auto [lane, channel, active] = place_of(p);
@@ -375,6 +378,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     backward_kernel(const S* x, const S* dy, S* dx, S* dresidual, const std::uint8_t* mask,
                     const float* centres, const float* coefficients, ColumnPlan p, bool accumulate_dx,
                     bool accumulate_dresidual, bool around_cache) {
+  await_earlier_work();
   using Values = Pack<S, kWidth>;
   constexpr int R = kBackwardRows<S>;
   const auto [lane, channel, active] = place_of(p);
@@ -458,6 +462,7 @@ __device__ __forceinline__ void over_eight(Index group, Index count, Index per_s
 template <class T>
 __global__ void forward_any_kernel(Slot x, Slot residual, Slot y, std::uint8_t* mask, const T* coefficients,
                                    Index count, Index per_sample, Index channels, bool relu) {
+  await_earlier_work();
   const Index groups = (count + 7) / 8, stride = Index{gridDim.x} * blockDim.x;
   for (Index group = Index{blockIdx.x} * blockDim.x + threadIdx.x; group < groups; group += stride) {
     unsigned bits = 0;
@@ -477,6 +482,7 @@ template <class T>
 __global__ void backward_any_kernel(Slot x, Slot dy, Slot dx, Slot dresidual, const std::uint8_t* mask,
                                     const T* centres, const T* coefficients, Index count, Index per_sample,
                                     Index channels, bool accumulate_dx, bool accumulate_dresidual) {
+  await_earlier_work();
   const Index groups = (count + 7) / 8, stride = Index{gridDim.x} * blockDim.x;
   for (Index group = Index{blockIdx.x} * blockDim.x + threadIdx.x; group < groups; group += stride) {
     const unsigned bits = mask != nullptr ? mask[group] : ~0u;
@@ -576,8 +582,8 @@ ColumnPlan gradient_plan(Index samples, Index rows, Index channels, ColumnTypes 
 void gather_statistics(const Tensor& x, const ColumnPlan& plan, ColumnTypes types, void* partial,
                        cudaStream_t stream) {
   const auto run = [&]<class A>(TypeTag<A>) {
-    launch("norm: statistics", statistics_kernel<A>, grid_of(plan), kThreads, 0, stream, slot_of(x), plan,
-           static_cast<typename A::T*>(partial));
+    launch_early("norm: statistics", statistics_kernel<A>, grid_of(plan), kThreads, 0, stream, slot_of(x),
+                 plan, static_cast<typename A::T*>(partial));
   };
   if (types.packed) return visit_packed(x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) { run(TypeTag<One<T>>{}); });
@@ -587,8 +593,9 @@ void gather_gradients(const ColumnBackward& args, const ColumnPlan& plan, Column
                       cudaStream_t stream) {
   const auto run = [&]<class A>(TypeTag<A>) {
     using T = typename A::T;
-    launch("norm: gradient sums", gradients_kernel<A>, grid_of(plan), kThreads, 0, stream, slot_of(args.x),
-           slot_of(args.dy), args.mask, static_cast<const T*>(args.centre), plan, static_cast<T*>(partial));
+    launch_early("norm: gradient sums", gradients_kernel<A>, grid_of(plan), kThreads, 0, stream,
+                 slot_of(args.x), slot_of(args.dy), args.mask, static_cast<const T*>(args.centre), plan,
+                 static_cast<T*>(partial));
   };
   if (types.packed)
     return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
@@ -602,15 +609,16 @@ void write_forward(const ColumnForward& args, Index samples, Index rows, ColumnT
     return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kForwardRows<S>));
       const auto kernel = args.residual.defined() ? forward_kernel<S, true> : forward_kernel<S, false>;
-      launch("norm: forward", kernel, grid_of(plan), kThreads, 0, stream, args.x.data<S>(),
-             pointer<S>(args.residual), args.y.data<S>(), args.mask,
-             static_cast<const float*>(args.coefficients), plan, args.relu, args.y.bytes() > kLargeBytes);
+      launch_early("norm: forward", kernel, grid_of(plan), kThreads, 0, stream, args.x.data<S>(),
+                   pointer<S>(args.residual), args.y.data<S>(), args.mask,
+                   static_cast<const float*>(args.coefficients), plan, args.relu,
+                   args.y.bytes() > kLargeBytes);
     });
   }
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("norm: forward", forward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads, 0,
-           stream, slot_of(args.x), slot_of(args.residual), slot_of(args.y), args.mask,
-           static_cast<const T*>(args.coefficients), count, per_sample, channels, args.relu);
+    launch_early("norm: forward", forward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads, 0,
+                 stream, slot_of(args.x), slot_of(args.residual), slot_of(args.y), args.mask,
+                 static_cast<const T*>(args.coefficients), count, per_sample, channels, args.relu);
   });
 }
 
@@ -621,17 +629,17 @@ void write_backward(const ColumnBackward& args, Index samples, Index rows, Colum
   if (types.packed) {
     return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kBackwardRows<S>));
-      launch("norm: backward", backward_kernel<S>, grid_of(plan), kThreads, 0, stream, pointer<S>(x),
-             args.dy.data<S>(), pointer<S>(args.dx), pointer<S>(args.dresidual), args.mask,
-             static_cast<const float*>(args.centre), static_cast<const float*>(args.coefficients), plan,
-             args.accumulate_dx, args.accumulate_dresidual, args.x.bytes() > kLargeBytes);
+      launch_early("norm: backward", backward_kernel<S>, grid_of(plan), kThreads, 0, stream, pointer<S>(x),
+                   args.dy.data<S>(), pointer<S>(args.dx), pointer<S>(args.dresidual), args.mask,
+                   static_cast<const float*>(args.centre), static_cast<const float*>(args.coefficients), plan,
+                   args.accumulate_dx, args.accumulate_dresidual, args.x.bytes() > kLargeBytes);
     });
   }
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("norm: backward", backward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads, 0,
-           stream, slot_of(x), slot_of(args.dy), slot_of(args.dx), slot_of(args.dresidual), args.mask,
-           static_cast<const T*>(args.centre), static_cast<const T*>(args.coefficients), count, per_sample,
-           channels, args.accumulate_dx, args.accumulate_dresidual);
+    launch_early("norm: backward", backward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads,
+                 0, stream, slot_of(x), slot_of(args.dy), slot_of(args.dx), slot_of(args.dresidual),
+                 args.mask, static_cast<const T*>(args.centre), static_cast<const T*>(args.coefficients),
+                 count, per_sample, channels, args.accumulate_dx, args.accumulate_dresidual);
   });
 }
 

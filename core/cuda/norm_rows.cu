@@ -94,6 +94,7 @@ template <class S, bool kWide>
 __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
     layer_norm_kernel(const S* x, Slot gamma, Slot beta, float eps, S* y, Slot mean, Slot rstd, Index rows,
                       Index width, int team) {
+  await_earlier_work();
   using Values = Pack<S, kWidth>;
   __shared__ float shared[kRows * kWarp];
   const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
@@ -169,6 +170,7 @@ template <class S, bool kWide, int kAtOnce>
 __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
     layer_norm_backward_kernel(const S* x, Slot gamma, Slot mean, Slot rstd, const S* dy, S* dx,
                                float* partial, Index rows, Index width, int team) {
+  await_earlier_work();
   using Values = Pack<S, kWidth>;
   __shared__ float shared[2 * kAtOnce * kWarp];
   __shared__ float held[2 * kWidth][kWide ? 1 : kTeamBlock];
@@ -258,6 +260,7 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
 template <class T>
 __global__ void layer_norm_any_kernel(Slot x, Slot gamma, Slot beta, double eps, Slot y, Slot mean, Slot rstd,
                                       Index rows, Index width) {
+  await_earlier_work();
   __shared__ T shared[kWarp];
   const T n = static_cast<T>(width);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -286,6 +289,7 @@ __global__ void layer_norm_any_kernel(Slot x, Slot gamma, Slot beta, double eps,
 template <class T>
 __global__ void layer_norm_backward_any_kernel(Slot x, Slot gamma, Slot mean, Slot rstd, Slot dy, Slot dx,
                                                Index rows, Index width) {
+  await_earlier_work();
   __shared__ T shared[kWarp];
   const T n = static_cast<T>(width);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -316,6 +320,7 @@ constexpr int kSliceWarps = 8;
 template <class T>
 __global__ void parameter_sums_kernel(Slot x, Slot mean, Slot rstd, Slot dy, Index rows, Index width,
                                       T* partial) {
+  await_earlier_work();
   __shared__ T held[2][kSliceWarps][kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const Index column = Index{blockIdx.x} * kWarp + lane;
@@ -349,6 +354,7 @@ constexpr int kSumColumns = 8, kSumLanes = 64;
 template <class T>
 __global__ void __launch_bounds__(kSumColumns* kSumLanes)
     finish_parameters_kernel(const T* partial, Index parts, Index width, Slot dgamma, Slot dbeta) {
+  await_earlier_work();
   __shared__ double held[kSumColumns * kSumLanes];
   const int thread = static_cast<int>(threadIdx.x), lane = thread / kSumColumns;
   const Index column = Index{blockIdx.x} * kSumColumns + thread % kSumColumns;
@@ -372,9 +378,9 @@ __global__ void __launch_bounds__(kSumColumns* kSumLanes)
 template <class T>
 void finish_parameters(const T* partial, Index parts, Index width, const Tensor& dgamma, const Tensor& dbeta,
                        cudaStream_t stream) {
-  launch("norm: parameter gradients", finish_parameters_kernel<T>,
-         static_cast<unsigned>(ceil_div(2 * width, kSumColumns)), kSumColumns * kSumLanes, 0, stream, partial,
-         parts, width, slot_of(dgamma), slot_of(dbeta));
+  launch_early("norm: parameter gradients", finish_parameters_kernel<T>,
+               static_cast<unsigned>(ceil_div(2 * width, kSumColumns)), kSumColumns * kSumLanes, 0, stream,
+               partial, parts, width, slot_of(dgamma), slot_of(dbeta));
 }
 
 // ---- Choosing
@@ -419,14 +425,15 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor&
       visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
         // Several turns of blocks, each with several rows to make up for loading the parameters.
-        launch("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192), block,
-               0, stream_, x.data<S>(), slot_of(gamma), slot_of(beta), static_cast<float>(eps), y.data<S>(),
-               slot_of(mean), slot_of(rstd), rows, width, team);
+        launch_early("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192),
+                     block, 0, stream_, x.data<S>(), slot_of(gamma), slot_of(beta), static_cast<float>(eps),
+                     y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
       });
   if (done) return;
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, stream_, slot_of(x),
-           slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd), rows, width);
+    launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, stream_,
+                 slot_of(x), slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd),
+                 rows, width);
   });
 }
 
@@ -452,9 +459,9 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
         if constexpr (kWide) {
           if (block > kBackwardThreads<kWide, kRows>) kernel = layer_norm_backward_kernel<S, kWide, 1>;
         }
-        launch("layer_norm_backward", kernel, blocks, block, 0, stream_, x.data<S>(), slot_of(gamma),
-               slot_of(mean), slot_of(rstd), dy.data<S>(), dx.defined() ? dx.data<S>() : nullptr,
-               parameters ? partial.data<float>() : nullptr, rows, width, team);
+        launch_early("layer_norm_backward", kernel, blocks, block, 0, stream_, x.data<S>(), slot_of(gamma),
+                     slot_of(mean), slot_of(rstd), dy.data<S>(), dx.defined() ? dx.data<S>() : nullptr,
+                     parameters ? partial.data<float>() : nullptr, rows, width, team);
         if (parameters)
           finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, stream_);
       });
@@ -465,15 +472,16 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
       const Index slices = std::clamp<Index>(ceil_div(rows, kSliceWarps * 4), 1,
                                              std::max<Index>(1, kProcessors * 8 / columns));
       const Tensor partial = workspace(Shape{slices, 2, width}, types.compute);
-      launch("layer_norm_backward", parameter_sums_kernel<T>,
-             dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp, 0,
-             stream_, slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width, partial.data<T>());
+      launch_early("layer_norm_backward", parameter_sums_kernel<T>,
+                   dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp,
+                   0, stream_, slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
+                   partial.data<T>());
       finish_parameters<T>(partial.data<T>(), slices, width, dgamma, dbeta, stream_);
     }
     if (!dx.defined()) return;
-    launch("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads, 0,
-           stream_, slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy), slot_of(dx), rows,
-           width);
+    launch_early("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads, 0,
+                 stream_, slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy), slot_of(dx),
+                 rows, width);
   });
 }
 
@@ -498,6 +506,7 @@ template <class T>
 __global__ void __launch_bounds__(kGroupThreads)
     finish_group_statistics_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot beta,
                                    double eps, Slot mean, Slot rstd, T* coefficients) {
+  await_earlier_work();
   __shared__ double shared[kWarp];
   const Index sample = blockIdx.x / g.groups, channel = blockIdx.x % g.groups * g.per_group;
   const Index plane = p.slices * p.channels;
@@ -534,6 +543,7 @@ __global__ void __launch_bounds__(kGroupThreads)
 // centre [samples, channels] from mean [samples, groups].
 template <class T>
 __global__ void spread_means_kernel(GroupGeometry g, Slot mean, T* centre) {
+  await_earlier_work();
   const Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= g.samples * g.channels) return;
   const Index sample = i / g.channels, group = i % g.channels / g.per_group;
@@ -546,6 +556,7 @@ template <class T>
 __global__ void __launch_bounds__(kGroupThreads)
     finish_group_gradients_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot rstd,
                                   double* parameters, T* coefficients) {
+  await_earlier_work();
   __shared__ double shared[kWarp];
   const Index sample = blockIdx.x / g.groups, channel = blockIdx.x % g.groups * g.per_group;
   const Index plane = p.slices * p.channels, last = channel + g.per_group;
@@ -592,9 +603,9 @@ void CudaBackend::group_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   const Tensor coefficients = workspace(Shape{g.samples, 3, g.channels}, types.compute);
   gather_statistics(x, plan, types, partial.raw(), stream_);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("group_norm", finish_group_statistics_kernel<T>, static_cast<unsigned>(g.samples * groups),
-           kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(beta), eps,
-           slot_of(mean), slot_of(rstd), coefficients.data<T>());
+    launch_early("group_norm", finish_group_statistics_kernel<T>, static_cast<unsigned>(g.samples * groups),
+                 kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(beta), eps,
+                 slot_of(mean), slot_of(rstd), coefficients.data<T>());
   });
   write_forward({.x = x, .residual = {}, .y = y, .coefficients = coefficients.raw()}, g.samples, g.points,
                 types, stream_);
@@ -622,13 +633,14 @@ void CudaBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, cons
                               .centre = centre.raw(),
                               .coefficients = coefficients.raw()};
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch("group_norm_backward", spread_means_kernel<T>,
-           static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, stream_, g, slot_of(mean),
-           centre.data<T>());
+    launch_early("group_norm_backward", spread_means_kernel<T>,
+                 static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, stream_, g,
+                 slot_of(mean), centre.data<T>());
     gather_gradients(passes, plan, types, partial.raw(), stream_);
-    launch("group_norm_backward", finish_group_gradients_kernel<T>, static_cast<unsigned>(g.samples * groups),
-           kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(rstd),
-           parameters.data<double>(), coefficients.data<T>());
+    launch_early("group_norm_backward", finish_group_gradients_kernel<T>,
+                 static_cast<unsigned>(g.samples * groups), kGroupThreads, 0, stream_, plan, g,
+                 partial.data<T>(), slot_of(gamma), slot_of(rstd), parameters.data<double>(),
+                 coefficients.data<T>());
   });
   if (dgamma.defined() || dbeta.defined())
     finish_parameters<double>(parameters.data<double>(), g.samples, g.channels, dgamma, dbeta, stream_);

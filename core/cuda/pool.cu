@@ -190,6 +190,7 @@ __device__ __forceinline__ Index element_at(int image, int y, int x, int channel
 template <class A>
 __global__ void __launch_bounds__(kPoolThreads)
     max_kernel(Geometry g, Axis along_y, Axis along_x, Slot x, Slot y, Slot where) {
+  await_earlier_work();
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -224,6 +225,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 template <class A>
 __global__ void __launch_bounds__(kPoolThreads)
     max_backward_kernel(Geometry g, Axis along_y, Axis along_x, Slot dy, Slot where, Slot dx) {
+  await_earlier_work();
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
@@ -250,6 +252,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 template <class T>
 __global__ void __launch_bounds__(kPoolThreads)
     max_select_kernel(Geometry g, Axis along_y, Axis along_x, Slot x, Slot where, Slot y) {
+  await_earlier_work();
   using A = Any<T>;
   over_positions<1>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -268,6 +271,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 template <class A, class Windows>
 __global__ void __launch_bounds__(kPoolThreads) average_kernel(Geometry g, Windows windows, Slot x, Slot y) {
+  await_earlier_work();
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.out_height, g.out_width, g.channels, [&](int image, int oy, int ox, int channel) {
@@ -294,6 +298,7 @@ __global__ void __launch_bounds__(kPoolThreads) average_kernel(Geometry g, Windo
 template <class A, class Windows>
 __global__ void __launch_bounds__(kPoolThreads)
     average_backward_kernel(Geometry g, Windows windows, Slot dy, Slot dx) {
+  await_earlier_work();
   using C = typename A::C;
   over_positions<A::size>(
       g.batch, g.height, g.width, g.channels, [&](int image, int iy, int ix, int channel) {
@@ -392,8 +397,8 @@ template <class Windows>
 void average(const Tensor& x, const Tensor& y, const Geometry& g, const Windows& windows,
              cudaStream_t stream) {
   visit_access(x, y, nullptr, [&]<class A>(TypeTag<A>) {
-    launch("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, 0, stream, g, windows,
-           slot_of(x), slot_of(y));
+    launch_early("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, 0, stream, g,
+                 windows, slot_of(x), slot_of(y));
   });
 }
 
@@ -401,8 +406,8 @@ template <class Windows>
 void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, const Windows& windows,
                       cudaStream_t stream) {
   visit_access(dx, dy, nullptr, [&]<class A>(TypeTag<A>) {
-    launch("avg_pool2d_backward", average_backward_kernel<A, Windows>, grid_of(dx, A::size), kPoolThreads, 0,
-           stream, g, windows, slot_of(dy), slot_of(dx));
+    launch_early("avg_pool2d_backward", average_backward_kernel<A, Windows>, grid_of(dx, A::size),
+                 kPoolThreads, 0, stream, g, windows, slot_of(dy), slot_of(dx));
   });
 }
 
@@ -416,8 +421,8 @@ void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& whe
   check_positions(where);
   const Geometry g = geometry_of(x, y);
   visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
-    launch("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
+    launch_early("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, stream_, g,
+                 vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
   });
 }
 
@@ -427,8 +432,9 @@ void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, con
   check_positions(where);
   const Geometry g = geometry_of(dx, dy);
   visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
-    launch("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), slot_of(dy), slot_of(where), slot_of(dx));
+    launch_early("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0,
+                 stream_, g, vertical(options, g), horizontal(options, g), slot_of(dy), slot_of(where),
+                 slot_of(dx));
   });
 }
 
@@ -438,8 +444,8 @@ void CudaBackend::max_pool2d_select(const Tensor& x, const Tensor& where, const 
   check_positions(where);
   const Geometry g = geometry_of(x, y);
   const auto run = [&]<class T>(TypeTag<T>) {
-    launch("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0, stream_, g,
-           vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
+    launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0, stream_, g,
+                 vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
   };
   x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
 }

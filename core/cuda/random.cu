@@ -87,6 +87,7 @@ using RandomCompute = std::conditional_t<std::is_same_v<T, double>, double, floa
 template <class T, class Distribution>
 __global__ void __launch_bounds__(kThreads)
     generate_kernel(RandomKey key, Distribution distribution, T* y, Index count, bool aligned) {
+  await_earlier_work();
   constexpr int kRun = kAtOnce<T>;
   key = kernels::resolved(key);
   const Index step = Index{gridDim.x} * blockDim.x * kRun;
@@ -122,8 +123,9 @@ void generate(cudaStream_t stream, const RandomKey& key, const Tensor& y, Parame
   visit_dtype(y.dtype(), [&]<class T>(TypeTag<T>) {
     using C = RandomCompute<T>;
     const Distribution<C> distribution{parameters(TypeTag<C>{})...};
-    launch("random", generate_kernel<T, Distribution<C>>, blocks_for(count, Index{kThreads} * kAtOnce<T>),
-           kThreads, 0, stream, key, distribution, y.data<T>(), count, is_aligned(y.raw()));
+    launch_early("random", generate_kernel<T, Distribution<C>>,
+                 blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0, stream, key, distribution,
+                 y.data<T>(), count, is_aligned(y.raw()));
   });
 }
 
@@ -132,6 +134,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(RandomKey key, const T* x, T* y, Index count, std::uint64_t threshold,
                    ComputeType<T> scale, bool aligned) {
+  await_earlier_work();
   using C = ComputeType<T>;
   constexpr int kRun = kAtOnce<T>;
   key = kernels::resolved(key);
@@ -171,6 +174,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C>
 __global__ void dropout_any_kernel(RandomKey key, const void* x, DType x_dtype, void* y, DType y_dtype,
                                    Index count, std::uint64_t threshold, C scale) {
+  await_earlier_work();
   key = kernels::resolved(key);
   const Index step = Index{gridDim.x} * blockDim.x;
   for (Index b = Index{blockIdx.x} * blockDim.x + threadIdx.x; b * kWords < count; b += step) {
@@ -207,14 +211,15 @@ void CudaBackend::dropout(const Tensor& x, const RandomKey& key, double p, const
   const double scale = 1.0 / (1.0 - p);
   if (x.dtype() == y.dtype() && is_floating(x.dtype())) {
     return visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-      launch("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0,
-             stream_, key, x.data<T>(), y.data<T>(), count, threshold, static_cast<ComputeType<T>>(scale),
-             is_aligned(x.raw()) && is_aligned(y.raw()));
+      launch_early("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0,
+                   stream_, key, x.data<T>(), y.data<T>(), count, threshold,
+                   static_cast<ComputeType<T>>(scale), is_aligned(x.raw()) && is_aligned(y.raw()));
     });
   }
   const auto run = [&]<class C>(TypeTag<C>) {
-    launch("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads, 0,
-           stream_, key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold, static_cast<C>(scale));
+    launch_early("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads, 0,
+                 stream_, key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold,
+                 static_cast<C>(scale));
   };
   x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
 }

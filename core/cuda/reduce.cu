@@ -375,6 +375,7 @@ struct Held {
 // Reduced elements lie together.
 template <class Source, class Kind>
 __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Plan plan, Output out) {
+  await_earlier_work();
   constexpr int kWidth = Source::kWidth;
   using State = typename Kind::State;
   __shared__ State shared[kThreads / kWarp];
@@ -435,6 +436,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
 // Kept elements lie together; kWidth of them are a thread's.
 template <class Source, int kWidth, class Kind>
 __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, Plan plan, Output out) {
+  await_earlier_work();
   using State = typename Kind::State;
   constexpr int kBatch = kBatchOf<Source>;
   __shared__ State shared[kWidth * kThreads];
@@ -501,6 +503,7 @@ __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, 
 template <class Kind>
 __global__ void __launch_bounds__(kThreads)
     parts_kernel(const typename Kind::State* partial, Kind kind, Index parts, int columns, Output out) {
+  await_earlier_work();
   __shared__ typename Kind::State shared[kThreads];
   const int column = threadIdx.x % columns, rows = blockDim.x / columns;
   const Index output = Index{blockIdx.x} * columns + column;
@@ -532,9 +535,9 @@ void run_parts(const Call& call, const Plan& plan, const Kind& kind, const Start
   partial.partial = memory.raw();
   start(partial);
   const int columns = power_of_two_for(call.out.outputs, kWarp);
-  launch("reduce", parts_kernel<Kind>, static_cast<unsigned>(ceil_div(call.out.outputs, columns)), kThreads,
-         0, call.backend.stream(), static_cast<const typename Kind::State*>(memory.raw()), kind, plan.parts,
-         columns, call.out);
+  launch_early("reduce", parts_kernel<Kind>, static_cast<unsigned>(ceil_div(call.out.outputs, columns)),
+               kThreads, 0, call.backend.stream(), static_cast<const typename Kind::State*>(memory.raw()),
+               kind, plan.parts, columns, call.out);
 }
 
 template <class Source, int kWidth, class Kind>
@@ -544,9 +547,9 @@ void run_columns(const Call& call, const Source& x, const Kind& kind) {
   const Index blocks = plan.tiles * plan.parts;
   ensure(blocks <= 0x7fffffff, "reduce", "{} is too large", to_string(call.x));
   run_parts(call, plan, kind, [&](const Output& out) {
-    launch("reduce", columns_kernel<Source, kWidth, Kind>, static_cast<unsigned>(blocks),
-           static_cast<unsigned>(plan.group * rows_of_block(plan)), 0, call.backend.stream(), x, kind, plan,
-           out);
+    launch_early("reduce", columns_kernel<Source, kWidth, Kind>, static_cast<unsigned>(blocks),
+                 static_cast<unsigned>(plan.group * rows_of_block(plan)), 0, call.backend.stream(), x, kind,
+                 plan, out);
   });
 }
 
@@ -564,8 +567,8 @@ void run_with(const Call& call, const Source& x, const Kind& kind) {
   plan_rows(plan, Source::kWidth);
   const Index blocks = ceil_div(plan.kept.count * plan.parts, kThreads / plan.group);
   run_parts(call, plan, kind, [&](const Output& out) {
-    launch("reduce", rows_kernel<Source, Kind>, static_cast<unsigned>(std::min(blocks, kMostBlocks)),
-           kThreads, 0, call.backend.stream(), x, kind, plan, out);
+    launch_early("reduce", rows_kernel<Source, Kind>, static_cast<unsigned>(std::min(blocks, kMostBlocks)),
+                 kThreads, 0, call.backend.stream(), x, kind, plan, out);
   });
 }
 

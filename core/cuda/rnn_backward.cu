@@ -72,6 +72,7 @@ __device__ __forceinline__ void read_before(const CellBackward<S>& step, Units u
 
 template <class S, class Cell, int kWidth>
 __global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackward<S> step) {
+  await_earlier_work();
   using T = ComputeType<S>;
   constexpr int kGates = Cell::kGates;
   Units units;
@@ -124,6 +125,7 @@ template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     rnn_hidden_gradient_kernel(ComputeType<S>* carry, const S* dy, S* dh, Index rows, Index outputs,
                                Index time, RowLengths lengths) {
+  await_earlier_work();
   using T = ComputeType<S>;
   Units units;
   if (!find_units<kWidth>(rows, outputs, units)) return;
@@ -144,6 +146,7 @@ template <class S>
 __global__ void __launch_bounds__(kThreads)
     rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index time,
                        RowLengths lengths) {
+  await_earlier_work();
   Units units;
   if (!find_units<1>(rows, outputs, units)) return;
   const Index at = units.row * outputs + units.first;
@@ -249,9 +252,9 @@ class Backward {
 
   Tensor h_before(Index step) {
     Tensor h = backend_.workspace({n_.rows, n_.outputs}, dtype_of<S>());
-    launch(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads, 0,
-           backend_.stream(), data_or_null<S>(y_before(step)), data_or_null<S>(args_.in.h0), h.data<S>(),
-           n_.rows, n_.outputs, steps_.time(step), steps_.lengths());
+    launch_early(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads, 0,
+                 backend_.stream(), data_or_null<S>(y_before(step)), data_or_null<S>(args_.in.h0),
+                 h.data<S>(), n_.rows, n_.outputs, steps_.time(step), steps_.lengths());
     return h;
   }
 
@@ -261,9 +264,9 @@ class Backward {
   void hidden(Index time, const Tensor& dh) {
     const Tensor dy = step_of(args_.dy, time);
     const bool packs = takes_packs(n_.outputs, {carry_, dy, dh});
-    launch(name(), packs ? rnn_hidden_gradient_kernel<S, kRnnWidth> : rnn_hidden_gradient_kernel<S, 1>,
-           blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
-           data_or_null<S>(dy), dh.data<S>(), n_.rows, n_.outputs, time, steps_.lengths());
+    launch_early(name(), packs ? rnn_hidden_gradient_kernel<S, kRnnWidth> : rnn_hidden_gradient_kernel<S, 1>,
+                 blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
+                 data_or_null<S>(dy), dh.data<S>(), n_.rows, n_.outputs, time, steps_.lengths());
     backend_.matmul(dh, args_.in.weight_hr, {}, du_, {});
   }
 
@@ -285,25 +288,25 @@ class Backward {
     const Tensor carry = projected ? Tensor() : carry_;
     const bool packs =
         takes_packs(n_.units, {gates, states, before, args_.in.h0, dy, carry, du_, dc_, da, dq, u, began_});
-    launch(name(),
-           packs ? rnn_cell_gradient_kernel<S, Cell, kRnnWidth> : rnn_cell_gradient_kernel<S, Cell, 1>,
-           blocks_of(n_.rows, n_.units, packs), kThreads, 0, backend_.stream(),
-           CellBackward<S>{.gates = data_or_null<S>(gates),
-                           .states = states.raw(),
-                           .before = before.defined() ? before.raw() : nullptr,
-                           .h0 = data_or_null<S>(args_.in.h0),
-                           .dy = data_or_null<S>(dy),
-                           .carry = data_or_null<T>(carry),
-                           .du = data_or_null<T>(du_),
-                           .dc = data_or_null<T>(dc_),
-                           .da = da.data<S>(),
-                           .dq = dq.data<S>(),
-                           .u = data_or_null<S>(u),
-                           .began = data_or_null<S>(began_),
-                           .rows = n_.rows,
-                           .units = n_.units,
-                           .time = time,
-                           .lengths = steps_.lengths()});
+    launch_early(name(),
+                 packs ? rnn_cell_gradient_kernel<S, Cell, kRnnWidth> : rnn_cell_gradient_kernel<S, Cell, 1>,
+                 blocks_of(n_.rows, n_.units, packs), kThreads, 0, backend_.stream(),
+                 CellBackward<S>{.gates = data_or_null<S>(gates),
+                                 .states = states.raw(),
+                                 .before = before.defined() ? before.raw() : nullptr,
+                                 .h0 = data_or_null<S>(args_.in.h0),
+                                 .dy = data_or_null<S>(dy),
+                                 .carry = data_or_null<T>(carry),
+                                 .du = data_or_null<T>(du_),
+                                 .dc = data_or_null<T>(dc_),
+                                 .da = da.data<S>(),
+                                 .dq = dq.data<S>(),
+                                 .u = data_or_null<S>(u),
+                                 .began = data_or_null<S>(began_),
+                                 .rows = n_.rows,
+                                 .units = n_.units,
+                                 .time = time,
+                                 .lengths = steps_.lengths()});
   }
 
   static constexpr const char* name() {

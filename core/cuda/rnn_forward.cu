@@ -44,6 +44,7 @@ __device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at) {
 
 template <class S, class Cell, int kWidth>
 __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step) {
+  await_earlier_work();
   using T = ComputeType<S>;
   constexpr int kGates = Cell::kGates;
   Units units;
@@ -94,6 +95,7 @@ template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     rnn_project_kernel(const ComputeType<S>* sums, S* h, S* y, Index rows, Index outputs, Index time,
                        RowLengths lengths) {
+  await_earlier_work();
   Units units;
   if (!find_units<kWidth>(rows, outputs, units)) return;
   const Index at = units.row * outputs + units.first;
@@ -149,33 +151,33 @@ class Forward {
     const Tensor y = ends ? step_of(range_.y, time) : Tensor(), h = ends ? range_.h : Tensor();
     const bool packs =
         takes_packs(n_.units, {inputs, sums_, in_.bias_ih, in_.bias_hh, h, range_.c, y, gates, states, u_});
-    launch(name_of_cell(), packs ? rnn_cell_kernel<S, Cell, kRnnWidth> : rnn_cell_kernel<S, Cell, 1>,
-           static_cast<unsigned>(ceil_div(n_.rows * n_.units / (packs ? kRnnWidth : 1), kThreads)), kThreads,
-           0, backend_.stream(),
-           CellForward<S>{.inputs = inputs.data<T>(),
-                          .sums = sums_.data<T>(),
-                          .bias_ih = data_or_null<T>(in_.bias_ih),
-                          .bias_hh = data_or_null<T>(in_.bias_hh),
-                          .h = data_or_null<S>(h),
-                          .c = data_or_null<T>(range_.c),
-                          .y = data_or_null<S>(y),
-                          .gates = data_or_null<S>(gates),
-                          .states = states.defined() ? states.raw() : nullptr,
-                          .u = data_or_null<S>(u_),
-                          .rows = n_.rows,
-                          .units = n_.units,
-                          .time = time,
-                          .lengths = steps_.lengths()});
+    launch_early(name_of_cell(), packs ? rnn_cell_kernel<S, Cell, kRnnWidth> : rnn_cell_kernel<S, Cell, 1>,
+                 static_cast<unsigned>(ceil_div(n_.rows * n_.units / (packs ? kRnnWidth : 1), kThreads)),
+                 kThreads, 0, backend_.stream(),
+                 CellForward<S>{.inputs = inputs.data<T>(),
+                                .sums = sums_.data<T>(),
+                                .bias_ih = data_or_null<T>(in_.bias_ih),
+                                .bias_hh = data_or_null<T>(in_.bias_hh),
+                                .h = data_or_null<S>(h),
+                                .c = data_or_null<T>(range_.c),
+                                .y = data_or_null<S>(y),
+                                .gates = data_or_null<S>(gates),
+                                .states = states.defined() ? states.raw() : nullptr,
+                                .u = data_or_null<S>(u_),
+                                .rows = n_.rows,
+                                .units = n_.units,
+                                .time = time,
+                                .lengths = steps_.lengths()});
   }
 
   void project(Index time) {
     backend_.matmul(u_, in_.weight_hr, {}, projected_, {.transpose_b = true});
     const Tensor y = step_of(range_.y, time);
     const bool packs = takes_packs(n_.outputs, {projected_, range_.h, y});
-    launch(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
-           static_cast<unsigned>(ceil_div(n_.rows * n_.outputs / (packs ? kRnnWidth : 1), kThreads)),
-           kThreads, 0, backend_.stream(), projected_.data<T>(), range_.h.data<S>(), data_or_null<S>(y),
-           n_.rows, n_.outputs, time, steps_.lengths());
+    launch_early(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
+                 static_cast<unsigned>(ceil_div(n_.rows * n_.outputs / (packs ? kRnnWidth : 1), kThreads)),
+                 kThreads, 0, backend_.stream(), projected_.data<T>(), range_.h.data<S>(), data_or_null<S>(y),
+                 n_.rows, n_.outputs, time, steps_.lengths());
   }
 
   static constexpr const char* name_of_cell() {

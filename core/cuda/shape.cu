@@ -209,6 +209,7 @@ template <class Op, class Int>
 __global__ void __launch_bounds__(kThreads)
     copy_kernel(const typename Op::Value* __restrict__ x, typename Op::Value* __restrict__ y,
                 const Walk<Int> walk) {
+  await_earlier_work();
   const Int step = Int{gridDim.x} * (kThreads * kBatch);
   for (Int first = Int{blockIdx.x} * (kThreads * kBatch) + threadIdx.x; first < walk.count; first += step) {
     Int units[kBatch];
@@ -232,6 +233,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, class Int>
 __global__ void __launch_bounds__(kThreads)
     assemble_kernel(const T* __restrict__ x, T* __restrict__ y, const Walk<Int> walk, Index x_step) {
+  await_earlier_work();
   constexpr int kWidth = Pack<T>::kSize;
   const Int step = Int{gridDim.x} * kThreads;
   for (Int unit = Int{blockIdx.x} * kThreads + threadIdx.x; unit < walk.count; unit += step) {
@@ -254,6 +256,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C, class Int>
 __global__ void add_any_kernel(const void* x, DType x_dtype, Index x_offset, void* y, DType y_dtype,
                                Index y_offset, const Walk<Int> walk) {
+  await_earlier_work();
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int unit = Int{blockIdx.x} * blockDim.x + threadIdx.x; unit < walk.count; unit += step) {
     Index from = x_offset, to = y_offset;
@@ -279,6 +282,7 @@ constexpr int tile_of(int pack) { return pack > 4 ? 8 * pack : 32; }
 template <class Op, class T, int kPack>
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const T* __restrict__ x, T* __restrict__ y, const Plane plane) {
+  await_earlier_work();
   constexpr int kTile = tile_of(kPack), kPacks = kTile / kPack;
   constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
   constexpr int kTurns = kTile * kPacks / kThreads;
@@ -371,14 +375,15 @@ bool transpose(const Plan& plan, const T* x, T* y, cudaStream_t stream) {
   const auto blocks = [](const Plane& plane) { return std::min<unsigned>(plane.tiles, kProcessors * 32); };
   if (is_aligned(x, kPack * sizeof(T)) && is_aligned(y, kPack * sizeof(T))) {
     if (const auto plane = plane_of(plan, kPack)) {
-      launch("strided_copy", transpose_kernel<Op<kPack>, T, kPack>, blocks(*plane), kThreads, 0, stream, x, y,
-             *plane);
+      launch_early("strided_copy", transpose_kernel<Op<kPack>, T, kPack>, blocks(*plane), kThreads, 0, stream,
+                   x, y, *plane);
       return true;
     }
   }
   const auto plane = plane_of(plan, 1);
   if (plane)
-    launch("strided_copy", transpose_kernel<Op<1>, T, 1>, blocks(*plane), kThreads, 0, stream, x, y, *plane);
+    launch_early("strided_copy", transpose_kernel<Op<1>, T, 1>, blocks(*plane), kThreads, 0, stream, x, y,
+                 *plane);
   return plane.has_value();
 }
 
@@ -407,8 +412,8 @@ void run_copy(Plan plan, Index width, const void* x, void* y, cudaStream_t strea
   }
   using Value = typename Op::Value;
   visit_walk(plan, [&]<class Int>(const Walk<Int>& walk) {
-    launch("strided_copy", copy_kernel<Op, Int>, blocks_for_walk(walk), kThreads, 0, stream,
-           static_cast<const Value*>(x), static_cast<Value*>(y), walk);
+    launch_early("strided_copy", copy_kernel<Op, Int>, blocks_for_walk(walk), kThreads, 0, stream,
+                 static_cast<const Value*>(x), static_cast<Value*>(y), walk);
   });
 }
 
@@ -440,8 +445,8 @@ void copy_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaS
     Plan packs = plan;
     packs.inner() = {inner.extent / kWidth, inner.from * kWidth, kWidth};
     return visit_walk(packs, [&]<class Int>(const Walk<Int>& walk) {
-      launch("strided_copy", assemble_kernel<T, Int>, blocks_for(static_cast<Index>(walk.count)), kThreads, 0,
-             stream, x, y, walk, inner.from);
+      launch_early("strided_copy", assemble_kernel<T, Int>, blocks_for(static_cast<Index>(walk.count)),
+                   kThreads, 0, stream, x, y, walk, inner.from);
     });
   }
   run_copy<Move<T>>(plan, 1, x, y, stream);
@@ -464,8 +469,8 @@ void add_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaSt
 template <class C>
 void add_any(const Plan& plan, const Tensor& x, const Tensor& y, cudaStream_t stream) {
   visit_walk(plan, [&]<class Int>(const Walk<Int>& walk) {
-    launch("strided_copy", add_any_kernel<C, Int>, blocks_for(static_cast<Index>(walk.count)), kThreads, 0,
-           stream, x.raw(), x.dtype(), plan.from, y.raw(), y.dtype(), plan.to, walk);
+    launch_early("strided_copy", add_any_kernel<C, Int>, blocks_for(static_cast<Index>(walk.count)), kThreads,
+                 0, stream, x.raw(), x.dtype(), plan.from, y.raw(), y.dtype(), plan.to, walk);
   });
 }
 

@@ -93,6 +93,7 @@ struct RowSlice {
 template <class S, int kWidth, int kHeld>
 __global__ void __launch_bounds__(kHeld < 32 ? 512 : kForwardThreads)
     softmax_kernel(const S* x, S* y, Index rows, int width, int group, bool log) {
+  await_earlier_work();
   using C = ComputeType<S>;
   __shared__ C shared[kWarp];
   const Index row = Index{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
@@ -123,6 +124,7 @@ __global__ void __launch_bounds__(kHeld < 32 ? 512 : kForwardThreads)
 template <class S, int kWidth, int kHeld>
 __global__ void __launch_bounds__(kBackwardThreads)
     softmax_backward_kernel(const S* y, const S* dy, S* dx, Index rows, int width, int group, bool log) {
+  await_earlier_work();
   using C = ComputeType<S>;
   __shared__ C shared[kWarp];
   const Index row = Index{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
@@ -211,6 +213,7 @@ __device__ __forceinline__ State over_rows(State state, const Strided& s, State*
 
 template <class Elements>
 __global__ void __launch_bounds__(kThreads) softmax_strided(Elements x, Elements y, Strided s, bool log) {
+  await_earlier_work();
   using C = typename Elements::Element;
   __shared__ ExpSum<C> shared[kThreads];
   const Index vector = s.vector(), base = s.base(vector);
@@ -233,6 +236,7 @@ __global__ void __launch_bounds__(kThreads) softmax_strided(Elements x, Elements
 template <class Elements>
 __global__ void __launch_bounds__(kThreads)
     softmax_backward_strided(Elements y, Elements dy, Elements dx, Strided s, bool log) {
+  await_earlier_work();
   using C = typename Elements::Element;
   __shared__ C shared[kThreads];
   const Index vector = s.vector(), base = s.base(vector);
@@ -288,7 +292,7 @@ void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
   const Strided s = strided_of(x, axis);
   const auto strided = [&](const auto& from, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), 0, stream_, from, to, s, log);
+    launch_early("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), 0, stream_, from, to, s, log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
@@ -296,9 +300,9 @@ void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
     const Layout layout = layout_of(s.extent, packed ? kPack : 1, kForwardThreads);
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(x), typed<S>(y));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
-      launch("softmax", packed ? softmax_kernel<S, kPack, kHeld> : softmax_kernel<S, 1, kHeld>,
-             layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, x.data<S>(),
-             y.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
+      launch_early("softmax", packed ? softmax_kernel<S, kPack, kHeld> : softmax_kernel<S, 1, kHeld>,
+                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, x.data<S>(),
+                   y.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
     });
   };
   if (visit_common(run, x, y)) return;
@@ -312,8 +316,8 @@ void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
   const Strided s = strided_of(y, axis);
   const auto strided = [&](const auto& from, const auto& gradient, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(), 0, stream_, from,
-           gradient, to, s, log);
+    launch_early("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(), 0, stream_,
+                 from, gradient, to, s, log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
@@ -322,10 +326,10 @@ void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
     const Layout layout = layout_of(s.extent, packed ? kPack : 1, kBackwardThreads);
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(y), typed<S>(dy), typed<S>(dx));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
-      launch("softmax_backward",
-             packed ? softmax_backward_kernel<S, kPack, kHeld> : softmax_backward_kernel<S, 1, kHeld>,
-             layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, y.data<S>(),
-             dy.data<S>(), dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
+      launch_early("softmax_backward",
+                   packed ? softmax_backward_kernel<S, kPack, kHeld> : softmax_backward_kernel<S, 1, kHeld>,
+                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, y.data<S>(),
+                   dy.data<S>(), dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
     });
   };
   if (visit_common(run, y, dy, dx)) return;

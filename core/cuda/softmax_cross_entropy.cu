@@ -50,6 +50,7 @@ template <class Logits, class C>
 __global__ void __launch_bounds__(kMostThreads)
     cross_entropy_kernel(Logits logits, Targets targets, Weights<C> weights, C smoothing, C* loss,
                          C* row_weight, C* lse, Index rows, Index classes, int group) {
+  await_earlier_work();
   constexpr int kWidth = Logits::kWidth;
   using Packed = typename Logits::Packed;
   __shared__ ExpSum<C> shared_sums[kWarp];
@@ -117,6 +118,7 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class C>
 __global__ void __launch_bounds__(kMostThreads)
     sum_weights_kernel(Weights<C> weights, Index classes, C* sum) {
+  await_earlier_work();
   __shared__ double shared[kWarp];
   double own = 0;
   for (Index c = threadIdx.x; c < classes; c += blockDim.x) own += static_cast<double>(weights[c]);
@@ -131,6 +133,7 @@ __global__ void __launch_bounds__(kThreads)
     cross_entropy_backward_kernel(Logits logits, Targets targets, Weights<C> weights, const C* weight_sum,
                                   C smoothing, const C* lse, const C* dloss, Logits dlogits, Index rows,
                                   Index classes, Index piece, Index pieces, int group) {
+  await_earlier_work();
   constexpr int kWidth = Logits::kWidth;
   using Packed = typename Logits::Packed;
   const int lane = static_cast<int>(threadIdx.x) & (group - 1), per_block = kThreads >> log2_of(group);
@@ -204,10 +207,11 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
       group = threads;
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);
-    launch("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           static_cast<unsigned>(threads), 0, stream_, x, targets_of(targets, options.ignore_index, fault_),
-           weights_of<C>(class_weights), options.label_smoothing, loss.data<C>(), row_weight.data<C>(),
-           lse.data<C>(), rows, classes, group);
+    launch_early("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
+                 static_cast<unsigned>(threads), 0, stream_, x,
+                 targets_of(targets, options.ignore_index, fault_), weights_of<C>(class_weights),
+                 options.label_smoothing, loss.data<C>(), row_weight.data<C>(), lse.data<C>(), rows, classes,
+                 group);
   });
 }
 
@@ -222,18 +226,19 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     Tensor weight_sum;
     if (class_weights.defined() && options.label_smoothing > 0) {
       weight_sum = workspace(Shape{1}, dtype_of<C>());
-      launch("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, 0, stream_, weights, classes,
-             weight_sum.data<C>());
+      launch_early("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, 0, stream_, weights,
+                   classes, weight_sum.data<C>());
     }
     const Index steps = ceil_div(classes, Logits::kWidth);
     const int group = power_of_two_for(ceil_div(steps, 2), kThreads);
     // Four packs a thread, and a multiple of all packs, so that every piece lies to 16 bytes as its row does.
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
-    launch("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>, static_cast<unsigned>(blocks),
-           kThreads, 0, stream_, x, targets_of(targets, options.ignore_index, fault_), weights,
-           weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing, lse.data<C>(),
-           dloss.data<C>(), dx, rows, classes, piece, pieces, group);
+    launch_early("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>,
+                 static_cast<unsigned>(blocks), kThreads, 0, stream_, x,
+                 targets_of(targets, options.ignore_index, fault_), weights,
+                 weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing,
+                 lse.data<C>(), dloss.data<C>(), dx, rows, classes, piece, pieces, group);
   });
 }
 

@@ -82,6 +82,7 @@ struct Buffers {
 __global__ void __launch_bounds__(kConstantsThreads)
     constants_kernel(const __grid_constant__ Settings settings, UpdateRule rule, std::int64_t* counts,
                      const StepState* state, UpdateConstants* constants) {
+  await_earlier_work();
   if (state->skip != 0) return;
   const int r = threadIdx.x;
   const bool active = r < settings.ranges;
@@ -151,6 +152,7 @@ template <class Formula, bool kRounds>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
                   const UpdateConstants* constants, const StepState* state) {
+  await_earlier_work();
   if (state->skip != 0) return;
   constexpr bool k1 = (Formula::kMoments & 1u) != 0, k2 = (Formula::kMoments & 2u) != 0,
                  k3 = (Formula::kMoments & 4u) != 0;
@@ -211,6 +213,7 @@ template <class Formula>
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
                    const UpdateConstants* constants, const StepState* state, Squares* squares) {
+  await_earlier_work();
   if (state->skip != 0) return;
   __shared__ double shared[kWarp];
   const Piece piece = piece_of(chunk, static_cast<int>(blockIdx.x));
@@ -248,6 +251,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     trust_kernel(const __grid_constant__ Settings settings, UpdateRule rule, const Squares* squares,
                  const StepState* state, UpdateConstants* constants) {
+  await_earlier_work();
   if (state->skip != 0) return;
   __shared__ double shared[kWarp];
   const int r = static_cast<int>(blockIdx.x);
@@ -326,8 +330,8 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
     Room* const room = static_cast<Room*>(update_room(sizeof(Room)));
     UpdateConstants* const constants = room->constants;
     const Settings settings = settings_of(chunk, part);
-    launch("update", constants_kernel, 1, kConstantsThreads, 0, stream_, settings, rule, counts, step,
-           constants);
+    launch_early("update", constants_kernel, 1, kConstantsThreads, 0, stream_, settings, rule, counts, step,
+                 constants);
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
     if (pass.squares) {
@@ -336,11 +340,11 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
       const Tensor more =
           workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
       Squares* const squares = fits ? room->squares : static_cast<Squares*>(more.raw());
-      launch("update", pass.squares, blocks, kThreads, 0, stream_, chunk, p, constants, step, squares);
-      launch("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, stream_, settings,
-             rule, squares, step, constants);
+      launch_early("update", pass.squares, blocks, kThreads, 0, stream_, chunk, p, constants, step, squares);
+      launch_early("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, stream_,
+                   settings, rule, squares, step, constants);
     }
-    launch("update", pass.kernel, blocks, kThreads, 0, stream_, chunk, p, constants, step);
+    launch_early("update", pass.kernel, blocks, kThreads, 0, stream_, chunk, p, constants, step);
   });
 }
 

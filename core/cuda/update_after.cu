@@ -19,6 +19,7 @@ namespace {
 // ---- After the step
 
 __global__ void commit_or_restore_kernel(float* source, float* target, Index count, const StepState* state) {
+  await_earlier_work();
   const bool skip = state->skip != 0;
   const Index stride = Index{gridDim.x} * kThreads;
   for (Index i = Index{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
@@ -29,6 +30,7 @@ __global__ void commit_or_restore_kernel(float* source, float* target, Index cou
 
 __global__ void average_kernel(const float* x, float* y, Index packs, Index count, AverageRule rule,
                                const StepState* state) {
+  await_earlier_work();
   if (state->skip != 0) return;
   const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, *state));
   const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
@@ -61,6 +63,7 @@ struct ScaleAndLimit {
 
 template <class T, class Change>
 __global__ void in_place_kernel(T* x, Index packs, Index count, Change change) {
+  await_earlier_work();
   constexpr int kWidth = Pack<T>::kSize;
   const Index stride = Index{gridDim.x} * kThreads, first = Index{blockIdx.x} * kThreads + threadIdx.x;
   for (Index p = first; p < packs; p += stride) {
@@ -77,8 +80,8 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
   const Index count = x.numel();
   if (count == 0) return;
   const Index packs = is_aligned(x.raw()) ? count / Pack<T>::kSize : 0;
-  launch(name, in_place_kernel<T, Change>, blocks_for(count, Index{kThreads} * Pack<T>::kSize), kThreads, 0,
-         stream, x.data<T>(), packs, count, change);
+  launch_early(name, in_place_kernel<T, Change>, blocks_for(count, Index{kThreads} * Pack<T>::kSize),
+               kThreads, 0, stream, x.data<T>(), packs, count, change);
 }
 
 }  // namespace
@@ -88,8 +91,8 @@ void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, 
          "commit_or_restore", "{} beside {}", to_string(source), to_string(target));
   const Index count = source.numel();
   if (count == 0) return;
-  launch("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0, stream_,
-         source.data<float>(), target.data<float>(), count, state_of(state));
+  launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0, stream_,
+               source.data<float>(), target.data<float>(), count, state_of(state));
 }
 
 void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
@@ -99,8 +102,8 @@ void CudaBackend::update_average(const Tensor& value, const Tensor& average, con
   const Index count = value.numel();
   if (count == 0) return;
   const Index packs = is_aligned(value.raw()) && is_aligned(average.raw()) ? count / 4 : 0;
-  launch("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-         value.data<float>(), average.data<float>(), packs, count, rule, state_of(state));
+  launch_early("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
+               value.data<float>(), average.data<float>(), packs, count, rule, state_of(state));
 }
 
 void CudaBackend::round_to(const Tensor& x, DType dtype) {

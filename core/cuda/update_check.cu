@@ -51,6 +51,7 @@ template <class T, bool kMagnitude>
 __global__ void __launch_bounds__(kThreads)
     check_kernel(const __grid_constant__ Chunk chunk, const T* x, bool packs, double divisor, bool unscaled,
                  const ScaleState* scale, Gathered* gathered) {
+  await_earlier_work();
   ScaleState from;
   if (!unscaled) from.value = scale->value;
   const T of_step = static_cast<T>(kernels::unscale_factor(from, divisor, unscaled));
@@ -89,6 +90,7 @@ __device__ __forceinline__ std::int32_t saturating_sum(std::int32_t count, unsig
 // non-finite value is, or null.
 __global__ void __launch_bounds__(kThreads)
     gathered_kernel(const Gathered* gathered, int count, StepState* state, ScaleState* attributed) {
+  await_earlier_work();
   __shared__ double doubles[kWarp];
   __shared__ unsigned long long counts[kWarp];
   double squares = 0.0, greatest = 0.0;
@@ -111,6 +113,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     unscale_kernel(const __grid_constant__ Chunk chunk, const float* x, float* y, bool packs, double divisor,
                    bool add, const ScaleState* scale, Gathered* gathered) {
+  await_earlier_work();
   ScaleState from;
   from.value = scale->value;
   const float of_step = static_cast<float>(kernels::unscale_factor(from, divisor, false));
@@ -139,6 +142,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     sanitize_kernel(const __grid_constant__ Chunk chunk, float* x, bool packs, float floor,
                     const ScaleState* scale) {
+  await_earlier_work();
   const bool at_floor = scale->value <= floor;
   for (int p = blockIdx.x; p < chunk.pieces; p += gridDim.x) {
     const Piece piece = piece_of(chunk, p);
@@ -167,6 +171,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void accumulate_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {
+  await_earlier_work();
   state->loss_sum += static_cast<double>(*loss) * weight;
   if (std::isfinite(*loss)) return;
   ++state->forward_non_finite;
@@ -175,10 +180,12 @@ __global__ void accumulate_loss_kernel(const T* loss, double weight, StepState* 
 
 __global__ void decide_step_kernel(StepRules rules, const double* table, std::int64_t entries,
                                    StepState* state, ScaleState* scale) {
+  await_earlier_work();
   kernels::decide_step(rules, table, entries, *state, *scale);
 }
 
 __global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
+  await_earlier_work();
   kernels::update_scale(rules, *scale);
 }
 
@@ -188,11 +195,11 @@ void CudaBackend::accumulate_loss(const Tensor& loss, double weight, const Tenso
                                   const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
   if (loss.dtype() == DType::f64) {
-    launch("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(), weight,
-           state_of(state), to);
+    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(),
+                 weight, state_of(state), to);
   } else {
-    launch("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(), weight,
-           state_of(state), to);
+    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(),
+                 weight, state_of(state), to);
   }
 }
 
@@ -206,10 +213,11 @@ void CudaBackend::check_gradients(const Tensor& gradient, std::span<const Update
       if (chunk.pieces == 0) return;
       const unsigned blocks = blocks_for(chunk.pieces, 1);
       auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
-      launch("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>, blocks,
-             kThreads, 0, stream_, chunk, x, is_aligned(x), rules.divisor, rules.unscaled, from, gathered);
-      launch("check_gradients", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks),
-             step, nullptr);
+      launch_early("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>,
+                   blocks, kThreads, 0, stream_, chunk, x, is_aligned(x), rules.divisor, rules.unscaled, from,
+                   gathered);
+      launch_early("check_gradients", gathered_kernel, 1, kThreads, 0, stream_, gathered,
+                   static_cast<int>(blocks), step, nullptr);
     });
   };
   gradient.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
@@ -226,10 +234,10 @@ void CudaBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> r
     if (chunk.pieces == 0) return;
     const unsigned blocks = blocks_for(chunk.pieces, 1);
     auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
-    launch("unscale", unscale_kernel, blocks, kThreads, 0, stream_, chunk, x, y,
-           is_aligned(x) && is_aligned(y), options.divisor, options.add, from, gathered);
-    launch("unscale", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks), step,
-           options.attribute ? from : nullptr);
+    launch_early("unscale", unscale_kernel, blocks, kThreads, 0, stream_, chunk, x, y,
+                 is_aligned(x) && is_aligned(y), options.divisor, options.add, from, gathered);
+    launch_early("unscale", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks),
+                 step, options.attribute ? from : nullptr);
   });
 }
 
@@ -239,8 +247,8 @@ void CudaBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> 
   float* const x = gradient.data<float>();
   for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
     if (chunk.pieces == 0) return;
-    launch("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, stream_, chunk, x,
-           is_aligned(x), floor, from);
+    launch_early("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, stream_, chunk, x,
+                 is_aligned(x), floor, from);
   });
 }
 
@@ -248,12 +256,12 @@ void CudaBackend::decide_step(const StepRules& rules, const Tensor& lr_table, co
                               const Tensor& scale) {
   ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
          to_string(lr_table));
-  launch("decide_step", decide_step_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(),
-         lr_table.numel() - 1, state_of(state), scale_of(scale));
+  launch_early("decide_step", decide_step_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(),
+               lr_table.numel() - 1, state_of(state), scale_of(scale));
 }
 
 void CudaBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {
-  launch("update_scale", update_scale_kernel, 1, 1, 0, stream_, rules, scale_of(scale));
+  launch_early("update_scale", update_scale_kernel, 1, 1, 0, stream_, rules, scale_of(scale));
 }
 
 }  // namespace tandem::cuda

@@ -16,10 +16,16 @@ namespace {
 template <class... P, class... A>
 cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
                    A... arguments) {
-  return [&](P... converted) {
-    void* pointers[] = {static_cast<void*>(&converted)..., nullptr};
-    return cudaLaunchKernel(kernel, grid, block, pointers, shared_bytes, stream);
-  }(arguments...);
+  const cudaLaunchConfig_t config{grid, block, shared_bytes, stream, nullptr, 0};
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+// A kernel that may start before the kernel before it has ended.
+template <class... P, class... A>
+cudaError_t launch_early(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
+  cudaLaunchAttribute early{cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
+  const cudaLaunchConfig_t config{grid, block, 0, nullptr, &early, 1};
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 // Page-locked memory, which host and kernels see.
@@ -122,6 +128,18 @@ void other_barrier_kernel() {
 void missing_lane_kernel() {
   if (threadIdx.x != 3) __shfl_xor_sync(0xffffffffu, 1, 1);
   __syncthreads();
+}
+void waiting_kernel(int* target, int value) {
+  cudaGridDependencySynchronize();
+  if (threadIdx.x == 0 && blockIdx.x == 0) *target = value;
+}
+void hasty_kernel(int* target, int value) {
+  if (threadIdx.x == 0) *target = value;
+  cudaGridDependencySynchronize();
+}
+void leaving_kernel() {
+  if (threadIdx.x < 3) return;
+  cudaGridDependencySynchronize();
 }
 void overrun_kernel(int offset) {
   auto& room = cuda_emulator::shared<int[4]>([] {});
@@ -240,6 +258,29 @@ TEST_CASE("work waits until something waits for it", "[emulator]") {
     cudaMemcpy(&copy, value.data, sizeof(copy), cudaMemcpyDefault);
     CHECK(copy == 0);
   }
+}
+
+TEST_CASE("kernels that start early wait before they touch memory", "[emulator]") {
+  const Device memory(64);
+  auto* const target = static_cast<int*>(memory.data);
+  const std::uint64_t before = cuda_emulator::counts().early_launches;
+  REQUIRE(launch_early(waiting_kernel, 2, 40, target, 7) == cudaSuccess);
+  REQUIRE(launch(waiting_kernel, 1, 40, 0, nullptr, target + 1, 8) == cudaSuccess);
+  CHECK(cuda_emulator::counts().early_launches == before + 1);
+  int values[2] = {};
+  REQUIRE(cudaMemcpy(values, target, sizeof(values), cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(values[0] == 7);
+  CHECK(values[1] == 8);
+  const auto run = [](auto kernel, auto... arguments) {
+    return end_of([=] {
+      launch_early(kernel, 1, 40, arguments...);
+      cudaDeviceSynchronize();
+    });
+  };
+  CHECK(run(hasty_kernel, target, 7).signal == SIGSEGV);
+  const End left = run(leaving_kernel);
+  CHECK(left.signal == SIGABRT);
+  CHECK(left.text.find("37 of its 40 threads waited") != std::string::npos);
 }
 
 TEST_CASE("a captured stream records and a graph replays", "[emulator]") {

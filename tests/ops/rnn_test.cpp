@@ -120,6 +120,18 @@ TEST_CASE("a recorded recurrent layer has the bits of an ordinary one", "[rnn][r
   }
 }
 
+TEST_CASE("kernels of steps start before the products before them have ended", "[rnn][device]") {
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  const auto early = [&](Index steps) {
+    Layer layer(RnnCell::lstm, steps, 3, 8, DType::bf16, test_device());
+    const std::uint64_t before = emulated.counts().early_launches;
+    layer.pass();
+    return emulated.counts().early_launches - before;
+  };
+  CHECK(early(9) - early(4) == 2 * 5);  // forward and backward
+}
+
 TEST_CASE("lengths of rows cannot be recorded", "[rnn][recording]") {
   Backend& backend = backend_for(test_device());
   if (!backend.records()) return;

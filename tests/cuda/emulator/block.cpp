@@ -9,8 +9,10 @@
 #include <memory>
 #include <numeric>
 #include <string_view>
+#include <unordered_map>
 
 #include "tests/cuda/emulator/fibre.h"
+#include "tests/cuda/emulator/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -48,6 +50,13 @@ unsigned waiting = 0, finished = 0;  // at the block's barrier; done
 int counted = 0, count_result = 0;   // of the barrier that forms; of the last one
 const std::function<void()>* body = nullptr;
 bool running = false;
+
+// ---- Kernels that start early: device memory is hidden from one until a thread waits for the kernel before
+
+constexpr int kHiddenTimes = 4;  // of each kernel; hiding takes longer than many a kernel
+std::unordered_map<const void*, int> times_hidden;
+std::uint64_t awaiting = 0;  // threads of the kernel at hand that have waited
+bool hidden = false;
 
 // ---- Order
 
@@ -355,11 +364,17 @@ void execute(const Launch& launch, const std::function<void()>& thread) {
   grid_extent = launch.grid;
   prepare_threads(launch.block);
   arrange(std::size_t{launch.grid.x} * launch.grid.y * launch.grid.z, blocks);
+  awaiting = 0;
+  hidden = launch.early && times_hidden[launch.kernel]++ < kHiddenTimes;
+  if (hidden) hide_device_memory();
   for (const unsigned block : blocks) {
     block_index = {block % launch.grid.x, block / launch.grid.x % launch.grid.y,
                    block / launch.grid.x / launch.grid.y};
     run_block(launch.shared_bytes);
   }
+  if (launch.early && awaiting != std::uint64_t{blocks.size()} * thread_count)
+    fail("a kernel that may start early: %zu of its %zu threads waited for the kernel before it",
+         static_cast<std::size_t>(awaiting), blocks.size() * thread_count);
   body = nullptr;
   running = false;
 }
@@ -378,6 +393,11 @@ void fail(const char* format, ...) {
 // ---- What kernels call
 
 unsigned lane() { return current % kWarp; }
+
+void await_earlier_grid() {
+  ++awaiting;
+  if (std::exchange(hidden, false)) show_device_memory();
+}
 
 void block_barrier(const Where& where) { wait_as(State::at_block_barrier, where); }
 

@@ -12,6 +12,7 @@ namespace cuda_emulator {
 struct Counts {
   std::uint64_t host_waits = 0;  // calls that made the host wait for the device, or may do so on a GPU
   std::uint64_t launches = 0;    // kernels put on a stream or recorded in a graph
+  std::uint64_t early_launches = 0;  // those of them that may start before the kernel before them has ended
   std::uint64_t executed = 0;    // kernels executed, those of graphs included
   std::uint64_t graph_launches = 0;
   std::uint64_t graph_nodes = 0;  // of all graphs that were made ready: kernels, copies, fills

@@ -166,14 +166,19 @@ bool is_valid_range(const void* address, std::size_t bytes) {
   return it != blocks.end() && static_cast<const char*>(address) + bytes <= it->first + it->second.bytes;
 }
 
-DeviceAccess::DeviceAccess() {
-  if (access_depth++ > 0) return;
+void hide_device_memory() {
+  for (const auto& [address, block] : blocks) protect(block, PROT_NONE);
+}
+void show_device_memory() {
   for (const auto& [address, block] : blocks) protect(block, PROT_READ | PROT_WRITE);
 }
 
+DeviceAccess::DeviceAccess() {
+  if (access_depth++ == 0) show_device_memory();
+}
+
 DeviceAccess::~DeviceAccess() {
-  if (--access_depth > 0) return;
-  for (const auto& [address, block] : blocks) protect(block, PROT_NONE);
+  if (--access_depth == 0) hide_device_memory();
 }
 
 }  // namespace cuda_emulator

@@ -27,6 +27,10 @@ Residence residence_of(const void* address);
 // Whether [address, address + bytes) lies within one allocation of the device; so does any other memory.
 bool is_valid_range(const void* address, std::size_t bytes);
 
+// Whether accesses crash, where they are allowed otherwise.
+void hide_device_memory();
+void show_device_memory();
+
 // Device memory can be accessed while one of these lives.
 class DeviceAccess {
  public:

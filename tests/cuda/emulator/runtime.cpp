@@ -481,6 +481,7 @@ cudaError_t cuda_emulator::enqueue_kernel(const Launch& launch, std::function<vo
   if (launch.shared_bytes > 48 << 10 || launch.parameter_bytes > 4096)
     return call.result(cudaErrorInvalidValue);
   ++counters().launches;
+  if (launch.early) ++counters().early_launches;
   return call.result(enqueue(stream, [launch, thread = std::move(thread)] {
     ++counters().executed;
     execute(launch, thread);

@@ -158,6 +158,15 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
                                  where);
 }
 
+// ---- Kernels that start early
+
+namespace cuda_emulator {
+void await_earlier_grid();
+}
+
+inline void cudaGridDependencySynchronize() { cuda_emulator::await_earlier_grid(); }
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+
 // ---- Memory
 
 inline void __threadfence() {}

@@ -190,6 +190,15 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
+struct cudaFuncAttributes {
+  int ptxVersion;  // 10·major + minor of what it was compiled for
+};
+template <class Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel*) {
+  attributes->ptxVersion = 90;
+  return cudaSuccess;
+}
+
 namespace cuda_emulator {
 
 struct Launch {
@@ -197,6 +206,7 @@ struct Launch {
   dim3 grid, block;
   std::size_t shared_bytes;     // dynamic
   std::size_t parameter_bytes;  // of all arguments
+  bool early = false;           // it may start before the kernel before it has ended
 };
 
 // Puts the kernel's blocks on the stream; `thread` is what each of their threads runs.
@@ -204,15 +214,31 @@ cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, c
 
 }  // namespace cuda_emulator
 
-template <class... Parameters>
-cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
-                             std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  return [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-    std::tuple<std::remove_cv_t<Parameters>...> values(*static_cast<Parameters*>(arguments[kIndex])...);
-    return cuda_emulator::enqueue_kernel(
-        {reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
-         (std::size_t{0} + ... + sizeof(Parameters))},
-        [kernel, values = std::move(values)] { std::apply(kernel, values); }, stream);
-  }
-  (std::index_sequence_for<Parameters...>{});
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+union cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
+  bool early = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    early = early || config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  return cuda_emulator::enqueue_kernel(
+      {reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim, config->dynamicSmemBytes,
+       (std::size_t{0} + ... + sizeof(Parameters)), early},
+      [kernel, values = std::move(values)] { std::apply(kernel, values); }, config->stream);
 }
