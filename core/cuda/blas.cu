@@ -63,11 +63,11 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceA
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// A row-major [rows, columns] for each of `batch`, `stride` elements apart.
-void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Index columns, Index batch,
-              Index stride) {
+// A row-major [rows, columns] for each of `batch`, `stride` elements apart; rows lie `pitch` elements apart.
+void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Index columns, Index pitch,
+              Index batch, Index stride) {
   check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
-                                 static_cast<std::uint64_t>(rows), columns),
+                                 static_cast<std::uint64_t>(rows), pitch),
         "cublasLtMatrixLayoutInit");
   if (batch == 1) return;
   const std::int32_t count = static_cast<std::int32_t>(batch);
@@ -82,10 +82,10 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Ind
 }  // namespace
 
 std::string to_string(const Product& p) {
-  return fmt::format("{} x {} [{},{}]{}·[{},{}]{} -> {}{}{}", p.batch, name_of(p.in), p.m, p.k,
+  return fmt::format("{} x {} [{},{}]{}·[{},{}]{} -> {}{}{}{}", p.batch, name_of(p.in), p.m, p.k,
                      p.transpose_a ? " (stored transposed)" : "", p.k, p.n,
                      p.transpose_b ? " (stored transposed)" : "", name_of(p.out), p.bias ? " + bias" : "",
-                     p.accumulate ? " + c" : "");
+                     p.accumulate ? " + c" : "", p.rows_text());
 }
 
 std::string blas_version() {
@@ -118,9 +118,11 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
     const void* const sixteen = reinterpret_cast<const void*>(std::uintptr_t{16});
     set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, sixteen);
   }
-  describe(plan->left, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.batch, p.stride_b);
-  describe(plan->right, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.batch, p.stride_a);
-  describe(plan->result, p.out, p.m, p.n, p.batch, p.m * p.n);
+  describe(plan->left, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.pitch_b(), p.batch,
+           p.stride_b);
+  describe(plan->right, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.pitch_a(), p.batch,
+           p.stride_a);
+  describe(plan->result, p.out, p.m, p.n, p.pitch_c(), p.batch, p.m * p.pitch_c());
 
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
@@ -155,10 +157,10 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "a batch of {}", p.batch);
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
   const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
-  Plan& plan =
-      plans_.get(PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.in,
-                         p.out, p.bias, tf32, alignment.a, alignment.b, alignment.c),
-                 [&] { return make_plan(p, alignment, tf32); });
+  Plan& plan = plans_.get(
+      PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.pitch_a(),
+              p.pitch_b(), p.pitch_c(), p.in, p.out, p.bias, tf32, alignment.a, alignment.b, alignment.c),
+      [&] { return make_plan(p, alignment, tf32); });
   if (plan.status != CUBLAS_STATUS_SUCCESS) {
     if (required) check(plan.status, "cublasLtMatmulAlgoGetHeuristic", &p);
     return false;

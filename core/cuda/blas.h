@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,16 +15,28 @@
 
 namespace tandem::cuda {
 
-// c[m,n] = op(a)·op(b) (+ bias[n]) (+ c) for every matrix of a batch; all are dense and row-major.
+// c[m,n] = op(a)·op(b) (+ bias[n]) (+ c) for every matrix of a batch; all are row-major, and those of c lie
+// one behind the other.
 struct Product {
   Index batch = 1, m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   Index stride_a = 0, stride_b = 0;         // elements between the matrices of a batch; 0: one for all
+  Index row_a = 0, row_b = 0, row_c = 0;    // elements from row to row as stored; 0: rows are dense
   DType in = DType::f32, out = DType::f32;  // of a and b; of c and the bias
   bool bias = false, accumulate = false;
+
+  // Elements from row to row as stored.
+  Index pitch_a() const { return row_a != 0 ? row_a : transpose_a ? m : k; }
+  Index pitch_b() const { return row_b != 0 ? row_b : transpose_b ? k : n; }
+  Index pitch_c() const { return row_c != 0 ? row_c : n; }
+  // ", rows of 656, 656 and 2600"; empty where all are dense
+  std::string rows_text() const {
+    const bool dense = row_a == 0 && row_b == 0 && row_c == 0;
+    return dense ? "" : fmt::format(", rows of {}, {} and {}", pitch_a(), pitch_b(), pitch_c());
+  }
 };
 
-// "8 x f16 [m,k]·[k,n] -> f32 + bias"
+// "8 x f16 [m,k]·[k,n] -> f32 + bias, rows of 656, 656 and 2600"
 std::string to_string(const Product& product);
 
 // "cuBLASLt 13.2.0"

@@ -8,12 +8,15 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/padding.h"
 #include "core/rnn.h"
 
 namespace tandem::cuda {
 
 struct RnnSizes {
   Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H
+  // Elements from row to row of what the products of steps read and write.
+  Index units_row, outputs_row, gates_row;
 
   RnnSizes(const RnnOptions& options, const RnnInputs& in)
       : steps(in.x.size(0)),
@@ -21,7 +24,19 @@ struct RnnSizes {
         inputs(in.x.size(2)),
         units(in.weight_hh.size(0) / gates_of(options.cell)),
         outputs(in.weight_hh.size(1)),
-        gates(in.weight_hh.size(0)) {}
+        gates(in.weight_hh.size(0)),
+        units_row(padded_row(units)),
+        outputs_row(padded_row(outputs)),
+        gates_row(padded_row(gates)) {}
+};
+
+// The weights that every step multiplies by, copied once a pass where their rows do not lie on 16 bytes.
+struct RnnStepWeights {
+  Tensor hh, hr;  // padded: [G·H,P], and [P,H] or absent
+
+  RnnStepWeights(CudaBackend& backend, const RnnSizes& n, const RnnInputs& in)
+      : hh(padded(backend, in.weight_hh, n.gates_row, n.outputs_row)),
+        hr(in.weight_hr.defined() ? padded(backend, in.weight_hr, n.outputs_row, n.units_row) : Tensor()) {}
 };
 
 // When which row is active, for kernels. `of` is null where every row has all steps.
@@ -39,6 +54,13 @@ struct RowLengths {
     return time >= (of == nullptr ? steps : of[row]) - 1;
   }
 };
+
+// A workspace of [rows, columns] in padded rows, with zeros in the padding.
+inline Tensor padded_workspace(CudaBackend& backend, Index rows, Index columns, DType dtype) {
+  const Tensor room = backend.workspace({rows, padded_row(columns)}, dtype);
+  if (columns != padded_row(columns)) backend.fill(room, 0.0);
+  return room;
+}
 
 // The steps of a layer in the order in which they are computed. Lengths go to the device as arguments of
 // kernels, so nothing waits and no host memory is read later. A recording would keep those of its batch:
@@ -67,14 +89,14 @@ class RnnSteps {
 // before them come in, those after them go out.
 struct RnnRange {
   Index first, last;
-  Tensor h, c{};             // [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
+  Tensor h, c{};             // padded [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
   Tensor y{};                // [T,N,P] or absent
   Tensor gates{}, states{};  // as host_reserve's but of these steps in the order of time; or absent
   Tensor segments{};         // [⌈T/kRnnSegment⌉,N,H] or absent: takes c before each segment
 };
 
-void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
-               const RnnRange& range);
+void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in,
+               const RnnStepWeights& weights, const RnnSteps& steps, const RnnRange& range);
 
 // ---- Kernels: a thread has kWidth neighbouring units of a row
 

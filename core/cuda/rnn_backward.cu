@@ -1,7 +1,7 @@
 // Recurrent layers, backward: for each step, from the last to the first, a product of the gates' gradients
 // with the recurrent weights, added to the gradient of h, and a kernel for the cells of all rows; then the
 // products and sums over all steps (core/rnn_gradients.h). The gradients of h and c stay in the arithmetic
-// type.
+// type. What the products of steps read and write has padded rows, as forward's.
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
@@ -24,13 +24,15 @@ struct CellBackward {
   const void* before;  // [N,H]: c before the step, of T, or y of the step before
   const S* h0;         // [N,H]: gru: where rows begin
   const S* dy;         // [N,H]
-  T* carry;            // [N,H]: gradient of h, read and left for the step before; absent where projected
-  const T* du;         // [N,H]: gradient of what was projected; else absent
+  T* carry;            // [N,H] in rows of h_row: gradient of h, read and left for the step before; absent
+                       // where projected
+  const T* du;         // [N,H] in rows of h_row: gradient of what was projected; else absent
   T* dc;               // [N,H], read and written
   S *da, *dq;          // [N,G·H], written; dq of gru alone
+  S* chain;            // [N,G·H] in rows of chain_row: dq (da) once more, for the product; or absent
   S* u;                // [N,H]: what was projected, written
   S* began;            // [N,G·H]: takes dq of rows that begin here; or absent
-  Index rows, units, time;
+  Index rows, units, h_row, chain_row, time;
   RowLengths lengths;
 };
 
@@ -39,23 +41,24 @@ __device__ __forceinline__ void pass_by(const CellBackward<S>& step, Units units
   if (step.u != nullptr) write_zeros<kWidth>(step.u + units.row * step.units + units.first);
 #pragma unroll
   for (int g = 0; g < Cell::kGates; ++g) {
-    const Index gate = (units.row * Cell::kGates + g) * step.units + units.first;
+    const Index column = g * step.units + units.first, gate = units.row * Cell::kGates * step.units + column;
     write_zeros<kWidth>(step.da + gate);
     if (Cell::kSeparateQ) write_zeros<kWidth>(step.dq + gate);
+    if (step.chain != nullptr) write_zeros<kWidth>(step.chain + units.row * step.chain_row + column);
   }
 }
 
 // The gradient of what the cell gave. What is left of `carry` is for the step before, but for the product.
 template <class S, class Cell, int kWidth>
-__device__ __forceinline__ void take_gradient(const CellBackward<S>& step, Index at,
+__device__ __forceinline__ void take_gradient(const CellBackward<S>& step, Index at, Index at_h,
                                               ComputeType<S> (&dh)[kWidth]) {
-  if (step.du != nullptr) return read<kWidth>(step.du + at, dh);
+  if (step.du != nullptr) return read<kWidth>(step.du + at_h, dh);
   ComputeType<S> dy[kWidth];
-  read<kWidth>(step.carry + at, dh);
+  read<kWidth>(step.carry + at_h, dh);
   read_if<kWidth>(step.dy, at, dy);
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) dh[i] += dy[i];
-  if constexpr (!Cell::kSeparateQ) write_zeros<kWidth>(step.carry + at);
+  if constexpr (!Cell::kSeparateQ) write_zeros<kWidth>(step.carry + at_h);
 }
 
 // c, or h of gru, before the step.
@@ -72,13 +75,13 @@ __device__ __forceinline__ void read_before(const CellBackward<S>& step, Units u
 
 template <class S, class Cell, int kWidth>
 __global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackward<S> step) {
-  await_earlier_work();
   using T = ComputeType<S>;
   constexpr int kGates = Cell::kGates;
+  await_earlier_work();
   Units units;
   if (!find_units<kWidth>(step.rows, step.units, units)) return;
   if (!step.lengths.active(step.time, units.row)) return pass_by<S, Cell, kWidth>(step, units);
-  const Index at = units.row * step.units + units.first;
+  const Index at = units.row * step.units + units.first, at_h = units.row * step.h_row + units.first;
   const Index row_gates = units.row * kGates * step.units + units.first;
   const bool begins = step.lengths.begins(step.time, units.row);
   T gates[kGates][kWidth] = {}, state[kWidth], before[kWidth] = {}, dh[kWidth], dc[kWidth] = {};
@@ -88,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackwar
   }
   read<kWidth>(static_cast<const StateOf<S, Cell>*>(step.states) + at, state);
   read_before<S, Cell, kWidth>(step, units, begins, before);
-  take_gradient<S, Cell, kWidth>(step, at, dh);
+  take_gradient<S, Cell, kWidth>(step, at, at_h, dh);
   if constexpr (Cell::kCellState) read<kWidth>(step.dc + at, dc);
 
   T da[kGates][kWidth], dq[kWidth], u[kWidth];
@@ -109,49 +112,56 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackwar
     write<kWidth>(step.dc + at, dc);
     if (step.u != nullptr) write<kWidth>(step.u + at, u);
   }
-  if constexpr (Cell::kSeparateQ) write<kWidth>(step.carry + at, dh);
+  if constexpr (Cell::kSeparateQ) write<kWidth>(step.carry + at_h, dh);
 #pragma unroll
   for (int g = 0; g < kGates; ++g) {
     const Index gate = row_gates + g * step.units;
+    const auto& of_h = Cell::kSeparateQ && g == 2 ? dq : da[g];
     write<kWidth>(step.da + gate, da[g]);
-    if constexpr (Cell::kSeparateQ) write<kWidth>(step.dq + gate, g == 2 ? dq : da[g]);
-    if (begins && step.began != nullptr)
-      write<kWidth>(step.began + gate, Cell::kSeparateQ && g == 2 ? dq : da[g]);
+    if constexpr (Cell::kSeparateQ) write<kWidth>(step.dq + gate, of_h);
+    if (begins && step.began != nullptr) write<kWidth>(step.began + gate, of_h);
+    if (step.chain != nullptr)
+      write<kWidth>(step.chain + units.row * step.chain_row + g * step.units + units.first, of_h);
   }
 }
 
-// Projected: the gradient of h as the product with the projection reads it.
+// Projected: the gradient of h, and once more as the product with the projection reads it, where that is in
+// other rows: those of it and of carry lie `row` elements apart.
 template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    rnn_hidden_gradient_kernel(ComputeType<S>* carry, const S* dy, S* dh, Index rows, Index outputs,
-                               Index time, RowLengths lengths) {
-  await_earlier_work();
+    rnn_hidden_gradient_kernel(ComputeType<S>* carry, const S* dy, S* dh, S* chain, Index rows, Index outputs,
+                               Index row, Index time, RowLengths lengths) {
   using T = ComputeType<S>;
+  await_earlier_work();
   Units units;
   if (!find_units<kWidth>(rows, outputs, units)) return;
-  const Index at = units.row * outputs + units.first;
-  if (!lengths.active(time, units.row)) return write_zeros<kWidth>(dh + at);
+  const Index at = units.row * outputs + units.first, at_row = units.row * row + units.first;
+  if (!lengths.active(time, units.row)) {
+    if (chain != nullptr) write_zeros<kWidth>(chain + at_row);
+    return write_zeros<kWidth>(dh + at);
+  }
   T sums[kWidth], of_y[kWidth];
-  read<kWidth>(carry + at, sums);
+  read<kWidth>(carry + at_row, sums);
   read_if<kWidth>(dy, at, of_y);
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) sums[i] += of_y[i];
-  write_zeros<kWidth>(carry + at);
+  write_zeros<kWidth>(carry + at_row);
   write<kWidth>(dh + at, sums);
+  if (chain != nullptr) write<kWidth>(chain + at_row, sums);
 }
 
-// h that a step starts from, as the product read it: of rows that have begun that of the step before in y,
-// of others h0.
+// h that a step starts from, as the product read it, in rows `row` elements apart: of rows that have begun
+// that of the step before in y, of others h0.
 template <class S>
 __global__ void __launch_bounds__(kThreads)
-    rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index time,
+    rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index row, Index time,
                        RowLengths lengths) {
   await_earlier_work();
   Units units;
   if (!find_units<1>(rows, outputs, units)) return;
   const Index at = units.row * outputs + units.first;
   const S* const from = lengths.begins(time, units.row) ? h0 : y;
-  h[at] = from != nullptr ? from[at] : S{};
+  h[units.row * row + units.first] = from != nullptr ? from[at] : S{};
 }
 
 unsigned blocks_of(Index rows, Index width, bool packs) {
@@ -168,8 +178,11 @@ class Backward {
         args_(args),
         n_(args.options, args.in),
         steps_(backend, args.options, n_),
-        carry_(backend.workspace({n_.rows, n_.outputs}, dtype_of<T>())) {
-    start(args.dh_n, carry_);
+        weights_(backend, n_, args.in) {
+    const Tensor dh_n = backend.workspace({n_.rows, n_.outputs}, dtype_of<T>());
+    start(args.dh_n, dh_n);
+    carry_ = padded(backend, dh_n, n_.rows, n_.outputs_row);
+    if (n_.gates_row != n_.gates) chain_ = padded_workspace(backend, n_.rows, n_.gates, dtype_of<S>());
     if constexpr (Cell::kCellState) {
       dc_ = backend.workspace({n_.rows, n_.units}, dtype_of<T>());
       start(args.dc_n, dc_);
@@ -178,7 +191,10 @@ class Backward {
       began_ = backend.workspace({n_.rows, n_.gates}, dtype_of<S>());
       backend.fill(began_, 0.0);  // rows of length 0 never begin
     }
-    if (args.in.weight_hr.defined()) du_ = backend.workspace({n_.rows, n_.units}, dtype_of<T>());
+    if (!args.in.weight_hr.defined()) return;
+    du_ = backend.workspace({n_.rows, n_.units_row}, dtype_of<T>());
+    if (n_.outputs_row != n_.outputs)
+      hidden_chain_ = padded_workspace(backend, n_.rows, n_.outputs, dtype_of<S>());
   }
 
   void run() {
@@ -188,7 +204,7 @@ class Backward {
     const Destination &h0 = args_.gradients[kH0], &c0 = args_.gradients[kC0];
     if (h0.tensor.defined()) {
       add_product();
-      backend_.cast(carry_, h0.tensor, h0.accumulate);
+      backend_.cast(dense_carry(), h0.tensor, h0.accumulate);
     }
     if (c0.tensor.defined()) backend_.cast(dc_, c0.tensor, c0.accumulate);
   }
@@ -205,6 +221,13 @@ class Backward {
 
   void start(const Tensor& from, const Tensor& to) {
     from.defined() ? backend_.cast(from, to, false) : backend_.fill(to, 0.0);
+  }
+
+  Tensor dense_carry() {
+    if (n_.outputs_row == n_.outputs) return carry_;
+    const Tensor dense = backend_.workspace({n_.rows, n_.outputs}, dtype_of<T>());
+    copy_unpadded(backend_, carry_, dense);
+    return dense;
   }
 
   void range(Index first, Index last) {
@@ -244,30 +267,33 @@ class Backward {
     }
     kept.gates = range.gates = backend_.workspace({count, n_.rows, n_.gates}, dtype_of<S>());
     kept.states = range.states = backend_.workspace({count, n_.rows, n_.units}, dtype_of<StateOf<S, Cell>>());
-    rnn_steps(backend_, args_.options, args_.in, steps_, range);
+    rnn_steps(backend_, args_.options, args_.in, weights_, steps_, range);
     return kept;
   }
 
   Tensor y_before(Index step) const { return step == 0 ? Tensor() : step_of(args_.y, steps_.time(step - 1)); }
 
   Tensor h_before(Index step) {
-    Tensor h = backend_.workspace({n_.rows, n_.outputs}, dtype_of<S>());
+    Tensor h = padded_workspace(backend_, n_.rows, n_.outputs, dtype_of<S>());
     launch_early(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads, 0,
                  backend_.stream(), data_or_null<S>(y_before(step)), data_or_null<S>(args_.in.h0),
-                 h.data<S>(), n_.rows, n_.outputs, steps_.time(step), steps_.lengths());
+                 h.data<S>(), n_.rows, n_.outputs, n_.outputs_row, steps_.time(step), steps_.lengths());
     return h;
   }
 
   // What the step after the current one gives to the gradient of h.
-  void add_product() { backend_.matmul(last_dq_, args_.in.weight_hh, {}, carry_, {.accumulate = true}); }
+  void add_product() {
+    backend_.matmul(chain_.defined() ? chain_ : last_dq_, weights_.hh, {}, carry_, {.accumulate = true});
+  }
 
   void hidden(Index time, const Tensor& dh) {
     const Tensor dy = step_of(args_.dy, time);
     const bool packs = takes_packs(n_.outputs, {carry_, dy, dh});
     launch_early(name(), packs ? rnn_hidden_gradient_kernel<S, kRnnWidth> : rnn_hidden_gradient_kernel<S, 1>,
                  blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
-                 data_or_null<S>(dy), dh.data<S>(), n_.rows, n_.outputs, time, steps_.lengths());
-    backend_.matmul(dh, args_.in.weight_hr, {}, du_, {});
+                 data_or_null<S>(dy), dh.data<S>(), data_or_null<S>(hidden_chain_), n_.rows, n_.outputs,
+                 n_.outputs_row, time, steps_.lengths());
+    backend_.matmul(hidden_chain_.defined() ? hidden_chain_ : dh, weights_.hr, {}, du_, {});
   }
 
   // c before a step, or y of the step before it.
@@ -301,10 +327,13 @@ class Backward {
                                  .dc = data_or_null<T>(dc_),
                                  .da = da.data<S>(),
                                  .dq = dq.data<S>(),
+                                 .chain = data_or_null<S>(chain_),
                                  .u = data_or_null<S>(u),
                                  .began = data_or_null<S>(began_),
                                  .rows = n_.rows,
                                  .units = n_.units,
+                                 .h_row = n_.units_row,
+                                 .chain_row = n_.gates_row,
                                  .time = time,
                                  .lengths = steps_.lengths()});
   }
@@ -317,11 +346,14 @@ class Backward {
   const RnnBackward& args_;
   const RnnSizes n_;
   const RnnSteps steps_;
-  Tensor carry_;    // of h: [N,P]
-  Tensor dc_;       // of c: [N,H]
-  Tensor du_;       // of what is projected: [N,H]; or absent
-  Tensor began_;    // dq of the step at which each row began, where rows differ
-  Tensor last_dq_;  // of the last step done
+  const RnnStepWeights weights_;
+  Tensor carry_;         // of h: padded [N,P]
+  Tensor dc_;            // of c: [N,H]
+  Tensor du_;            // of what is projected: padded [N,H]; or absent
+  Tensor began_;         // dq of the step at which each row began, where rows differ
+  Tensor last_dq_;       // of the last step done
+  Tensor chain_;         // the same in padded rows, where those of last_dq_ do not lie on 16 bytes
+  Tensor hidden_chain_;  // of h, projected, as chain_
 };
 
 }  // namespace

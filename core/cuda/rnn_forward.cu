@@ -1,7 +1,8 @@
 // Recurrent layers, forward: one product for the inputs of all steps, then for each step a product of the
 // hidden state with the recurrent weights and a kernel for the cells of all rows. Both parts of the gates
 // stay in the arithmetic type until the cell adds them: gru needs them apart, and adding in the product would
-// move as many bytes.
+// move as many bytes. What the products of steps read and write has padded rows (core/cuda/padding.h), with
+// zeros in the padding.
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
@@ -15,14 +16,14 @@ namespace {
 template <class S>
 struct CellForward {
   using T = ComputeType<S>;
-  const T *inputs, *sums;      // [N,G·H]: products of x and of h
+  const T *inputs, *sums;      // [N,G·H]: products of x and of h, the latter in rows of sums_row
   const T *bias_ih, *bias_hh;  // [G·H]
-  S* h;                        // [N,H], read and written; absent where a projection follows
+  S* h;                        // [N,H] in rows of h_row, read and written; absent where a projection follows
   T* c;                        // [N,H], read and written
   S *y, *gates;                // [N,H], [N,G·H], written
   void* states;                // [N,H] of T (lstm) or S, written
-  S* u;                        // [N,H]: what is projected
-  Index rows, units, time;
+  S* u;                        // [N,H] in rows of h_row: what is projected
+  Index rows, units, sums_row, h_row, time;
   RowLengths lengths;
 };
 
@@ -31,9 +32,9 @@ using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
 
 // A row that is not active: it keeps its states and gives zeros.
 template <class S, class Cell, int kWidth>
-__device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at) {
+__device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at, Index at_h) {
   if (step.y != nullptr) write_zeros<kWidth>(step.y + at);
-  if (step.u != nullptr) write_zeros<kWidth>(step.u + at);
+  if (step.u != nullptr) write_zeros<kWidth>(step.u + at_h);
   if constexpr (Cell::kCellState) {
     if (step.states == nullptr) return;
     ComputeType<S> c[kWidth];
@@ -44,20 +45,20 @@ __device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at) {
 
 template <class S, class Cell, int kWidth>
 __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step) {
-  await_earlier_work();
   using T = ComputeType<S>;
   constexpr int kGates = Cell::kGates;
+  await_earlier_work();
   Units units;
   if (!find_units<kWidth>(step.rows, step.units, units)) return;
-  const Index at = units.row * step.units + units.first;
-  if (!step.lengths.active(step.time, units.row)) return pass_by<S, Cell, kWidth>(step, at);
+  const Index at = units.row * step.units + units.first, at_h = units.row * step.h_row + units.first;
+  if (!step.lengths.active(step.time, units.row)) return pass_by<S, Cell, kWidth>(step, at, at_h);
   rnn::Gates<T> a[kWidth], q[kWidth];
 #pragma unroll
   for (int g = 0; g < kGates; ++g) {
     const Index column = g * step.units + units.first, gate = units.row * kGates * step.units + column;
     T input[kWidth], sum[kWidth], bias[kWidth], recurrent_bias[kWidth];
     read<kWidth>(step.inputs + gate, input);
-    read<kWidth>(step.sums + gate, sum);
+    read<kWidth>(step.sums + units.row * step.sums_row + column, sum);
     read_if<kWidth>(step.bias_ih, column, bias);
     read_if<kWidth>(step.bias_hh, column, recurrent_bias);
 #pragma unroll
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step)
   }
   T state[kWidth] = {}, h[kWidth], gates[kGates][kWidth];
   if constexpr (Cell::kCellState) read<kWidth>(step.c + at, state);
-  if constexpr (Cell::kSeparateQ) read<kWidth>(step.h + at, state);
+  if constexpr (Cell::kSeparateQ) read<kWidth>(step.h + at_h, state);
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
     const rnn::Step<T> after = Cell::forward(a[i], q[i], state[i]);
@@ -78,9 +79,9 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step)
     for (int g = 0; g < kGates; ++g) gates[g][i] = after.kept.gate[g];
   }
   if constexpr (Cell::kCellState) write<kWidth>(step.c + at, state);
-  if (step.h != nullptr) write<kWidth>(step.h + at, h);
+  if (step.h != nullptr) write<kWidth>(step.h + at_h, h);
   if (step.y != nullptr) write<kWidth>(step.y + at, h);
-  if (step.u != nullptr) write<kWidth>(step.u + at, h);
+  if (step.u != nullptr) write<kWidth>(step.u + at_h, h);
   if constexpr (Cell::kKeepsGates) {
     if (step.gates == nullptr) return;
 #pragma unroll
@@ -90,22 +91,22 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step)
   }
 }
 
-// h from its sums where the row is active; y as well.
+// h from its sums where the row is active; y as well. Rows of h and of its sums lie `row` elements apart.
 template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    rnn_project_kernel(const ComputeType<S>* sums, S* h, S* y, Index rows, Index outputs, Index time,
-                       RowLengths lengths) {
+    rnn_project_kernel(const ComputeType<S>* sums, S* h, S* y, Index rows, Index outputs, Index row,
+                       Index time, RowLengths lengths) {
   await_earlier_work();
   Units units;
   if (!find_units<kWidth>(rows, outputs, units)) return;
-  const Index at = units.row * outputs + units.first;
+  const Index at = units.row * outputs + units.first, at_h = units.row * row + units.first;
   if (!lengths.active(time, units.row)) {
     if (y != nullptr) write_zeros<kWidth>(y + at);
     return;
   }
   ComputeType<S> values[kWidth];
-  read<kWidth>(sums + at, values);
-  write<kWidth>(h + at, values);
+  read<kWidth>(sums + at_h, values);
+  write<kWidth>(h + at_h, values);
   if (y != nullptr) write<kWidth>(y + at, values);
 }
 
@@ -114,29 +115,30 @@ class Forward {
   using T = ComputeType<S>;
 
  public:
-  Forward(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
-          const RnnRange& range)
+  Forward(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnStepWeights& weights,
+          const RnnSteps& steps, const RnnRange& range)
       : backend_(backend),
         n_(options, in),
         in_(in),
+        weights_(weights),
         steps_(steps),
         range_(range),
         first_time_(steps.first_time(range.first, range.last)),
-        sums_(backend.workspace({n_.rows, n_.gates}, dtype_of<T>())) {
+        sums_(backend.workspace({n_.rows, n_.gates_row}, dtype_of<T>())) {
     const Index count = range.last - range.first, rows = count * n_.rows;
     inputs_ = backend.workspace({count, n_.rows, n_.gates}, dtype_of<T>());
     backend.matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih, {},
                    inputs_.viewed({rows, n_.gates}), {.transpose_b = true});
     if (!in.weight_hr.defined()) return;
-    u_ = backend.workspace({n_.rows, n_.units}, dtype_of<S>());
-    projected_ = backend.workspace({n_.rows, n_.outputs}, dtype_of<T>());
+    u_ = padded_workspace(backend, n_.rows, n_.units, dtype_of<S>());
+    projected_ = backend.workspace({n_.rows, n_.outputs_row}, dtype_of<T>());
   }
 
   void run() {
     for (Index step = range_.first; step < range_.last; ++step) {
       if (range_.segments.defined() && step % kRnnSegment == 0)
         backend_.copy_bytes(range_.c, step_of(range_.segments, step / kRnnSegment));
-      backend_.matmul(range_.h, in_.weight_hh, {}, sums_, {.transpose_b = true});
+      backend_.matmul(range_.h, weights_.hh, {}, sums_, {.transpose_b = true});
       cells(steps_.time(step));
       if (projected_.defined()) project(steps_.time(step));
     }
@@ -166,18 +168,20 @@ class Forward {
                                 .u = data_or_null<S>(u_),
                                 .rows = n_.rows,
                                 .units = n_.units,
+                                .sums_row = n_.gates_row,
+                                .h_row = n_.units_row,
                                 .time = time,
                                 .lengths = steps_.lengths()});
   }
 
   void project(Index time) {
-    backend_.matmul(u_, in_.weight_hr, {}, projected_, {.transpose_b = true});
+    backend_.matmul(u_, weights_.hr, {}, projected_, {.transpose_b = true});
     const Tensor y = step_of(range_.y, time);
     const bool packs = takes_packs(n_.outputs, {projected_, range_.h, y});
     launch_early(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
                  static_cast<unsigned>(ceil_div(n_.rows * n_.outputs / (packs ? kRnnWidth : 1), kThreads)),
                  kThreads, 0, backend_.stream(), projected_.data<T>(), range_.h.data<S>(), data_or_null<S>(y),
-                 n_.rows, n_.outputs, time, steps_.lengths());
+                 n_.rows, n_.outputs, n_.outputs_row, time, steps_.lengths());
   }
 
   static constexpr const char* name_of_cell() {
@@ -187,20 +191,22 @@ class Forward {
   CudaBackend& backend_;
   const RnnSizes n_;
   const RnnInputs& in_;
+  const RnnStepWeights& weights_;
   const RnnSteps& steps_;
   const RnnRange& range_;
   const Index first_time_;
-  Tensor inputs_, sums_;  // [steps of the range,N,G·H], [N,G·H]
-  Tensor u_, projected_;  // [N,H] of S and [N,P] of T, where there is a projection
+  Tensor inputs_, sums_;  // [steps of the range,N,G·H], padded [N,G·H]
+  Tensor u_, projected_;  // padded: [N,H] of S and [N,P] of T, where there is a projection
 };
 
 }  // namespace
 
-void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in, const RnnSteps& steps,
-               const RnnRange& range) {
+void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in,
+               const RnnStepWeights& weights, const RnnSteps& steps, const RnnRange& range) {
   visit_floating(in.x.dtype(), [&]<class S>(TypeTag<S>) {
-    rnn::visit_cell(options.cell,
-                    [&]<class Cell>() { Forward<S, Cell>(backend, options, in, steps, range).run(); });
+    rnn::visit_cell(options.cell, [&]<class Cell>() {
+      Forward<S, Cell>(backend, options, in, weights, steps, range).run();
+    });
   });
 }
 
@@ -214,22 +220,22 @@ RnnReserve CudaBackend::rnn(const RnnForward& args) {
   if (args.y.numel() == 0) return reserve;
   const RnnSizes n(args.options, args.in);
   const RnnSteps steps(*this, args.options, n);
+  const RnnStepWeights weights(*this, n, args.in);
+  const Tensor h = padded(*this, args.h_n, n.rows, n.outputs_row);
   // The inputs' part of the gates is there for the steps of a range alone.
   const Index segment = args.options.recompute ? kRnnSegment : n.steps;
   for (Index first = 0; first < n.steps; first += segment) {
-    RnnRange range{.first = first,
-                   .last = std::min(first + segment, n.steps),
-                   .h = args.h_n,
-                   .c = args.c_n,
-                   .y = args.y};
+    RnnRange range{
+        .first = first, .last = std::min(first + segment, n.steps), .h = h, .c = args.c_n, .y = args.y};
     if (args.options.recompute) {
       range.segments = reserve.states;
     } else {
       range.gates = reserve.gates;
       range.states = reserve.states;
     }
-    rnn_steps(*this, args.options, args.in, steps, range);
+    rnn_steps(*this, args.options, args.in, weights, steps, range);
   }
+  if (n.outputs_row != n.outputs) copy_unpadded(*this, h, args.h_n);
   return reserve;
 }
 

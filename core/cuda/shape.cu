@@ -12,12 +12,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/divider.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/error.h"
@@ -27,35 +27,6 @@ namespace tandem::cuda {
 namespace {
 
 // ---- Positions
-
-// Division by a number that is known at launch; 32-bit numerators must be below 2^31 (Granlund and
-// Montgomery, "Division by invariant integers using multiplication", 1994).
-template <class Int>
-struct Divider;
-
-template <>
-struct Divider<std::uint32_t> {
-  std::uint32_t divisor = 1, multiplier = 1, shift = 0;
-
-  Divider() = default;
-  explicit Divider(Index value) : divisor(static_cast<std::uint32_t>(value)) {
-    shift = static_cast<std::uint32_t>(std::bit_width(divisor - 1));
-    const std::uint64_t excess = (std::uint64_t{1} << shift) - divisor;
-    multiplier = static_cast<std::uint32_t>((excess << 32) / divisor + 1);
-  }
-  __device__ __forceinline__ std::uint32_t quotient(std::uint32_t n) const {
-    return (__umulhi(n, multiplier) + n) >> shift;
-  }
-};
-
-template <>
-struct Divider<std::uint64_t> {
-  std::uint64_t divisor = 1;
-
-  Divider() = default;
-  explicit Divider(Index value) : divisor(static_cast<std::uint64_t>(value)) {}
-  __device__ __forceinline__ std::uint64_t quotient(std::uint64_t n) const { return n / divisor; }
-};
 
 struct Axis {
   Index extent = 1, from = 0, to = 0;  // strides in elements

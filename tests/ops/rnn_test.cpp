@@ -18,8 +18,12 @@ struct Layer {
   RnnForward forward;
   RnnBackward backward;
 
-  Layer(RnnCell cell, Index steps, Index rows, Index units, DType dtype, Device device) {
-    const Index gates = gates_of(cell) * units, inputs = 3;
+  // Projected where `outputs` is given.
+  Layer(RnnCell cell, Index steps, Index rows, Index units, DType dtype, Device device, Index outputs = 0,
+        Index inputs = 3) {
+    const Index gates = gates_of(cell) * units;
+    const bool projected = outputs != 0;
+    if (!projected) outputs = units;
     const DType wide = wide_of(dtype);
     std::uint64_t seed = 7;
     const auto random = [&](const Shape& shape, DType of) {
@@ -29,24 +33,25 @@ struct Layer {
       return Tensor::zeros(shape, {.dtype = of, .device = device});
     };
     RnnInputs in{.x = random({steps, rows, inputs}, dtype),
-                 .h0 = random({rows, units}, dtype),
+                 .h0 = random({rows, outputs}, dtype),
                  .c0 = {},
                  .weight_ih = random({gates, inputs}, dtype),
-                 .weight_hh = random({gates, units}, dtype),
+                 .weight_hh = random({gates, outputs}, dtype),
                  .bias_ih = random({gates}, wide),
                  .bias_hh = random({gates}, wide),
                  .weight_hr = {}};
     if (cell == RnnCell::lstm) in.c0 = random({rows, units}, wide);
+    if (projected) in.weight_hr = random({outputs, units}, dtype);
     forward.options.cell = cell;
     forward.in = in;
-    forward.y = empty({steps, rows, units}, dtype);
-    forward.h_n = empty({rows, units}, dtype);
+    forward.y = empty({steps, rows, outputs}, dtype);
+    forward.h_n = empty({rows, outputs}, dtype);
     if (cell == RnnCell::lstm) forward.c_n = empty({rows, units}, wide);
     forward.keep = true;
     backward.in = in;
     backward.y = forward.y;
-    backward.dy = random({steps, rows, units}, dtype);
-    backward.dh_n = random({rows, units}, dtype);
+    backward.dy = random({steps, rows, outputs}, dtype);
+    backward.dh_n = random({rows, outputs}, dtype);
     const Tensor* const inputs_in_order[] = {&in.x,         &in.h0,      &in.c0,      &in.weight_ih,
                                              &in.weight_hh, &in.bias_ih, &in.bias_hh, &in.weight_hr};
     for (std::size_t i = 0; i < backward.gradients.size(); ++i) {
@@ -105,16 +110,64 @@ TEST_CASE("a recorded recurrent layer has the bits of an ordinary one", "[rnn][r
   if (!backend.records()) return;
   for (const RnnCell cell : kCells) {
     for (const bool recompute : {false, true}) {
-      CAPTURE(name_of(cell), recompute);
-      Layer layer(cell, 18, 3, 8, DType::f16, test_device());
-      layer.forward.options.recompute = recompute;
-      layer.pass();
-      const std::vector<double> ordinary = layer.results();
-      const auto recording = backend.record([&] { layer.pass(); });
-      for (int replay = 0; replay < 2; ++replay) {
-        layer.clear();
-        recording->replay();
-        CHECK(layer.results() == ordinary);
+      for (const Index units : {8, 9}) {
+        CAPTURE(name_of(cell), recompute, units);
+        Layer layer(cell, 18, 3, units, DType::f16, test_device());
+        layer.forward.options.recompute = recompute;
+        layer.pass();
+        const std::vector<double> ordinary = layer.results();
+        const auto recording = backend.record([&] { layer.pass(); });
+        for (int replay = 0; replay < 2; ++replay) {
+          layer.clear();
+          recording->replay();
+          CHECK(layer.results() == ordinary);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("products of steps have rows on 16 bytes whatever the width", "[rnn][device]") {
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  struct Width {
+    RnnCell cell;
+    Index units, outputs;
+  };
+  const Width widths[] = {{RnnCell::lstm, 10, 0},     {RnnCell::lstm, 9, 0},     {RnnCell::gru, 10, 0},
+                          {RnnCell::rnn_tanh, 10, 0}, {RnnCell::rnn_relu, 8, 0}, {RnnCell::lstm, 12, 5},
+                          {RnnCell::lstm, 16, 5},     {RnnCell::lstm, 12, 8}};
+  for (const auto& [cell, units, outputs] : widths) {
+    for (const bool recompute : {false, true}) {
+      CAPTURE(name_of(cell), units, outputs, recompute);
+      const auto unaligned = [&](Index steps) {
+        Layer layer(cell, steps, 3, units, DType::bf16, test_device(), outputs, 8);
+        layer.forward.options.recompute = recompute;
+        const std::uint64_t before = emulated.counts().unaligned_products;
+        layer.pass();
+        return emulated.counts().unaligned_products - before;
+      };
+      CHECK(unaligned(9) == unaligned(2));  // those over all steps
+    }
+  }
+}
+
+TEST_CASE("a recurrent layer of any width is that of the host", "[rnn][device]") {
+  for (const RnnCell cell : kCells) {
+    for (const bool recompute : {false, true}) {
+      for (const bool ragged : {false, true}) {
+        for (const Index outputs : {0, 5}) {
+          if (outputs != 0 && cell != RnnCell::lstm) continue;
+          CAPTURE(name_of(cell), recompute, ragged, outputs);
+          Layer here(cell, 20, 4, 9, DType::f64, test_device(), outputs),
+              host(cell, 20, 4, 9, DType::f64, {}, outputs);
+          for (Layer* layer : {&here, &host}) {
+            layer->forward.options.recompute = recompute;
+            if (ragged) layer->forward.options.lengths = lengths_of(4, 20);
+            layer->pass();
+          }
+          CHECK(most_different(here.results(), host.results()) < 1e-12);
+        }
       }
     }
   }

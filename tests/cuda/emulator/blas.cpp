@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "tests/cuda/emulator/block.h"
+#include "tests/cuda/emulator/call.h"
 #include "tests/cuda/emulator/library.h"
 
 namespace tandem::cuda {
@@ -18,7 +19,7 @@ struct Operands {
   void* c;
 };
 
-// One matrix of the batch; a is [m,k] and b [k,n] by now.
+// One matrix of the batch; a is [m,k] and b [k,n] by now, dense. The first element of c is number `first`.
 template <class C>
 void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, Index first) {
 #pragma omp parallel for
@@ -31,7 +32,7 @@ void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, 
     }
     for (Index j = 0; j < p.n; ++j) {
       C value = sums[static_cast<std::size_t>(j)];
-      const Index position = first + i * p.n + j;
+      const Index position = first + i * p.pitch_c() + j;
       if (p.bias) value += cuda_emulator::load<C>(at.bias, p.out, j);
       if (p.accumulate) value += cuda_emulator::load<C>(at.c, p.out, position);
       cuda_emulator::store(at.c, p.out, position, value);
@@ -53,24 +54,46 @@ std::vector<C> transposed(const std::vector<C>& x, Index rows, Index columns) {
 template <class C>
 void multiply_all(const Product& p, const Operands& at, bool tf32) {
   const auto bytes = static_cast<Index>(size_of(p.in));
-  const auto matrix = [&](const void* base, Index stride, Index batch, Index rows, Index columns,
-                          bool turned) {
-    const void* const data = static_cast<const char*>(base) + batch * stride * bytes;
-    std::vector<C> values = cuda_emulator::widened<C>(data, p.in, rows * columns, tf32);
+  const auto matrix = [&](const void* data, Index rows, Index columns, Index pitch, bool turned) {
+    const Index stored_rows = turned ? columns : rows, stored_columns = turned ? rows : columns;
+    std::vector<C> values;
+    for (Index row = 0; row < stored_rows; ++row) {
+      const void* const from = static_cast<const char*>(data) + row * pitch * bytes;
+      const std::vector<C> of_row = cuda_emulator::widened<C>(from, p.in, stored_columns, tf32);
+      values.insert(values.end(), of_row.begin(), of_row.end());
+    }
     return turned ? transposed(values, rows, columns) : values;
   };
+  const auto matrix_at = [&](const void* base, Index stride, Index batch) {
+    return static_cast<const char*>(base) + batch * stride * bytes;
+  };
   for (Index batch = 0; batch < p.batch; ++batch) {
-    const std::vector<C> a = matrix(at.a, p.stride_a, batch, p.m, p.k, p.transpose_a);
-    const std::vector<C> b = matrix(at.b, p.stride_b, batch, p.k, p.n, p.transpose_b);
-    multiply_one(p, a.data(), b.data(), at, batch * p.m * p.n);
+    const std::vector<C> a = matrix(matrix_at(at.a, p.stride_a, batch), p.m, p.k, p.pitch_a(), p.transpose_a);
+    const std::vector<C> b = matrix(matrix_at(at.b, p.stride_b, batch), p.k, p.n, p.pitch_b(), p.transpose_b);
+    multiply_one(p, a.data(), b.data(), at, batch * p.m * p.pitch_c());
   }
+}
+
+// What lies between the rows of c is not the product's.
+void forget_result(const Product& p, void* c) {
+  char* row = static_cast<char*>(c);
+  for (Index i = 0; i < p.batch * p.m; ++i, row += p.pitch_c() * static_cast<Index>(size_of(p.out)))
+    cuda_emulator::fill_with_nan(row, p.out, p.n);
+}
+
+bool has_aligned_rows(const Product& p) {
+  const auto aligned = [](Index pitch, DType dtype) {
+    return pitch * static_cast<Index>(size_of(dtype)) % 16 == 0;
+  };
+  return aligned(p.pitch_a(), p.in) && aligned(p.pitch_b(), p.in) &&
+         (!is_16bit(p.out) || aligned(p.pitch_c(), p.out));
 }
 
 }  // namespace
 
 std::string to_string(const Product& p) {
-  return fmt::format("{} x {} [{},{}]·[{},{}] -> {}", p.batch, name_of(p.in), p.m, p.k, p.k, p.n,
-                     name_of(p.out));
+  return fmt::format("{} x {} [{},{}]·[{},{}] -> {}{}", p.batch, name_of(p.in), p.m, p.k, p.k, p.n,
+                     name_of(p.out), p.rows_text());
 }
 
 std::string blas_version() { return "emulated products"; }
@@ -90,13 +113,13 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   }
   if (p.bias && reinterpret_cast<std::uintptr_t>(bias) % 16 != 0)
     cuda_emulator::fail("a bias is not aligned to 16 bytes");
+  if (is_16bit(p.in) && !has_aligned_rows(p)) ++cuda_emulator::counters().unaligned_products;
   const Tensor workspace = backend_.workspace({4096}, DType::u8);
   const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
   cuda_emulator::enqueue_library(backend_.stream(), "matmul",
                                  [p, at = Operands{a, b, bias, c}, tf32, room = workspace.raw()] {
                                    cuda_emulator::fill_with_nan(room, DType::u8, 4096);
-                                   if (!p.accumulate)
-                                     cuda_emulator::fill_with_nan(at.c, p.out, p.batch * p.m * p.n);
+                                   if (!p.accumulate) forget_result(p, at.c);
                                    if (p.in == DType::f64) return multiply_all<double>(p, at, false);
                                    multiply_all<float>(p, at, tf32);
                                  });

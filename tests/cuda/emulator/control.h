@@ -10,14 +10,17 @@
 namespace cuda_emulator {
 
 struct Counts {
-  std::uint64_t host_waits = 0;  // calls that made the host wait for the device, or may do so on a GPU
-  std::uint64_t launches = 0;    // kernels put on a stream or recorded in a graph
+  std::uint64_t host_waits = 0;      // calls that made the host wait for the device, or may do so on a GPU
+  std::uint64_t launches = 0;        // kernels put on a stream or recorded in a graph
   std::uint64_t early_launches = 0;  // those of them that may start before the kernel before them has ended
-  std::uint64_t executed = 0;    // kernels executed, those of graphs included
+  std::uint64_t executed = 0;        // kernels executed, those of graphs included
   std::uint64_t graph_launches = 0;
   std::uint64_t graph_nodes = 0;  // of all graphs that were made ready: kernels, copies, fills
   // Convolutions put on a stream that also sum what they write, or add to their result.
   std::uint64_t summing_convolutions = 0, adding_convolutions = 0;
+  // Products of 16-bit operands put on a stream, of which rows of one, or of a 16-bit result, do not lie on
+  // 16 bytes.
+  std::uint64_t unaligned_products = 0;
   std::uint64_t allocations = 0;  // calls of cudaMalloc
   std::uint64_t host_allocations = 0;
   std::size_t device_bytes = 0;  // allocated at the moment

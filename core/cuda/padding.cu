@@ -1,0 +1,69 @@
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/cuda/divider.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/numeric.h"
+#include "core/cuda/padding.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// Word is an unsigned integer of the element's size; y has `packs` packs, `in_row` of them in a row.
+template <class Word>
+__global__ void __launch_bounds__(kThreads)
+    pad_kernel(const Word* x, Index rows, Index columns, Pack<Word>* y, std::uint32_t packs,
+               Divider<std::uint32_t> in_row) {
+  await_earlier_work();
+  constexpr int kSize = Pack<Word>::kSize;
+  for (std::uint32_t p = blockIdx.x * kThreads + threadIdx.x; p < packs; p += gridDim.x * kThreads) {
+    const std::uint32_t row = in_row.quotient(p);
+    const Index first = Index{p - row * in_row.divisor} * kSize;
+    const Word* const from = x + row * columns + first;
+    Pack<Word> values{};
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      if (row < rows && first + i < columns) values.value[i] = from[i];
+    }
+    y[p] = values;
+  }
+}
+
+template <class Word>
+void pad(const Tensor& x, const Tensor& y, cudaStream_t stream) {
+  const Index columns = x.size(-1), packs = y.numel() / Pack<Word>::kSize;
+  ensure(packs < Index{1} << 31, "matmul", "{} is too large for a copy in padded rows", to_string(x.shape()));
+  launch_early("pad", pad_kernel<Word>, blocks_for(packs), kThreads, 0, stream,
+               static_cast<const Word*>(x.raw()), x.numel() / columns, columns,
+               static_cast<Pack<Word>*>(y.raw()), static_cast<std::uint32_t>(packs),
+               Divider<std::uint32_t>(y.size(-1) / Pack<Word>::kSize));
+}
+
+}  // namespace
+
+Tensor padded(CudaBackend& backend, const Tensor& x, Index rows, Index columns) {
+  if (x.size(-1) == columns && x.numel() == rows * columns) return x;
+  const Tensor y = backend.workspace({rows, columns}, x.dtype());
+  switch (size_of(x.dtype())) {
+    case 2:
+      pad<std::uint16_t>(x, y, backend.stream());
+      break;
+    case 4:
+      pad<std::uint32_t>(x, y, backend.stream());
+      break;
+    default:
+      pad<std::uint64_t>(x, y, backend.stream());
+  }
+  return y;
+}
+
+void copy_unpadded(CudaBackend& backend, const Tensor& x, const Tensor& y) {
+  const Index columns = y.size(-1);
+  backend.strided_copy(x, {.strides = {x.size(-1), 1}}, y, {.strides = {columns, 1}},
+                       {y.numel() / columns, columns}, false);
+}
+
+}  // namespace tandem::cuda
