@@ -1,37 +1,21 @@
 // Elementwise kernels: fill, copies, casts and `pointwise`.
 //
-// A formula over operands of one type and y's shape moves 16 bytes a thread; anything else (broadcasting,
-// mixed types) takes the general kernel, which reads types at run time.
+// A formula over operands of one type and y's shape moves 16 bytes a thread; what is broadcast, or of mixed
+// types, is elsewhere (core/cuda/broadcast.cu).
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
-#include "core/error.h"
-#include "core/kernels/formulas.h"
+#include "core/cuda/pointwise.h"
 
 namespace tandem::cuda {
 
 namespace {
-
-constexpr int kMaxOperands = 3;
-
-template <class F, class C>
-__device__ __forceinline__ C evaluate(const formulas::Constants<C>& c, const C* x) {
-  if constexpr (F::arity == 1) {
-    return F::eval(c, x[0]);
-  } else if constexpr (F::arity == 2) {
-    return F::eval(c, x[0], x[1]);
-  } else {
-    return F::eval(c, x[0], x[1], x[2]);
-  }
-}
 
 // ---- One type, one shape
 
@@ -77,123 +61,20 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
   }
 }
 
-// ---- Any types, broadcast
-
-// The axes of y after merging those that every operand runs through alike; axis 0 is the innermost.
-struct Space {
-  int rank = 0;
-  Index extent[kMaxRank];
-  Index stride[kMaxOperands][kMaxRank];  // in elements; 0 where broadcast
-  Index count = 0;
-};
-
-struct AnyOperands {
-  const void* at[kMaxOperands];
-  DType dtype[kMaxOperands];
-};
-
-template <class F, class C>
-__global__ void general_kernel(formulas::Constants<C> c, AnyOperands x, Space space, void* y, DType y_dtype,
-                               bool accumulate) {
-  await_earlier_work();
-  const Index stride = Index{gridDim.x} * blockDim.x;
-  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < space.count; i += stride) {
-    Index offset[F::arity] = {};
-    Index rest = i;
-#pragma unroll 1
-    for (int axis = 0; axis < space.rank; ++axis) {
-      const Index along = rest % space.extent[axis];
-      rest /= space.extent[axis];
-#pragma unroll
-      for (int k = 0; k < F::arity; ++k) offset[k] += along * space.stride[k][axis];
-    }
-    C operands[F::arity];
-#pragma unroll
-    for (int k = 0; k < F::arity; ++k) operands[k] = load_any<C>(x.at[k], x.dtype[k], offset[k]);
-    C result = evaluate<F>(c, operands);
-    if (accumulate) result += load_any<C>(y, y_dtype, i);
-    store_any(y, y_dtype, i, result);
-  }
-}
-
-Space merge_axes(std::span<const Tensor> inputs, const Shape& shape) {
-  Space space;
-  space.count = shape.numel();
-  std::array<Index, kMaxOperands> step;
-  step.fill(1);
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    const Index extent = shape[axis];
-    Index stride[kMaxOperands] = {};
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      const Shape& own = inputs[k].shape();
-      const int at = axis - (shape.rank() - own.rank());
-      const Index own_extent = at >= 0 ? own[at] : 1;
-      stride[k] = own_extent == 1 ? 0 : step[k];
-      step[k] *= own_extent;
-    }
-    if (extent == 1) continue;
-    const int last = space.rank - 1;
-    bool joins = space.rank > 0;
-    for (std::size_t k = 0; k < inputs.size() && joins; ++k)
-      joins = stride[k] == space.stride[k][last] * space.extent[last];
-    if (joins) {
-      space.extent[last] *= extent;
-      continue;
-    }
-    space.extent[space.rank] = extent;
-    for (std::size_t k = 0; k < inputs.size(); ++k) space.stride[k][space.rank] = stride[k];
-    ++space.rank;
-  }
-  return space;
-}
-
 // ---- Tables of kernels by formula
-
-struct Call {
-  FormulaId formula;
-  Scalars scalars;
-  std::span<const Tensor> inputs;
-  const Tensor& y;
-  bool accumulate;
-  cudaStream_t stream;
-};
-
-// On the host, as the CPU backend converts its constants.
-template <class C>
-formulas::Constants<C> constants_of(const Scalars& scalars) {
-  formulas::Constants<C> c;
-  for (int i = 0; i < 4; ++i) c.value[i] = static_cast<C>(scalars[i]);
-  return c;
-}
 
 // Kernels of one signature, whatever the formula.
 template <class T>
 using UniformKernel = void (*)(formulas::Constants<ComputeType<T>>, Operands<T>, T*, Index, bool);
-template <class C>
-using GeneralKernel = void (*)(formulas::Constants<C>, AnyOperands, Space, void*, DType, bool);
-
-template <class C, class F>
-constexpr GeneralKernel<C> general_entry() {
-  if constexpr (std::is_integral_v<C> && !F::kIntegral) {
-    return nullptr;
-  } else {
-    return &general_kernel<F, C>;
-  }
-}
 
 template <class T, class... F>
 UniformKernel<T> uniform_kernel_of(FormulaId id, formulas::FormulaList<F...>) {
   static constexpr UniformKernel<T> table[] = {&uniform_kernel<F, T>...};
   return table[static_cast<std::size_t>(id)];
 }
-template <class C, class... F>
-GeneralKernel<C> general_kernel_of(FormulaId id, formulas::FormulaList<F...>) {
-  static constexpr GeneralKernel<C> table[] = {general_entry<C, F>()...};
-  return table[static_cast<std::size_t>(id)];
-}
 
 template <class T>
-void run_uniform(const Call& call) {
+void run_uniform(const PointwiseCall& call) {
   Operands<T> operands{};
   for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
   const Index count = call.y.numel();
@@ -203,38 +84,13 @@ void run_uniform(const Call& call) {
                call.accumulate);
 }
 
-template <class C>
-void run_general(const Call& call) {
-  const GeneralKernel<C> kernel = general_kernel_of<C>(call.formula, formulas::Formulas{});
-  ensure(kernel != nullptr, "pointwise", "formula {} has no meaning for {}", static_cast<int>(call.formula),
-         name_of(call.y.dtype()));
-  AnyOperands operands{};
-  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
-    operands.at[k] = call.inputs[k].raw();
-    operands.dtype[k] = call.inputs[k].dtype();
-  }
-  const Space space = merge_axes(call.inputs, call.y.shape());
-  launch_early("pointwise", kernel, blocks_for(space.count), kThreads, 0, call.stream,
-               constants_of<C>(call.scalars), operands, space, call.y.raw(), call.y.dtype(), call.accumulate);
-}
-
-void run(const Call& call) {
+void run(const PointwiseCall& call) {
   const Tensor& y = call.y;
-  bool uniform = is_floating(y.dtype()), f64 = y.dtype() == DType::f64, floating = is_floating(y.dtype());
-  for (const Tensor& x : call.inputs) {
+  bool uniform = is_floating(y.dtype()) && is_aligned(y.raw());
+  for (const Tensor& x : call.inputs)
     uniform = uniform && x.dtype() == y.dtype() && x.shape() == y.shape() && is_aligned(x.raw());
-    f64 = f64 || x.dtype() == DType::f64;
-    floating = floating || is_floating(x.dtype());
-  }
-  if (uniform && is_aligned(y.raw())) {
-    visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { run_uniform<T>(call); });
-  } else if (f64) {
-    run_general<double>(call);
-  } else if (floating) {
-    run_general<float>(call);
-  } else {
-    run_general<std::int64_t>(call);
-  }
+  if (!uniform) return run_broadcast(call);
+  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) { run_uniform<T>(call); });
 }
 
 // ---- Casts

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/divider.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/sort.h"
@@ -188,21 +189,23 @@ __device__ __forceinline__ Y converted(const X& value) {
 
 // X and Y are units of the same number of elements; `units` of them make up a row of a slice.
 template <class X, class Y, class Int>
-__global__ void __launch_bounds__(kThreads) select_kernel(const X* __restrict__ x, Indices indices, Int outer,
-                                                          Int picked, Int units, Y* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    select_kernel(const X* __restrict__ x, Indices indices, Int count, Divider<Int> picked,
+                  Divider<Int> units, Y* __restrict__ y) {
   await_earlier_work();
-  const Int count = outer * picked * units, step = Int{gridDim.x} * (kThreads * kBatch);
+  const Int step = Int{gridDim.x} * (kThreads * kBatch);
   for (Int first = Int{blockIdx.x} * (kThreads * kBatch) + threadIdx.x; first < count; first += step) {
     X values[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const Int item = first + b * kThreads;
       if (item >= count) break;
-      const Int row = item / units, outermost = outer == 1 ? 0 : row / picked;
-      const Int k = row - outermost * picked;
+      const Int row = units.quotient(item), outermost = picked.quotient(row);
+      const Int k = row - outermost * picked.divisor;
       const Index index = indices.at(static_cast<Index>(k));
       const Index from = static_cast<Index>(outermost) * indices.bound + index;
-      values[b] = index < 0 ? X{} : x[from * static_cast<Index>(units) + (item - row * units)];
+      const Index unit = static_cast<Index>(item - row * units.divisor);
+      values[b] = index < 0 ? X{} : x[from * static_cast<Index>(units.divisor) + unit];
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -232,8 +235,8 @@ void run_select(const Tensor& x, const Indices& indices, const Slices& s, const 
   const Index units = s.inner / width, count = s.outer * s.picked * units;
   visit_positions(count, [&]<class Int>(Int) {
     launch_early("index_select", select_kernel<X, Y, Int>, blocks_for(count, Index{kThreads} * kBatch),
-                 kThreads, 0, stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(s.outer),
-                 static_cast<Int>(s.picked), static_cast<Int>(units), static_cast<Y*>(y.raw()));
+                 kThreads, 0, stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(count),
+                 Divider<Int>(s.picked), Divider<Int>(units), static_cast<Y*>(y.raw()));
   });
 }
 

@@ -1,0 +1,46 @@
+// What the kernels of `pointwise` share: a call, and a formula at an element.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <span>
+
+#include "core/cuda/cuda_backend.h"
+#include "core/kernels/formulas.h"
+
+namespace tandem::cuda {
+
+inline constexpr int kMaxOperands = 3;
+
+struct PointwiseCall {
+  FormulaId formula;
+  Scalars scalars;
+  std::span<const Tensor> inputs;
+  const Tensor& y;
+  bool accumulate;
+  cudaStream_t stream;
+};
+
+// Any types, in shapes that broadcast to y's.
+void run_broadcast(const PointwiseCall& call);
+
+// On the host, as the CPU backend converts its constants.
+template <class C>
+formulas::Constants<C> constants_of(const Scalars& scalars) {
+  formulas::Constants<C> c;
+  for (int i = 0; i < 4; ++i) c.value[i] = static_cast<C>(scalars[i]);
+  return c;
+}
+
+template <class F, class C>
+__device__ __forceinline__ C evaluate(const formulas::Constants<C>& c, const C* x) {
+  if constexpr (F::arity == 1) {
+    return F::eval(c, x[0]);
+  } else if constexpr (F::arity == 2) {
+    return F::eval(c, x[0], x[1]);
+  } else {
+    return F::eval(c, x[0], x[1], x[2]);
+  }
+}
+
+}  // namespace tandem::cuda
