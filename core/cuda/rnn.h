@@ -142,7 +142,13 @@ __device__ __forceinline__ void write(S* to, const ComputeType<S> (&from)[kWidth
   Pack<S, kWidth> values;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) store(&values.value[i], from[i]);
-  *reinterpret_cast<Pack<S, kWidth>*>(to) = values;
+  // As one word: nvcc stores a pack whose elements it has in registers element by element.
+  if constexpr (sizeof(values) <= 16) {
+    using Word = MemoryWord<sizeof(values)>;
+    __stwb(reinterpret_cast<Word*>(to), __builtin_bit_cast(Word, values));
+  } else {
+    *reinterpret_cast<Pack<S, kWidth>*>(to) = values;
+  }
 }
 template <int kWidth, class S>
 __device__ __forceinline__ void write_zeros(S* to) {
