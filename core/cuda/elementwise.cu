@@ -12,6 +12,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/pointwise.h"
+#include "core/error.h"
 
 namespace tandem::cuda {
 
