@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "config/task.h"
+#include "core/algorithms.h"
 #include "files/input.h"
 #include "files/json_text.h"
 #include "runs/weights.h"
@@ -206,7 +207,8 @@ void Trainer::save(Session& session, const runs::RunState& state, bool best, boo
   const auto tensors = anew ? tensors_to_save() : std::vector<optim::NamedTensor>();
   if (session.checkpoints) {
     const std::string choices = backend_for(device_).tuning_cache();
-    if (!choices.empty()) session.write_beside(runs::kAlgorithmsFile, choices);
+    if (!choices.empty() && !read_algorithms(choices).choices.empty())
+      session.write_beside(runs::kAlgorithmsFile, choices);
     const auto mark = session.metrics.mark();
     if (anew) {
       session.checkpoints->save(step, tensors, state, best, mark);

@@ -17,6 +17,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+constexpr int kMostAlgorithms = 8;  // that the heuristics are asked for
 // cuBLASLt 13.1 refuses a workspace that lies on less (CUBLAS_STATUS_INVALID_VALUE), whatever its header asks
 // for.
 constexpr std::size_t kWorkspaceAlignment = 256;
@@ -79,6 +80,33 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Ind
         "cublasLtMatrixLayoutSetAttribute");
 }
 
+// cuBLASLt numbers what an algorithm is made of.
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
+  struct Part {
+    const char* name;
+    cublasLtMatmulAlgoConfigAttributes_t attribute;
+    std::size_t bytes;
+  };
+  constexpr Part kParts[] = {{"algorithm", CUBLASLT_ALGO_CONFIG_ID, 4},
+                             {"tile", CUBLASLT_ALGO_CONFIG_TILE_ID, 4},
+                             {"stages", CUBLASLT_ALGO_CONFIG_STAGES_ID, 4},
+                             {"split-k", CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4},
+                             {"reduction", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4},
+                             {"swizzling", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4},
+                             {"custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4},
+                             {"inner", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
+                             {"cluster", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2}};
+  std::string name = blas_version() + ":";
+  for (const Part& part : kParts) {
+    std::uint32_t value = 0;
+    std::size_t written = 0;
+    if (cublasLtMatmulAlgoConfigGetAttribute(&algorithm, part.attribute, &value, part.bytes, &written) ==
+        CUBLAS_STATUS_SUCCESS)
+      name += fmt::format(" {} {}", part.name, value);
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string to_string(const Product& p) {
@@ -135,21 +163,46 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment.c);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment.c);
 
-  cublasLtMatmulHeuristicResult_t best{};
+  cublasLtMatmulHeuristicResult_t results[kMostAlgorithms] = {};
   int found = 0;
   const RelaxedCapture relaxed;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, &plan->operation, &plan->left, &plan->right, &plan->result,
-                                     &plan->result, &preference, 1, &best, &found);
+                                     &plan->result, &preference, kMostAlgorithms, results, &found);
   // Both mean that there is none: the latter is said of combinations of types that make no sense to it.
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
     check(status, "cublasLtMatmulAlgoGetHeuristic", &p);
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
+    if (results[i].state == CUBLAS_STATUS_SUCCESS)
+      plan->algorithms.push_back({results[i].algo, results[i].workspaceSize, name_of(results[i].algo)});
+  }
   plan->status = status != CUBLAS_STATUS_SUCCESS ? status
-                 : found > 0                     ? best.state
+                 : !plan->algorithms.empty()     ? CUBLAS_STATUS_SUCCESS
+                 : found > 0                     ? results[0].state
                                                  : CUBLAS_STATUS_NOT_SUPPORTED;
-  plan->algorithm = best.algo;
-  plan->workspace = best.workspaceSize;
   return plan;
+}
+
+cublasStatus_t Blas::compute(const Product& p, Plan& plan, std::size_t number, const void* a, const void* b,
+                             void* c) const {
+  const Algorithm& algorithm = plan.algorithms[number];
+  // The caching allocator keeps this memory between calls.
+  Tensor memory;
+  void* workspace = nullptr;
+  if (algorithm.workspace != 0) {
+    std::size_t room = algorithm.workspace + kWorkspaceAlignment - CachingAllocator::kAlignment;
+    memory = backend_.workspace({static_cast<Index>(room)}, DType::u8);
+    workspace = memory.raw();
+    std::align(kWorkspaceAlignment, algorithm.workspace, workspace, room);
+  }
+  constexpr double kOne64 = 1.0, kZero64 = 0.0;
+  constexpr float kOne32 = 1.0f, kZero32 = 0.0f;
+  const bool f64 = p.in == DType::f64;
+  const void* const one = f64 ? static_cast<const void*>(&kOne64) : &kOne32;
+  const void* const zero = f64 ? static_cast<const void*>(&kZero64) : &kZero32;
+  return cublasLtMatmul(handle_, &plan.operation, one, b, &plan.left, a, &plan.right,
+                        p.accumulate ? one : zero, c, &plan.result, c, &plan.result, &algorithm.code,
+                        workspace, algorithm.workspace, backend_.stream());
 }
 
 bool Blas::multiply(const Product& p, const void* a, const void* b, const void* bias, void* c,
@@ -167,24 +220,16 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   }
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 
-  // The caching allocator keeps this memory between calls.
-  Tensor memory;
-  void* workspace = nullptr;
-  if (plan.workspace != 0) {
-    std::size_t room = plan.workspace + kWorkspaceAlignment - CachingAllocator::kAlignment;
-    memory = backend_.workspace({static_cast<Index>(room)}, DType::u8);
-    workspace = memory.raw();
-    std::align(kWorkspaceAlignment, plan.workspace, workspace, room);
+  if (!plan.timed && plan.algorithms.size() > 1 && may_time()) [[unlikely]] {
+    std::vector<std::string> names;
+    for (const Algorithm& each : plan.algorithms) names.push_back(each.name);
+    plan.chosen = choose(p, alignment, tf32, names, c, [&](std::size_t algorithm, void* to) {
+      return compute(p, plan, algorithm, a, b, to) == CUBLAS_STATUS_SUCCESS;
+    });
+    plan.timed = true;
   }
-  constexpr double kOne64 = 1.0, kZero64 = 0.0;
-  constexpr float kOne32 = 1.0f, kZero32 = 0.0f;
-  const bool f64 = p.in == DType::f64;
-  const void* const one = f64 ? static_cast<const void*>(&kOne64) : &kOne32;
-  const void* const zero = f64 ? static_cast<const void*>(&kZero64) : &kZero32;
-  check(cublasLtMatmul(handle_, &plan.operation, one, b, &plan.left, a, &plan.right,
-                       p.accumulate ? one : zero, c, &plan.result, c, &plan.result, &plan.algorithm,
-                       workspace, plan.workspace, backend_.stream()),
-        "cublasLtMatmul", &p);
+  const bool first = backend_.rules().deterministic || !backend_.rules().tune;
+  check(compute(p, plan, first ? 0 : plan.chosen, a, b, c), "cublasLtMatmul", &p);
   return true;
 }
 

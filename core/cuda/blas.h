@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/cuda/cuda_backend.h"
 #include "core/dtype.h"
@@ -52,16 +55,23 @@ class Blas {
 
   // Sums are formed in f32 (f64) and rounded once; the same product gives the same bits. The bias lies on 16
   // bytes. False, and nothing done, when cuBLASLt has no algorithm for the product; a VendorError where it is
-  // `required`.
+  // `required`. At a product's first call that is not captured some of its algorithms are timed, where the
+  // rules allow it; the backend's table of algorithms is told, and asked first.
   bool multiply(const Product& product, const void* a, const void* b, const void* bias, void* c,
                 bool required = false);
 
  private:
+  struct Algorithm {
+    cublasLtMatmulAlgo_t code;
+    std::size_t workspace;  // bytes
+    std::string name;
+  };
   struct Plan {
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatrixLayoutOpaque_t left, right, result;  // column-major: c^T = op(b)^T·op(a)^T
-    cublasLtMatmulAlgo_t algorithm;
-    std::size_t workspace;  // bytes
+    std::vector<Algorithm> algorithms;                 // as the heuristics put them, best first
+    std::size_t chosen = 0;                            // by timing
+    bool timed = false;
     cublasStatus_t status;  // of the search; success: there is an algorithm
   };
   // What pointers guarantee, in bytes, up to 16: no algorithm needs more.
@@ -70,6 +80,15 @@ class Blas {
   };
 
   std::unique_ptr<Plan> make_plan(const Product& product, const Alignment& alignment, bool tf32) const;
+  cublasStatus_t compute(const Product& product, Plan& plan, std::size_t algorithm, const void* a,
+                         const void* b, void* c) const;
+  // Whether algorithms may be chosen by timing now.
+  bool may_time() const;
+  // Which of the algorithms of these names is to be taken; `run` computes the product by one of them, into c
+  // or elsewhere, and says whether it could.
+  using Run = std::function<bool(std::size_t algorithm, void* c)>;
+  std::size_t choose(Product product, const Alignment& alignment, bool tf32,
+                     std::span<const std::string> names, void* c, const Run& run);
 
   CudaBackend& backend_;
   cublasLtHandle_t handle_ = nullptr;

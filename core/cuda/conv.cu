@@ -7,12 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <optional>
 #include <type_traits>
-#include <vector>
 
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/capture.h"
@@ -328,62 +326,69 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
   const Tensor first = operand(backend, a, dtype), second = operand(backend, b, dtype);
   const bool direct = written == out.dtype() && !accumulate && is_aligned(out.raw(), dnn::Plan::kAlignment);
   const Tensor result = direct ? out : backend.workspace(out.shape(), written);
-  plan.run({first.raw(), second.raw(), nullptr, result.raw()});
+  dnn::Plan::Widened widened;
+  if (pass == Pass::filter_gradient && !plan.tuned())
+    widened = [&] { run_gradient(backend, pass, p, DType::f32, a, b, result, false); };
+  plan.run({first.raw(), second.raw(), nullptr, result.raw()}, widened);
   if (!direct) backend.cast(result, out, accumulate);
 }
 
 // ---- Addition
 
 // Without its sign, as bits, which are in the order of the values; the least that is not finite is kInfinite.
-// On the host: the conversions of numeric.h are the device's.
-template <class T>
-std::uint32_t magnitude(T value) {
-  if constexpr (std::is_same_v<T, float>) {
-    return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
-  } else {
-    return value.bits & 0x7fffu;
-  }
-}
+template <class Bits>
+inline constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
 template <class T>
 constexpr std::uint32_t kInfinite = std::is_same_v<T, Half>       ? 0x7c00u
                                     : std::is_same_v<T, BFloat16> ? 0x7f80u
                                                                   : 0x7f800000u;
 
-// Whether a sum done in place has the bits of the same sum done apart, in pieces spread over the tensors;
-// nullopt where nothing was to be seen: no finite sum that differs from the addend.
-template <class T>
-std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Tensor& addend,
-                          cudaStream_t stream) {
-  constexpr Index kPieces = 8, kLength = Index{1} << 20;
-  const Index count = addend.numel(), length = std::min(count, kLength);
-  const Index pieces = length < kLength ? 1 : kPieces;
-  std::array<std::vector<T>, 3> host;
-  bool seen = false;
-  for (Index piece = 0; piece < pieces; ++piece) {
-    const Index first = pieces == 1 ? 0 : (count - length) / (pieces - 1) * piece;
-    for (std::size_t i = 0; i < host.size(); ++i) {
-      host[i].resize(static_cast<std::size_t>(length));
-      const Tensor& from = i == 0 ? in_place : i == 1 ? apart : addend;
-      check(cudaMemcpyAsync(host[i].data(), from.data<T>() + first, host[i].size() * sizeof(T),
-                            cudaMemcpyDeviceToHost, stream),
-            "cudaMemcpyAsync");
-    }
-    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    const auto& [sum, other, before] = host;
-    if (std::memcmp(sum.data(), other.data(), sum.size() * sizeof(T)) != 0) return false;
-    for (std::size_t i = 0; i < sum.size() && !seen; ++i) {
-      const std::uint32_t now = magnitude(sum[i]), then = magnitude(before[i]);
-      seen = now < kInfinite<T> && (now | then) != 0 && std::memcmp(&sum[i], &before[i], sizeof(T)) != 0;
-    }
+enum Finding : unsigned { kDiffer = 1, kSeen = 2 };
+
+// What is to be said of a sum done in place, the same done apart, and what was added to, all as bits of T:
+// whether any of the first two differ, and whether there is a finite sum that differs from the addend.
+template <class T, class Bits>
+__global__ void __launch_bounds__(kThreads)
+    compare_sums_kernel(const Bits* in_place, const Bits* apart, const Bits* addend, Index count,
+                        unsigned* findings) {
+  unsigned found = 0;
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += Index{gridDim.x} * blockDim.x) {
+    const Bits sum = in_place[i], before = addend[i];
+    if (sum != apart[i]) found |= kDiffer;
+    const Bits now = sum & static_cast<Bits>(~kSign<Bits>), then = before & static_cast<Bits>(~kSign<Bits>);
+    if (now < kInfinite<T> && (now | then) != 0 && sum != before) found |= kSeen;
   }
-  return seen ? std::optional(true) : std::nullopt;
+  for (const unsigned finding : {kDiffer, kSeen}) {
+    if (__syncthreads_or((found & finding) != 0) && threadIdx.x == 0) atomicOr(findings, finding);
+  }
 }
 
-std::optional<bool> agree(const Tensor& in_place, const Tensor& apart, const Tensor& addend,
-                          cudaStream_t stream) {
-  if (addend.dtype() == DType::f16) return agree<Half>(in_place, apart, addend, stream);
-  if (addend.dtype() == DType::bf16) return agree<BFloat16>(in_place, apart, addend, stream);
-  return agree<float>(in_place, apart, addend, stream);
+// Whether a sum done in place has the bits of the same sum done apart; nullopt where nothing was to be seen.
+// Waits.
+std::optional<bool> agree(CudaBackend& backend, const Tensor& in_place, const Tensor& apart,
+                          const Tensor& addend) {
+  const Tensor findings = backend.workspace({1}, DType::i32);
+  backend.fill(findings, 0.0);
+  const auto compare = [&]<class T, class Bits>(TypeTag<T>, TypeTag<Bits>) {
+    const auto bits = [](const Tensor& tensor) { return static_cast<const Bits*>(tensor.raw()); };
+    launch("compare_sums", compare_sums_kernel<T, Bits>, blocks_for(addend.numel()), kThreads, 0,
+           backend.stream(), bits(in_place), bits(apart), bits(addend), addend.numel(),
+           static_cast<unsigned*>(findings.raw()));
+  };
+  constexpr TypeTag<std::uint16_t> narrow;
+  if (addend.dtype() == DType::f16) {
+    compare(TypeTag<Half>{}, narrow);
+  } else if (addend.dtype() == DType::bf16) {
+    compare(TypeTag<BFloat16>{}, narrow);
+  } else {
+    compare(TypeTag<float>{}, TypeTag<std::uint32_t>{});
+  }
+  const Tensor on_host = Tensor::empty({1}, {.dtype = DType::i32});
+  backend.copy_bytes(findings, on_host);
+  const auto found = static_cast<unsigned>(on_host.data<std::int32_t>()[0]);
+  if (found & kDiffer) return false;
+  return found & kSeen ? std::optional(true) : std::nullopt;
 }
 
 // dx ← dx + gradient in one pass of cuDNN, which reads dx where it writes it. Whether it was done: where
@@ -417,7 +422,7 @@ bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& 
             [&](const dnn::Rival::Run& run) {
               backend.copy_bytes(dx, copy);
               run({dy.raw(), filter.raw(), copy.raw(), copy.raw()});
-              return agree(copy, apart, dx, backend.stream());
+              return agree(backend, copy, apart, dx);
             }};
     if (!backend.dnn().try_out(*plan, {dy.raw(), filter.raw(), dx.raw(), apart.raw()}, rival)) return false;
   }
@@ -427,14 +432,29 @@ bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& 
 
 // ---- Filters of one pixel
 
+// dx ← dx + dy·filter, rounded once, where the gradient is such a product and cuBLASLt takes the types.
+// Whether it was done.
+bool try_to_add_product(CudaBackend& backend, const Convolution& p, DType type, const Tensor& dy,
+                        const Tensor& filter, const Tensor& dx) {
+  const bool as_it_is = dy.dtype() == type && filter.dtype() == type;
+  if (!dnn::is_product(Pass::input_gradient, p) || !as_it_is ||
+      (dx.dtype() != type && dx.dtype() != DType::f32))
+    return false;
+  const Index positions = p.batch * p.height * p.width;
+  backend.matmul(dy.viewed({positions, p.out_channels}), filter.viewed({p.out_channels, p.channels}), {},
+                 dx.viewed({positions, p.channels}), {.accumulate = true});
+  return true;
+}
+
 bool is_pointwise(const Convolution& p) {
   const Conv2dOptions& o = p.options;
   return p.kernel_height == 1 && p.kernel_width == 1 && o.groups == 1 && o.padding[0] == 0 &&
          o.padding[1] == 0;
 }
 
-// dfilter [O,1,1,C] = dyᵀ·x over all positions, of 16-bit operands into f32: what cuBLASLt does as it is, in
-// parts of the long sum where that is faster, and cuDNN on few shapes. A stride leaves out pixels of x.
+// dfilter [O,1,1,C] = dyᵀ·x over all positions, of 16-bit operands into f32 or their type: what cuBLASLt does
+// as it is, in parts of the long sum where that is faster, and cuDNN on few shapes. A stride leaves out
+// pixels of x.
 void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x, const Tensor& dy,
                      const Tensor& dfilter, bool accumulate) {
   const Index positions = p.batch * p.out_height * p.out_width;
@@ -577,7 +597,8 @@ void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, 
   const Convolution p = problem_of(dx, filter, dy, options);
   const DType type = arithmetic_type(dy.dtype(), filter.dtype());
   if (type != DType::f64 && dnn::expressible(p)) {
-    if (!accumulate || !try_to_add(*this, p, type, dy, filter, dx))
+    if (!accumulate ||
+        (!try_to_add_product(*this, p, type, dy, filter, dx) && !try_to_add(*this, p, type, dy, filter, dx)))
       run_gradient(*this, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
     return;
   }
@@ -595,7 +616,8 @@ void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, cons
   if (dfilter.numel() == 0) return;
   Convolution p = problem_of(x, dfilter, dy, options);
   const DType type = arithmetic_type(x.dtype(), dy.dtype());
-  if (is_16bit(type) && dfilter.dtype() == DType::f32 && is_pointwise(p) && dnn::expressible(p))
+  const bool narrow = is_16bit(type) && (dfilter.dtype() == DType::f32 || dfilter.dtype() == type);
+  if (narrow && is_pointwise(p) && dnn::expressible(p))
     return multiply_pixels(*this, p, x, dy, dfilter, accumulate);
   constexpr int kWhole = dnn::kChannelsOfWideGradients;
   if (is_16bit(type) && p.options.groups == 1 && p.channels < kWhole && p.out_channels % kWhole == 0 &&

@@ -1,7 +1,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdlib>
-#include <sstream>
 #include <string_view>
 
 #include "core/cuda/blas.h"
@@ -64,6 +63,11 @@ CudaBackend::CudaBackend(int index) : index_(index) {
   check(cudaMalloc(&update_room_, kUpdateRoom), "cudaMalloc");
   allocator_ = std::make_unique<CachingAllocator>(device_memory(index));
   transfer_allocator_ = std::make_unique<CachingAllocator>(page_locked_memory());
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  algorithms_.library = dnn::version();
+  algorithms_.device = fmt::format("{}, {} multiprocessors", static_cast<const char*>(properties.name),
+                                   properties.multiProcessorCount);
 }
 
 CudaBackend::~CudaBackend() {
@@ -115,16 +119,11 @@ void CudaBackend::set_rules(const ComputeRules& rules) {
   rules_.tune = rules.autotune;
 }
 
-std::string CudaBackend::tuning_cache() const {
-  if (!dnn_ || dnn_->choices().plan_of.empty()) return {};
-  std::ostringstream text;
-  dnn::write(text, dnn_->choices());
-  return text.str();
-}
-
 bool CudaBackend::adopt_tuning_cache(const std::string& text) {
-  std::istringstream lines(text);
-  return dnn().adopt(dnn::read_choices(lines));
+  const AlgorithmTable table = read_algorithms(text);
+  if (!table.fits(algorithms_)) return false;
+  for (const auto& [what, choice] : table.choices) algorithms_.choices.insert_or_assign(what, choice);
+  return true;
 }
 
 void CudaBackend::throw_fault() {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/algorithms.h"
 #include "core/backend.h"
 #include "core/cuda/fault.h"
 #include "core/cuda/rules.h"
@@ -43,7 +44,8 @@ class CudaBackend final : public Backend {
   MemoryFigures memory() override;
   void reset_peak_memory() override;
   void set_rules(const ComputeRules& rules) override;
-  std::string tuning_cache() const override;
+  // A table (core/algorithms.h), also before it has lines.
+  std::string tuning_cache() const override { return to_text(algorithms_); }
   bool adopt_tuning_cache(const std::string& text) override;
   // Also throws UserError when a kernel found a bad index since the last time.
   void synchronize() override;
@@ -182,6 +184,8 @@ class CudaBackend final : public Backend {
   // A change applies from the next call on.
   Rules& rules() { return rules_; }
   const Rules& rules() const { return rules_; }
+  // What cuDNN's plans and cuBLASLt's algorithms are looked up in, and noted.
+  AlgorithmTable& algorithm_table() { return algorithms_; }
   // Made when they are first asked for.
   Blas& blas();
   dnn::Library& dnn();
@@ -221,6 +225,7 @@ class CudaBackend final : public Backend {
   Fault* fault_ = nullptr;
   void* update_room_ = nullptr;
   Rules rules_;
+  AlgorithmTable algorithms_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<dnn::Library> dnn_;
   // A ring: event e lies in slot e % kEvents.

@@ -1,24 +1,25 @@
-// A graph of the frontend is built anew for every candidate plan, so that candidates are dropped one by one.
+// cuDNN: its graphs of convolutions, what its heuristics offer for one, and its plans.
+//
+// A graph of the frontend is built anew for every candidate plan, so that candidates are dropped one by one,
+// and so that threads build them at once: each has a handle of its own. To ask once more takes 2 to 4 ms
+// (cuDNN 9.19).
 //
 // What cuDNN 9.19 offers on an H100, asked through plans_on: ready-made engines where operands and result
 // share one type; f32 from 16-bit operands and a bias on 16-bit results only from engines that are compiled
 // for the shape, which take such a result from a pointwise operation behind the convolution; f64 in channels
 // last not at all.
-#include "core/cuda/dnn.h"
-
 #include <cuda_runtime.h>
 #include <cudnn_frontend.h>
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
-#include <limits>
-#include <optional>
-#include <unordered_map>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn_engines.h"
 #include "core/cuda/launch.h"
 #include "core/error.h"
 
@@ -33,23 +34,6 @@ using Dims = std::vector<std::int64_t>;
 
 // In the order of the addresses of Plan::run: the frontend takes addresses by ascending id.
 enum Id : std::int64_t { kFirst = 1, kSecond, kAddend, kResult, kSum, kSumOfSquares };
-
-std::string advice_for(const Convolution& p, const Rules& rules) {
-  std::string advice;
-  if (is_16bit(p.dtype) && (p.channels % 8 != 0 || p.out_channels % 8 != 0))
-    advice = "channel counts that are multiples of 8 have more plans; ";
-  if (rules.deterministic) advice += "fewer plans are deterministic; ";
-  return advice +
-         "another data type or a smaller data.batch_size may have a plan; CUDNN_LOGLEVEL_DBG=2 with "
-         "CUDNN_LOGDEST_DBG=stderr shows the reasons of cuDNN";
-}
-
-[[noreturn]] void fail(Pass pass, const Convolution& p, const Rules& rules, std::string_view call,
-                       std::string_view text) {
-  constexpr std::size_t kMostText = 800;  // cuDNN may give its reasons for every engine
-  throw VendorError("cudnn", fmt::format("{}: {}: {}; {}; {}", name_of(pass), call, text.substr(0, kMostText),
-                                         to_string(p), advice_for(p, rules)));
-}
 
 void check(cudnnStatus_t status, std::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
@@ -163,12 +147,6 @@ std::unique_ptr<Graph> describe(Pass pass, const Convolution& p) {
   return graph;
 }
 
-// Nothing, or where and why it failed.
-struct Failure {
-  std::string call, text;
-};
-using Outcome = std::optional<Failure>;
-
 Outcome outcome(std::string_view call, fe::error_t status) {
   if (status.is_good()) return {};
   return Failure{std::string(call), status.get_message()};
@@ -203,326 +181,126 @@ std::string name_at(const Graph& graph, std::int64_t index) {
   return graph.get_plan_name_at_index(index, name).is_good() ? name : std::string();
 }
 
-// ---- Which plan
+// Whether the plan is compiled for the shape when it is built.
+bool is_compiled_at(const Graph& graph, std::int64_t index) {
+  std::vector<fe::BehaviorNote_t> notes;
+  return graph.get_behavior_notes_for_plan_at_index(index, notes).is_good() &&
+         std::ranges::find(notes, fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
+}
 
-struct Key {
-  Pass pass;
-  Convolution problem;
-  Rules rules;
-  friend bool operator==(const Key&, const Key&) = default;
-};
-
-struct Hash {
-  std::size_t operator()(const Key& key) const {
-    const Convolution& p = key.problem;
-    const Conv2dOptions& o = p.options;
-    std::uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (const std::int64_t word : {p.batch,
-                                    p.height,
-                                    p.width,
-                                    p.channels,
-                                    p.out_height,
-                                    p.out_width,
-                                    p.out_channels,
-                                    p.kernel_height,
-                                    p.kernel_width,
-                                    o.stride[0],
-                                    o.stride[1],
-                                    o.padding[0],
-                                    o.padding[1],
-                                    o.dilation[0],
-                                    o.dilation[1],
-                                    o.groups,
-                                    static_cast<Index>(key.pass),
-                                    static_cast<Index>(p.dtype),
-                                    static_cast<Index>(p.result),
-                                    Index{p.bias},
-                                    Index{p.sums},
-                                    Index{p.add},
-                                    Index{key.rules.deterministic},
-                                    Index{key.rules.allow_tf32},
-                                    Index{key.rules.tune},
-                                    static_cast<Index>(std::bit_cast<std::uint32_t>(key.rules.wide_cost))}) {
-      hash ^= static_cast<std::uint64_t>(word);
-      hash *= 0xff51afd7ed558ccdu;
-      hash ^= hash >> 32;
-    }
-    return hash;
-  }
-};
+// ---- Plans
 
 struct DestroyHandle {
   void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
 };
 using Handle = std::unique_ptr<cudnnContext, DestroyHandle>;
 
-class Event {
- public:
-  Event() { tandem::cuda::check(cudaEventCreate(&event_), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+Handle new_handle() {
+  const RelaxedCapture relaxed;
+  cudnnHandle_t created = nullptr;
+  check(cudnnCreate(&created), "cudnnCreate");
+  return Handle(created);
+}
 
-  void record(cudaStream_t stream) {
-    tandem::cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+class CudnnEngine final : public Engine {
+ public:
+  CudnnEngine(cudnnHandle_t handle, std::unique_ptr<Graph> graph, std::int64_t index)
+      : handle_(handle), graph_(std::move(graph)), index_(index) {
+    name = name_at(*graph_, index);
+    workspace = graph_->get_workspace_size_plan_at_index(index);
   }
-  float milliseconds_since(const Event& start) const {
-    float milliseconds = 0;
-    tandem::cuda::check(cudaEventSynchronize(event_), "cudaEventSynchronize");
-    tandem::cuda::check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
-    return milliseconds;
+
+  Outcome run(const Addresses& addresses, void* room) const override {
+    void* pointers[std::tuple_size_v<Addresses>];
+    int count = 0;
+    for (const void* address : addresses) {
+      if (address) pointers[count++] = const_cast<void*>(address);
+    }
+    return outcome("execute", graph_->execute_plan_at_index(handle_, pointers, count, room, index_));
   }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  cudnnHandle_t handle_;
+  std::unique_ptr<Graph> graph_;
+  std::int64_t index_;
 };
 
 }  // namespace
 
-// ---- What a backend holds
-
-struct Library::State {
-  explicit State(CudaBackend& owner);
+struct Engines::State {
+  explicit State(CudaBackend& owner) : backend(owner) {}
 
   CudaBackend& backend;
-  Handle handle;  // on the stream of the backend
-  Choices choices;
-  std::unordered_map<Key, std::unique_ptr<Plan>, Hash> plans;  // nullptr: a fused one that is not to be used
-  bool trying = false;                                         // a plan is tried out: none may go
+  std::mutex mutex;
+  std::map<int, Handle> handles;  // by thread; that of 0 is on the backend's stream, the others only build
 
-  // Adds one; shapes that never repeat must not fill the memory: a full cache starts over.
-  Plan* keep(const Key& key, std::unique_ptr<Plan> plan);
+  cudnnHandle_t handle_of(int thread) {
+    const std::lock_guard lock(mutex);
+    Handle& handle = handles[thread];
+    if (!handle) {
+      handle = new_handle();
+      if (thread == 0) check(cudnnSetStream(handle.get(), backend.stream()), "cudnnSetStream");
+    }
+    return handle.get();
+  }
 };
 
 namespace {
 
-// One plan that is ready to run.
-struct Candidate {
-  std::unique_ptr<Graph> graph;
-  std::int64_t index = 0;
-  std::string name;
-  std::int64_t workspace = 0;  // bytes
-};
-
-bool is_fused(const Convolution& p) { return p.sums || p.add; }
-
-// What the table of choices says of a fused problem whose rival won.
-constexpr std::string_view kSeparately = "separately";
-
-// How the table of choices names a plan, and what precedes its name there.
-std::string choice_text(const Convolution& carried, std::string_view name) {
-  return fmt::format("{}{}{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "",
-                     carried.sums ? " with sums" : "", carried.add ? " with addend" : "", name);
-}
-
-Outcome execute(const Candidate& candidate, const Library::State& library, const Addresses& addresses) {
-  constexpr std::size_t kWorkspaceAlignment = 256;
-  void* pointers[std::tuple_size_v<Addresses>];
-  int count = 0;
-  for (const void* address : addresses) {
-    if (address) pointers[count++] = const_cast<void*>(address);
-  }
-  // Given back before the kernels run, and rightly so: blocks are used in the order of the stream.
-  Tensor workspace;
-  void* room = nullptr;
-  if (candidate.workspace > 0) {
-    workspace =
-        library.backend.workspace({candidate.workspace + static_cast<Index>(kWorkspaceAlignment)}, DType::u8);
-    const auto address = reinterpret_cast<std::uintptr_t>(workspace.raw());
-    room = reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-                                   kWorkspaceAlignment);
-  }
-  return outcome("execute", candidate.graph->execute_plan_at_index(library.handle.get(), pointers, count,
-                                                                   room, candidate.index));
-}
-
-}  // namespace
-
-// ---- Plans
-
-class Plan::Impl {
+class CudnnOffer final : public Offer {
  public:
-  Impl(Library::State& library, Key key, Convolution carried)
-      : library_(library), key_(std::move(key)), carried_(std::move(carried)) {}
+  CudnnOffer(Engines::State& state, Pass pass, const Convolution& problem, const Rules& rules)
+      : state_(state), pass_(pass), problem_(problem), rules_(rules) {}
 
-  // Builds the plan of the table of choices, or else the first that builds.
-  Outcome build() {
-    auto graph = describe(key_.pass, carried_);
-    if (auto bad = query(*graph, library_.handle.get(), carried_, key_.rules)) return bad;
-    const std::int64_t count = graph->get_execution_plan_count();
-    const auto& known = library_.choices.plan_of;
-    if (const auto it = known.find(text()); it != known.end()) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (choice_text(carried_, name_at(*graph, i)) != it->second) continue;
-        if (graph->build_plan_at_index(i).is_bad()) break;
-        chosen_ = ready(std::move(graph), i);
-        tuned_ = true;
-        return {};
-      }
-    }
-    Outcome last = Failure{"create_execution_plans", "no plan is allowed by the rules"};
-    for (std::int64_t i = 0; i < count; ++i) {
-      last = outcome("build_plan", graph->build_plan_at_index(i));
-      if (last) continue;
-      chosen_ = ready(std::move(graph), i);
-      tuned_ = !is_fused(carried_) && (key_.rules.deterministic || !key_.rules.tune);
-      return {};
-    }
-    return last;
-  }
-
-  void run(const Addresses& addresses) {
-    if (!tuned_ && !is_fused(carried_) && !is_captured(library_.backend.stream())) [[unlikely]]
-      tune(addresses);
-    execute_chosen(addresses);
-  }
-
-  // See Library::try_out; nullopt: the data could not tell.
-  std::optional<bool> try_out(const Addresses& addresses, const Rival& rival) {
-    const auto confirmed = [&] {
-      execute_chosen(addresses);
-      return rival.confirms([&](const Addresses& elsewhere) { execute_chosen(elsewhere); });
-    };
-    if (const auto right = confirmed(); !right.value_or(false)) return right;
-    choose(addresses);
-    if (const auto right = confirmed(); !right.value_or(false)) return right;
-    const auto other = milliseconds(
-        [&] {
-          rival.run();
-          return true;
-        },
-        {});
-    tuned_ = milliseconds_ && (!other || *milliseconds_ < *other);
-    return tuned_;
-  }
-  // Into the table of choices.
-  void note(std::string_view choice) { library_.choices.plan_of[text()] = choice; }
-  std::string choice() const { return choice_text(carried_, chosen_.name); }
-
-  const Convolution& carried() const { return carried_; }
-  const Candidate& chosen() const { return chosen_; }
-  bool tuned() const { return tuned_; }
-  // The plan to use from now on; nullptr: this one.
-  std::unique_ptr<Impl>& successor() { return successor_; }
-
- private:
-  static constexpr std::size_t kCandidates = 12;
-  // Runs between two events, and how often that is measured; the shortest counts. A candidate that takes
-  // kHopeless times as long as the best is measured once.
-  static constexpr int kRuns = 3, kRounds = 3;
-  static constexpr float kHopeless = 1.3f;
-  // A candidate whose first run takes kFarBehind times as long has no second one; in less than kLongRun
-  // milliseconds it may have been its code's way to the device.
-  static constexpr float kFarBehind = 4.0f, kLongRun = 20.0f;
-  // Of one problem: no candidate is begun later. To compile an engine for a shape takes tenths of a second,
-  // and ResNet-50 has a hundred problems: all candidates took more than two minutes on an H200.
-  static constexpr std::chrono::milliseconds kPatience{300};
-
-  std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }
-
-  static Candidate ready(std::unique_ptr<Graph> graph, std::int64_t index) {
-    Candidate candidate{std::move(graph), index, {}, 0};
-    candidate.name = name_at(*candidate.graph, index);
-    candidate.workspace = candidate.graph->get_workspace_size_plan_at_index(index);
-    return candidate;
-  }
-
-  void execute_chosen(const Addresses& addresses) {
-    if (auto bad = execute(chosen_, library_, addresses))
-      fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_.name), bad->text);
-  }
-
-  // Of `work` once, which says whether it could be done; nullopt when it cannot be done here.
-  template <class Work>
-  std::optional<float> milliseconds(const Work& work, std::optional<float> to_beat) const try {
-    const cudaStream_t stream = library_.backend.stream();
-    Event start, end;
-    start.record(stream);
-    if (!work()) return {};
-    end.record(stream);
-    if (to_beat) {
-      const float first = end.milliseconds_since(start);
-      if (first > kLongRun && first > kFarBehind * *to_beat) return first;
-    }
-    float best = std::numeric_limits<float>::max();
-    for (int round = 0; round < kRounds; ++round) {
-      start.record(stream);
-      for (int i = 0; i < kRuns; ++i) {
-        if (!work()) return {};
-      }
-      end.record(stream);
-      best = std::min(best, end.milliseconds_since(start) / kRuns);
-      if (to_beat && best > kHopeless * *to_beat) break;
-    }
-    return best;
-  } catch (const VendorError&) {  // such as no room for its workspace
+  Outcome ask() {
+    spare_ = describe(pass_, problem_);
+    if (auto bad = query(*spare_, state_.handle_of(0), problem_, rules_)) return bad;
+    for (std::int64_t i = 0; i < spare_->get_execution_plan_count(); ++i)
+      listed.push_back({name_at(*spare_, i), is_compiled_at(*spare_, i)});
     return {};
   }
 
-  // Keeps the fastest of the first plans that build.
-  void choose(const Addresses& addresses) {
-    const auto time = [&](const Candidate& candidate) {
-      return milliseconds([&] { return !execute(candidate, library_, addresses); }, milliseconds_);
-    };
-    milliseconds_ = time(chosen_);
-    std::size_t tried = 1;
-    const auto start = std::chrono::steady_clock::now();
-    const auto patient = [&] { return std::chrono::steady_clock::now() - start < kPatience; };
-    for (std::int64_t i = chosen_.index + 1; tried < kCandidates && patient(); ++i) {
-      auto graph = describe(key_.pass, carried_);
-      if (query(*graph, library_.handle.get(), carried_, key_.rules)) break;
-      const std::int64_t count = graph->get_execution_plan_count();
-      bool built = false;
-      while (i < count && patient() && !(built = graph->build_plan_at_index(i).is_good())) ++i;
-      if (!built) break;
-      Candidate candidate = ready(std::move(graph), i);
-      const auto found = time(candidate);
-      ++tried;
-      if (!found || (milliseconds_ && *milliseconds_ <= *found)) continue;
-      milliseconds_ = found;
-      std::swap(chosen_, candidate);
+  Outcome build(std::int64_t index, int thread, std::unique_ptr<Engine>& engine) override {
+    tandem::cuda::check(cudaSetDevice(state_.backend.device().index), "cudaSetDevice");
+    const RelaxedCapture relaxed;
+    std::unique_ptr<Graph> graph = thread == 0 ? std::move(spare_) : nullptr;
+    if (!graph) {
+      graph = describe(pass_, problem_);
+      if (auto bad = query(*graph, state_.handle_of(thread), problem_, rules_)) return bad;
     }
+    if (auto bad = outcome("build_plan", graph->build_plan_at_index(index))) {
+      if (thread == 0) spare_ = std::move(graph);
+      return bad;
+    }
+    engine = std::make_unique<CudnnEngine>(state_.handle_of(0), std::move(graph), index);
+    return {};
   }
 
-  void tune(const Addresses& addresses) {
-    choose(addresses);
-    tuned_ = true;
-    if (carried_.result != carried_.dtype && find_successor(addresses)) return;
-    if (milliseconds_) note(choice());
-  }
-
-  // Whether rounding to 16 bits is so much faster than writing f32 that the rules prefer it.
-  bool find_successor(Addresses addresses) {
-    Convolution narrow = carried_;
-    narrow.result = narrow.dtype;
-    narrow.bias = false;
-    auto other = std::make_unique<Impl>(library_, key_, narrow);
-    if (other->build()) return false;
-    addresses[2] = nullptr;
-    other->tune(addresses);  // its result fits where the f32 result goes
-    if (!other->milliseconds_ ||
-        (milliseconds_ && *milliseconds_ <= key_.rules.wide_cost * *other->milliseconds_))
-      return false;
-    successor_ = std::move(other);
-    return true;
-  }
-
-  Library::State& library_;
-  Key key_;
-  Convolution carried_;
-  Candidate chosen_;
-  bool tuned_ = false;
-  std::optional<float> milliseconds_;  // of one run of `chosen_`, when it was timed
-  std::unique_ptr<Impl> successor_;
+ private:
+  Engines::State& state_;
+  Pass pass_;
+  Convolution problem_;
+  Rules rules_;
+  std::unique_ptr<Graph> spare_;  // thread 0's: asked, and without a plan yet
 };
 
-Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Plan::~Plan() = default;
-const Convolution& Plan::carried() const { return impl_->carried(); }
-const std::string& Plan::name() const { return impl_->chosen().name; }
-bool Plan::tuned() const { return impl_->tuned(); }
-std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->chosen().workspace); }
-void Plan::run(const Addresses& addresses) { impl_->run(addresses); }
+}  // namespace
+
+Engines::Engines(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
+Engines::~Engines() = default;
+
+Outcome Engines::ask(Pass pass, const Convolution& problem, const Rules& rules,
+                     std::unique_ptr<Offer>& offer) {
+  auto asked = std::make_unique<CudnnOffer>(*state_, pass, problem, rules);
+  if (auto bad = asked->ask()) return bad;
+  offer = std::move(asked);
+  return {};
+}
+
+std::string version() {
+  const std::size_t version = cudnnGetVersion();  // 10000·major + 100·minor + patch
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 // ---- Without a device
 
@@ -548,126 +326,6 @@ std::vector<std::string> plans_on(std::string_view description, Pass pass, const
     if (graph->build_plan_at_index(i).is_good()) names.push_back(name_at(*graph, i));
   }
   return names;
-}
-
-// ---- The plans of a backend
-
-Library::State::State(CudaBackend& owner) : backend(owner) {
-  const RelaxedCapture relaxed;
-  cudnnHandle_t created = nullptr;
-  check(cudnnCreate(&created), "cudnnCreate");
-  handle.reset(created);
-  check(cudnnSetStream(created, backend.stream()), "cudnnSetStream");
-  cudaDeviceProp properties{};
-  tandem::cuda::check(cudaGetDeviceProperties(&properties, backend.device().index),
-                      "cudaGetDeviceProperties");
-  choices.made_by = fmt::format("cuDNN {} on {}, {} multiprocessors", cudnnGetVersion(),
-                                static_cast<const char*>(properties.name), properties.multiProcessorCount);
-}
-
-std::string version() {
-  const std::size_t version = cudnnGetVersion();  // 10000·major + 100·minor + patch
-  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
-Library::~Library() = default;
-
-namespace {
-
-// A plan is tried out within the scope, however that ends.
-class Trying {
- public:
-  explicit Trying(Library::State& library) : library_(library) { library_.trying = true; }
-  ~Trying() { library_.trying = false; }
-  Trying(const Trying&) = delete;
-  Trying& operator=(const Trying&) = delete;
-
- private:
-  Library::State& library_;
-};
-
-// Waits for the kernels of plans, which may go then; not for those of a stream that is captured.
-bool are_done(cudaStream_t stream) {
-  if (is_captured(stream)) return false;
-  tandem::cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  return true;
-}
-
-}  // namespace
-
-Plan* Library::State::keep(const Key& key, std::unique_ptr<Plan> plan) {
-  constexpr std::size_t kCapacity = 1024;
-  if (plans.size() >= kCapacity && !trying && are_done(backend.stream())) plans.clear();
-  return plans.insert_or_assign(key, std::move(plan)).first->second.get();
-}
-
-Plan& Library::plan(Pass pass, const Convolution& problem) {
-  State& library = *state_;
-  const cudaStream_t stream = library.backend.stream();
-  const Key key{pass, problem, library.backend.rules()};
-  if (const auto it = library.plans.find(key); it != library.plans.end()) {
-    if (auto& successor = it->second->impl_->successor(); successor && are_done(stream)) [[unlikely]]
-      it->second = std::make_unique<Plan>(std::move(successor));
-    return *it->second;
-  }
-  const RelaxedCapture relaxed;
-  std::vector<Convolution> carried = alternatives(pass, problem, key.rules);
-  const auto& known = library.choices.plan_of;
-  if (const auto it = known.find(key_text(pass, problem, key.rules)); it != known.end()) {
-    std::stable_partition(carried.begin(), carried.end(),
-                          [&](const Convolution& p) { return it->second.starts_with(choice_text(p, {})); });
-  }
-  Failure last;
-  for (const Convolution& p : carried) {
-    auto impl = std::make_unique<Plan::Impl>(library, key, p);
-    if (auto bad = impl->build()) {
-      last = std::move(*bad);
-      continue;
-    }
-    return *library.keep(key, std::make_unique<Plan>(std::move(impl)));
-  }
-  fail(pass, problem, key.rules, last.call, last.text);
-}
-
-Plan* Library::fused_plan(Pass pass, const Convolution& problem) {
-  State& library = *state_;
-  const Key key{pass, problem, library.backend.rules()};
-  if (const auto it = library.plans.find(key); it != library.plans.end()) return it->second.get();
-  const RelaxedCapture relaxed;
-  const auto& known = library.choices.plan_of;
-  const auto it = known.find(key_text(pass, problem, key.rules));
-  auto impl = std::make_unique<Plan::Impl>(library, key, problem);
-  if ((it != known.end() && it->second == kSeparately) || impl->build()) return library.keep(key, nullptr);
-  return library.keep(key, std::make_unique<Plan>(std::move(impl)));
-}
-
-bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival) {
-  std::optional<bool> better;
-  const Trying trying(*state_);
-  try {
-    better = plan.impl_->try_out(addresses, rival);
-    if (better) plan.impl_->note(*better ? plan.impl_->choice() : std::string(kSeparately));
-  } catch (const VendorError&) {  // such as no room, which is no verdict for other runs
-    better = false;
-  }
-  if (better == false) dismiss(plan);
-  return better.value_or(false);
-}
-
-void Library::dismiss(Plan& plan) {
-  for (auto& [key, kept] : state_->plans) {
-    if (kept.get() == &plan && are_done(state_->backend.stream())) return kept.reset();
-  }
-}
-
-const Choices& Library::choices() const { return state_->choices; }
-
-bool Library::adopt(const Choices& choices) {
-  Choices& own = state_->choices;
-  if (choices.made_by != own.made_by) return false;
-  for (const auto& [key, name] : choices.plan_of) own.plan_of.insert_or_assign(key, name);
-  return true;
 }
 
 }  // namespace tandem::cuda::dnn

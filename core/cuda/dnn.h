@@ -6,16 +6,15 @@
 // f32 from 16-bit operands, nor adds to a gradient; it sums what it writes for f16 alone. A plan says what it
 // carries out (`carried`), decided once per shape, and the caller does the rest.
 //
-// A shape's plan is chosen at its first run by timing cuDNN's candidates on the data at hand; while a stream
-// is captured, or where results must be the same in every run, it is the one that cuDNN's heuristics put
-// first. `choices` and `adopt` carry the table of chosen plans from one run to the next.
+// A shape's plan is chosen at its first run by timing candidates on the data at hand: plans of cuDNN, and
+// cuBLASLt where the convolution is a product. While a stream is captured, or where results must be the same
+// in every run, it is the one that cuDNN's heuristics put first. What was chosen goes into the backend's
+// table of algorithms, and what that names is taken.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +57,11 @@ std::string to_string(const Convolution& problem);
 // has room for.
 bool expressible(const Convolution& problem);
 
-// The line of a shape in the table of choices.
+// Whether it is a product of matrices, [positions,channels] with the filter, that cuBLASLt may write as the
+// pass does: filters of one pixel, at stride 1.
+bool is_product(Pass pass, const Convolution& problem);
+
+// The line of a shape in the table of algorithms.
 std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 
 // Builds the graph of a pass and has the frontend check it; needs no device. Throws VendorError.
@@ -99,8 +102,8 @@ class Plan {
   // What cuDNN computes: the problem asked for, or the same without its bias, or with a result of another
   // type. Another plan follows this one after its first run, if writing f32 turns out to cost too much.
   const Convolution& carried() const;
-  const std::string& name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"
-  // Whether the choice is final: made by timing, by the table of choices or by rule; it is so after the first
+  std::string name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"; or "cuBLASLt"
+  // Whether the choice is final: made by timing, by the table or by rule; it is so after the first
   // run that is not captured, or after `Library::try_out`.
   bool tuned() const;
   std::size_t workspace_bytes() const;
@@ -109,7 +112,10 @@ class Plan {
   // aligned to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, addend, dx];
   // filter_gradient [x, dy, nullptr, dfilter]. The results are overwritten, at the first run several times,
   // and may not overlap the operands; a plan that passed `try_out` may have its result where its addend is.
-  void run(const Addresses& addresses);
+  // `widened` writes an f32 filter gradient of 16-bit operands to the same place by widening them: it is
+  // timed too, and if it is faster, a plan follows that rounds, which says that the caller is to go that way.
+  using Widened = std::function<void()>;
+  void run(const Addresses& addresses, const Widened& widened = {});
 
   static constexpr std::size_t kAlignment = 16;
 
@@ -120,19 +126,6 @@ class Plan {
   friend class Library;
   std::unique_ptr<Impl> impl_;
 };
-
-// ---- The table of choices
-
-struct Choices {
-  std::string made_by;                         // cuDNN's version and the GPU
-  std::map<std::string, std::string> plan_of;  // key_text → "RESULT: NAME", such as "bf16: eng65_k2=5_k13=1"
-  friend bool operator==(const Choices&, const Choices&) = default;
-};
-
-// One line for `made_by`, then one line "key<tab>name" each.
-void write(std::ostream& out, const Choices& choices);
-// Throws UserError for text that `write` did not write.
-Choices read_choices(std::istream& in);
 
 // ---- The plans of a backend
 
@@ -151,19 +144,13 @@ class Library {
   Plan& plan(Pass pass, const Convolution& problem);
 
   // The plan of a problem with sums or an addition, valid until the next call; nullptr where cuDNN has none,
-  // or the rival won. Such a plan is not run before it is tuned: by the table of choices, or by `try_out`.
+  // or the rival won. Such a plan is not run before it is tuned: by the table of algorithms, or by `try_out`.
   Plan* fused_plan(Pass pass, const Convolution& problem);
   // Tries such a plan on the data at hand, several times; not while a stream is captured. Whether it is right
   // and faster than its rival, and so may be used; else, unless the data could not tell, there is no such
   // plan from now on. The results at `addresses` are void.
   bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
   void dismiss(Plan& plan);  // there is no such plan from now on
-
-  // What has been chosen so far, and adopted.
-  const Choices& choices() const;
-  // Takes choices made by the same version on the same GPU for shapes that have no plan yet; false, and
-  // nothing changes, when others made them.
-  bool adopt(const Choices& choices);
 
   struct State;
 

@@ -1,9 +1,7 @@
-// Convolutions as problems, and the table of chosen plans: what dnn.h promises that takes no cuDNN.
+// Convolutions as problems: what dnn.h promises that takes no cuDNN.
 #include <algorithm>
-#include <istream>
-#include <ostream>
 
-#include "core/cuda/dnn.h"
+#include "core/cuda/dnn_engines.h"
 #include "core/error.h"
 
 namespace tandem::cuda::dnn {
@@ -44,6 +42,15 @@ bool expressible(const Convolution& p) {
          fits(p.height, p.kernel_height, p.out_height, 0) && fits(p.width, p.kernel_width, p.out_width, 1);
 }
 
+bool is_product(Pass pass, const Convolution& p) {
+  const Conv2dOptions& o = p.options;
+  const bool pointwise = p.kernel_height == 1 && p.kernel_width == 1 && o.groups == 1 &&
+                         o.stride == std::array<Index, 2>{1, 1} && o.padding == std::array<Index, 2>{0, 0};
+  // cuBLASLt's bias is of the type of what it writes.
+  return pointwise && pass != Pass::filter_gradient && !p.sums && !p.add &&
+         (!p.bias || p.result == DType::f32);
+}
+
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules) {
   const auto whole = [&](Index channels) {
     return channels / problem.options.groups % kChannelsOfWideGradients == 0;
@@ -66,32 +73,24 @@ std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, con
   return result;
 }
 
-// ---- The table of choices
-
 namespace {
 
-constexpr std::string_view kTitle = "plans chosen by ";
+std::string advice_for(const Convolution& p, const Rules& rules) {
+  std::string advice;
+  if (is_16bit(p.dtype) && (p.channels % 8 != 0 || p.out_channels % 8 != 0))
+    advice = "channel counts that are multiples of 8 have more plans; ";
+  if (rules.deterministic) advice += "fewer plans are deterministic; ";
+  return advice +
+         "another data type or a smaller data.batch_size may have a plan; CUDNN_LOGLEVEL_DBG=2 with "
+         "CUDNN_LOGDEST_DBG=stderr shows the reasons of cuDNN";
+}
 
 }  // namespace
 
-void write(std::ostream& out, const Choices& choices) {
-  out << kTitle << choices.made_by << '\n';
-  for (const auto& [key, name] : choices.plan_of) out << key << '\t' << name << '\n';
-}
-
-Choices read_choices(std::istream& in) {
-  Choices choices;
-  std::string line;
-  require(std::getline(in, line) && line.starts_with(kTitle), "cudnn plans",
-          "the table must start with \"{}\", got \"{}\"", kTitle, line);
-  choices.made_by = line.substr(kTitle.size());
-  while (std::getline(in, line)) {
-    const std::size_t tab = line.find('\t');
-    require(tab != std::string::npos, "cudnn plans", "a line must be a shape, a tab and a plan, got \"{}\"",
-            line);
-    choices.plan_of[line.substr(0, tab)] = line.substr(tab + 1);
-  }
-  return choices;
+void fail(Pass pass, const Convolution& p, const Rules& rules, std::string_view call, std::string_view text) {
+  constexpr std::size_t kMostText = 800;  // cuDNN may give its reasons for every engine
+  throw VendorError("cudnn", fmt::format("{}: {}: {}; {}; {}", name_of(pass), call, text.substr(0, kMostText),
+                                         to_string(p), advice_for(p, rules)));
 }
 
 }  // namespace tandem::cuda::dnn

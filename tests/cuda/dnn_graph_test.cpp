@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "core/cuda/dnn.h"
 #include "core/error.h"
@@ -212,6 +211,25 @@ TEST_CASE("What cuDNN cannot say is known beforehand", "[dnn]") {
   CHECK_FALSE(expressible(convolution({1, 2, 2, 4}, 4, {4, 4})));
 }
 
+TEST_CASE("Products are what is known to be one", "[dnn]") {
+  const auto is = [](Pass pass, const Convolution& p) { return is_product(pass, p); };
+  const Convolution pointwise = square(4, 9, 8, 16, 1, 1);
+  CHECK(is(Pass::forward, pointwise));
+  CHECK(is(Pass::input_gradient, pointwise));
+  CHECK_FALSE(is(Pass::filter_gradient, pointwise));
+  CHECK_FALSE(is(Pass::forward, square(4, 9, 8, 16, 1, 2)));
+  CHECK_FALSE(is(Pass::forward, square(4, 9, 8, 16, 3, 1)));
+  CHECK_FALSE(is(Pass::forward, convolution({4, 9, 9, 8}, 16, {1, 1}, {.groups = 2})));
+  CHECK_FALSE(is(Pass::forward, convolution({4, 9, 9, 8}, 16, {1, 1}, {.padding = {1, 0}})));
+  CHECK_FALSE(is(Pass::forward, typed(pointwise, DType::f16, DType::f16, true)));
+  CHECK(is(Pass::forward, typed(pointwise, DType::f32, DType::f32, true)));
+  CHECK_FALSE(is(Pass::forward, summing(pointwise)));
+  CHECK_FALSE(is(Pass::input_gradient, adding(pointwise)));
+  std::size_t found = 0;
+  for (const Convolution& p : resnet50(64)) found += is(Pass::forward, p);
+  CHECK(found == 33);
+}
+
 TEST_CASE("Alternatives give up the bias first, then f32", "[dnn]") {
   const Convolution shape = square(4, 9, 8, 8, 3, 1);
   const auto expect = [&](Pass pass, const Convolution& asked, const Rules& rules,
@@ -262,20 +280,6 @@ TEST_CASE("Every difference of a problem or a rule that matters has its own line
   // TF32 is no matter of 16-bit types.
   const Convolution p = typed(square(4, 9, 8, 8, 3, 1), DType::f16, DType::f16);
   CHECK(key_text(Pass::forward, p, {}) == key_text(Pass::forward, p, {.allow_tf32 = false}));
-}
-
-TEST_CASE("The table of choices comes back as it was written", "[dnn]") {
-  Choices choices{.made_by = "cuDNN 91900 on a GPU, 132 multiprocessors", .plan_of = {}};
-  for (const Convolution& p : distinct(all_convolutions()))
-    choices.plan_of[key_text(Pass::forward, p, {})] = "f32: eng65_k2=5_k13=1";
-  std::stringstream text;
-  write(text, choices);
-  CHECK(read_choices(text) == choices);
-
-  std::stringstream empty, foreign("{}\n"), broken("plans chosen by x\nno tab here\n");
-  CHECK_THROWS_AS(read_choices(empty), UserError);
-  CHECK_THROWS_AS(read_choices(foreign), UserError);
-  CHECK_THROWS_WITH(read_choices(broken), Contains("no tab here"));
 }
 
 TEST_CASE("An H100 has plans for every pass whose operands and result share a type", "[dnn]") {

@@ -18,6 +18,9 @@ struct Emulator {
   void (*set_event_denials)(int denials) = nullptr;
   void (*set_narrow_libraries)(bool narrow) = nullptr;
   void (*set_wrong_fusions)(bool wrong) = nullptr;
+  void (*set_algorithms)(int count) = nullptr;
+  void (*set_compiled_algorithm)(const char* name) = nullptr;
+  void (*set_seconds)(const char* part, double seconds, double cold) = nullptr;
 
   explicit operator bool() const { return counts != nullptr; }
 };
@@ -37,8 +40,12 @@ inline Emulator emulator() {
   find(found.set_event_denials, "_ZN13cuda_emulator17set_event_denialsEi");
   find(found.set_narrow_libraries, "_ZN13cuda_emulator20set_narrow_librariesEb");
   find(found.set_wrong_fusions, "_ZN13cuda_emulator17set_wrong_fusionsEb");
+  find(found.set_algorithms, "_ZN13cuda_emulator14set_algorithmsEi");
+  find(found.set_compiled_algorithm, "_ZN13cuda_emulator22set_compiled_algorithmEPKc");
+  find(found.set_seconds, "_ZN13cuda_emulator11set_secondsEPKcdd");
   ensure(!found.counts || (found.set_device_memory && found.fail_call && found.set_event_denials &&
-                           found.set_narrow_libraries && found.set_wrong_fusions),
+                           found.set_narrow_libraries && found.set_wrong_fusions && found.set_algorithms &&
+                           found.set_compiled_algorithm && found.set_seconds),
          "test", "{} lacks a function of the emulator's control.h", library);
   return found;
 }

@@ -180,6 +180,8 @@ TEST_CASE("what the libraries do not offer is done in other ways", "[device][emu
   }
   const auto losses = [&](bool narrow) {
     gpu.set_narrow_libraries(narrow);
+    // Other rules have plans of their own.
+    const RulesScope rules({.allow_tf32 = narrow, .deterministic = true, .autotune = narrow});
     Training training({"precision=amp_bf16"});
     std::vector<double> values;
     for (std::uint64_t i = 0; i < 8; ++i) values.push_back(training.run(i).loss);

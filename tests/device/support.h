@@ -17,6 +17,19 @@ namespace tandem::test {
 
 inline Backend& backend_under_test() { return backend_for(test_device()); }
 
+// Timing may decide.
+inline constexpr ComputeRules kTimed{.allow_tf32 = false};
+
+// The rules of the backend under test, back to those of all tests (catch_main.cpp) when this goes.
+struct RulesScope {
+  explicit RulesScope(const ComputeRules& rules) { backend_under_test().set_rules(rules); }
+  ~RulesScope() {
+    backend_under_test().set_rules({.allow_tf32 = false, .deterministic = true, .autotune = false});
+  }
+  RulesScope(const RulesScope&) = delete;
+  RulesScope& operator=(const RulesScope&) = delete;
+};
+
 // A task's model and Step, and a runner of its steps.
 struct Setup {
   Setup(config::Loaded configuration, const tasks::DataPtr& data, train::GraphUse graphs)

@@ -92,8 +92,9 @@ bool has_aligned_rows(const Product& p) {
 }  // namespace
 
 std::string to_string(const Product& p) {
-  return fmt::format("{} x {} [{},{}]·[{},{}] -> {}{}", p.batch, name_of(p.in), p.m, p.k, p.k, p.n,
-                     name_of(p.out), p.rows_text());
+  return fmt::format("{} x {} [{},{}]{}·[{},{}]{} -> {}{}{}", p.batch, name_of(p.in), p.m, p.k,
+                     p.transpose_a ? "ᵀ" : "", p.k, p.n, p.transpose_b ? "ᵀ" : "", name_of(p.out),
+                     p.bias ? " + bias" : "", p.rows_text());
 }
 
 std::string blas_version() { return "emulated products"; }
@@ -114,15 +115,27 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   if (p.bias && reinterpret_cast<std::uintptr_t>(bias) % 16 != 0)
     cuda_emulator::fail("a bias is not aligned to 16 bytes");
   if (is_16bit(p.in) && !has_aligned_rows(p)) ++cuda_emulator::counters().unaligned_products;
-  const Tensor workspace = backend_.workspace({4096}, DType::u8);
   const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
-  cuda_emulator::enqueue_library(backend_.stream(), "matmul",
-                                 [p, at = Operands{a, b, bias, c}, tf32, room = workspace.raw()] {
-                                   cuda_emulator::fill_with_nan(room, DType::u8, 4096);
-                                   if (!p.accumulate) forget_result(p, at.c);
-                                   if (p.in == DType::f64) return multiply_all<double>(p, at, false);
-                                   multiply_all<float>(p, at, tf32);
-                                 });
+  const std::vector<std::string> names = cuda_emulator::algorithm_names();
+  const auto run = [&](std::size_t algorithm, void* to) {
+    const Tensor workspace = backend_.workspace({4096}, DType::u8);
+    cuda_emulator::enqueue_library(backend_.stream(), "matmul",
+                                   fmt::format("matmul: {}, {}", to_string(p), names[algorithm]),
+                                   [p, at = Operands{a, b, bias, to}, tf32, room = workspace.raw()] {
+                                     cuda_emulator::fill_with_nan(room, DType::u8, 4096);
+                                     if (!p.accumulate) forget_result(p, at.c);
+                                     if (p.in == DType::f64) return multiply_all<double>(p, at, false);
+                                     multiply_all<float>(p, at, tf32);
+                                   });
+    return true;
+  };
+  const auto alignment_of = [](const void* address) {
+    return static_cast<std::uint32_t>(std::min<std::uintptr_t>(
+        16, reinterpret_cast<std::uintptr_t>(address) & ~(reinterpret_cast<std::uintptr_t>(address) - 1)));
+  };
+  // No plans are kept: what the table knows is not timed again.
+  const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
+  run(names.size() > 1 && may_time() ? choose(p, alignment, tf32, names, c, run) : 0, c);
   return true;
 }
 

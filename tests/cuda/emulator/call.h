@@ -1,6 +1,7 @@
 // What every function of the interface does: takes the lock, and notes its error for cudaGetLastError.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "tests/cuda/emulator/control.h"
@@ -11,8 +12,11 @@ namespace cuda_emulator {
 Counts& counters();
 // Asked once by every call of a function that fail_call knows.
 bool is_to_fail(std::string_view function);
-int next_event_denials();   // see set_event_denials
-cudaError_t& last_error();  // of this thread
+int next_event_denials();                    // see set_event_denials
+int algorithm_count();                       // see set_algorithms
+const std::string& compiled_algorithm();     // see set_compiled_algorithm
+double seconds_of(const std::string& work);  // of a library; see set_seconds
+cudaError_t& last_error();                   // of this thread
 
 class Call {
  public:

@@ -39,6 +39,24 @@ std::vector<int>& event_denials() {
 }
 
 bool wrong_fusions = false;
+std::string compiled;  // the algorithm that is; empty: none
+
+int& algorithms() {
+  static int count = [] {
+    const char* text = std::getenv("TANDEM_EMULATOR_ALGORITHMS");
+    return text && std::atoi(text) > 0 ? std::atoi(text) : 1;
+  }();
+  return count;
+}
+
+struct Seconds {
+  std::string part;
+  double warm, cold;
+};
+std::vector<Seconds>& all_seconds() {
+  static std::vector<Seconds> all;
+  return all;
+}
 
 // How many calls of a function are still to come until the one that fails; 0: none fails.
 std::map<std::string_view, std::uint64_t>& calls_until_failure() {
@@ -103,6 +121,42 @@ bool are_fusions_wrong() { return wrong_fusions; }
 void set_wrong_fusions(bool wrong) {
   const Call call;
   wrong_fusions = wrong;
+}
+
+int algorithm_count() { return algorithms(); }
+
+void set_algorithms(int count) {
+  const Call call;
+  algorithms() = count;
+}
+
+const std::string& compiled_algorithm() { return compiled; }
+
+void set_compiled_algorithm(const char* name) {
+  const Call call;
+  compiled = name ? name : "";
+}
+
+double seconds_of(const std::string& work) {
+  const bool cold = is_cache_cold();
+  double sum = 0.0;
+  bool found = false;
+  for (const Seconds& each : all_seconds()) {
+    if (work.find(each.part) == std::string::npos) continue;
+    sum += cold ? each.cold : each.warm;
+    found = true;
+  }
+  if (found) return sum;
+  constexpr std::string_view kAlgorithm = "emulated-";
+  const std::size_t at = work.rfind(kAlgorithm);
+  const int later = at == std::string::npos ? 0 : std::atoi(work.c_str() + at + kAlgorithm.size()) - 1;
+  return (work.starts_with("matmul") ? 15.0 : 10.0) + later;
+}
+
+void set_seconds(const char* part, double seconds, double cold) {
+  const Call call;
+  if (!part) return all_seconds().clear();
+  all_seconds().push_back({part, seconds, cold});
 }
 
 void set_narrow_libraries(bool narrow) {

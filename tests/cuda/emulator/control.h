@@ -23,7 +23,8 @@ struct Counts {
   std::uint64_t unaligned_products = 0;
   std::uint64_t allocations = 0;  // calls of cudaMalloc
   std::uint64_t host_allocations = 0;
-  std::size_t device_bytes = 0;  // allocated at the moment
+  std::size_t device_bytes = 0;     // allocated at the moment
+  std::uint64_t bytes_to_host = 0;  // copied from the device to pageable memory
 };
 CUDA_EMULATOR_EXPORT Counts counts();
 
@@ -49,6 +50,18 @@ CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
 
 // Makes convolutions that sum what they write give wrong sums, and those that add where they write add twice.
 CUDA_EMULATOR_EXPORT void set_wrong_fusions(bool wrong);
+
+// So many algorithms the stand-ins offer for a problem, "emulated-1", "emulated-2" and so on. At first what
+// TANDEM_EMULATOR_ALGORITHMS says, or 1.
+CUDA_EMULATOR_EXPORT void set_algorithms(int count);
+// The one of them that is compiled for a shape; nullptr, as at first: none.
+CUDA_EMULATOR_EXPORT void set_compiled_algorithm(const char* name);
+// What events measure is the time it takes, and a second for each kernel, 10 for each piece of work of the
+// libraries, 15 for a product, and one more for each algorithm after the first. From now on work of the
+// libraries takes `seconds` for each such `part` that its description has, as "matmul", "→ f32" or
+// "emulated-2", instead; `cold` ones where as much memory as the second cache holds was written right before.
+// Without a part: as at first.
+CUDA_EMULATOR_EXPORT void set_seconds(const char* part, double seconds, double cold);
 
 // For a library beside the emulator: puts work on a stream (cudaStream_t), or into its capture, that other
 // processes take part in. `begin` is called when its turn has come, at every replay, and gives what helps it

@@ -1,13 +1,10 @@
-// Convolutions behind core/cuda/dnn.h, as direct loops: sums in f32, rounded once.
-#include "core/cuda/dnn.h"
-
+// Convolutions behind core/cuda/dnn_engines.h, as direct loops: sums in f32, rounded once.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/dnn_engines.h"
 #include "core/error.h"
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
@@ -19,7 +16,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr std::string_view kName = "emulated";
 constexpr Index kWorkspace = 4096;  // bytes
 
 Index x_count(const Convolution& p) { return p.batch * p.height * p.width * p.channels; }
@@ -202,99 +198,72 @@ bool is_offered(const Convolution& p) {
 
 }  // namespace
 
-struct Library::State {
-  CudaBackend& backend;
-  Choices choices{"the emulator", {}};
-  std::unique_ptr<Plan> last;
-  std::map<std::string, std::unique_ptr<Plan>> fused;  // by key; nullptr: not to be used
-};
+namespace {
 
-class Plan::Impl {
+class EmulatedEngine final : public Engine {
  public:
-  CudaBackend& backend;
-  Pass pass;
-  Convolution carried;
-  bool tf32;
-  std::string name{kName};
-  bool tuned = true;
+  EmulatedEngine(CudaBackend& backend, Pass pass, const Convolution& problem, std::string engine)
+      : backend_(backend), pass_(pass), problem_(problem) {
+    name = std::move(engine);
+    workspace = kWorkspace;
+  }
 
-  void enqueue(const Addresses& addresses) const;
+  Outcome run(const Addresses& addresses, void* room) const override {
+    for (const void* address : addresses) {
+      if (reinterpret_cast<std::uintptr_t>(address) % Plan::kAlignment != 0)
+        cuda_emulator::fail("an operand of a convolution is not aligned to 16 bytes");
+    }
+    const bool tf32 = problem_.dtype == DType::f32 && backend_.rules().allow_tf32;
+    cuda_emulator::enqueue_library(backend_.stream(), "convolution",
+                                   fmt::format("{}: {}, {}", name_of(pass_), to_string(problem_), name),
+                                   [pass = pass_, p = problem_, tf32, addresses, room] {
+                                     cuda_emulator::fill_with_nan(room, DType::u8, kWorkspace);
+                                     compute(pass, p, addresses, tf32);
+                                   });
+    cuda_emulator::counters().summing_convolutions += problem_.sums ? 1 : 0;
+    cuda_emulator::counters().adding_convolutions += problem_.add ? 1 : 0;
+    return {};
+  }
+
+ private:
+  CudaBackend& backend_;
+  Pass pass_;
+  Convolution problem_;
 };
 
-Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Plan::~Plan() = default;
-const Convolution& Plan::carried() const { return impl_->carried; }
-const std::string& Plan::name() const { return impl_->name; }
-std::size_t Plan::workspace_bytes() const { return kWorkspace; }
-
-void Plan::Impl::enqueue(const Addresses& addresses) const {
-  for (const void* address : addresses) {
-    if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0)
-      cuda_emulator::fail("an operand of a convolution is not aligned to 16 bytes");
+class EmulatedOffer final : public Offer {
+ public:
+  EmulatedOffer(CudaBackend& backend, Pass pass, const Convolution& problem)
+      : backend_(backend), pass_(pass), problem_(problem) {
+    for (const std::string& name : cuda_emulator::algorithm_names())
+      listed.push_back({.name = name, .compiled = name == cuda_emulator::compiled_algorithm()});
   }
-  const Tensor workspace = backend.workspace({kWorkspace}, DType::u8);
-  cuda_emulator::enqueue_library(
-      backend.stream(), "convolution",
-      [pass = pass, p = carried, tf32 = tf32, addresses, room = workspace.raw(), bytes = workspace.numel()] {
-        cuda_emulator::fill_with_nan(room, DType::u8, bytes);
-        compute(pass, p, addresses, tf32);
-      });
-  cuda_emulator::counters().summing_convolutions += carried.sums ? 1 : 0;
-  cuda_emulator::counters().adding_convolutions += carried.add ? 1 : 0;
-}
 
-bool Plan::tuned() const { return impl_->tuned; }
-void Plan::run(const Addresses& addresses) { impl_->enqueue(addresses); }
-
-Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(State{.backend = backend})) {}
-Library::~Library() = default;
-
-Plan& Library::plan(Pass pass, const Convolution& problem) {
-  const Rules& rules = state_->backend.rules();
-  for (const Convolution& p : alternatives(pass, problem, rules)) {
-    if (!is_offered(p)) continue;
-    state_->choices.plan_of[key_text(pass, problem, rules)] = fmt::format("{}: {}", name_of(p.result), kName);
-    const bool tf32 = p.dtype == DType::f32 && rules.allow_tf32;
-    state_->last = std::make_unique<Plan>(std::make_unique<Plan::Impl>(state_->backend, pass, p, tf32));
-    return *state_->last;
+  Outcome build(std::int64_t index, int, std::unique_ptr<Engine>& engine) override {
+    engine = std::make_unique<EmulatedEngine>(backend_, pass_, problem_,
+                                              listed[static_cast<std::size_t>(index)].name);
+    return {};
   }
-  throw VendorError("cudnn", "no plan: " + to_string(problem));
-}
 
-Plan* Library::fused_plan(Pass pass, const Convolution& problem) {
-  const Rules& rules = state_->backend.rules();
-  const auto [it, added] = state_->fused.try_emplace(key_text(pass, problem, rules));
-  if (added && is_offered(problem)) {
-    auto impl = std::make_unique<Plan::Impl>(state_->backend, pass, problem,
-                                             problem.dtype == DType::f32 && rules.allow_tf32);
-    impl->tuned = false;
-    it->second = std::make_unique<Plan>(std::move(impl));
-  }
-  return it->second.get();
-}
+ private:
+  CudaBackend& backend_;
+  Pass pass_;
+  Convolution problem_;
+};
 
-// Whatever is right is faster here.
-bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival) {
-  plan.impl_->enqueue(addresses);
-  const auto right = rival.confirms([&](const Addresses& elsewhere) { plan.impl_->enqueue(elsewhere); });
-  rival.run();
-  if (right == false) dismiss(plan);
-  if (!right.value_or(false)) return false;
-  return plan.impl_->tuned = true;
-}
+}  // namespace
 
-void Library::dismiss(Plan& plan) {
-  for (auto& [key, kept] : state_->fused) {
-    if (kept.get() == &plan) return kept.reset();
-  }
-}
+struct Engines::State {
+  CudaBackend& backend;
+};
 
-const Choices& Library::choices() const { return state_->choices; }
+Engines::Engines(CudaBackend& backend) : state_(new State{backend}) {}
+Engines::~Engines() = default;
 
-bool Library::adopt(const Choices& choices) {
-  if (choices.made_by != state_->choices.made_by) return false;
-  for (const auto& [key, name] : choices.plan_of) state_->choices.plan_of.insert_or_assign(key, name);
-  return true;
+Outcome Engines::ask(Pass pass, const Convolution& problem, const Rules&, std::unique_ptr<Offer>& offer) {
+  if (!is_offered(problem)) return Failure{"create_execution_plans", "no plan"};
+  offer = std::make_unique<EmulatedOffer>(state_->backend, pass, problem);
+  return {};
 }
 
 void validate(Pass, const Convolution& problem) {
@@ -302,7 +271,7 @@ void validate(Pass, const Convolution& problem) {
 }
 
 std::vector<std::string> plans_on(std::string_view, Pass, const Convolution&, const Rules&) {
-  return {std::string(kName)};
+  return cuda_emulator::algorithm_names();
 }
 
 std::string version() { return "emulated convolutions"; }

@@ -38,15 +38,23 @@ float rounded_to_tf32(float value) {
 
 }  // namespace
 
-void enqueue_library(cudaStream_t stream, std::string_view call_name, std::function<void()> work) {
+void enqueue_library(cudaStream_t stream, std::string_view call_name, const std::string& what,
+                     std::function<void()> work) {
   const Call call;
   ++counters().launches;
   tandem::cuda::check(call.result(enqueue(stream,
-                                          [work = std::move(work)] {
+                                          [what, work = std::move(work)] {
                                             ++counters().executed;
                                             work();
+                                            spend(seconds_of(what));
                                           })),
                       call_name);
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (int i = 1; i <= algorithm_count(); ++i) names.push_back("emulated-" + std::to_string(i));
+  return names;
 }
 
 template <class C>

@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
@@ -12,8 +14,13 @@
 
 namespace cuda_emulator {
 
-// Puts a library's work on the stream, as one kernel. Throws VendorError.
-void enqueue_library(cudaStream_t stream, std::string_view call, std::function<void()> work);
+// Puts a library's work on the stream, as one kernel. `what` it does decides how long it takes for events
+// (control.h). Throws VendorError.
+void enqueue_library(cudaStream_t stream, std::string_view call, const std::string& what,
+                     std::function<void()> work);
+
+// What the stand-ins offer for a problem, best first (control.h).
+std::vector<std::string> algorithm_names();
 
 // `count` elements widened to C; f32 rounded to TF32 (10 bits of mantissa, to nearest, ties away) if asked
 // for.

@@ -152,7 +152,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->maxThreadsPerBlock = 1024;
   properties->major = 9;
   properties->multiProcessorCount = 2;
-  properties->l2CacheSize = 1 << 20;
+  properties->l2CacheSize = static_cast<int>(cuda_emulator::kSecondCache);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
@@ -171,6 +171,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
       *value = properties.multiProcessorCount;
+      return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+      *value = properties.l2CacheSize;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = properties.major;
@@ -273,6 +276,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
     return call.result(record_pageable_copy(handle, target, bytes));
   if (to_pageable) {
     // Returns when the copy is done.
+    if (residence_of(source) == Residence::device) counters().bytes_to_host += bytes;
     if (const cudaError_t error = enqueue(handle, [=] { std::memmove(target, source, bytes); }))
       return call.result(error);
     wait_for(*stream);
@@ -304,7 +308,10 @@ cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStre
   if (bytes == 0) return cudaSuccess;
   if (is_pageable(target) || !cuda_emulator::is_valid_range(target, bytes))
     return call.result(cudaErrorInvalidValue);
-  return call.result(enqueue(stream, [=] { std::memset(target, value, bytes); }));
+  return call.result(enqueue(stream, [=] {
+    std::memset(target, value, bytes);
+    cuda_emulator::chill_cache(bytes);
+  }));
 }
 cudaError_t cudaMemset(void* target, int value, std::size_t bytes) {
   return cudaMemsetAsync(target, value, bytes, nullptr);
@@ -485,5 +492,6 @@ cudaError_t cuda_emulator::enqueue_kernel(const Launch& launch, std::function<vo
   return call.result(enqueue(stream, [launch, thread = std::move(thread)] {
     ++counters().executed;
     execute(launch, thread);
+    cuda_emulator::spend(1.0);
   }));
 }

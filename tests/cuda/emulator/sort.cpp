@@ -39,7 +39,7 @@ SortedPairs sort_pairs(const CudaBackend& backend, const Tensor& keys, const Ten
   // A pass takes 8 bits and changes the buffer.
   const bool back = (bits + 7) / 8 % 2 == 0;
   cuda_emulator::enqueue_library(
-      backend.stream(), "DeviceRadixSort",
+      backend.stream(), "DeviceRadixSort", "sort",
       [=, count = keys.numel(), k = keys.raw(), v = values.raw(), ok = other_keys.raw(),
        ov = other_values.raw()] {
         void *const result_keys = back ? k : ok, *const result_values = back ? v : ov;

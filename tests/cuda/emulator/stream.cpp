@@ -51,6 +51,24 @@ void order_with_legacy(Stream& stream) {
 
 }  // namespace
 
+namespace {
+
+std::chrono::duration<double> spent{0};
+bool cache_is_cold = false;
+
+}  // namespace
+
+std::chrono::steady_clock::time_point now() {
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(spent);
+}
+void spend(double seconds) {
+  spent += std::chrono::duration<double>(seconds);
+  cache_is_cold = false;
+}
+bool is_cache_cold() { return cache_is_cold; }
+void chill_cache(std::size_t bytes) { cache_is_cold = bytes >= kSecondCache; }
+
 std::recursive_mutex& lock() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -173,7 +191,7 @@ bool run(Stream& stream, const Point* point, bool patient) {
     if (operation.work) operation.work();
     if (operation.mark) {
       operation.mark->reached = true;
-      operation.mark->time = std::chrono::steady_clock::now();
+      operation.mark->time = now();
     }
   }
   return true;

@@ -34,6 +34,15 @@ struct Point {
   std::chrono::steady_clock::time_point time;
 };
 
+// The time that events see: the host's, and what executed work spent besides.
+std::chrono::steady_clock::time_point now();
+// What a piece of work did to it, and to the second cache, which is warm from now on.
+void spend(double seconds);
+// Whether the last work wrote as much as the second cache holds.
+bool is_cache_cold();
+void chill_cache(std::size_t bytes);
+inline constexpr std::size_t kSecondCache = std::size_t{1} << 20;  // bytes
+
 struct Operation {
   Work work;
   std::shared_ptr<Point> awaited, mark;

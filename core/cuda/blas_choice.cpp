@@ -1,0 +1,53 @@
+// Which of cuBLASLt's algorithms computes a product: a line of the table of algorithms, and their timing.
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include "core/cuda/blas.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/search.h"
+#include "core/error.h"
+
+namespace tandem::cuda {
+
+namespace {
+
+// What is read and written, in elements' bytes.
+std::int64_t bytes_of_product(const Product& p) {
+  const auto matrices = [&](Index stride) { return stride == 0 ? Index{1} : p.batch; };
+  const Index operands = matrices(p.stride_a) * p.m * p.k + matrices(p.stride_b) * p.k * p.n;
+  return operands * static_cast<Index>(size_of(p.in)) +
+         p.batch * p.m * p.n * static_cast<Index>(size_of(p.out));
+}
+
+}  // namespace
+
+bool Blas::may_time() const {
+  const Rules& rules = backend_.rules();
+  return rules.tune && !rules.deterministic && !is_captured(backend_.stream());
+}
+
+std::size_t Blas::choose(Product p, const Alignment& alignment, bool tf32, std::span<const std::string> names,
+                         void* c, const Run& run) {
+  Tensor copy;  // what is added to is added to once
+  if (p.accumulate) {
+    try {
+      // From the first row's begin to the last one's end.
+      copy = backend_.workspace({(p.batch * p.m - 1) * p.pitch_c() + p.n}, p.out);
+    } catch (const VendorError&) {  // no room to try algorithms out
+      return 0;
+    }
+    check(cudaMemcpyAsync(copy.raw(), c, copy.bytes(), cudaMemcpyDeviceToDevice, backend_.stream()),
+          "cudaMemcpyAsync");
+    c = copy.raw();
+    p.accumulate = false;
+  }
+  const std::string problem = fmt::format(
+      "matmul: {}{}{}, on {}, {} and {} bytes", to_string(p),
+      p.batch > 1 ? fmt::format(", {} and {} elements apart", p.stride_a, p.stride_b) : std::string(),
+      p.in == DType::f32 && !tf32 ? ", no TF32" : "", alignment.a, alignment.b, alignment.c);
+  return choose_algorithm(backend_, problem, names, bytes_of_product(p),
+                          [&](std::size_t algorithm) { return run(algorithm, c); });
+}
+
+}  // namespace tandem::cuda
