@@ -1,9 +1,11 @@
 #include "autograd/ops/conv.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "autograd/apply.h"
 #include "autograd/ops/conv_ops.h"
+#include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/shape.h"
 
@@ -69,6 +71,14 @@ Shape conv_shape(const OpInfo& info, const Tensor& x, const Tensor& filter, cons
           filter.size(0)};
 }
 
+// Whether the filter was cast on the tape, as `precision.wgrad=lower` has it: its gradient is rounded to its
+// type, whatever it is written in, and some devices write that faster.
+bool is_rounded_with(const Tensor& filter, const Needs& needs) {
+  const Node* const node = node_of(filter);
+  return !needs.create_graph() && node && std::string_view(node->info().name) == Cast::info.name &&
+         node->outputs[filter.edge().output].dtype == filter.dtype();
+}
+
 // dy must be what a convolution of an image of `extent` gives, or its upper left part: a transposed
 // convolution whose output padding is a stride or more has fewer inputs than the convolution of its output
 // has outputs.
@@ -114,7 +124,8 @@ Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& need
   if (!dy.y.defined()) return result;
   const auto& [x, filter] = saved;
   if (needs[1])
-    result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1));
+    result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1),
+                                           is_rounded_with(filter, needs));
   if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
   if (needs[0])
     result.x = conv2d_input_gradient(dy.y, filter, {x.size(1), x.size(2)}, options, needs.sink(0));
@@ -160,7 +171,7 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
           to_string(in.dy.shape()));
   check_gradient(info, in.dy, {in.x.size(1), in.x.size(2)}, kernel, options);
   const Shape whole{in.dy.size(3), kernel[0], kernel[1], in.x.size(3) / options.groups};
-  const Destination dfilter = context.destination(whole, wide_of(context.dtype));
+  const Destination dfilter = context.destination(whole, rounded ? context.dtype : wide_of(context.dtype));
   context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
   saved = {in.x, in.dy};
   return {dfilter.tensor};
@@ -223,7 +234,8 @@ ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Out& dy,
   const auto& [x, filter] = saved;
   if (needs[0]) result.x = cut_to(conv2d(dy.y, filter, {}, options), x);
   if (needs[1])
-    result.filter = conv2d_filter_gradient(dy.y, x, {filter.size(1), filter.size(2)}, options, needs.sink(1));
+    result.filter = conv2d_filter_gradient(dy.y, x, {filter.size(1), filter.size(2)}, options, needs.sink(1),
+                                           is_rounded_with(filter, needs));
   if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
   return result;
 }
@@ -242,8 +254,8 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<
 }
 
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink) {
-  return apply(ops::Conv2dFilterGradient{options, kernel}, {x, dy}, sink).dfilter;
+                              const Conv2dOptions& options, const Destination* sink, bool rounded) {
+  return apply(ops::Conv2dFilterGradient{options, kernel, rounded}, {x, dy}, sink).dfilter;
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& filter, const Tensor& bias,

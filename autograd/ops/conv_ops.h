@@ -43,6 +43,7 @@ struct Conv2dInputGradient {
 struct Conv2dFilterGradient {
   Conv2dOptions options;
   std::array<Index, 2> kernel{};  // KH, KW
+  bool rounded = false;           // to the type of x and dy; else f32 (f64)
   static constexpr OpInfo info{"conv2d_filter_gradient", CastRule::lower};
   struct In {
     Tensor x, dy;
@@ -75,7 +76,8 @@ struct ConvTranspose2d {
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
                              const Conv2dOptions& options, const Destination* sink = nullptr);
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink = nullptr);
+                              const Conv2dOptions& options, const Destination* sink = nullptr,
+                              bool rounded = false);
 
 using ConvOps =
     TypeList<ops::Conv2d, ops::Conv2dInputGradient, ops::Conv2dFilterGradient, ops::ConvTranspose2d>;

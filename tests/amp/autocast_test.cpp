@@ -149,6 +149,34 @@ TEST_CASE("weight gradients can be rounded to 16 bits first", "[autocast]") {
   CHECK(w.gradient().to_vector<float>() == rounded(w.gradient(), DType::bf16).to_vector<float>());
 }
 
+TEST_CASE("a filter gradient that is rounded is written in 16 bits", "[autocast]") {
+  struct : OpObserver {
+    void after_forward(const OpInfo& op, std::span<const Tensor>, std::span<const Tensor> outputs) override {
+      if (std::string_view(op.name) == "conv2d_filter_gradient") written.push_back(outputs[0].dtype());
+    }
+    std::vector<DType> written;
+  } observer;
+  std::vector<std::vector<float>> gradients;
+  for (const bool rounds : {false, true}) {
+    const Parameter filter(ramp({4, 3, 3, 2}));
+    Tensor y;
+    {
+      Precision precision = Precision::amp_bf16();
+      precision.round_weight_gradients = rounds;
+      const Autocast autocast(precision);
+      y = conv2d(ramp({2, 5, 5, 2}), filter, {});
+    }
+    const Tensor seed = cast(ramp(y.shape(), 0.0501), DType::bf16);
+    const ObserverScope observed(observer);
+    backward(std::span(&y, 1), std::span(&seed, 1));
+    REQUIRE(filter.gradient().dtype() == DType::f32);
+    gradients.push_back(rounded(filter.gradient(), DType::bf16).to_vector<float>());
+    if (rounds) CHECK(filter.gradient().to_vector<float>() == gradients.back());
+  }
+  CHECK(observer.written == std::vector{DType::f32, DType::bf16});
+  CHECK(gradients[0] == gradients[1]);
+}
+
 TEST_CASE("a parameter is cast once, and again when its master has changed", "[autocast]") {
   const Parameter w(ramp({6, 8}));
   const Tensor first = working_copy(w, DType::f16), second = working_copy(w, DType::f16);
