@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "amp/autocast.h"
+#include "cli/algorithm_file.h"
 #include "cli/commands.h"
 #include "cli/rank_deadline.h"
 #include "config/task.h"
@@ -220,13 +221,15 @@ Json memory_json(Device device) {
 }
 
 // Answers every line of input with a line, until the input ends; the first line says that it is loaded, and
-// warm where steps before were asked for.
-void serve(Bench& bench, std::int64_t warmup) {
+// warm where steps before were asked for. Whoever asks may end this process at any time: what was chosen by
+// timing is saved before each answer.
+void serve(Bench& bench, AlgorithmFile& algorithms, std::int64_t warmup) {
   const auto answer = [](const Json& json) {
     output::print("{}\n", files::json_text(json));
     output::flush_result();
   };
   if (warmup > 0) bench.measure(warmup, 1);
+  algorithms.save();
   answer({{"ready", true}});
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {
@@ -238,7 +241,9 @@ void serve(Bench& bench, std::int64_t warmup) {
     const long steps = space == std::string::npos ? 0 : std::strtol(line.c_str() + space, nullptr, 10);
     require((mode == "compute" || mode == "loader") && steps > 0, "",
             "bench --serve: expected \"compute N\", \"loader N\" or \"memory\", got \"{}\"", line);
-    answer(bench.block(mode == "loader", steps));
+    const Json block = bench.block(mode == "loader", steps);
+    algorithms.save();
+    answer(block);
   }
 }
 
@@ -324,8 +329,9 @@ void print_ranks(const Json& result) {
 int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& ranks, double deadline_s) {
   try {
     auto loaded = parallel::together(ranks, deadline_s, [&] {
-      require(!arguments.serve && !arguments.profile, "",
-              "bench: --serve and --profile are of one process, and mpirun started {}", ranks.size());
+      require(!arguments.serve && !arguments.profile && arguments.algorithms.empty(), "",
+              "bench: --serve, --profile and --algorithms are of one process, and mpirun started {}",
+              ranks.size());
       return config::load(arguments.config, arguments.overrides);
     });
     deadline_s = loaded.config.parallel.deadline_s;
@@ -359,9 +365,10 @@ int bench(const BenchArguments& arguments) {
   if (ranks->size() > 1) return bench_by_ranks(arguments, *ranks, deadline_s);
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   train::prepare_machine(loaded);
+  AlgorithmFile algorithms(loaded.config, train::device_of(loaded.config), arguments.algorithms);
   Bench bench(loaded);
   if (arguments.serve) {
-    serve(bench, arguments.warmup);
+    serve(bench, algorithms, arguments.warmup);
     return 0;
   }
   Json result = as_json(loaded, bench.measure(arguments.warmup, arguments.steps), bench);
@@ -374,7 +381,9 @@ int bench(const BenchArguments& arguments) {
       profile::print(profile);
     }
   }
+  if (Json chosen = algorithms.to_json(); !chosen.empty()) result["algorithms"] = std::move(chosen);
   if (arguments.json) output::print("{}\n", files::json_text(result));
+  algorithms.save();
   return 0;
 }
 

@@ -343,6 +343,10 @@ class Program {
         "--serve", bench_.serve,
         "measure on request, after --warmup steps or none: a line of input, \"compute N\", \"loader N\" or "
         "\"memory\", gives a line of JSON");
+    sub->add_option("--algorithms", bench_.algorithms,
+                    "what a GPU chose by timing: read if it is there, written at the end; by default the "
+                    "repository's table for the GPU is read")
+        ->type_name("FILE");
   }
 
   void add_configuration_commands() {

@@ -50,8 +50,9 @@ struct ExportArguments : RunArguments {
 struct BenchArguments : ConfigArguments {
   std::int64_t steps = 30, warmup = 5;
   bool json = false;
-  bool profile = false;  // by op, see studies/profile
-  bool serve = false;    // blocks of steps on request, for `compare`
+  bool profile = false;    // by op, see studies/profile
+  bool serve = false;      // blocks of steps on request, for `compare`
+  std::string algorithms;  // file of what was chosen by timing; empty: none is written
 };
 
 struct PlanArguments : ConfigArguments {
