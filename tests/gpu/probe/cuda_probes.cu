@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/cuda/launch.h"
 #include "tests/gpu/probe/cuda_probes.h"
 
 namespace tandem::probe {
@@ -136,13 +137,6 @@ Finding pageable(bool to_device) {
 
 // ---- nodes of a graph, one after the other
 
-__device__ void meet_previous() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
-#endif
-}
-
 __device__ std::uint64_t nanoseconds() {
 #ifdef TANDEM_CUDA_EMULATED
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
@@ -153,11 +147,11 @@ __device__ std::uint64_t nanoseconds() {
 #endif
 }
 
-__global__ void empty_kernel() { meet_previous(); }
+__global__ void empty_kernel() { cuda::await_earlier_work(); }
 
 // Begin and end of node `node`.
 __global__ void stamp_kernel(std::uint64_t* stamps, int node) {
-  meet_previous();
+  cuda::await_earlier_work();
   stamps[2 * node] = nanoseconds();
   stamps[2 * node + 1] = nanoseconds();
 }
@@ -166,22 +160,11 @@ __global__ void stamp_kernel(std::uint64_t* stamps, int node) {
 template <class... Parameters>
 cudaError_t put(const Stream& stream, bool programmatic, void (*kernel)(Parameters...),
                 Parameters... values) {
-  void* arguments[] = {static_cast<void*>(&values)..., nullptr};
-#ifdef TANDEM_CUDA_EMULATED
-  if (programmatic) return cudaErrorNotSupported;
-  return cudaLaunchKernel(kernel, dim3(1), dim3(32), arguments, 0, stream.handle);
-#else
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(1);
-  config.blockDim = dim3(32);
-  config.stream = stream.handle;
-  config.attrs = &attribute;
-  config.numAttrs = programmatic ? 1 : 0;
-  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
-#endif
+  const cudaLaunchConfig_t config{dim3(1), dim3(32), 0, stream.handle, &attribute, programmatic ? 1U : 0U};
+  return cudaLaunchKernelEx(&config, kernel, values...);
 }
 
 cudaError_t put_chain(const Stream& stream, int nodes, bool programmatic) {
@@ -268,11 +251,12 @@ __global__ void barrier_kernel(unsigned* arrived, int barriers) {
 
 // An emulator executes one block after the other.
 cudaError_t put_barriers(const Stream& stream, unsigned* arrived, int barriers, int blocks) {
-  void* arguments[] = {&arrived, &barriers, nullptr};
 #ifdef TANDEM_CUDA_EMULATED
   static_cast<void>(blocks);
-  return cudaLaunchKernel(barrier_kernel, dim3(1), dim3(64), arguments, 0, stream.handle);
+  const cudaLaunchConfig_t config{dim3(1), dim3(64), 0, stream.handle, nullptr, 0};
+  return cudaLaunchKernelEx(&config, barrier_kernel, arrived, barriers);
 #else
+  void* arguments[] = {&arrived, &barriers, nullptr};
   return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(barrier_kernel),
                                      dim3(static_cast<unsigned>(blocks)), dim3(256), arguments, 0,
                                      stream.handle);

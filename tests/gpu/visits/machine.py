@@ -1,6 +1,5 @@
 """The machine that is visited: its GPU and libraries, and where what was built for it lies."""
 
-import functools
 import importlib.util
 import json
 import os
@@ -89,15 +88,9 @@ class Machine:
         return None, (f"algorithms are searched anew: there is no {own.relative_to(ROOT)}"
                       + (f", only {', '.join(others)}" if others else ""))
 
-    @functools.cached_property
-    def has_algorithms(self):
-        """Whether `tandem bench` and gpu_probe take a table."""
-        told = subprocess.run([self.tandem, "bench", "--help"], env=self.environment, capture_output=True, text=True)
-        return "--algorithms" in told.stdout
-
     def search_seconds(self):
         """What a network of images takes to find its algorithms."""
-        return 0.0 if self.emulated or (self.has_algorithms and self.table()[0]) else 30.0
+        return 0.0 if self.emulated or self.table()[0] else 30.0
 
     def _find_libraries(self):
         """CUDA's libraries, as Python's nvidia packages keep them, where the program was built elsewhere."""

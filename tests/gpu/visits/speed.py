@@ -36,8 +36,7 @@ class Speed:
         self.stage, self.machine, self.options = stage, stage.machine, options
         self.pairs, self.blocks, self.warmup, self.block_seconds = (1, 1, 1, 0.01) if self.machine.emulated else (4, 3, 30, 1.5)
         self.table, text = self.machine.table()
-        if self.machine.has_algorithms:
-            stage.say(text)
+        stage.say(text)
         self.search = self.machine.search_seconds()
         self.known_peers = report.peers(self.machine.card)
         self.workers = {}  # by (workload, precision, mode), "" for Tandem
@@ -51,10 +50,7 @@ class Speed:
         return m.estimate + search + (COMPILE_SECONDS if mode == "compile" and not CACHE.exists() else 0.0)
 
     def own_table(self, name):
-        """A worker's copy of the table: several write theirs at once, and they are joined at the end. None where the program
-        takes none."""
-        if not self.machine.has_algorithms:
-            return None
+        """A worker's copy of the table: several write theirs at once, and they are joined at the end."""
         path = self.stage.work / f"algorithms-{name}.txt"
         if self.table:
             shutil.copyfile(self.table, path)
@@ -88,10 +84,10 @@ class Speed:
 
     def probe(self):
         tiny = ["--tiny"] if self.machine.emulated else []
-        algorithms = ["--algorithms", self.own_table("probe")] if self.machine.has_algorithms else []
         only = ["--only", self.options.only] if self.options.only else []
         limit = max(1.0, min(40.0, self.stage.left() - 5.0))
-        for row in self.stage.lines_of("probe", [self.machine.probe(), "--seconds", f"{limit:.0f}", *tiny, *algorithms, *only],
+        for row in self.stage.lines_of("probe", [self.machine.probe(), "--seconds", f"{limit:.0f}", *tiny,
+                                                 "--algorithms", self.own_table("probe"), *only],
                                        3.0 if self.machine.emulated else PROBE_SECONDS):
             self.stage.record(row.pop("kind"), **row)
 

@@ -102,8 +102,8 @@ def tandem_command(machine, workload, precision, *more):
 
 
 def tandem(stage, workload, precision, table, label="", environment=None):
-    """Tandem's side. `table`: the worker's own file of algorithms, where the program takes one."""
-    more = ["--serve", "--warmup", "0", *(["--algorithms", table] if table else [])]
+    """Tandem's side. `table`: the worker's own file of algorithms."""
+    more = ["--serve", "--warmup", "0", "--algorithms", table]
     return Worker(stage, f"tandem {workload} {precision}{label}",
                   tandem_command(stage.machine, workload, precision, *more), environment)
 
