@@ -1,8 +1,5 @@
 #include "tests/cuda/emulator/stream.h"
 
-#include <dlfcn.h>
-#include <execinfo.h>
-#include <cstdio>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -135,16 +132,6 @@ cudaError_t put(cudaStream_t handle, Work work, Begin begin) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (const auto& capture = stream->capture) {
     if (!capture->valid) return cudaErrorStreamCaptureInvalidated;
-    if (const char* w6 = std::getenv("W6_TRACE")) {
-      static FILE* f = std::fopen(w6, "w");
-      void* frames[12];
-      const int n = backtrace(frames, 12);
-      Dl_info info;
-      for (int i = 2; i < n; ++i)
-        if (dladdr(frames[i], &info)) std::fprintf(f, "%s+0x%lx ", info.dli_fname, (unsigned long)((char*)frames[i] - (char*)info.dli_fbase - 1));
-      std::fprintf(f, "\n");
-      std::fflush(f);
-    }
     capture->graph.nodes.push_back({std::move(work), stream->tail, std::move(begin)});
     stream->tail = {capture->graph.nodes.size() - 1};
     return cudaSuccess;
