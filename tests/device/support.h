@@ -30,8 +30,10 @@ struct RulesScope {
   RulesScope& operator=(const RulesScope&) = delete;
 };
 
-// A task's model and Step, and a runner of its steps.
+// A task's model and Step, and a runner of its steps; over data as it is described, unless it is given.
 struct Setup {
+  Setup(const config::Loaded& configuration, train::GraphUse graphs)
+      : Setup(configuration, config::describe_data(configuration.config), graphs) {}
   Setup(config::Loaded configuration, const tasks::DataPtr& data, train::GraphUse graphs)
       : loaded(std::move(configuration)) {
     task = config::make_task(loaded, data);
@@ -68,7 +70,7 @@ struct Setup {
 struct Training : Setup {
   explicit Training(const std::vector<std::string>& overrides,
                     train::GraphUse graphs = train::GraphUse::automatic)
-      : Training(config::load("resnet20_synthetic", with_small_model(overrides)), graphs) {}
+      : Setup(config::load("resnet20_synthetic", with_small_model(overrides)), graphs) {}
 
   static std::vector<std::string> with_small_model(std::vector<std::string> overrides) {
     overrides.insert(
@@ -96,10 +98,6 @@ struct Training : Setup {
     runner->apply();
     return step->synchronize();
   }
-
- private:
-  Training(config::Loaded configuration, train::GraphUse graphs)
-      : Setup(configuration, config::describe_data(configuration.config), graphs) {}
 };
 
 }  // namespace tandem::test
