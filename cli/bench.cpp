@@ -109,6 +109,12 @@ class Bench {
   Device device() const { return device_; }
   double loss_scale() { return learners_->loss_scale(0); }  // waits for the device
   std::size_t segments() const { return scale_->segments(); }
+  // Whether steps are replays of recordings, and the device's reason where it refused to record.
+  bool recorded() const {
+    return std::all_of(runners_.begin(), runners_.end(),
+                       [](const auto& runner) { return runner->recorded(); });
+  }
+  const std::string& why_not_recorded() const { return runners_.front()->why_not_recorded(); }
 
   // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
   // of the data set; otherwise there is one synthetic batch.
@@ -166,7 +172,7 @@ class Bench {
     for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages,
-          train::StepRunnerOptions{.batch_size = config_.data.batch_size,
+          train::StepRunnerOptions{.batch_size = batch_.samples,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
                                    .graphs = graphs}));
       runners.back()->set_borders(scale_->borders());
@@ -269,6 +275,8 @@ Json as_json(const config::Loaded& loaded, const Measured& measured, Bench& benc
           {"steps", measured.step_ms.size()},
           {"peak_memory_bytes", memory["peak_memory_bytes"]},
           {"memory", memory["memory"]},
+          {"recorded", bench.recorded()},
+          {"why_not_recorded", bench.why_not_recorded()},
           {"phases_ms", stages}};
 }
 
@@ -289,6 +297,8 @@ void print_text(const Json& result) {
     output::print("{:<12}{}{}\n", "loss scale", scale,
                   segments > 1 ? fmt::format(", {} segments", segments) : "");
   }
+  if (const auto why = result["why_not_recorded"].get<std::string>(); !why.empty())
+    output::print("{:<12}no: {}\n", "recorded", why);
   output::print("{:<12}{}\n", "peak memory", bytes_text(result["peak_memory_bytes"].get<double>()));
   for (const auto& [kind, bytes] : result["memory"].items()) {
     if (bytes.get<double>() > 0.0) output::print("  {:<12}{}\n", kind, bytes_text(bytes.get<double>()));

@@ -33,7 +33,7 @@ enum class GraphUse : std::uint8_t {
 };
 
 struct StepRunnerOptions {
-  Index batch_size = 0;  // of full micro-batches: those are recorded
+  Index batch_size = 0;  // samples of a full micro-batch: only those are recorded
   std::uint64_t seed = 0;
   // Random numbers are numbered by applied instead of attempted steps, so that a step that is done again
   // draws the same ones.

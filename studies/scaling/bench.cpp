@@ -56,7 +56,7 @@ class Side {
     for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners_.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages_,
-          train::StepRunnerOptions{.batch_size = shard,
+          train::StepRunnerOptions{.batch_size = batches_.front().samples,
                                    .seed = static_cast<std::uint64_t>(config_.seed),
                                    .graphs = train::graph_use(config_),
                                    .peers = peers}));

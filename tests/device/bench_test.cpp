@@ -130,3 +130,23 @@ TEST_CASE("the repository's table of the GPU is found, and others are told of",
   CHECK(run({"--algorithms", "table.txt"}).err.empty());
   CHECK(table_of(directory) == table);
 }
+
+TEST_CASE("bench replays recordings of every family that can be recorded, and says why of others",
+          "[device][program][recording]") {
+  if (!on_gpu()) return;
+  const TemporaryDirectory directory;
+  const auto measured = [&](const std::string& config, const std::string& setting) {
+    const Outcome outcome = tandem_in(directory, {"bench", config, "--steps", "1", "--warmup", "5", "--json",
+                                                  "device=cuda", "precision=amp_bf16", "data.batch_size=2",
+                                                  "model.units=8", "model.embedding=8", setting});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return nlohmann::json::parse(outcome.out);
+  };
+  const auto language = measured("debian_lstm", "data.vocabulary=50");
+  CHECK(language["recorded"] == true);
+  CHECK(language["why_not_recorded"] == "");
+  const auto translation = measured("translate_de", "data.max_length=5");
+  CHECK(translation["recorded"] == false);
+  CHECK_THAT(translation["why_not_recorded"].get<std::string>(), Contains("pageable host memory"));
+}

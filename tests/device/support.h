@@ -7,6 +7,7 @@
 
 #include "config/task.h"
 #include "core/backend.h"
+#include "core/shapes_backend.h"
 #include "data/loader.h"
 #include "tests/support/temporary_files.h"
 #include "tests/support/tensors.h"
@@ -44,9 +45,10 @@ struct Setup {
         *task, loaded, train::step_options(loaded.config),
         [&](double lr) { return train::make_schedule(loaded.config, lr, 10, 20); });
     step = learners->front().step.get();
+    const Index samples = task->made_up(loaded.config.data.batch_size, 0, kShapes).samples;
     runner = std::make_unique<train::StepRunner>(
         *task, 0, learners->front(), *plan, stages,
-        train::StepRunnerOptions{.batch_size = loaded.config.data.batch_size, .seed = 5, .graphs = graphs});
+        train::StepRunnerOptions{.batch_size = samples, .seed = 5, .graphs = graphs});
   }
 
   std::vector<std::pair<std::string, std::vector<double>>> state() {
