@@ -623,7 +623,7 @@ void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, cons
   if (is_16bit(type) && p.options.groups == 1 && p.channels < kWhole && p.out_channels % kWhole == 0 &&
       dnn::expressible(p)) {
     p.channels = kWhole;
-    const Tensor wide = workspace(dfilter.shape().with(3, p.channels), DType::f32);
+    const Tensor wide = workspace(dfilter.shape().with(3, p.channels), dfilter.dtype());
     run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(*this, x), dy, wide,
                  false);
     return take_channels(*this, wide, dfilter, accumulate);

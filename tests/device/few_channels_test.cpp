@@ -103,6 +103,28 @@ TEST_CASE("filter gradients are those of FP32 whatever the counts of channels", 
   }
 }
 
+// As `precision.wgrad=lower` asks for.
+TEST_CASE("filter gradients in 16 bits are those of FP32, rounded once", "[device][few_channels]") {
+  Backend& backend = backend_under_test();
+  for (const Index channels : {1, 3, 4, 6, 8}) {
+    for (const Index out_channels : {5, 8}) {
+      for (const DType dtype : {DType::f16, DType::bf16}) {
+        CAPTURE(channels, out_channels, name_of(dtype));
+        const Tensor x = cast(eighths({2, 6, 6, channels}, 1), dtype).to(test_device());
+        const Tensor dy = cast(eighths({2, 5, 5, out_channels}, 2), dtype).to(test_device());
+        const auto gradient = [&](DType of_result, bool twice) {
+          const Tensor result = Tensor::zeros({out_channels, 2, 2, channels}, {of_result, test_device()});
+          backend.conv2d_filter_gradient(x, dy, result, {}, false);
+          if (twice) backend.conv2d_filter_gradient(x, dy, result, {}, true);
+          return cast(result, dtype).to_vector<double>();
+        };
+        CHECK(gradient(dtype, false) == gradient(DType::f32, false));
+        CHECK(gradient(dtype, true) == gradient(DType::f32, true));
+      }
+    }
+  }
+}
+
 TEST_CASE("groups of few channels are as they are", "[device][few_channels]") {
   nn::Conv2d conv(3, 6, std::array<Index, 2>{3, 3}, {.groups = 3});
   conv.to(test_device());
