@@ -57,12 +57,11 @@ __global__ void __launch_bounds__(kThreads)
     broadcast_kernel(formulas::Constants<ComputeType<T>> c, RowOperands<T> x, T* y, std::uint32_t packs,
                      Divider<std::uint32_t> in_row, bool accumulate) {
   await_earlier_work();
-  using C = ComputeType<T>;
   using Values = Pack<T>;
   const std::uint32_t stride = gridDim.x * kThreads;
   for (std::uint32_t p = blockIdx.x * kThreads + threadIdx.x; p < packs; p += stride) {
     const std::uint32_t row = in_row.quotient(p), pack = p - row * in_row.divisor;
-    Values in[F::arity], out;
+    Values in[F::arity];
 #pragma unroll
     for (int k = 0; k < F::arity; ++k) {
       const T* const from = x.at[k] + row * x.row[k];
@@ -73,17 +72,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < Values::kSize; ++i) in[k].value[i] = *from;
       }
     }
-    if (accumulate) out = reinterpret_cast<const Values*>(y)[p];
-#pragma unroll
-    for (int i = 0; i < Values::kSize; ++i) {
-      C operands[F::arity];
-#pragma unroll
-      for (int k = 0; k < F::arity; ++k) operands[k] = load(&in[k].value[i]);
-      C result = evaluate<F>(c, operands);
-      if (accumulate) result += load(&out.value[i]);
-      store(&out.value[i], result);
-    }
-    reinterpret_cast<Values*>(y)[p] = out;
+    evaluate_pack<F>(c, in, reinterpret_cast<Values*>(y) + p, accumulate);
   }
 }
 

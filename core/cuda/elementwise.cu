@@ -36,20 +36,10 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
   const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
   const Index packs = count / Values::kSize;
   for (Index p = first; p < packs; p += stride) {
-    Values in[F::arity], out;
+    Values in[F::arity];
 #pragma unroll
     for (int k = 0; k < F::arity; ++k) in[k] = reinterpret_cast<const Values*>(x.at[k])[p];
-    if (accumulate) out = reinterpret_cast<const Values*>(y)[p];
-#pragma unroll
-    for (int i = 0; i < Values::kSize; ++i) {
-      C operands[F::arity];
-#pragma unroll
-      for (int k = 0; k < F::arity; ++k) operands[k] = load(&in[k].value[i]);
-      C result = evaluate<F>(c, operands);
-      if (accumulate) result += load(&out.value[i]);
-      store(&out.value[i], result);
-    }
-    reinterpret_cast<Values*>(y)[p] = out;
+    evaluate_pack<F>(c, in, reinterpret_cast<Values*>(y) + p, accumulate);
   }
 #pragma unroll 1
   for (Index i = packs * Values::kSize + first; i < count; i += stride) {

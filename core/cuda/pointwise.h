@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/numeric.h"
 #include "core/kernels/formulas.h"
 
 namespace tandem::cuda {
@@ -41,6 +42,24 @@ __device__ __forceinline__ C evaluate(const formulas::Constants<C>& c, const C* 
   } else {
     return F::eval(c, x[0], x[1], x[2]);
   }
+}
+
+// Of a pack of each operand, into y's.
+template <class F, class C, class Values>
+__device__ __forceinline__ void evaluate_pack(const formulas::Constants<C>& c, const Values (&in)[F::arity],
+                                              Values* y, bool accumulate) {
+  Values out;
+  if (accumulate) out = *y;
+#pragma unroll
+  for (int i = 0; i < Values::kSize; ++i) {
+    C operands[F::arity];
+#pragma unroll
+    for (int k = 0; k < F::arity; ++k) operands[k] = load(&in[k].value[i]);
+    C result = evaluate<F>(c, operands);
+    if (accumulate) result += load(&out.value[i]);
+    store(&out.value[i], result);
+  }
+  *y = out;
 }
 
 }  // namespace tandem::cuda
