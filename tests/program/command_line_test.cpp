@@ -242,7 +242,8 @@ TEST_CASE("bench prints exactly the promised object", "[program]") {
   for (const auto& [key, value] : json.items()) fields.push_back(key);
   CHECK(fields == std::vector<std::string>{"config", "precision", "device", "threads", "batch_size",
                                            "loss_scale", "segments", "items_per_s", "step_ms", "steps",
-                                           "peak_memory_bytes", "memory", "phases_ms"});
+                                           "peak_memory_bytes", "memory", "recorded", "why_not_recorded",
+                                           "phases_ms"});
   CHECK(json["steps"] == 4);
   CHECK(json["batch_size"] == 32);
   CHECK(json["items_per_s"].get<double>() > 0.0);
