@@ -1,5 +1,5 @@
-# tandem_library(<folder> [SHARED] [<layer>...]): one library of every .cpp below the folder, static unless SHARED, on
-# top of the given layers. Adding a file needs no edit here.
+# tandem_library(<folder> [SHARED]): one library of every .cpp below the folder, static unless SHARED, on top of the layers
+# that layers.txt names. Adding a file needs no edit here.
 
 include(CheckCXXCompilerFlag)
 set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wmissing-declarations)
@@ -22,10 +22,11 @@ list(APPEND TANDEM_FLAGS ${TANDEM_LEVEL_FLAGS_v2})
 list(APPEND TANDEM_FLAGS -fno-math-errno -fno-trapping-math)
 # GCC 12.2 folds some constant arrays wrongly when basic-block vectorisation meets AVX-512: at -O2,
 # std::vector<int>{255,0,255,0,0,0,0,0} comes out as 255 0 255 0 255 0 255 0. Loops are vectorised all the same.
-list(APPEND TANDEM_FLAGS -fno-tree-slp-vectorize)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND TANDEM_FLAGS -fno-tree-slp-vectorize)
+endif()
 # GCC 12 sees overlaps in std::string where there are none (GCC bug 105651).
-check_cxx_compiler_flag(-Wrestrict TANDEM_HAS_RESTRICT)
-if(TANDEM_HAS_RESTRICT)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   set(TANDEM_TEST_FLAGS -Wno-restrict)
 endif()
 set(TANDEM_LINK_FLAGS "")
@@ -41,14 +42,9 @@ elseif(TANDEM_SANITIZE MATCHES undefined)
   list(APPEND TANDEM_SANITIZE_FLAGS -fno-sanitize=null,alignment,object-size,vptr)
 endif()
 
-# What computes is optimised as far as the compiler goes: the kernels, and what CMakeLists.txt says. Layers that only steer
-# compile in two thirds of the time with less, and no step takes longer for it; -fexpensive-optimizations keeps products and
-# sums contracting as they do elsewhere. core, data and autograd lie between the two.
-set(TANDEM_STEERING_LAYERS files nn models optim amp tasks config runs train report export studies cli)
+# Kernels, and the files that CMakeLists.txt names, have -O3. Layers that steer compile in two thirds of the time with -O1;
+# -fexpensive-optimizations keeps products and sums contracting as they do elsewhere. The others have -O2.
 set(TANDEM_STEERING_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Release>:-fexpensive-optimizations>)
-
-# The layers that read outside bytes, whose branches steer a fuzzer (tests/fuzz).
-set(TANDEM_FUZZED_LAYERS files data models optim config runs tasks train export studies)
 
 # With TANDEM_UNITY the files of a folder, without those of its subfolders, are one for the compiler, which then reads
 # headers and instantiates templates once: a quarter of the time from nothing, but more after a change.
@@ -112,21 +108,21 @@ function(tandem_library folder)
     set(kind SHARED)
   endif()
   add_library(${target} ${kind} ${sources})
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TANDEM_FLAGS} ${TANDEM_SANITIZE_FLAGS})
-  if(folder IN_LIST TANDEM_STEERING_LAYERS)
+  if("steers" IN_LIST TANDEM_FACTS_${folder})
     target_compile_options(${target} PRIVATE ${TANDEM_STEERING_FLAGS})
     tandem_precompile_steering(${target} ${folder})
   else()
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
   tandem_unity(${target})
-  if(TANDEM_FUZZ AND folder IN_LIST TANDEM_FUZZED_LAYERS)
+  if(TANDEM_FUZZ AND "parses" IN_LIST TANDEM_FACTS_${folder})
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   target_link_options(${target} INTERFACE ${TANDEM_LINK_FLAGS})
-  foreach(layer ${ARG_UNPARSED_ARGUMENTS})
+  foreach(layer ${TANDEM_NEEDS_${folder}})
     target_link_libraries(${target} PUBLIC tandem_${layer})
   endforeach()
 endfunction()

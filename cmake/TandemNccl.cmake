@@ -2,7 +2,7 @@
 # includes are there. Nothing is linked: the library is opened at run time, and a program without it says so when ranks are to
 # be joined on GPUs.
 find_path(TANDEM_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
-          PATHS /usr/local/cuda/include ${PROJECT_SOURCE_DIR}/.deps/nccl/include)
+          PATHS /usr/local/cuda/include ${TANDEM_DEPS}/nccl/include)
 find_path(TANDEM_CUDA_INCLUDE_DIR cuda_runtime.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${TANDEM_NCCL_INCLUDE_DIR}
           PATHS /usr/local/cuda/include)
 

@@ -1,0 +1,13 @@
+# The table of layers (layers.txt) as lists: TANDEM_LAYERS from the ground up, TANDEM_NEEDS_<folder>, TANDEM_FACTS_<folder>.
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt rows REGEX "^[a-z]")
+set(TANDEM_LAYERS "")
+foreach(row ${rows})
+  string(REGEX MATCH "^([a-z]+) *\\|([a-z ]*)\\|([a-z ]*)$" found "${row}")
+  if(NOT found)
+    message(FATAL_ERROR "cmake/layers.txt: \"${row}\" is no row of folder | layers | facts")
+  endif()
+  set(folder ${CMAKE_MATCH_1})
+  separate_arguments(TANDEM_NEEDS_${folder} UNIX_COMMAND "${CMAKE_MATCH_2}")
+  separate_arguments(TANDEM_FACTS_${folder} UNIX_COMMAND "${CMAKE_MATCH_3}")
+  list(APPEND TANDEM_LAYERS ${folder})
+endforeach()
