@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +34,7 @@ enum class State : std::uint8_t { ready, at_block_barrier, in_warp, done };
 enum class Meeting : std::uint8_t { barrier, shuffle, ballot };
 
 struct Thread {
-  std::unique_ptr<Fibre> fibre;
+  Fibre* fibre = nullptr;  // while it runs or waits
   State state = State::done;
   uint3 index{};
   Where where;  // it waits here
@@ -43,8 +44,15 @@ struct Thread {
   std::uint64_t value = 0, result = 0;
 };
 
+// Lanes of a warp, a bit each.
+struct Warp {
+  unsigned in_warp = 0;    // that wait for lanes
+  unsigned not_there = 0;  // that left the kernel, or never were
+};
+
 // The block at hand. Work runs on one host thread at a time.
 Thread threads[kMostThreads];
+Warp warps[kMostThreads / kWarp];
 unsigned thread_count = 0, current = 0;
 unsigned waiting = 0, finished = 0;  // at the block's barrier; done
 int counted = 0, count_result = 0;   // of the barrier that forms; of the last one
@@ -143,12 +151,32 @@ void check_gaps() {
 
 // ---- Threads
 
+// Of every fibre: the threads that are run on it, one after the other.
 void thread_main() {
   for (;;) {
     (*body)();
     threads[current].state = State::done;
     Fibre::pause();
   }
+}
+
+// Of those that no thread waits on the last one comes first: its stack is in the cache, and a kernel whose
+// threads never wait needs but one.
+std::vector<Fibre*>& free_fibres() {
+  static std::vector<Fibre*> fibres;
+  return fibres;
+}
+
+Fibre* take_fibre() {
+  static std::vector<std::unique_ptr<Fibre>> all;
+  auto& free = free_fibres();
+  if (free.empty()) {
+    all.push_back(std::make_unique<Fibre>(thread_main, all.size()));
+    return all.back().get();
+  }
+  Fibre* const fibre = free.back();
+  free.pop_back();
+  return fibre;
 }
 
 void wait_as(State state, const Where& where) {
@@ -206,43 +234,43 @@ bool same_place(const Where& a, const Where& b) {
 
 // ---- Warps
 
-unsigned end_of_warp(unsigned first) { return std::min(first + kWarp, thread_count); }
+template <class Visit>
+void for_each_lane(unsigned lanes, const Visit& visit) {
+  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
+}
 
 // Whether the lanes that thread `number` named are all there; if so they go on, with what they get.
 bool try_meet(unsigned number) {
   const Thread& self = threads[number];
-  const unsigned first = number / kWarp * kWarp, end = end_of_warp(first);
-  for (unsigned i = first; i < end; ++i) {
-    if ((self.mask >> (i - first) & 1) == 0) continue;
-    const Thread& other = threads[i];
-    if (other.state == State::done) continue;
-    if (other.state != State::in_warp) return false;
+  Warp& warp = warps[number / kWarp];
+  if ((self.mask & ~(warp.in_warp | warp.not_there)) != 0) return false;
+  const unsigned first = number / kWarp * kWarp, together = self.mask & warp.in_warp;
+  bool meet = true;
+  for_each_lane(together, [&](unsigned lane) {
+    const Thread& other = threads[first + lane];
     if (other.mask == self.mask && other.meeting == self.meeting && same_place(other.where, self.where))
-      continue;
+      return;
     if (other.mask >> (number - first) & 1) fail_waiting("lanes that name each other do not meet");
-    return false;
-  }
-  std::uint64_t votes = 0;
-  for (unsigned i = first; i < end; ++i) {
-    if ((self.mask >> (i - first) & 1) != 0 && threads[i].state == State::in_warp)
-      votes |= (threads[i].value & 1) << (i - first);
-  }
-  for (unsigned i = first; i < end; ++i) {
-    Thread& lane = threads[i];
-    if ((self.mask >> (i - first) & 1) == 0 || lane.state != State::in_warp) continue;
-    if (lane.meeting == Meeting::ballot) lane.result = votes;
-    if (lane.meeting != Meeting::shuffle) continue;
-    const unsigned source = first + lane.source;
-    if ((self.mask >> lane.source & 1) == 0 || source >= end || threads[source].state != State::in_warp) {
-      print(i);
+    meet = false;
+  });
+  if (!meet) return false;
+  unsigned votes = 0;
+  for_each_lane(together, [&](unsigned lane) {
+    votes |= static_cast<unsigned>(threads[first + lane].value & 1) << lane;
+  });
+  for_each_lane(together, [&](unsigned lane) {
+    Thread& thread = threads[first + lane];
+    thread.state = State::ready;
+    if (thread.meeting == Meeting::ballot) thread.result = votes;
+    if (thread.meeting != Meeting::shuffle) return;
+    if ((together >> thread.source & 1) == 0) {
+      thread.state = State::in_warp;
+      print(first + lane);
       fail_waiting("a lane asks for the value of a lane that brings none");
     }
-    lane.result = threads[source].value;
-  }
-  for (unsigned i = first; i < end; ++i) {
-    if ((self.mask >> (i - first) & 1) != 0 && threads[i].state == State::in_warp)
-      threads[i].state = State::ready;
-  }
+    thread.result = threads[first + thread.source].value;
+  });
+  warp.in_warp &= ~together;
   return true;
 }
 
@@ -256,6 +284,7 @@ std::uint64_t meet(Meeting meeting, unsigned mask, std::uint64_t value, unsigned
   self.value = value;
   self.source = source;
   if ((mask >> (number % kWarp) & 1) == 0) fail_waiting("a lane is not in its own mask");
+  warps[number / kWarp].in_warp |= 1U << number % kWarp;
   if (!try_meet(number)) Fibre::pause();
   return self.result;
 }
@@ -266,16 +295,21 @@ void run_thread(unsigned number) {
   Thread& thread = threads[number];
   current = number;
   thread_index = thread.index;
+  if (!thread.fibre) thread.fibre = take_fibre();
   thread.fibre->resume();
   if (thread.state == State::at_block_barrier) {
     ++waiting;
   } else if (thread.state == State::done) {
     ++finished;
+    free_fibres().push_back(std::exchange(thread.fibre, nullptr));
+    Warp& warp = warps[number / kWarp];
+    warp.not_there |= 1U << number % kWarp;
     // Lanes that waited for this one wait no longer.
-    const unsigned first = number / kWarp * kWarp;
-    for (unsigned i = first; i < end_of_warp(first); ++i) {
-      if (threads[i].state == State::in_warp && (threads[i].mask >> (number - first) & 1) != 0) try_meet(i);
-    }
+    for_each_lane(warp.in_warp, [&](unsigned lane) {
+      const unsigned other = number / kWarp * kWarp + lane;
+      if (threads[other].state == State::in_warp && (threads[other].mask >> number % kWarp & 1) != 0)
+        try_meet(other);
+    });
   }
 }
 
@@ -305,7 +339,7 @@ void open_barrier() {
 }
 
 void run_block(std::size_t dynamic_bytes) {
-  static std::vector<unsigned> warps, lanes;
+  static std::vector<unsigned> order_of_warps, lanes;
   ++block_serial;
   variable_count = shared_bytes = shared_end = 0;
   place(dynamic_bytes, 256, nullptr);
@@ -313,11 +347,15 @@ void run_block(std::size_t dynamic_bytes) {
   counted = count_result = 0;
   for (unsigned i = 0; i < thread_count; ++i) threads[i].state = State::ready;
   const unsigned warp_count = (thread_count + kWarp - 1) / kWarp;
+  for (unsigned i = 0; i < warp_count; ++i) {
+    const unsigned there = std::min(kWarp, thread_count - i * kWarp);
+    warps[i] = {.not_there = there == kWarp ? 0 : ~0U << there};
+  }
   while (finished < thread_count) {
-    arrange(warp_count, warps);
+    arrange(warp_count, order_of_warps);
     arrange(kWarp, lanes);
     bool moved = false;
-    for (const unsigned warp : warps) moved = run_warp(warp, lanes) || moved;
+    for (const unsigned warp : order_of_warps) moved = run_warp(warp, lanes) || moved;
     if (finished == thread_count) break;
     if (waiting == thread_count) {
       open_barrier();
@@ -336,7 +374,6 @@ void prepare_threads(dim3 block) {
   for (unsigned z = 0; z < block.z; ++z) {
     for (unsigned y = 0; y < block.y; ++y) {
       for (unsigned x = 0; x < block.x; ++x, ++i) {
-        if (!threads[i].fibre) threads[i].fibre = std::make_unique<Fibre>(thread_main, i);
         threads[i].index = {x, y, z};
       }
     }
