@@ -7,7 +7,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -50,7 +49,8 @@ struct Warp {
   unsigned not_there = 0;  // that left the kernel, or never were
 };
 
-// The block at hand. Work runs on one host thread at a time.
+// The block at hand. Work runs on one host thread at a time, until the process is gone: what it uses is not
+// destroyed before.
 Thread threads[kMostThreads];
 Warp warps[kMostThreads / kWarp];
 unsigned thread_count = 0, current = 0;
@@ -62,7 +62,7 @@ bool running = false;
 // ---- Kernels that start early: device memory is hidden from one until a thread waits for the kernel before
 
 constexpr int kHiddenTimes = 4;  // of each kernel; hiding takes longer than many a kernel
-std::unordered_map<const void*, int> times_hidden;
+auto& times_hidden = *new std::unordered_map<const void*, int>;
 std::uint64_t awaiting = 0;  // threads of the kernel at hand that have waited
 bool hidden = false;
 
@@ -162,21 +162,11 @@ void thread_main() {
 
 // Of those that no thread waits on the last one comes first: its stack is in the cache, and a kernel whose
 // threads never wait needs but one.
-std::vector<Fibre*>& free_fibres() {
-  static std::vector<Fibre*> fibres;
-  return fibres;
-}
+Fibre* free_fibres[kMostThreads];
+unsigned free_count = 0, made_count = 0;
 
 Fibre* take_fibre() {
-  static std::vector<std::unique_ptr<Fibre>> all;
-  auto& free = free_fibres();
-  if (free.empty()) {
-    all.push_back(std::make_unique<Fibre>(thread_main, all.size()));
-    return all.back().get();
-  }
-  Fibre* const fibre = free.back();
-  free.pop_back();
-  return fibre;
+  return free_count > 0 ? free_fibres[--free_count] : new Fibre(thread_main, made_count++);
 }
 
 void wait_as(State state, const Where& where) {
@@ -301,7 +291,7 @@ void run_thread(unsigned number) {
     ++waiting;
   } else if (thread.state == State::done) {
     ++finished;
-    free_fibres().push_back(std::exchange(thread.fibre, nullptr));
+    free_fibres[free_count++] = std::exchange(thread.fibre, nullptr);
     Warp& warp = warps[number / kWarp];
     warp.not_there |= 1U << number % kWarp;
     // Lanes that waited for this one wait no longer.
@@ -339,7 +329,7 @@ void open_barrier() {
 }
 
 void run_block(std::size_t dynamic_bytes) {
-  static std::vector<unsigned> order_of_warps, lanes;
+  static auto &order_of_warps = *new std::vector<unsigned>, &lanes = *new std::vector<unsigned>;
   ++block_serial;
   variable_count = shared_bytes = shared_end = 0;
   place(dynamic_bytes, 256, nullptr);
@@ -395,7 +385,7 @@ void arrange(std::size_t count, std::vector<unsigned>& positions) {
 
 void execute(const Launch& launch, const std::function<void()>& thread) {
   if (std::exchange(running, true)) fail("a kernel is executed within a kernel");
-  static std::vector<unsigned> blocks;
+  static auto& blocks = *new std::vector<unsigned>;
   body = &thread;
   block_extent = launch.block;
   grid_extent = launch.grid;
