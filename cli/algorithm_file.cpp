@@ -27,7 +27,8 @@ AlgorithmTable read_table(const std::string& path, const std::string& text) try 
 
 AlgorithmTable table_of(const Backend& backend) { return read_algorithms(backend.tuning_cache()); }
 
-// Whether the device takes what the file at `path` holds.
+// Gives the device the table of the file at `path`; false, with a remark, if it is of another device or
+// library.
 bool adopt(Backend& backend, const std::string& text, const std::string& path, const char* what_then) {
   const AlgorithmTable table = read_table(path, text);
   if (backend.adopt_tuning_cache(text)) return true;

@@ -46,10 +46,10 @@ fs::path run_file_beside(const safetensors::File& state) {
   return fs::path(state.path()).parent_path() / kRunFile;
 }
 
-// Where older runs have what stands in run.json.
+// Key of an entry of run.json in the metadata of older checkpoints.
 std::string metadata_key(const char* key) { return fmt::format("tandem.{}", key); }
 
-// Of where the run stands: "state" or "config".
+// Entry "state" or "config" of a checkpoint's run.json.
 config::Json run_entry(const safetensors::File& state, const char* key) {
   const fs::path path = run_file_beside(state);
   const auto text = files::read_text_if_there(path);

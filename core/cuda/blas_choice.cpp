@@ -1,4 +1,4 @@
-// Which of cuBLASLt's algorithms computes a product: a line of the table of algorithms, and their timing.
+// Choice among cuBLASLt's algorithms for a product: from the table of algorithms, or by timing them.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 

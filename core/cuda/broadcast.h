@@ -1,4 +1,4 @@
-// Where elements of a broadcast lie.
+// BroadcastSpace: the extents and strides by which a broadcast finds its operands' elements.
 #pragma once
 
 #include <algorithm>

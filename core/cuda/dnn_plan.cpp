@@ -1,5 +1,5 @@
-// Which plan a convolution runs by, and what a backend keeps of them. Of the library only what
-// dnn_engines.h says is known here.
+// Choice of the plan that computes a convolution, and the cache of plans of a backend. The library is used
+// through dnn_engines.h only.
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace tandem::cuda::dnn {
 
-// What a plan was made for.
+// Key of a plan in the cache.
 struct ProblemKey {
   Pass pass;
   Convolution problem;

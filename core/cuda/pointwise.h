@@ -1,4 +1,4 @@
-// What the kernels of `pointwise` share: a call, and a formula at an element.
+// Parts that the kernels of `pointwise` share: a call, and a formula at an element and at a pack.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// What a choice among algorithms by timing is made of: candidates that are built side by side, and a watch
-// that times them one after the other.
+// Search for the fastest of several algorithms: candidates are built side by side, then timed one after the
+// other.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,4 @@
-// What the emulated GPU tells and is told (tests/cuda/emulator/control.h), where the device under test is
-// one.
+// Control of the emulated GPU (tests/cuda/emulator/control.h), if the device under test is one.
 #pragma once
 
 #include <dlfcn.h>

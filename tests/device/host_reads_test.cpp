@@ -1,5 +1,5 @@
-// What the host reads of a batch, such as the lengths of its texts: it waits for no device, and nothing of it
-// gets into a recording, which would repeat it for every batch.
+// Values of a batch that the host reads, such as lengths of texts: reading them waits for no device, and a
+// recording, which would repeat them for every batch, contains none.
 #include <algorithm>
 #include <cmath>
 #include <limits>

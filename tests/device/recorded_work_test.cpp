@@ -1,6 +1,6 @@
-// How many pieces of work the recorded step of a whole model has - kernels, copies and fills, each of which a
-// GPU takes some microseconds to begin - so that none is added unnoticed. Counted by the emulated GPU, where
-// a product, a convolution and a sort of the vendors' libraries are one piece each.
+// Number of nodes (kernels, copies, fills) in the recorded step of whole models, since a GPU takes
+// microseconds to begin each. The emulated GPU counts them; there a product, a convolution and a sort of the
+// vendors' libraries are one node each.
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
 
@@ -12,7 +12,7 @@ namespace {
 struct Workload {
   std::string config;
   std::vector<std::string> overrides;
-  std::uint64_t pieces;
+  std::uint64_t nodes;
 };
 
 // Small widths and images: the same work on less.
@@ -40,7 +40,7 @@ std::vector<Workload> workloads() {
 
 }  // namespace
 
-TEST_CASE("a recorded step has as many pieces of work as it had", "[device][emulated][recording]") {
+TEST_CASE("a recorded step has as many nodes as before", "[device][emulated][recording]") {
   const Emulator gpu = emulator();
   if (!gpu) {
     WARN("skipped: the device is not the emulated GPU");
@@ -60,6 +60,6 @@ TEST_CASE("a recorded step has as many pieces of work as it had", "[device][emul
     step(3);
     INFO(setup.runner->why_not_recorded());
     REQUIRE(setup.runner->recorded());
-    CHECK(gpu.counts().graph_nodes - before == w.pieces);
+    CHECK(gpu.counts().graph_nodes - before == w.nodes);
   }
 }

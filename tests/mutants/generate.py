@@ -5,7 +5,7 @@ import random
 import re
 import subprocess
 
-# What stands for what. Spaces tell an operator from a template's bracket, a pointer or a sign: clang-format sets them.
+# Kind of fault, pattern, and its replacement. Spaces tell an operator from a template's bracket, a pointer or a sign: clang-format sets them.
 SWAPS = [
     ("boundary", r" < ", " <= "), ("boundary", r" <= ", " < "), ("boundary", r" > ", " >= "), ("boundary", r" >= ", " > "),
     ("comparison", r" == ", " != "), ("comparison", r" != ", " == "),

@@ -1,4 +1,4 @@
-// What every function of the interface does: takes the lock, and notes its error for cudaGetLastError.
+// Frame of every function of the CUDA interface: takes the lock, and notes its error for cudaGetLastError.
 #pragma once
 
 #include <string>

@@ -58,7 +58,7 @@ std::vector<Seconds>& all_seconds() {
   return all;
 }
 
-// How many calls of a function are still to come until the one that fails; 0: none fails.
+// Calls of a function until the one that fails; 0: none fails.
 std::map<std::string_view, std::uint64_t>& calls_until_failure() {
   static std::map<std::string_view, std::uint64_t> calls{
       {"cudaMalloc", 0}, {"cudaGraphInstantiate", 0}, {"cudaGraphLaunch", 0}, {"cudaMemcpyAsync", 0}};

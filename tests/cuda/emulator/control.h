@@ -1,4 +1,4 @@
-// What tests ask of the emulator and tell it. Counts run from the start of the process.
+// Interface by which tests read and steer the emulator. Counts run from the start of the process.
 #pragma once
 
 #include <cstddef>

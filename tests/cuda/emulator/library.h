@@ -1,5 +1,5 @@
-// What the stand-ins for the vendors' libraries share: work on a stream, elements of any type as one, and
-// limits that real libraries have.
+// Parts that the stand-ins for the vendors' libraries share: work on a stream, elements of any type as one,
+// and limits that real libraries have.
 #pragma once
 
 #include <cuda_runtime_api.h>

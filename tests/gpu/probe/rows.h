@@ -1,5 +1,5 @@
-// What gpu_probe times: an op of the backend at a shape of a workload, and what it moves and multiplies at
-// least.
+// Rows of gpu_probe: an op of the backend at a shape of a workload, with the least bytes it moves and its
+// FLOP.
 #pragma once
 
 #include <algorithm>

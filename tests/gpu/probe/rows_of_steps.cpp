@@ -1,4 +1,4 @@
-// What every step has: updates, the check before them, and element-wise ops.
+// Ops of every step: updates, the check before them, and element-wise ops.
 #include <fmt/format.h>
 
 #include "core/kernels/formulas.h"
