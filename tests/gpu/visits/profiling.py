@@ -31,17 +31,8 @@ def estimate(stage, seconds, workload=None):
     return seconds + (stage.machine.search_seconds() if workload and WORKLOADS[workload].items == "images" else 0.0)
 
 
-def own_table(stage, name):
-    """As in stage 2, but nothing comes back."""
-    path = stage.work / f"algorithms-{name}.txt"
-    table, _ = stage.machine.table()
-    if table:
-        shutil.copyfile(table, path)
-    return path
-
-
 def profile(stage, workload, precision):
-    table = own_table(stage, f"profile-{workload}-{precision}")
+    table = stage.own_table(f"profile-{workload}-{precision}")
     steps = ["--warmup", "1", "--steps", "1"] if stage.machine.emulated else ["--warmup", "10", "--steps", "20"]
     command = tandem_command(stage.machine, workload, precision, "--profile", "--json", *steps, "--algorithms", table)
     name = f"profile {workload} {precision}"
@@ -84,7 +75,7 @@ def trace(stage, library, workload, precision, merged):
         stage.not_reached(name, estimate(stage, TRACE_SECONDS, workload))
         return
     path = stage.work / f"trace-{workload}-{precision}.csv"
-    worker = tandem(stage, workload, precision, own_table(stage, f"trace-{workload}"), " trace",
+    worker = tandem(stage, workload, precision, stage.own_table(f"trace-{workload}"), " trace",
                     {"CUDA_INJECTION64_PATH": str(library), "TANDEM_TRACE": str(path)})
     try:
         worker.ask("compute 8")  # ordinary steps, then the recording

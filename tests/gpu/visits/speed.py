@@ -1,6 +1,5 @@
 """Stage 2: how fast the kernels and the training steps are, and PyTorch's beside them. One thing is measured at a time."""
 
-import shutil
 import statistics
 from typing import NamedTuple
 
@@ -35,8 +34,7 @@ class Speed:
     def __init__(self, stage, options):
         self.stage, self.machine, self.options = stage, stage.machine, options
         self.pairs, self.blocks, self.warmup, self.block_seconds = (1, 1, 1, 0.01) if self.machine.emulated else (4, 3, 30, 1.5)
-        self.table, text = self.machine.table()
-        stage.say(text)
+        stage.say(self.machine.table()[1])
         self.search = self.machine.search_seconds()
         self.known_peers = report.peers(self.machine.card)
         self.workers = {}  # by (workload, precision, mode), "" for Tandem
@@ -50,12 +48,9 @@ class Speed:
         return m.estimate + search + (COMPILE_SECONDS if mode == "compile" and not CACHE.exists() else 0.0)
 
     def own_table(self, name):
-        """A worker's copy of the table: several write theirs at once, and they are joined at the end."""
-        path = self.stage.work / f"algorithms-{name}.txt"
-        if self.table:
-            shutil.copyfile(self.table, path)
-        self.tables.append(path)
-        return path
+        """A worker's table, which is joined with the others at the end."""
+        self.tables.append(self.stage.own_table(name))
+        return self.tables[-1]
 
     def modes(self, measurement):
         """Who is measured beside Tandem: the anchor, and peers that this card has no figure of."""

@@ -104,6 +104,14 @@ class Stage:
         if path.exists() and path.stat().st_size:
             self.kept.append(path)
 
+    def own_table(self, name):
+        """A program's own copy of the card's table of algorithms, to which it adds: several write theirs at once."""
+        path = self.work / f"algorithms-{name}.txt"
+        table, _ = self.machine.table()
+        if table:
+            shutil.copyfile(table, path)
+        return path
+
     # ---- programs
 
     def started(self, command, environment=None, stdin=subprocess.DEVNULL, **streams):
