@@ -1,8 +1,38 @@
 #include "autograd/apply.h"
 
+#include <mutex>
+
 #include "autograd/wide_gradients.h"
 
-namespace tandem::detail {
+namespace tandem {
+
+namespace {
+
+// Filled before main, and by libraries that are opened later.
+struct AppliedOps {
+  std::mutex mutex;
+  std::vector<const OpInfo*> infos;
+};
+
+AppliedOps& applied() {
+  static AppliedOps ops;
+  return ops;
+}
+
+}  // namespace
+
+std::vector<const OpInfo*> applied_ops() {
+  const std::lock_guard lock(applied().mutex);
+  return applied().infos;
+}
+
+namespace detail {
+
+bool register_op(const OpInfo& info) {
+  const std::lock_guard lock(applied().mutex);
+  applied().infos.push_back(&info);
+  return true;
+}
 
 Device device_of(const OpInfo& info, std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs) {
@@ -93,4 +123,6 @@ void fail_fused(const OpInfo& info) {
       "this fused op has no second derivative; build the graph inside a tandem::HigherOrder scope");
 }
 
-}  // namespace tandem::detail
+}  // namespace detail
+
+}  // namespace tandem

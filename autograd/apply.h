@@ -43,6 +43,11 @@ class RecordedNode : public Node {
 void put_on_tape(const Ref<Node>& node, std::span<Tensor> outputs);
 [[noreturn]] void fail_fused(const OpInfo& info);
 
+bool register_op(const OpInfo& info);
+// True from the start of a program that applies the op.
+template <class Op>
+inline const bool registered = register_op(Op::info);
+
 template <class Op>
 concept Fused = requires(const Op& op, const typename Op::In& in) {
   { Op::composed(op, in) } -> std::same_as<typename Op::Out>;
@@ -108,9 +113,14 @@ const Op* op_of(const Tensor& result) {
   return node ? &node->op() : nullptr;
 }
 
+// Ops that the program applies, those from outside the tree included, as far as it is loaded.
+std::vector<const OpInfo*> applied_ops();
+
 // Runs `op`. `sink` is where a gradient op may write its (only) output.
 template <class Op>
 typename Op::Out apply(const Op& op, typename Op::In in, const Destination* sink = nullptr) {
+  static_assert(Op::info.traits.is_complete(), "an op of this kind says which products it takes");
+  static_cast<void>(detail::registered<Op>);
   if constexpr (detail::Fused<Op>) {
     if (HigherOrder::active()) return Op::composed(op, in);
   }

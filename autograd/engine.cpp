@@ -127,7 +127,7 @@ class Engine {
         check_gradient(node, producer.outputs[edge.output], dx[i]);
         if (wanted[i].sink.tensor.defined() && dx[i].is_same(wanted[i].sink.tensor)) {
           if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
-            if (!node.info().marks_rows) leaf->mark_all_rows();
+            if (!node.info().traits.marks_rows) leaf->mark_all_rows();
             leaf->mark_written();
           }
         } else {
@@ -165,7 +165,7 @@ class Engine {
         const bool exact = !is_16bit(slot.dtype()) || producer.run_.dependencies == 1;
         if (exact && slot.storage()->use_count() == 1) wanted[i].sink = {slot, true};
       } else if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
-        wanted[i].sink = leaf->sink(node.info().marks_rows);
+        wanted[i].sink = leaf->sink(node.info().traits.marks_rows);
       }
     }
   }

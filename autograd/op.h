@@ -1,7 +1,7 @@
 // What an op is: one struct with typed inputs, outputs and saved state.
 //
 //   struct Relu {
-//     static constexpr OpInfo info{"relu", CastRule::neutral};
+//     static constexpr OpInfo info{"relu", CastRule::neutral, {.kind = OpKind::folds}};
 //     struct In    { Tensor x; };
 //     struct Saved { Tensor y; };
 //     struct Out   { Tensor y; };
@@ -25,6 +25,7 @@
 #include <span>
 #include <type_traits>
 
+#include "autograd/op_traits.h"
 #include "core/backend.h"
 #include "core/tensor.h"
 
@@ -55,16 +56,16 @@ inline constexpr Role keep = Role::keep;
 struct OpInfo {
   const char* name;
   CastRule rule;
+  OpTraits traits;
   std::array<Role, 8> roles;  // in the order of In's members; `data` where not given
 
-  // Whether backward writes rows only into a sink that has marks, and marks them there. The sinks of other
-  // ops have none, and the engine marks all rows of what they wrote.
-  bool marks_rows;
-
   // An op without a cast rule does not compile.
-  constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {},
-                   bool op_marks_rows = false)
-      : name(op_name), rule(cast_rule), roles(input_roles), marks_rows(op_marks_rows) {}
+  constexpr OpInfo(const char* op_name, CastRule cast_rule, const OpTraits& op_traits,
+                   std::array<Role, 8> input_roles = {})
+      : name(op_name), rule(cast_rule), traits(op_traits), roles(input_roles) {}
+  // An op that says nothing of itself: reports count it as "other".
+  constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {})
+      : OpInfo(op_name, cast_rule, OpTraits{}, input_roles) {}
 };
 
 // What forward needs besides its inputs.

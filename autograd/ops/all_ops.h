@@ -2,6 +2,8 @@
 // row walk it; an op that is missing from its family's list does not exist for them.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/ops/attention_ops.h"
@@ -24,7 +26,12 @@ namespace tandem {
 using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
                            LossOps, IndexOps, ShapeOps, RandomOps, RnnOps, AttentionOps, BoxOps>;
 
-// Name, cast rule and roles of every op, sorted by name. Throws InternalError when two ops share a name.
+// Every op of the tree, sorted by name. Throws InternalError when two ops share a name.
 std::vector<const OpInfo*> all_op_infos();
+
+// The op of that name: one of the tree, else one from outside that the program applies; nullptr without one.
+const OpInfo* find_op(std::string_view name);
+// The names that find_op knows, sorted.
+std::vector<std::string> op_names();
 
 }  // namespace tandem

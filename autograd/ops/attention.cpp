@@ -127,6 +127,14 @@ AdditiveInputs unified(const AdditiveInputs& in, DType dtype, const Cast& cast) 
 
 }  // namespace
 
+// Scores, which are products by v, and the sums of the values.
+ProductSizes AdditiveAttention::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  const Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
+  const Index queries = query.size(0), rows = query.size(1), keys = key.size(0);
+  return {ProductSize{.m = queries * rows * keys, .n = 1, .k = query.size(2)},
+          ProductSize{.m = queries, .n = value.size(2), .k = keys, .count = rows}};
+}
+
 AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved, const In& in) const {
   const AdditiveExtents e = check(in, mask);
   const auto copy = [&](const Tensor& t, DType dtype) {

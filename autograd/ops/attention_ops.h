@@ -9,7 +9,8 @@ namespace tandem {
 namespace ops {
 
 struct MaskedSoftmax {
-  static constexpr OpInfo info{"masked_softmax", CastRule::lower};
+  static constexpr OpInfo info{
+      "masked_softmax", CastRule::lower, {.kind = OpKind::normalises, .family = "attention"}};
   AttentionMask mask;
   using In = Operand;
   using Saved = Result;
@@ -20,7 +21,11 @@ struct MaskedSoftmax {
 
 // Fused; inside a HigherOrder scope `composed` runs, which does store what tanh is taken of.
 struct AdditiveAttention {
-  static constexpr OpInfo info{"additive_attention", CastRule::lower, {data, data, data, keep, keep, keep}};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{"additive_attention",
+                               CastRule::lower,
+                               {.kind = OpKind::attention, .products = products},
+                               {data, data, data, keep, keep, keep}};
   AttentionMask mask;
   using In = AdditiveInputs;
   struct Saved {

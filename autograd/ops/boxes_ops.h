@@ -10,7 +10,7 @@ namespace ops {
 
 struct MatchBoxes {
   BoxMatchOptions options;
-  static constexpr OpInfo info{"match_boxes", CastRule::none};
+  static constexpr OpInfo info{"match_boxes", CastRule::none, {.kind = OpKind::computes, .family = "boxes"}};
   struct In {
     Tensor anchors, boxes;
   };
@@ -24,7 +24,8 @@ struct MatchBoxes {
 
 struct MineNegatives {
   MiningOptions options;
-  static constexpr OpInfo info{"mine_negatives", CastRule::none};
+  static constexpr OpInfo info{
+      "mine_negatives", CastRule::none, {.kind = OpKind::computes, .family = "boxes"}};
   struct In {
     Tensor loss, label;
   };

@@ -100,9 +100,22 @@ Tensor cut_to(Tensor y, const Tensor& like) {
   return y;
 }
 
+Index pixels_of(const Tensor& x) { return x.shape().product(0, 3); }
+Index taps_of(const Tensor& filter) { return filter.size(1) * filter.size(2); }
+
 }  // namespace
 
 // ---- conv2d
+
+ProductSizes Conv2d::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &x = inputs[0], &filter = inputs[1];
+  const Index groups = x.size(3) / filter.size(3), taps = taps_of(filter);
+  return {ProductSize{.m = pixels_of(outputs[0]),
+                      .n = filter.size(0) / groups,
+                      .k = taps * filter.size(3),
+                      .count = groups,
+                      .taps = taps}};
+}
 
 Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const {
   const Shape shape = conv_shape(info, in.x, in.filter, options);
@@ -133,6 +146,24 @@ Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& need
 }
 
 // ---- gradients of conv2d
+
+ProductSizes Conv2dInputGradient::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &dy = inputs[0], &filter = inputs[1];
+  const Index groups = outputs[0].size(3) / filter.size(3);
+  return {ProductSize{.m = pixels_of(dy),
+                      .n = taps_of(filter) * filter.size(3),
+                      .k = filter.size(0) / groups,
+                      .count = groups}};
+}
+
+ProductSizes Conv2dFilterGradient::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &x = inputs[0], &dy = inputs[1], &filter = outputs[0];
+  const Index groups = x.size(3) / filter.size(3);
+  return {ProductSize{.m = filter.size(0) / groups,
+                      .n = taps_of(filter) * filter.size(3),
+                      .k = pixels_of(dy),
+                      .count = groups}};
+}
 
 Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);

@@ -11,7 +11,11 @@ namespace ops {
 struct Conv2d {
   Conv2dOptions options;
   CallResult sums{};
-  static constexpr OpInfo info{"conv2d", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{
+      "conv2d",
+      CastRule::lower,
+      {.kind = OpKind::product, .family = "conv", .products = products, .weight = 1}};
   struct In {
     Tensor x, filter, bias;
   };
@@ -27,7 +31,10 @@ struct Conv2d {
 struct Conv2dInputGradient {
   Conv2dOptions options;
   std::array<Index, 2> extent{};  // H, W
-  static constexpr OpInfo info{"conv2d_input_gradient", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{"conv2d_input_gradient",
+                               CastRule::lower,
+                               {.kind = OpKind::product, .family = "conv", .products = products}};
   struct In {
     Tensor dy, filter;
   };
@@ -44,7 +51,10 @@ struct Conv2dFilterGradient {
   Conv2dOptions options;
   std::array<Index, 2> kernel{};  // KH, KW
   bool rounded = false;           // to the type of x and dy; else f32 (f64)
-  static constexpr OpInfo info{"conv2d_filter_gradient", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{"conv2d_filter_gradient",
+                               CastRule::lower,
+                               {.kind = OpKind::product, .family = "conv", .products = products}};
   struct In {
     Tensor x, dy;
   };
@@ -59,7 +69,10 @@ struct Conv2dFilterGradient {
 struct ConvTranspose2d {
   Conv2dOptions options;
   std::array<Index, 2> output_padding{};
-  static constexpr OpInfo info{"conv_transpose2d", CastRule::lower};
+  static constexpr OpInfo info{
+      "conv_transpose2d",
+      CastRule::lower,
+      {.kind = OpKind::product, .family = "conv", .products = Conv2dInputGradient::products, .weight = 1}};
   struct In {
     Tensor x, filter, bias;
   };

@@ -11,6 +11,10 @@ namespace tandem {
 
 namespace ops {
 
+constexpr OpTraits pointwise_traits(OpKind kind, const char* onnx = nullptr) {
+  return {.kind = kind, .family = "elementwise", .onnx = onnx};
+}
+
 // An elementwise result of the context's dtype (or `dtype`): checks the operands and runs `formula`.
 struct PointwiseCall {
   const OpInfo& info;
@@ -84,47 +88,48 @@ struct UnaryOp : Unary {
   }
 };
 
-#define TANDEM_UNARY(Name, op_name, rule)       \
-  struct Name : UnaryOp<Name, formulas::Name> { \
-    static constexpr OpInfo info{op_name, CastRule::rule};
+#define TANDEM_UNARY(Name, op_name, rule, kind, ...)      \
+  struct Name : UnaryOp<Name, formulas::Name> {           \
+    static constexpr OpInfo info{op_name, CastRule::rule, \
+                                 pointwise_traits(OpKind::kind __VA_OPT__(, ) __VA_ARGS__)};
 
 #define TANDEM_TAPED static Tensor taped(const Scalars& c, const Tensor& s, const Tensor& dy)
 #define TANDEM_LINEAR static Tensor linear(const Scalars& c, const Tensor& dy)
 
 // clang-format off
-TANDEM_UNARY(Neg, "neg", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(Abs, "abs", neutral) };
-TANDEM_UNARY(Sign, "sign", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(Square, "square", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Sqrt, "sqrt", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Rsqrt, "rsqrt", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Reciprocal, "reciprocal", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Exp, "exp", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Expm1, "expm1", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Log, "log", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Log1p, "log1p", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Sin, "sin", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Cos, "cos", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Tanh, "tanh", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Sigmoid, "sigmoid", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Erf, "erf", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Relu, "relu", neutral) };
-TANDEM_UNARY(Relu6, "relu6", neutral) };
-TANDEM_UNARY(LeakyRelu, "leaky_relu", neutral) };
-TANDEM_UNARY(Elu, "elu", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Gelu, "gelu", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(GeluTanh, "gelu_tanh", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Silu, "silu", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Softplus, "softplus", fp32) TANDEM_TAPED; };
-TANDEM_UNARY(Hardswish, "hardswish", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(Hardsigmoid, "hardsigmoid", neutral) };
-TANDEM_UNARY(Clamp, "clamp", neutral) };
-TANDEM_UNARY(AddScalar, "add_scalar", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(MulScalar, "mul_scalar", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(DivScalar, "div_scalar", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(ScalarSub, "scalar_sub", neutral) TANDEM_LINEAR; };
-TANDEM_UNARY(ScalarDiv, "scalar_div", neutral) TANDEM_TAPED; };
-TANDEM_UNARY(PowScalar, "pow_scalar", fp32) TANDEM_TAPED; };
+TANDEM_UNARY(Neg, "neg", neutral, negates, "Neg") TANDEM_LINEAR; };
+TANDEM_UNARY(Abs, "abs", neutral, folds, "Abs") };
+TANDEM_UNARY(Sign, "sign", neutral, elementwise, "Sign") TANDEM_LINEAR; };
+TANDEM_UNARY(Square, "square", fp32, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Sqrt, "sqrt", neutral, elementwise, "Sqrt") TANDEM_TAPED; };
+TANDEM_UNARY(Rsqrt, "rsqrt", fp32, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Reciprocal, "reciprocal", fp32, elementwise, "Reciprocal") TANDEM_TAPED; };
+TANDEM_UNARY(Exp, "exp", fp32, elementwise, "Exp") TANDEM_TAPED; };
+TANDEM_UNARY(Expm1, "expm1", fp32, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Log, "log", fp32, elementwise, "Log") TANDEM_TAPED; };
+TANDEM_UNARY(Log1p, "log1p", fp32, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Sin, "sin", neutral, elementwise, "Sin") TANDEM_TAPED; };
+TANDEM_UNARY(Cos, "cos", neutral, elementwise, "Cos") TANDEM_TAPED; };
+TANDEM_UNARY(Tanh, "tanh", neutral, elementwise, "Tanh") TANDEM_TAPED; };
+TANDEM_UNARY(Sigmoid, "sigmoid", neutral, elementwise, "Sigmoid") TANDEM_TAPED; };
+TANDEM_UNARY(Erf, "erf", neutral, elementwise, "Erf") TANDEM_TAPED; };
+TANDEM_UNARY(Relu, "relu", neutral, folds, "Relu") };
+TANDEM_UNARY(Relu6, "relu6", neutral, folds) };
+TANDEM_UNARY(LeakyRelu, "leaky_relu", neutral, elementwise) };
+TANDEM_UNARY(Elu, "elu", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Gelu, "gelu", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(GeluTanh, "gelu_tanh", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Silu, "silu", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Softplus, "softplus", fp32, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Hardswish, "hardswish", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(Hardsigmoid, "hardsigmoid", neutral, elementwise) };
+TANDEM_UNARY(Clamp, "clamp", neutral, elementwise) };
+TANDEM_UNARY(AddScalar, "add_scalar", neutral, adds) TANDEM_LINEAR; };
+TANDEM_UNARY(MulScalar, "mul_scalar", neutral, elementwise) TANDEM_LINEAR; };
+TANDEM_UNARY(DivScalar, "div_scalar", neutral, elementwise) TANDEM_LINEAR; };
+TANDEM_UNARY(ScalarSub, "scalar_sub", neutral, elementwise) TANDEM_LINEAR; };
+TANDEM_UNARY(ScalarDiv, "scalar_div", neutral, elementwise) TANDEM_TAPED; };
+TANDEM_UNARY(PowScalar, "pow_scalar", fp32, elementwise) TANDEM_TAPED; };
 // clang-format on
 
 #undef TANDEM_UNARY
@@ -132,7 +137,7 @@ TANDEM_UNARY(PowScalar, "pow_scalar", fp32) TANDEM_TAPED; };
 #undef TANDEM_LINEAR
 
 struct Cast : Unary {
-  static constexpr OpInfo info{"cast", CastRule::none};
+  static constexpr OpInfo info{"cast", CastRule::none, {.kind = OpKind::casts}};
   DType from = DType::f32, to = DType::f32;
 
   struct Saved {};
@@ -154,26 +159,27 @@ struct Binary {
   Shape a_shape, b_shape;
 };
 
-#define TANDEM_BINARY(Name, op_name, rule)                              \
-  struct Name : Binary {                                                \
-    static constexpr OpInfo info{op_name, CastRule::rule};              \
-    Out forward(Context& context, Saved& saved, const In& in) const;    \
-    In backward(const Saved& saved, const Out& dy, const Needs&) const; \
+#define TANDEM_BINARY(Name, op_name, rule, kind, ...)                                        \
+  struct Name : Binary {                                                                     \
+    static constexpr OpInfo info{op_name, CastRule::rule,                                    \
+                                 pointwise_traits(OpKind::kind __VA_OPT__(, ) __VA_ARGS__)}; \
+    Out forward(Context& context, Saved& saved, const In& in) const;                         \
+    In backward(const Saved& saved, const Out& dy, const Needs&) const;                      \
   };
 
-TANDEM_BINARY(Add, "add", widest)
-TANDEM_BINARY(Sub, "sub", widest)
-TANDEM_BINARY(Mul, "mul", widest)
-TANDEM_BINARY(Div, "div", widest)
-TANDEM_BINARY(Pow, "pow", fp32)
-TANDEM_BINARY(Maximum, "maximum", widest)
-TANDEM_BINARY(Minimum, "minimum", widest)
-TANDEM_BINARY(Prelu, "prelu", lower)
+TANDEM_BINARY(Add, "add", widest, adds, "Add")
+TANDEM_BINARY(Sub, "sub", widest, adds, "Sub")
+TANDEM_BINARY(Mul, "mul", widest, elementwise, "Mul")
+TANDEM_BINARY(Div, "div", widest, elementwise, "Div")
+TANDEM_BINARY(Pow, "pow", fp32, elementwise, "Pow")
+TANDEM_BINARY(Maximum, "maximum", widest, selects, "Max")
+TANDEM_BINARY(Minimum, "minimum", widest, selects, "Min")
+TANDEM_BINARY(Prelu, "prelu", lower, elementwise)
 
 #undef TANDEM_BINARY
 
 struct LerpScalar : Binary {
-  static constexpr OpInfo info{"lerp_scalar", CastRule::widest};
+  static constexpr OpInfo info{"lerp_scalar", CastRule::widest, {.kind = OpKind::elementwise}};
   double weight = 0.0;
   struct Saved {};
   Out forward(Context& context, Saved&, const In& in) const;
@@ -181,7 +187,7 @@ struct LerpScalar : Binary {
 };
 
 struct Lerp {
-  static constexpr OpInfo info{"lerp", CastRule::widest};
+  static constexpr OpInfo info{"lerp", CastRule::widest, {.kind = OpKind::elementwise}};
   struct In {
     Tensor from, to, weight;
   };
@@ -197,7 +203,8 @@ struct Lerp {
 };
 
 struct Where {
-  static constexpr OpInfo info{"where", CastRule::widest, {keep, data, data}};
+  static constexpr OpInfo info{
+      "where", CastRule::widest, {.kind = OpKind::selects, .family = "elementwise"}, {keep, data, data}};
   struct In {
     Tensor condition, a, b;
   };
@@ -231,22 +238,22 @@ struct Comparison {
 };
 
 struct Equal : Comparison<Equal, formulas::Equal> {
-  static constexpr OpInfo info{"equal", CastRule::widest};
+  static constexpr OpInfo info{"equal", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 struct NotEqual : Comparison<NotEqual, formulas::NotEqual> {
-  static constexpr OpInfo info{"not_equal", CastRule::widest};
+  static constexpr OpInfo info{"not_equal", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 struct Less : Comparison<Less, formulas::Less> {
-  static constexpr OpInfo info{"less", CastRule::widest};
+  static constexpr OpInfo info{"less", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 struct LessEqual : Comparison<LessEqual, formulas::LessEqual> {
-  static constexpr OpInfo info{"less_equal", CastRule::widest};
+  static constexpr OpInfo info{"less_equal", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 struct Greater : Comparison<Greater, formulas::Greater> {
-  static constexpr OpInfo info{"greater", CastRule::widest};
+  static constexpr OpInfo info{"greater", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 struct GreaterEqual : Comparison<GreaterEqual, formulas::GreaterEqual> {
-  static constexpr OpInfo info{"greater_equal", CastRule::widest};
+  static constexpr OpInfo info{"greater_equal", CastRule::widest, {.kind = OpKind::elementwise}};
 };
 
 }  // namespace ops

@@ -20,7 +20,8 @@ struct Embedding {
   Shape table;  // [V,D]
   DType stored = DType::f32;
   std::optional<Index> padding_index;
-  static constexpr OpInfo info{"embedding", CastRule::neutral, {keep, keep}, /*op_marks_rows=*/true};
+  static constexpr OpInfo info{
+      "embedding", CastRule::neutral, {.kind = OpKind::looks_up, .marks_rows = true}, {keep, keep}};
   struct In {
     Tensor table, index;
   };
@@ -33,7 +34,8 @@ struct Embedding {
 struct Gather {
   int axis = 0;
   Shape shape;  // of x
-  static constexpr OpInfo info{"gather", CastRule::neutral, {data, keep}};
+  static constexpr OpInfo info{
+      "gather", CastRule::neutral, {.kind = OpKind::gathers, .keeps_type = true}, {data, keep}};
   using In = IndexedOperand;
   using Saved = KeptIndex;
   using Out = Result;
@@ -45,7 +47,10 @@ struct Gather {
 struct ScatterAdd {
   int axis = 0;
   Shape shape;  // of x and y
-  static constexpr OpInfo info{"scatter_add", CastRule::widest, {data, keep, data}};
+  static constexpr OpInfo info{"scatter_add",
+                               CastRule::widest,
+                               {.kind = OpKind::computes, .family = "index", .keeps_type = true},
+                               {data, keep, data}};
   struct In {
     Tensor x, index, src;
   };
@@ -58,7 +63,8 @@ struct ScatterAdd {
 struct IndexSelect {
   int axis = 0;
   Shape shape;  // of x
-  static constexpr OpInfo info{"index_select", CastRule::neutral, {data, keep}};
+  static constexpr OpInfo info{
+      "index_select", CastRule::neutral, {.kind = OpKind::gathers, .keeps_type = true}, {data, keep}};
   using In = IndexedOperand;
   using Saved = KeptIndex;
   using Out = Result;
@@ -73,7 +79,7 @@ struct IndexAdd {
   Shape shape;
   DType dtype = DType::f32;  // of the result
   std::optional<Index> skip;
-  static constexpr OpInfo info{"index_add", CastRule::none};
+  static constexpr OpInfo info{"index_add", CastRule::none, {.kind = OpKind::computes, .family = "index"}};
   struct In {
     Tensor src, index;
   };
@@ -86,7 +92,7 @@ struct IndexAdd {
 struct OneHot {
   Index classes = 0;
   DType dtype = DType::f32;
-  static constexpr OpInfo info{"one_hot", CastRule::none};
+  static constexpr OpInfo info{"one_hot", CastRule::none, {.kind = OpKind::computes, .family = "index"}};
   struct In {
     Tensor index;
   };
@@ -101,7 +107,7 @@ struct TopK {
   int axis = 0;
   bool largest = true;
   Shape shape;  // of x
-  static constexpr OpInfo info{"topk", CastRule::fp32};
+  static constexpr OpInfo info{"topk", CastRule::fp32, {.kind = OpKind::computes, .family = "index"}};
   using In = Operand;
   struct Saved {
     Tensor indices;
@@ -115,7 +121,7 @@ struct TopK {
 
 struct Sort {
   TopK all;  // with k = the extent of the axis
-  static constexpr OpInfo info{"sort", CastRule::fp32};
+  static constexpr OpInfo info{"sort", CastRule::fp32, {.kind = OpKind::computes, .family = "index"}};
   using In = TopK::In;
   using Saved = TopK::Saved;
   using Out = TopK::Out;

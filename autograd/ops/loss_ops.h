@@ -11,7 +11,7 @@ namespace ops {
 struct CrossEntropy {
   CrossEntropyOptions options;
   Reduce reduce = Reduce::mean;
-  static constexpr OpInfo info{"cross_entropy", CastRule::fp32, {data, keep, keep}};
+  static constexpr OpInfo info{"cross_entropy", CastRule::fp32, {.kind = OpKind::loss}, {data, keep, keep}};
   struct In {
     Tensor logits, target, class_weights;
   };  // [N,C], i64, i32 or u8 [N], [C] or absent
@@ -28,7 +28,8 @@ struct CrossEntropy {
 struct SoftCrossEntropy {
   double label_smoothing = 0.0;
   Reduce reduce = Reduce::mean;
-  static constexpr OpInfo info{"soft_cross_entropy", CastRule::fp32, {data, keep, keep}};
+  static constexpr OpInfo info{
+      "soft_cross_entropy", CastRule::fp32, {.kind = OpKind::loss}, {data, keep, keep}};
   struct In {
     Tensor logits, target, class_weights;
   };  // [N,C], [N,C], [C] or absent
@@ -44,7 +45,7 @@ struct NllLoss {
   std::optional<Index> ignore_index;
   Reduce reduce = Reduce::mean;
   Shape shape;  // of x, [N,C]
-  static constexpr OpInfo info{"nll_loss", CastRule::fp32, {data, keep, keep}};
+  static constexpr OpInfo info{"nll_loss", CastRule::fp32, {.kind = OpKind::loss}, {data, keep, keep}};
   struct In {
     Tensor x, target, class_weights;
   };
@@ -60,7 +61,7 @@ struct NllLoss {
 
 struct DiceLoss {
   DiceLossOptions options;
-  static constexpr OpInfo info{"dice_loss", CastRule::fp32, {data, keep}};
+  static constexpr OpInfo info{"dice_loss", CastRule::fp32, {.kind = OpKind::loss}, {data, keep}};
   struct In {
     Tensor logits, target;
   };  // [N,K], of one column: its sigmoid; i64, i32 or u8 [N]
@@ -82,7 +83,7 @@ template <class Rule>
 struct PointwiseLoss {
   Rule rule;
   Reduce reduce = Reduce::mean;
-  static constexpr OpInfo info{Rule::kName, Rule::kCast, {data, keep}};
+  static constexpr OpInfo info{Rule::kName, Rule::kCast, {.kind = OpKind::loss}, {data, keep}};
   struct In {
     Tensor x, target;
   };

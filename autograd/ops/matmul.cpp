@@ -48,6 +48,15 @@ Tensor over_batches(const Tensor& gradient, const Tensor& operand) {
 
 }  // namespace
 
+ProductSizes Matmul::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &a = inputs[0], &y = outputs[0];
+  const Index m = y.size(-2);  // one extent of a, which may be transposed; k is the other
+  return {ProductSize{.m = m,
+                      .n = y.size(-1),
+                      .k = a.size(-1) * a.size(-2) / std::max<Index>(1, m),
+                      .count = y.shape().product(0, y.rank() - 2)}};
+}
+
 Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const {
   const Destination y = context.destination(product_shape(*this, in.a, in.b));
   context.backend.matmul(
@@ -85,6 +94,11 @@ Matmul::In Matmul::backward(const Saved& saved, const Out& dy, const Needs& need
   return result;
 }
 
+ProductSizes Linear::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  const Tensor &x = inputs[0], &weight = inputs[1];
+  return {ProductSize{.m = x.shape().product(0, x.rank() - 1), .n = weight.size(0), .k = weight.size(1)}};
+}
+
 Linear::Out Linear::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, "x", in.x);
   require_floating(info, "weight", in.weight);
@@ -120,6 +134,12 @@ Linear::In Linear::backward(const Saved& saved, const Out& dy, const Needs& need
   if (needs[1]) result.weight = sum_of_outer_products(dy.y, x, needs.sink(1));
   if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
   return result;
+}
+
+ProductSizes SumOfOuterProducts::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  const Tensor &left = inputs[0], &right = inputs[1];
+  return {
+      ProductSize{.m = left.size(-1), .n = right.size(-1), .k = left.shape().product(0, left.rank() - 1)}};
 }
 
 SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& saved, const In& in) const {

@@ -10,7 +10,8 @@ namespace ops {
 
 struct Matmul {
   bool transpose_a = false, transpose_b = false;
-  static constexpr OpInfo info{"matmul", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{"matmul", CastRule::lower, {.kind = OpKind::product, .products = products}};
   struct In {
     Tensor a, b;
   };
@@ -21,7 +22,9 @@ struct Matmul {
 };
 
 struct Linear {
-  static constexpr OpInfo info{"linear", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{
+      "linear", CastRule::lower, {.kind = OpKind::product, .products = products, .weight = 1}};
   struct In {
     Tensor x, weight, bias;
   };
@@ -36,7 +39,9 @@ struct Linear {
 // left [...,P], right [...,Q], the same leading axes → [P,Q] = Σ leftᵀ·right in f32 (f64 for f64): the
 // gradient of a weight that served every row.
 struct SumOfOuterProducts {
-  static constexpr OpInfo info{"sum_of_outer_products", CastRule::lower};
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{
+      "sum_of_outer_products", CastRule::lower, {.kind = OpKind::product, .products = products}};
   struct In {
     Tensor left, right;
   };
@@ -48,7 +53,8 @@ struct SumOfOuterProducts {
 
 // x [...,C] → [C] in f32 (f64 for f64): the sum over all axes but the last, the gradient of a bias.
 struct BiasGradient {
-  static constexpr OpInfo info{"bias_gradient", CastRule::none};
+  static constexpr OpInfo info{
+      "bias_gradient", CastRule::none, {.kind = OpKind::reduces, .family = "matmul"}};
   using In = Operand;
   struct Saved {
     Tensor x;

@@ -26,7 +26,8 @@ struct BatchNormTensors {
 // With the statistics of the batch; writes the shadow of the running statistics.
 struct BatchNormTrain : BatchNormTensors {
   BatchNormPeers* peers = nullptr;  // who have other shards of the batch, see norm_peers.h
-  static constexpr OpInfo info{"batch_norm_train", CastRule::neutral, {data, data, keep, keep}};
+  static constexpr OpInfo info{
+      "batch_norm_train", CastRule::neutral, {.kind = OpKind::batch_norm}, {data, data, keep, keep}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const BatchNormTrain& op, const In& in);
@@ -34,7 +35,10 @@ struct BatchNormTrain : BatchNormTensors {
 
 // With the running statistics, which are constants to backward.
 struct BatchNormInfer : BatchNormTensors {
-  static constexpr OpInfo info{"batch_norm_infer", CastRule::neutral, {data, data, keep, keep}};
+  static constexpr OpInfo info{"batch_norm_infer",
+                               CastRule::neutral,
+                               {.kind = OpKind::batch_norm, .trained_as = &BatchNormTrain::info},
+                               {data, data, keep, keep}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const BatchNormInfer& op, const In& in);
@@ -55,7 +59,8 @@ struct RowNormTensors {
 };
 
 struct LayerNorm : RowNormTensors {
-  static constexpr OpInfo info{"layer_norm", CastRule::fp32, {data, keep, keep}};
+  static constexpr OpInfo info{
+      "layer_norm", CastRule::fp32, {.kind = OpKind::normalises}, {data, keep, keep}};
   int axes = 1;
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
@@ -63,7 +68,8 @@ struct LayerNorm : RowNormTensors {
 };
 
 struct GroupNorm : RowNormTensors {
-  static constexpr OpInfo info{"group_norm", CastRule::fp32, {data, keep, keep}};
+  static constexpr OpInfo info{
+      "group_norm", CastRule::fp32, {.kind = OpKind::normalises}, {data, keep, keep}};
   Index groups = 1;
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;

@@ -11,7 +11,8 @@ namespace ops {
 struct MaxPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W of x
-  static constexpr OpInfo info{"max_pool2d", CastRule::neutral};
+  static constexpr OpInfo info{
+      "max_pool2d", CastRule::neutral, {.kind = OpKind::selects, .family = "pool", .keeps_type = true}};
   using In = Operand;
   struct Saved {
     Tensor where;  // see Backend::max_pool2d
@@ -24,7 +25,8 @@ struct MaxPool2d {
 struct MaxPool2dGradient {
   Pool2dOptions options;
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"max_pool2d_gradient", CastRule::neutral, {data, keep}};
+  static constexpr OpInfo info{
+      "max_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}, {data, keep}};
   struct In {
     Tensor dy, where;
   };
@@ -42,7 +44,10 @@ struct MaxPool2dGradient {
 struct MaxPool2dSelect {
   Pool2dOptions options;
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"max_pool2d_select", CastRule::neutral, {data, keep}};
+  static constexpr OpInfo info{"max_pool2d_select",
+                               CastRule::neutral,
+                               {.kind = OpKind::selects, .family = "pool", .keeps_type = true},
+                               {data, keep}};
   struct In {
     Tensor x, where;
   };
@@ -57,7 +62,7 @@ struct MaxPool2dSelect {
 struct AvgPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W
-  static constexpr OpInfo info{"avg_pool2d", CastRule::neutral};
+  static constexpr OpInfo info{"avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -68,7 +73,8 @@ struct AvgPool2d {
 struct AvgPool2dGradient {
   Pool2dOptions options;
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"avg_pool2d_gradient", CastRule::neutral};
+  static constexpr OpInfo info{
+      "avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
   struct In {
     Tensor dy;
   };
@@ -83,7 +89,8 @@ struct AvgPool2dGradient {
 struct AdaptiveAvgPool2d {
   std::array<Index, 2> out{};     // H', W'
   std::array<Index, 2> extent{};  // H, W
-  static constexpr OpInfo info{"adaptive_avg_pool2d", CastRule::neutral};
+  static constexpr OpInfo info{
+      "adaptive_avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -94,7 +101,8 @@ struct AdaptiveAvgPool2d {
 struct AdaptiveAvgPool2dGradient {
   std::array<Index, 2> out{};
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"adaptive_avg_pool2d_gradient", CastRule::neutral};
+  static constexpr OpInfo info{
+      "adaptive_avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
   struct In {
     Tensor dy;
   };
@@ -108,7 +116,8 @@ struct AdaptiveAvgPool2dGradient {
 
 struct GlobalAvgPool2d {
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"global_avg_pool2d", CastRule::neutral};
+  static constexpr OpInfo info{
+      "global_avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -118,7 +127,8 @@ struct GlobalAvgPool2d {
 
 struct GlobalAvgPool2dGradient {
   std::array<Index, 2> extent{};
-  static constexpr OpInfo info{"global_avg_pool2d_gradient", CastRule::neutral};
+  static constexpr OpInfo info{
+      "global_avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
   struct In {
     Tensor dy;
   };

@@ -8,7 +8,7 @@ namespace tandem {
 namespace ops {
 
 struct Dropout {
-  static constexpr OpInfo info{"dropout", CastRule::neutral};
+  static constexpr OpInfo info{"dropout", CastRule::neutral, {.kind = OpKind::draws}};
   RandomKey key;
   double p = 0.5;
   bool locked = false;  // one mask for all slices of the outermost axis
@@ -26,7 +26,7 @@ struct Dropout {
 };
 
 struct RandomNormal {
-  static constexpr OpInfo info{"random_normal", CastRule::none};
+  static constexpr OpInfo info{"random_normal", CastRule::none, {.kind = OpKind::draws}};
   RandomKey key;
   Shape shape;
   TensorOptions options;
@@ -40,7 +40,7 @@ struct RandomNormal {
 };
 
 struct RandomUniform {
-  static constexpr OpInfo info{"random_uniform", CastRule::none};
+  static constexpr OpInfo info{"random_uniform", CastRule::none, {.kind = OpKind::draws}};
   RandomKey key;
   Shape shape;
   TensorOptions options;

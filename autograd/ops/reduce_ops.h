@@ -30,21 +30,21 @@ struct Reducing {
 };
 
 struct Sum : Reducing {
-  static constexpr OpInfo info{"sum", CastRule::fp32};
+  static constexpr OpInfo info{"sum", CastRule::fp32, {.kind = OpKind::reduces}};
   struct Saved {};
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
 };
 
 struct Mean : Reducing {
-  static constexpr OpInfo info{"mean", CastRule::fp32};
+  static constexpr OpInfo info{"mean", CastRule::fp32, {.kind = OpKind::reduces}};
   struct Saved {};
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
 };
 
 struct Var : Reducing {
-  static constexpr OpInfo info{"var", CastRule::fp32};
+  static constexpr OpInfo info{"var", CastRule::fp32, {.kind = OpKind::reduces}};
   double correction = 1.0;
   struct Saved {
     Tensor x, mean;  // mean has the kept shape
@@ -61,52 +61,52 @@ struct ReducingWithResult : Reducing {
 };
 
 struct Prod : ReducingWithResult {
-  static constexpr OpInfo info{"prod", CastRule::fp32};
+  static constexpr OpInfo info{"prod", CastRule::fp32, {.kind = OpKind::reduces}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
 struct Max : ReducingWithResult {
-  static constexpr OpInfo info{"max", CastRule::neutral};
+  static constexpr OpInfo info{"max", CastRule::neutral, {.kind = OpKind::selects}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
 struct Min : ReducingWithResult {
-  static constexpr OpInfo info{"min", CastRule::neutral};
+  static constexpr OpInfo info{"min", CastRule::neutral, {.kind = OpKind::selects}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
 struct LogSumExp : ReducingWithResult {
-  static constexpr OpInfo info{"logsumexp", CastRule::fp32};
+  static constexpr OpInfo info{"logsumexp", CastRule::fp32, {.kind = OpKind::reduces}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
 struct Norm : ReducingWithResult {
-  static constexpr OpInfo info{"norm", CastRule::fp32};
+  static constexpr OpInfo info{"norm", CastRule::fp32, {.kind = OpKind::reduces}};
   NormOrder order = NormOrder::two;
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
 struct ArgMax : Reducing {
-  static constexpr OpInfo info{"argmax", CastRule::neutral};
+  static constexpr OpInfo info{"argmax", CastRule::neutral, {.kind = OpKind::reduces}};
   struct Saved {};
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out&, const Needs&) const { return {}; }
 };
 
 struct ArgMin : Reducing {
-  static constexpr OpInfo info{"argmin", CastRule::neutral};
+  static constexpr OpInfo info{"argmin", CastRule::neutral, {.kind = OpKind::reduces}};
   struct Saved {};
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out&, const Needs&) const { return {}; }
 };
 
 struct CumSum {
-  static constexpr OpInfo info{"cumsum", CastRule::fp32};
+  static constexpr OpInfo info{"cumsum", CastRule::fp32, {.kind = OpKind::reduces}};
   int axis = 0;
   bool reverse = false;
   struct In {

@@ -210,6 +210,16 @@ RnnTensors::Out composed_of(const char* op, const RnnOptions& options, const Rnn
 
 }  // namespace
 
+ProductSizes RnnTensors::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  const Tensor &x = inputs[0], &weight_ih = inputs[3], &weight_hh = inputs[4], &weight_hr = inputs[7];
+  const Index steps = x.size(0), rows = x.size(1);
+  ProductSizes sizes{ProductSize{.m = steps * rows, .n = weight_ih.size(0), .k = weight_ih.size(1)},
+                     ProductSize{.m = rows, .n = weight_hh.size(0), .k = weight_hh.size(1), .count = steps}};
+  if (weight_hr.defined())
+    sizes[2] = {.m = rows, .n = weight_hr.size(0), .k = weight_hr.size(1), .count = steps};
+  return sizes;
+}
+
 Lstm::Out Lstm::forward(Context& context, Saved& saved, const In& in) const {
   return forward_of(info.name, options, context, saved, in);
 }

@@ -18,19 +18,23 @@ struct RnnTensors {
     Tensor y, h_n, c_n;
   };
   RnnOptions options;
+  // Of the inputs, of the hidden state, and of the projection where there is one.
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpTraits kTraits{
+      .kind = OpKind::recurrent, .products = products, .weight = 3, .one_type = true, .wide_results = 0b100};
 };
 
 inline constexpr std::array<Role, 8> kRnnRoles{data, data, keep, data, data, keep, keep, data};
 
 struct Lstm : RnnTensors {
-  static constexpr OpInfo info{"lstm", CastRule::lower, kRnnRoles};
+  static constexpr OpInfo info{"lstm", CastRule::lower, kTraits, kRnnRoles};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const Lstm& op, const In& in);
 };
 
 struct Gru : RnnTensors {
-  static constexpr OpInfo info{"gru", CastRule::lower, kRnnRoles};
+  static constexpr OpInfo info{"gru", CastRule::lower, kTraits, kRnnRoles};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const Gru& op, const In& in);
@@ -38,7 +42,7 @@ struct Gru : RnnTensors {
 
 // tanh or relu.
 struct Rnn : RnnTensors {
-  static constexpr OpInfo info{"rnn", CastRule::lower, kRnnRoles};
+  static constexpr OpInfo info{"rnn", CastRule::lower, kTraits, kRnnRoles};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const Rnn& op, const In& in);

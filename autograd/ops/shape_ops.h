@@ -10,7 +10,7 @@ namespace ops {
 
 struct Reshape {
   Shape from, to;
-  static constexpr OpInfo info{"reshape", CastRule::neutral};
+  static constexpr OpInfo info{"reshape", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -20,7 +20,7 @@ struct Reshape {
 
 struct Permute {
   std::array<int, kMaxRank> order{};  // axis i of the result is axis order[i] of x
-  static constexpr OpInfo info{"permute", CastRule::neutral};
+  static constexpr OpInfo info{"permute", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -31,7 +31,7 @@ struct Permute {
 struct Concat {
   int axis = 0;
   std::vector<Index> extents;  // of the inputs along `axis`
-  static constexpr OpInfo info{"concat", CastRule::widest};
+  static constexpr OpInfo info{"concat", CastRule::widest, {.kind = OpKind::joins, .keeps_type = true}};
   struct In {
     TensorList list;
   };
@@ -43,7 +43,7 @@ struct Concat {
 
 struct Stack {
   int axis = 0;
-  static constexpr OpInfo info{"stack", CastRule::widest};
+  static constexpr OpInfo info{"stack", CastRule::widest, {.kind = OpKind::joins, .keeps_type = true}};
   struct In {
     TensorList list;
   };
@@ -57,7 +57,7 @@ struct Split {
   int axis = 0;
   std::vector<Index> extents;
   Shape shape;  // of x
-  static constexpr OpInfo info{"split", CastRule::neutral};
+  static constexpr OpInfo info{"split", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   struct Out {
@@ -69,7 +69,7 @@ struct Split {
 
 struct Unbind {
   Shape shape;  // of x
-  static constexpr OpInfo info{"unbind", CastRule::neutral};
+  static constexpr OpInfo info{"unbind", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   struct Out {
@@ -89,7 +89,7 @@ struct Window {
 struct Slice {
   Window window;
   bool view = false;  // the elements follow one another in x: share its storage
-  static constexpr OpInfo info{"slice", CastRule::neutral};
+  static constexpr OpInfo info{"slice", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -101,7 +101,7 @@ struct Slice {
 struct Pad {
   Window window;
   double value = 0.0;
-  static constexpr OpInfo info{"pad", CastRule::neutral};
+  static constexpr OpInfo info{"pad", CastRule::neutral, {.kind = OpKind::pads}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -111,7 +111,7 @@ struct Pad {
 
 struct BroadcastTo {
   Shape from, to;
-  static constexpr OpInfo info{"broadcast_to", CastRule::neutral};
+  static constexpr OpInfo info{"broadcast_to", CastRule::neutral, {.kind = OpKind::repeats}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -121,7 +121,7 @@ struct BroadcastTo {
 
 struct Flip {
   std::uint32_t axes = 0;  // bit i: axis i
-  static constexpr OpInfo info{"flip", CastRule::neutral};
+  static constexpr OpInfo info{"flip", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -132,7 +132,8 @@ struct Flip {
 struct Resize2d {
   Shape from, to;  // [N,H,W,C], [N,H',W',C]
   ResizeOptions options{};
-  static constexpr OpInfo info{"resize2d", CastRule::neutral};
+  static constexpr OpInfo info{
+      "resize2d", CastRule::neutral, {.kind = OpKind::computes, .family = "shape", .keeps_type = true}};
   using In = Operand;
   using Saved = Nothing;
   using Out = Result;
@@ -143,7 +144,8 @@ struct Resize2d {
 // The adjoint of Resize2d: from the gradient of the output to that of the input.
 struct Resize2dAdjoint {
   Resize2d resize;
-  static constexpr OpInfo info{"resize2d_adjoint", CastRule::neutral};
+  static constexpr OpInfo info{
+      "resize2d_adjoint", CastRule::neutral, {.kind = OpKind::computes, .family = "shape"}};
   struct In {
     Tensor dy;
   };

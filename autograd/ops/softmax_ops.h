@@ -11,7 +11,7 @@ namespace ops {
 struct Softmax {
   int axis = 0;
   DType input = DType::f32;  // of x: the gradient is written so
-  static constexpr OpInfo info{"softmax", CastRule::fp32};
+  static constexpr OpInfo info{"softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
   using In = Operand;
   using Saved = Result;
   using Out = Result;
@@ -22,7 +22,8 @@ struct Softmax {
 struct LogSoftmax {
   int axis = 0;
   DType input = DType::f32;
-  static constexpr OpInfo info{"log_softmax", CastRule::fp32};
+  static constexpr OpInfo info{
+      "log_softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
   using In = Operand;
   using Saved = Result;
   using Out = Result;

@@ -85,7 +85,7 @@ TEST_CASE("every op that is written is listed", "[ops]") {
   std::set<std::string> listed;
   for (const OpInfo* info : all_op_infos()) listed.insert(info->name);
   // struct … info{"name", …}, TANDEM_UNARY(Name, "name", …) and the like, kName = "name".
-  const std::regex definition(R"re((?:info\{|TANDEM_[A-Z_]+\(\w+, |kName = )"(\w+)")re");
+  const std::regex definition(R"re((?:info\{\s*|TANDEM_[A-Z_]+\(\w+, |kName = )"(\w+)")re");
   std::set<std::string> written;
   for (const auto& file : std::filesystem::directory_iterator(tandem::test::source_path("autograd/ops"))) {
     std::ifstream stream(file.path());
