@@ -32,23 +32,19 @@ std::regex expression_of(const std::string& match) {
 }
 
 // The rule that each listed op is moved to.
-std::unordered_map<std::string_view, CastRule> moved_rules(const OpLists& lists) {
-  std::unordered_map<std::string_view, CastRule> moved;
+std::unordered_map<const OpInfo*, CastRule> moved_rules(const OpLists& lists) {
+  std::unordered_map<const OpInfo*, CastRule> moved;
   if (lists.allow.empty() && lists.deny.empty() && lists.infer.empty()) return moved;
-  const std::vector<const OpInfo*> infos = all_op_infos();
   const auto take = [&](const std::vector<std::string>& names, const char* path, CastRule rule) {
     for (const std::string& name : names) {
-      const auto found = std::ranges::find_if(infos, [&](const OpInfo* info) { return name == info->name; });
-      if (found == infos.end()) {
-        std::vector<std::string> known;
-        for (const OpInfo* info : infos) known.emplace_back(info->name);
+      const OpInfo* const found = find_op(name);
+      if (!found)
         fail(path, fmt::format("there is no op \"{}\"{} (tandem ls ops lists them)", name,
-                               did_you_mean(name, known)));
-      }
-      if ((*found)->rule == CastRule::none)
+                               did_you_mean(name, op_names())));
+      if (found->rule == CastRule::none)
         fail(path,
              fmt::format("precision does not apply to \"{}\": it computes nothing in floating point", name));
-      if (!moved.emplace((*found)->name, rule).second)
+      if (!moved.emplace(found, rule).second)
         fail("lists", fmt::format("\"{}\" stands twice; an op has one rule", name));
     }
   };
@@ -134,7 +130,7 @@ CastPolicy::CastPolicy(const Precision& precision)
 
 CastRule CastPolicy::rule_of(const OpInfo& info) const {
   if (moved_.empty()) return info.rule;
-  const auto found = moved_.find(info.name);
+  const auto found = moved_.find(&info);
   return found == moved_.end() ? info.rule : found->second;
 }
 
@@ -168,8 +164,7 @@ void widen_inputs(const OpInfo& info, std::span<Tensor> inputs) {
 DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
   if (!is_floating(common) || common == DType::f64) return common;
-  if (lower_batch_norm_ && std::string_view(info.name).starts_with("batch_norm"))
-    round_parameters(info, inputs);
+  if (lower_batch_norm_ && info.traits.kind == OpKind::batch_norm) round_parameters(info, inputs);
   const CastRule rule = rule_of(info);
   const bool lower = rule == CastRule::lower ||
                      (level_ >= Level::O2 && (rule == CastRule::neutral || rule == CastRule::widest));
@@ -224,9 +219,7 @@ class OwnMath final : public PrecisionPolicy {
       : others_(std::move(others)), math_(math), result_(result) {}
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
-    const std::string_view name = info.name;
-    const bool cell = name == "lstm" || name == "gru" || name == "rnn";
-    if (info.rule != CastRule::lower || cell || !is_floating(common) || common == DType::f64)
+    if (info.rule != CastRule::lower || info.traits.one_type || !is_floating(common) || common == DType::f64)
       return others_->prepare(info, inputs, common);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Tensor& input = inputs[i];

@@ -42,7 +42,7 @@ class CastPolicy final : public PrecisionPolicy {
   DType dtype_;
   bool round_weight_gradients_;
   bool lower_batch_norm_;
-  std::unordered_map<std::string_view, CastRule> moved_;  // keys are the names of ops, which live for ever
+  std::unordered_map<const OpInfo*, CastRule> moved_;
 };
 
 // Which modules of a model run in another precision than the rest. Valid as long as the model.

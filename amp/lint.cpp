@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <string_view>
 
 #include "amp/gradient_histogram.h"
 #include "amp/planned_policy.h"
@@ -31,13 +30,10 @@ TypeLimits limits_of(DType type) {
 
 constexpr double kGreatestSum = 65504.0, kGreatestCalm = 512.0, kGreatestFlushed = 1e-3;
 
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, op) != names.end();
-}
-
-bool is_known(const OpInfo& info) {
-  static const std::vector<const OpInfo*> infos = all_op_infos();
-  return std::ranges::find(infos, &info) != infos.end();
+// Whether an op was watched and is one of these.
+template <class... Ops>
+bool is_call_of(const WatchedOp* op) {
+  return op && ((op->info == &Ops::info) || ...);
 }
 
 // Greatest |mean|/deviation over groups of elements that follow each other at a distance; groups without a
@@ -97,7 +93,10 @@ class Linter {
  private:
   using Name = std::tuple<const void*, std::size_t, Index>;
 
-  bool is(std::initializer_list<std::string_view> names) const { return is_one_of(op_->info->name, names); }
+  template <class... Ops>
+  bool is() const {
+    return is_call_of<Ops...>(op_);
+  }
   const Tensor& in(std::size_t i = 0) const { return op_->inputs[i]; }
   const Tensor& out() const { return op_->outputs.front(); }
   std::optional<DType> out_type() const {
@@ -133,7 +132,7 @@ class Linter {
     const TypeLimits limits = limits_of(*type);
     for (const ScalarOfOp& scalar : op_->scalars) {
       const double magnitude = std::abs(scalar.value);
-      const bool added = scalar.use == ScalarOfOp::Use::added, bound = is({"clamp"});
+      const bool added = scalar.use == ScalarOfOp::Use::added, bound = is<ops::Clamp>();
       if (magnitude >= limits.infinite && !bound) {
         const bool mask = scalar.value < 0.0 && scalar.use != ScalarOfOp::Use::factor;
         add(mask ? LintRule::mask : LintRule::constant, scalar.value, *type,
@@ -155,7 +154,7 @@ class Linter {
 
   void exponential() {
     const auto type = forward_.stored(out());
-    if (!type || !is({"exp", "expm1"})) return;
+    if (!type || !is<ops::Exp, ops::Expm1>()) return;
     const TypeLimits limits = limits_of(*type);
     const ValueRange& x = forward_.range(in());
     const double above = std::log(limits.infinite), below = std::log(limits.zero);
@@ -166,7 +165,7 @@ class Linter {
                       name_of(*type), above),
           way_out);
       tell(out());
-    } else if (is({"exp"}) && x.low < below) {
+    } else if (is<ops::Exp>() && x.low < below) {
       add(LintRule::exponential, x.low, *type,
           fmt::format("its input falls to {:.4g}, and the result is zero in {} below {:.2f}", x.low,
                       name_of(*type), below),
@@ -177,8 +176,8 @@ class Linter {
 
   void square() {
     const auto type = forward_.stored(out());
-    const bool squares =
-        is({"square", "pow_scalar"}) || (is({"mul"}) && op_->inputs.size() == 2 && in().is_same(in(1)));
+    const bool squares = is<ops::Square, ops::PowScalar>() ||
+                         (is<ops::Mul>() && op_->inputs.size() == 2 && in().is_same(in(1)));
     if (!type || !squares) return;
     const double limit = limits_of(*type).infinite;
     const ValueRange &x = forward_.range(in()), &y = forward_.range(out());
@@ -186,16 +185,16 @@ class Linter {
     add(LintRule::square, x.amax(), *type,
         fmt::format("its input reaches {:.4g}, and the result {:.4g}, infinite in {}{}", x.amax(), y.amax(),
                     name_of(*type),
-                    is({"pow_scalar"}) ? "" : fmt::format(" from {:.2f} on", std::sqrt(limit))),
+                    is<ops::PowScalar>() ? "" : fmt::format(" from {:.2f} on", std::sqrt(limit))),
         "scale the input down first, or keep the result in FP32");
     tell(out());
   }
 
   void reciprocal() {
     const auto type = forward_.stored(out());
-    if (!type || !is({"reciprocal", "rsqrt", "scalar_div", "div"})) return;
+    if (!type || !is<ops::Reciprocal, ops::Rsqrt, ops::ScalarDiv, ops::Div>()) return;
     const double limit = limits_of(*type).infinite;
-    const Tensor& divisor = is({"div"}) ? in(1) : in();
+    const Tensor& divisor = is<ops::Div>() ? in(1) : in();
     const ValueRange &x = forward_.range(divisor), &y = forward_.range(out());
     if (y.amax() < limit) return;
     if (forward_.stored(divisor) && x.amax() >= limit) return;
@@ -210,25 +209,24 @@ class Linter {
   const Tensor* complement() const {
     const WatchedOp* const maker = forward_.maker_of(in());
     if (!maker || maker->inputs.empty()) return nullptr;
-    const std::string_view made = maker->info->name;
-    if (is({"log1p"})) return made == "neg" ? &maker->inputs.front() : nullptr;
-    if (!is({"log"})) return nullptr;
+    if (is<ops::Log1p>()) return is_call_of<ops::Neg>(maker) ? &maker->inputs.front() : nullptr;
+    if (!is<ops::Log>()) return nullptr;
     const bool one = !maker->scalars.empty() && maker->scalars.front().value == 1.0;
-    if (made == "scalar_sub" && one) return &maker->inputs.front();
-    if (made != "add_scalar" || !one) return nullptr;
+    if (is_call_of<ops::ScalarSub>(maker) && one) return &maker->inputs.front();
+    if (!is_call_of<ops::AddScalar>(maker) || !one) return nullptr;
     const WatchedOp* const inner = forward_.maker_of(maker->inputs.front());
-    return inner && std::string_view(inner->info->name) == "neg" ? &inner->inputs.front() : nullptr;
+    return is_call_of<ops::Neg>(inner) ? &inner->inputs.front() : nullptr;
   }
 
   void saturation() {
-    if (!is({"log", "log1p"})) return;
+    if (!is<ops::Log, ops::Log1p>()) return;
     const Tensor* const y = complement();
     const WatchedOp* const maker = y ? forward_.maker_of(*y) : nullptr;
-    if (!maker || !is_one_of(maker->info->name, {"sigmoid", "tanh"})) return;
+    if (!is_call_of<ops::Sigmoid, ops::Tanh>(maker)) return;
     const auto type = forward_.stored(*y);
     if (!type) return;
     const double half = limits_of(*type).half_step;
-    const bool sigmoid = std::string_view(maker->info->name) == "sigmoid";
+    const bool sigmoid = is_call_of<ops::Sigmoid>(maker);
     const double above = sigmoid ? std::log(1.0 / half - 1.0) : 0.5 * std::log(2.0 / half - 1.0);
     const ValueRange& x = forward_.range(maker->inputs.front());
     if (x.high <= above) return;
@@ -242,13 +240,13 @@ class Linter {
   // The 16-bit sum that the input of a logarithm comes from, through constants that are added.
   const WatchedOp* sum_below() const {
     const WatchedOp* maker = forward_.maker_of(in());
-    while (maker && is_one_of(maker->info->name, {"add_scalar", "mul_scalar", "div_scalar", "clamp", "cast"}))
+    while (is_call_of<ops::AddScalar, ops::MulScalar, ops::DivScalar, ops::Clamp, ops::Cast>(maker))
       maker = forward_.maker_of(maker->inputs.front());
-    return maker && is_one_of(maker->info->name, {"sum", "mean", "cumsum"}) ? maker : nullptr;
+    return is_call_of<ops::Sum, ops::Mean, ops::CumSum>(maker) ? maker : nullptr;
   }
 
   void sums() {
-    if (is({"log", "log1p"})) {
+    if (is<ops::Log, ops::Log1p>()) {
       const WatchedOp* const sum = sum_below();
       const auto type = sum ? forward_.stored(sum->outputs.front()) : std::nullopt;
       if (type)
@@ -258,9 +256,9 @@ class Linter {
       return;
     }
     const auto type = out_type();
-    const bool own = !is_known(*op_->info);
-    if (!type || !(is({"sum", "cumsum"}) || own) || !readable(in()) || !readable(out())) return;
-    const Index n = is({"cumsum"}) ? in().size(-1) : in().numel() / std::max<Index>(out().numel(), 1);
+    const bool own = op_->info->traits.kind == OpKind::other;  // may be a sum
+    if (!type || !(is<ops::Sum, ops::CumSum>() || own) || !readable(in()) || !readable(out())) return;
+    const Index n = is<ops::CumSum>() ? in().size(-1) : in().numel() / std::max<Index>(out().numel(), 1);
     const double bound = static_cast<double>(n) * static_cast<double>(forward_.range(in()).amax());
     const double limit = *type == DType::f16 ? kGreatestSum : limits_of(*type).infinite;
     if (n > 1 && bound > limit) {
@@ -281,24 +279,23 @@ class Linter {
   // x of mean(x²).
   const Tensor* squared_mean(const Tensor& tensor) const {
     const WatchedOp* const mean = forward_.maker_of(tensor);
-    if (!mean || std::string_view(mean->info->name) != "mean") return nullptr;
+    if (!is_call_of<ops::Mean>(mean)) return nullptr;
     const WatchedOp* const square = forward_.maker_of(mean->inputs.front());
     return square ? square_of(*square) : nullptr;
   }
   static const Tensor* square_of(const WatchedOp& op) {
-    const std::string_view name = op.info->name;
-    if (name == "square" || name == "pow_scalar") return &op.inputs.front();
-    return name == "mul" && op.inputs[0].is_same(op.inputs[1]) ? &op.inputs.front() : nullptr;
+    if (is_call_of<ops::Square, ops::PowScalar>(&op)) return &op.inputs.front();
+    return is_call_of<ops::Mul>(&op) && op.inputs[0].is_same(op.inputs[1]) ? &op.inputs.front() : nullptr;
   }
 
   void variance() {
-    if (!is({"sub"})) return;
+    if (!is<ops::Sub>()) return;
     const Tensor* const x = squared_mean(in(0));
     const WatchedOp* const subtracted = forward_.maker_of(in(1));
     const Tensor* const mean = subtracted ? square_of(*subtracted) : nullptr;
     if (!x || !mean) return;
     const WatchedOp* const of = forward_.maker_of(*mean);
-    if (!of || std::string_view(of->info->name) != "mean" || !of->inputs.front().is_same(*x)) return;
+    if (!is_call_of<ops::Mean>(of) || !of->inputs.front().is_same(*x)) return;
     auto type = forward_.stored(*x);
     for (const Tensor* part : {&in(0), &in(1), mean})
       if (!type) type = forward_.stored(*part);
@@ -314,13 +311,13 @@ class Linter {
   }
 
   void deviation() {
-    if (!is({"batch_norm_train", "layer_norm", "group_norm", "var"})) return;
+    if (!is<ops::BatchNormTrain, ops::LayerNorm, ops::GroupNorm, ops::Var>()) return;
     const auto type = forward_.stored(in());
     if (!type || in().numel() == 0 || in().rank() == 0) return;
     const double limit = limits_of(*type).integers;
-    const double ratio = is({"layer_norm"}) ? centring_by_row(in())
-                         : is({"var"})      ? centring_of_all(in())
-                                            : centring_by_channel(in());
+    const double ratio = is<ops::LayerNorm>() ? centring_by_row(in())
+                         : is<ops::Var>()     ? centring_of_all(in())
+                                              : centring_by_channel(in());
     if (ratio <= limit) return;
     add(LintRule::deviation, ratio, *type,
         fmt::format("it reads values whose mean is {:.0f} deviations: stored in {} they do not deviate from "
@@ -330,8 +327,9 @@ class Linter {
   }
 
   void loss() {
-    if (op_->key.path != kOutsideModel || !is({"exp", "expm1", "log", "log1p", "pow", "pow_scalar", "div",
-                                               "scalar_div", "reciprocal", "rsqrt"}))
+    if (op_->key.path != kOutsideModel ||
+        !is<ops::Exp, ops::Expm1, ops::Log, ops::Log1p, ops::Pow, ops::PowScalar, ops::Div, ops::ScalarDiv,
+            ops::Reciprocal, ops::Rsqrt>())
       return;
     for (std::size_t i = 0; i < op_->inputs.size(); ++i) {
       if (!is_16bit(op_->input_types[i]) || !readable(in(i))) continue;

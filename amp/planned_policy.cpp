@@ -1,7 +1,6 @@
 #include "amp/planned_policy.h"
 
 #include <algorithm>
-#include <array>
 
 #include "autograd/leaf.h"
 #include "autograd/modes.h"
@@ -15,20 +14,6 @@ namespace tandem::amp {
 namespace {
 
 constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
-
-constexpr auto kMoveValues = std::to_array<std::string_view>(
-    {"reshape", "permute", "split", "unbind", "slice", "pad", "broadcast_to", "flip"});
-// Other ops whose kernels write the type that they read: a plan that wants another one has their inputs cast.
-constexpr auto kKeepType =
-    std::to_array<std::string_view>({"concat", "stack", "resize2d", "gather", "scatter_add", "index_select",
-                                     "max_pool2d", "max_pool2d_select"});
-
-std::vector<const OpInfo*> infos_of(std::span<const std::string_view> names) {
-  std::vector<const OpInfo*> infos;
-  for (const OpInfo* info : all_op_infos())
-    if (std::ranges::find(names, info->name) != names.end()) infos.push_back(info);
-  return infos;
-}
 
 Role role_of(const OpInfo& info, std::size_t input) {
   return input < info.roles.size() ? info.roles[input] : Role::data;
@@ -55,19 +40,10 @@ bool asks_for_types(const OpInfo& info, std::span<const Tensor> inputs) {
          });
 }
 
-std::string_view trained_name(std::string_view op) {
-  return op == "batch_norm_infer" ? std::string_view("batch_norm_train") : op;
-}
-
 }  // namespace
 
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
   return GradMode::enabled() && asks_for_types(info, inputs);
-}
-
-bool moves_values(const OpInfo& info) {
-  static const std::vector<const OpInfo*> moving = infos_of(kMoveValues);
-  return std::ranges::find(moving, &info) != moving.end();
 }
 
 // ---- PlannedTypes
@@ -83,32 +59,30 @@ PlannedTypes::PlannedTypes(plan::PhasePlans phases, std::string file, const Prec
   model.visit([&](const std::string& path, nn::Module& module) { paths_.emplace(&module, path); });
   for (const plan::PrecisionPlan& plan : phases_) {
     std::vector<Entry>& entries = entries_.emplace_back();
-    ByName of_phase;
+    ByOp of_phase;
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
       const Entry entry = entry_of(plan, i);
-      if (entry.op->rule == CastRule::none || moves_values(*entry.op)) continue;
-      of_phase[{entry.module, entry.op->name}].push_back(entry);
+      if (entry.op->rule == CastRule::none || entry.op->traits.moves_values()) continue;
+      of_phase[{entry.module, entry.op}].push_back(entry);
       entries.push_back(entry);
     }
-    by_name_.merge(of_phase);  // what an earlier phase has stays
+    by_op_.merge(of_phase);  // what an earlier phase has stays
   }
 }
 
 PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std::size_t number) const {
-  static const std::vector<const OpInfo*> infos = all_op_infos();
   const plan::PrecisionPlan::PlannedOp& planned = plan.ops[number];
-  const auto op =
-      std::ranges::find_if(infos, [&](const OpInfo* info) { return planned.key.op == info->name; });
-  require(op != infos.end(), "plan", "op {}{} is {} in {}, and this program has no op {}; {}", number,
+  const OpInfo* const op = find_op(planned.key.op);
+  require(op != nullptr, "plan", "op {}{} is {} in {}, and this program has no op {}; {}", number,
           whose(plan), to_string(planned.key), file_, planned.key.op, kMakeAgain);
-  Entry entry{.op = *op, .number = number, .out = planned.out};
-  entry.product = (*op)->rule == CastRule::lower;
+  Entry entry{.op = op, .number = number, .out = planned.out};
+  entry.product = op->rule == CastRule::lower;
   require(entry.product == planned.operands.has_value(), "plan",
           "op {}{}, {}, has {} operands in {}, and is {} in this program; {}", number, whose(plan),
           to_string(planned.key), planned.operands ? "typed" : "no typed", file_,
           entry.product ? "a product" : "none", kMakeAgain);
   entry.operands = planned.operands.value_or(DType::f32);
-  entry.keeps_type = std::ranges::find(kKeepType, planned.key.op) != kKeepType.end();
+  entry.keeps_type = op->traits.keeps_type;
   if (planned.key.path == kOutsideModel) return entry;
   const auto module =
       std::ranges::find_if(paths_, [&](const auto& known) { return known.second == planned.key.path; });
@@ -130,8 +104,8 @@ std::string PlannedTypes::path_of(const nn::Module* module) const {
 }
 
 std::span<const PlannedTypes::Entry> PlannedTypes::find(const nn::Module* module, const OpInfo& op) const {
-  const auto found = by_name_.find({module, trained_name(op.name)});
-  if (found == by_name_.end()) return {};
+  const auto found = by_op_.find({module, op.traits.trained_as ? op.traits.trained_as : &op});
+  if (found == by_op_.end()) return {};
   return found->second;
 }
 
@@ -223,7 +197,7 @@ void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, D
 
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
   // The first are casts, those of this policy itself among them.
-  if (!asks_for_types(info, inputs) || moves_values(info)) return common;
+  if (!asks_for_types(info, inputs) || info.traits.moves_values()) return common;
   const Entry* const entry = next(info);
   if (!entry) return types_.rules().prepare(info, inputs, common);
   // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,11 +26,6 @@ inline constexpr std::string_view kOutsideModel = "loss";
 // something floating, and the tape is on. What runs without a tape beside it, such as what is carried to the
 // next batch, follows the cast rules. Both who traces a graph and who follows its plan go by this.
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
-
-// Whether an op has the values and the type of what it reads, in another place: reshape, permute, slice. Such
-// ops have nothing to decide. Which of them run may differ from forward to forward, with extents of 1 and
-// with what is carried, so a plan lists them and nobody follows it there.
-bool moves_values(const OpInfo& info);
 
 // A plan, of one phase or several, looked up for the modules of one model. Valid as long as the model;
 // nothing is written after the constructor, so several threads may follow it.
@@ -66,14 +62,7 @@ class PlannedTypes {
   bool rounds_weight_gradients() const { return rounds_weight_gradients_; }
 
  private:
-  using Name = std::pair<const nn::Module*, std::string_view>;
-  struct NameHash {
-    std::size_t operator()(const Name& name) const {
-      return std::hash<const void*>()(name.first) * 31 + std::hash<std::string_view>()(name.second);
-    }
-  };
-
-  using ByName = std::unordered_map<Name, std::vector<Entry>, NameHash>;
+  using ByOp = std::map<std::pair<const nn::Module*, const OpInfo*>, std::vector<Entry>>;
 
   Entry entry_of(const plan::PrecisionPlan& plan, std::size_t number) const;
 
@@ -84,13 +73,15 @@ class PlannedTypes {
   std::unique_ptr<CastPolicy> rules_;
   std::unordered_map<const nn::Module*, std::string> paths_;
   std::vector<std::vector<Entry>> entries_;  // by phase
-  ByName by_name_;
+  ByOp by_op_;
 };
 
 // Follows a plan through one forward of a phase; each Autocast begins with a new one.
 //
 // While the model trains, a cursor compares the module and the op of each call with the next entry: two
-// pointers. What differs is a UserError that names the op and both sides. In evaluation other ops run, in
+// pointers. What differs is a UserError that names the op and both sides. Ops that move values have nothing
+// to decide, and which of them run may differ from forward to forward, with extents of 1 and with what is
+// carried: a plan lists them, and nobody follows it there. In evaluation other ops run, in
 // another order: entries are found by their key, calls being counted within each outermost call of a module,
 // and what is not listed follows the cast rules.
 //

@@ -23,18 +23,6 @@ using plan::Read;
 
 bool is_traced(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
-// Kernels of these compute in the type that they store.
-bool has_one_type(std::string_view op) { return op == "lstm" || op == "gru" || op == "rnn"; }
-
-// Results that are f32 whatever the op's type is: the cell's state.
-bool stays_wide(std::string_view op, std::size_t result) { return op == "lstm" && result == 2; }
-
-// Further ops of one input that write the type that they read.
-bool keeps_type(std::string_view op) {
-  return op == "resize2d" || op == "gather" || op == "index_select" || op == "max_pool2d" ||
-         op == "max_pool2d_select";
-}
-
 class Tracer final : public OpObserver, public PrecisionPolicy {
  public:
   explicit Tracer(nn::Module& model) : keys_(model) {
@@ -109,6 +97,8 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     Op op;
     op.key = keys_.next(info.name);
     op.rule = info.rule;
+    op.op_kind = info.traits.kind;
+    op.one_type = info.traits.one_type;
     bool wide = false;  // f64
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!is_traced(inputs[i])) continue;
@@ -117,13 +107,13 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
       op.reads.push_back({source, result, i < info.roles.size() ? info.roles[i] : Role::data});
     }
     op.capable = !wide;
-    op.one_type = has_one_type(op.key.op);
-    describe_results(op, outputs);
+    describe_results(op, info, outputs);
     note_saved(op, outputs);
     const Tensor* const first = first_traced(outputs);
     const Tensor* const read = first_traced(inputs);
-    op.view = first && read && !is_product(op) && (moves_values(info) || first->storage() == read->storage());
-    const bool follows = !op.view && keeps_type(op.key.op) && !op.reads.empty();
+    op.view = first && read && !is_product(op) &&
+              (info.traits.moves_values() || first->storage() == read->storage());
+    const bool follows = !op.view && info.traits.keeps_type && op.reads.size() == 1;
     if (follows) graph_.ties.emplace_back(op.reads.front().op, graph_.count());
     // A cast that the model asks for has the type that it asks for.
     if (op.rule == CastRule::none && first && is_16bit(first->dtype()))
@@ -131,7 +121,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     const int number = graph_.count();
     int result = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!is_traced(outputs[i]) || stays_wide(info.name, i)) continue;
+      if (!is_traced(outputs[i]) || info.traits.is_wide(i)) continue;
       results_[name_of(outputs[i])] = {number, result++};
     }
     graph_.ops.push_back(std::move(op));
@@ -153,9 +143,9 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     return found == tensors.end() ? nullptr : &*found;
   }
 
-  static void describe_results(Op& op, std::span<const Tensor> outputs) {
+  static void describe_results(Op& op, const OpInfo& info, std::span<const Tensor> outputs) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (is_traced(outputs[i]) && !stays_wide(op.key.op, i))
+      if (is_traced(outputs[i]) && !info.traits.is_wide(i))
         op.results.push_back({.elements = outputs[i].numel(), .gradient = outputs[i].requires_grad()});
   }
 

@@ -33,9 +33,10 @@ class CastMover {
     const TypedNode& node = graph_.at(n);
     if (node.is_cast()) return false;
     const Op& op = graph_.graph.at(node.op);
-    const Motion motion = motion_of(op);
-    if (exact_) return is_exact(motion);
-    return motion != Motion::computes && !is_exact(motion) &&
+    if (exact_) return moves_gradients(op.op_kind);
+    // Sums of gradients round elsewhere, and where rounding makes values equal or zero, the gradient goes to
+    // another place, or to none.
+    return keeps_values(op.op_kind) && !moves_gradients(op.op_kind) &&
            std::ranges::none_of(op.results, [](const Result& result) { return result.gradient; });
   }
 
@@ -57,7 +58,7 @@ class CastMover {
       casts.push_back(readers.front().node);
       after += op.results[r].elements;
     }
-    if (!type || (motion_of(op) == Motion::pads && !is_representable(op.pad_value, *type))) return false;
+    if (!type || (op.op_kind == OpKind::pads && !is_representable(op.pad_value, *type))) return false;
     if (elements_to_cast(n, *type) > after) return false;
     put_casts_before(n, *type);
     for (const int cast : casts) skip(cast);
@@ -124,7 +125,7 @@ class CastMover {
                narrowing = *from == DType::f32 && is_16bit(*to);
     const bool fewer =
         narrowing ? after < before && results <= casts : widening && after <= before && results <= casts;
-    if (!fewer || (motion_of(op) == Motion::pads && !is_representable(op.pad_value, *from))) return false;
+    if (!fewer || (op.op_kind == OpKind::pads && !is_representable(op.pad_value, *from))) return false;
     put_casts_behind(n, *from, *to);
     return true;
   }

@@ -1,65 +1,12 @@
 #include "amp/plan/colours.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "core/error.h"
 
 namespace tandem::amp::plan {
 
 namespace {
-
-// Ops whose results are values of their inputs, moved or selected.
-constexpr auto kMoving = std::to_array<std::string_view>(
-    {"relu",    "relu6",        "max",     "min",     "max_pool2d",   "max_pool2d_select",
-     "maximum", "minimum",      "reshape", "permute", "concat",       "stack",
-     "split",   "unbind",       "slice",   "pad",     "broadcast_to", "flip",
-     "gather",  "index_select", "where"});
-
-constexpr auto kTensorFlowAllows = std::to_array<std::string_view>(
-    {"conv2d", "conv_transpose2d", "conv2d_input_gradient", "conv2d_filter_gradient", "linear", "matmul",
-     "lstm", "gru", "rnn", "sum_of_outer_products"});
-constexpr auto kTensorFlowDenies = std::to_array<std::string_view>(
-    {"exp", "expm1", "mean", "pow", "pow_scalar", "sum", "cross_entropy", "soft_cross_entropy"});
-constexpr auto kTensorFlowInfers = std::to_array<std::string_view>({"add",
-                                                                    "sub",
-                                                                    "mul",
-                                                                    "div",
-                                                                    "add_scalar",
-                                                                    "mul_scalar",
-                                                                    "div_scalar",
-                                                                    "scalar_sub",
-                                                                    "scalar_div",
-                                                                    "avg_pool2d",
-                                                                    "global_avg_pool2d",
-                                                                    "adaptive_avg_pool2d",
-                                                                    "elu",
-                                                                    "erf",
-                                                                    "gelu",
-                                                                    "leaky_relu",
-                                                                    "batch_norm_train",
-                                                                    "batch_norm_infer",
-                                                                    "log",
-                                                                    "log1p",
-                                                                    "log_softmax",
-                                                                    "softmax",
-                                                                    "masked_softmax",
-                                                                    "prod",
-                                                                    "reciprocal",
-                                                                    "sigmoid",
-                                                                    "softplus",
-                                                                    "sqrt",
-                                                                    "tanh",
-                                                                    "silu",
-                                                                    "dropout"});
-constexpr auto kTensorFlowClears =
-    std::to_array<std::string_view>({"abs", "neg", "sign", "clamp", "argmax", "argmin", "topk", "resize2d"});
-
-template <class List>
-bool lists(const List& list, const std::string& name) {
-  return std::ranges::find(list, name) != list.end();
-}
 
 Paint paint_by_rule(const Op& op) {
   if (op.kind != Kind::op) return Paint::unlisted;
@@ -71,19 +18,10 @@ Paint paint_by_rule(const Op& op) {
       return Paint::deny;
     case CastRule::widest:
     case CastRule::neutral:
-      return lists(kMoving, op.key.op) ? Paint::clear : Paint::infer;
+      return keeps_values(op.op_kind) ? Paint::clear : Paint::infer;
     case CastRule::none:
       break;
   }
-  return Paint::unlisted;
-}
-
-Paint paint_of_tensorflow(const Op& op) {
-  if (op.kind != Kind::op) return Paint::unlisted;
-  if (lists(kTensorFlowAllows, op.key.op)) return Paint::allow;
-  if (lists(kTensorFlowDenies, op.key.op)) return Paint::deny;
-  if (lists(kTensorFlowInfers, op.key.op)) return Paint::infer;
-  if (lists(kMoving, op.key.op) || lists(kTensorFlowClears, op.key.op)) return Paint::clear;
   return Paint::unlisted;
 }
 
@@ -198,12 +136,6 @@ class Painter {
 std::vector<Paint> paints(const Graph& graph) {
   std::vector<Paint> paints;
   for (const Op& op : graph.ops) paints.push_back(paint_by_rule(op));
-  return paints;
-}
-
-std::vector<Paint> tensorflow_paints(const Graph& graph) {
-  std::vector<Paint> paints;
-  for (const Op& op : graph.ops) paints.push_back(paint_of_tensorflow(op));
   return paints;
 }
 

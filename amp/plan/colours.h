@@ -23,11 +23,10 @@ enum class Paint : std::uint8_t {
   unlisted,  // f32, and no colour passes it
 };
 
-// By cast rule: `lower` allow, `fp32` and `banned` deny, moves and selections clear, other `widest` and
-// `neutral` ops infer. Sources and ops without a rule are unlisted.
+// By cast rule: `lower` allow, `fp32` and `banned` deny; of `widest` and `neutral` ops, those that keep
+// values (keeps_values in autograd/op_traits.h) clear, the others infer. Sources and ops without a rule are
+// unlisted.
 std::vector<Paint> paints(const Graph& graph);
-// By the lists of TensorFlow (auto_mixed_precision_lists.h), for the ops that it has, too.
-std::vector<Paint> tensorflow_paints(const Graph& graph);
 
 struct Colouring {
   std::vector<bool> allow, deny;  // of every op; the others stay f32

@@ -93,6 +93,7 @@ struct Op {
   OpKey key;
   Kind kind = Kind::op;
   CastRule rule = CastRule::none;
+  OpKind op_kind = OpKind::other;
   std::vector<Read> reads;
   std::vector<Result> results;  // all of one type
   // Of a product: forward and both gradients with operands of that type and a 16-bit result. Of anything else

@@ -1,9 +1,7 @@
 #include "amp/plan/growth.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <string_view>
 
 #include "amp/plan/colours.h"
 #include "amp/plan/prediction.h"
@@ -12,14 +10,11 @@ namespace tandem::amp::plan {
 
 namespace {
 
-constexpr auto kGrowing = std::to_array<std::string_view>(
-    {"batch_norm_train", "batch_norm_infer", "add", "relu", "max_pool2d", "reshape"});
-
 bool grows_from(const Op& op, const std::vector<bool>& low) {
   const auto is_low = [&](const Read& read) {
     return read.role == Role::data && low[static_cast<std::size_t>(read.op)];
   };
-  if (op.key.op == "add") return std::ranges::any_of(op.reads, is_low);
+  if (op.op_kind == OpKind::adds) return std::ranges::any_of(op.reads, is_low);
   return !op.reads.empty() && is_low(op.reads.front());
 }
 
@@ -43,7 +38,11 @@ std::int64_t total(const Graph& graph, const std::vector<bool>& low) {
 
 }  // namespace
 
-bool grows(const Op& op) { return op.view || std::ranges::find(kGrowing, op.key.op) != kGrowing.end(); }
+bool grows(const Op& op) {
+  const OpKind kind = op.op_kind;
+  return op.view || kind == OpKind::batch_norm || kind == OpKind::adds || kind == OpKind::selects ||
+         kind == OpKind::folds;
+}
 
 std::vector<bool> growth(const Graph& graph) {
   return grown(graph, [](std::vector<bool>&, std::size_t) { return true; });

@@ -8,9 +8,9 @@
 
 namespace tandem::amp::plan {
 
-// Batch norm, addition, ReLU, max pooling and views. A sum grows from any of its operands, everything else
-// from its first. Gradients have forward's types, and what unscales them lies in the update: growth needs no
-// stop.
+// Batch norm, sums, maxima, ReLU and the like (`folds`), and views. A sum grows from any of its operands,
+// everything else from its first. Gradients have forward's types, and what unscales them lies in the update:
+// growth needs no stop.
 bool grows(const Op& op);
 
 // The least set with every product that may be in 16 bits, what is pinned to them, and what grows from these.

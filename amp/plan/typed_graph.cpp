@@ -3,22 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
 #include "core/error.h"
 
 namespace tandem::amp::plan {
 
 namespace {
-
-constexpr auto kMotions = std::to_array<std::pair<std::string_view, Motion>>(
-    {{"reshape", Motion::moves},        {"permute", Motion::moves},        {"flip", Motion::moves},
-     {"split", Motion::moves},          {"unbind", Motion::moves},         {"slice", Motion::moves},
-     {"concat", Motion::joins},         {"stack", Motion::joins},          {"pad", Motion::pads},
-     {"neg", Motion::negates},          {"broadcast_to", Motion::repeats}, {"gather", Motion::repeats},
-     {"index_select", Motion::repeats}, {"max", Motion::selects},          {"min", Motion::selects},
-     {"maximum", Motion::selects},      {"minimum", Motion::selects},      {"max_pool2d", Motion::selects},
-     {"relu", Motion::folds},           {"relu6", Motion::folds},          {"abs", Motion::folds}});
 
 constexpr std::array<const char*, 5> kHowNames = {"kernel", "store", "load", "copy", "once"};
 
@@ -38,11 +28,6 @@ bool rounds_result(const Op& op, const TypedNode& node, const std::vector<TypedN
 }
 
 }  // namespace
-
-Motion motion_of(const Op& op) {
-  const auto found = std::ranges::find(kMotions, op.key.op, &std::pair<std::string_view, Motion>::first);
-  return op.kind != Kind::op || found == kMotions.end() ? Motion::computes : found->second;
-}
 
 const char* name_of(How how) { return kHowNames[static_cast<std::size_t>(how)]; }
 

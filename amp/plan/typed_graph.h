@@ -8,23 +8,6 @@
 
 namespace tandem::amp::plan {
 
-// What an op does to values, as far as a cast may be moved past it.
-enum class Motion : std::uint8_t {
-  computes,  // it rounds: no cast passes
-  moves,     // each value of its results is one of its input's, none of them twice: reshape, slice, split
-  joins,     // of several inputs: concat, stack
-  pads,      // and a constant
-  negates,
-  // Of these the results pass, but not the gradients: sums of the first round elsewhere, and where rounding
-  // makes values equal or zero, the others hand their gradient to another place, or to none.
-  repeats,  // broadcast_to, gather, index_select
-  selects,  // max, min, maximum, minimum, max_pool2d
-  folds,    // relu, relu6, abs
-};
-Motion motion_of(const Op& op);
-// Whether gradients pass as the values do.
-constexpr bool is_exact(Motion motion) { return motion != Motion::computes && motion <= Motion::negates; }
-
 // How a cast is made.
 enum class How : std::uint8_t {
   kernel,        // by itself, on the tape

@@ -36,7 +36,7 @@ class TypeWatch final : public OpObserver, public PrecisionPolicy {
   }
   void before_forward(const OpInfo&, std::span<const Tensor>) override { frames_.push_back(false); }
   void after_forward(const OpInfo& info, std::span<const Tensor>, std::span<const Tensor> outputs) override {
-    if (frames_.back() && !amp::moves_values(info)) types.emplace_back(info.name, outputs.front().dtype());
+    if (frames_.back() && !info.traits.moves_values()) types.emplace_back(info.name, outputs.front().dtype());
     casts += std::string(info.name) == "cast";
     frames_.pop_back();
   }
@@ -63,11 +63,6 @@ Watched watch(PlannedSteps& steps, const amp::Plan& plan) {
   return {watch.types, watch.casts};
 }
 
-bool moves(const std::string& name) {
-  return std::ranges::any_of(
-      all_op_infos(), [&](const OpInfo* info) { return name == info->name && amp::moves_values(*info); });
-}
-
 // Of the ops that a plan gives types to, as it has them.
 std::vector<std::pair<std::string, DType>> planned_types_of(const Graph& graph,
                                                             const amp::plan::PrecisionPlan& plan) {
@@ -76,7 +71,8 @@ std::vector<std::pair<std::string, DType>> planned_types_of(const Graph& graph,
   for (const amp::plan::Op& op : graph.ops) {
     if (op.kind != Kind::op) continue;
     const auto& planned = plan.ops[next++];
-    if (op.rule != CastRule::none && !moves(op.key.op)) types.emplace_back(op.key.op, planned.out);
+    if (op.rule != CastRule::none && !find_op(op.key.op)->traits.moves_values())
+      types.emplace_back(op.key.op, planned.out);
   }
   return types;
 }

@@ -172,8 +172,6 @@ TEST_CASE("lists follow the cast rules", "[plan][colours]") {
   using P = Paint;
   CHECK(paints(g.graph) == std::vector<P>{P::unlisted, P::allow, P::deny, P::deny, P::infer, P::infer,
                                           P::clear, P::clear, P::unlisted});
-  CHECK(tensorflow_paints(g.graph) == std::vector<P>{P::unlisted, P::allow, P::infer, P::unlisted, P::infer,
-                                                     P::infer, P::clear, P::clear, P::unlisted});
 }
 
 TEST_CASE("growth: the tail of a residual network", "[plan][colours]") {
@@ -225,7 +223,7 @@ TEST_CASE("growth: all that a product reaches through growing ops, and no more",
         if (expected[i] || !may_lower(op)) continue;
         bool fed = is_product(op) || op.pin.out.value_or(false);
         for (std::size_t r = 0; r < op.reads.size() && grows(op); ++r)
-          fed |= (r == 0 || op.key.op == "add") && expected[static_cast<std::size_t>(op.reads[r].op)];
+          fed |= (r == 0 || op.op_kind == OpKind::adds) && expected[static_cast<std::size_t>(op.reads[r].op)];
         if (fed) more = expected[i] = true;
       }
     }

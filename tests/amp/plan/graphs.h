@@ -10,6 +10,7 @@
 
 #include "amp/plan/colours.h"
 #include "amp/plan/graph.h"
+#include "autograd/ops/all_ops.h"
 
 namespace tandem::test {
 
@@ -55,6 +56,7 @@ class GraphMaker {
   amp::plan::Op& add(const std::string& name, const std::string& op, CastRule rule,
                      const std::vector<std::string>& reads, amp::plan::Kind kind) {
     amp::plan::Op made{.key = {name, op}, .kind = kind, .rule = rule, .results = {amp::plan::Result{}}};
+    if (const OpInfo* const info = find_op(op)) made.op_kind = info->traits.kind;
     for (const std::string& read : reads) made.reads.push_back({at(read), 0, Role::data});
     places[name] = graph.count();
     graph.ops.push_back(std::move(made));
