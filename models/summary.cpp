@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,42 +15,6 @@
 #include "nn/ports.h"
 
 namespace tandem::models {
-
-// A product's inner extent follows from the sizes, whichever operand is transposed.
-std::int64_t multiply_adds(const OpInfo& info, std::span<const Tensor> inputs,
-                           std::span<const Tensor> outputs) {
-  const std::string_view op = info.name;
-  const Tensor& y = outputs[0];
-  if (op == "conv2d" || op == "conv1d") {
-    const Tensor& filter = inputs[1];
-    return y.numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
-  }
-  if (op == "conv_transpose2d") {
-    const Tensor& filter = inputs[1];
-    return inputs[0].numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
-  }
-  if (op == "conv2d_input_gradient") {
-    const Tensor& filter = inputs[1];
-    return inputs[0].numel() * (filter.numel() / std::max<Index>(1, filter.size(0)));
-  }
-  if (op == "conv2d_filter_gradient") return inputs[1].numel() * (y.numel() / std::max<Index>(1, y.size(0)));
-  if (op == "sum_of_outer_products") return inputs[0].numel() * inputs[1].size(-1);
-  if (op == "linear") return y.numel() * inputs[1].size(-1);
-  if (op == "matmul" || op == "bmm") {
-    const Tensor& a = inputs[0];
-    return y.numel() * (a.size(-1) * a.size(-2) / std::max<Index>(1, y.size(-2)));
-  }
-  if (op == "lstm" || op == "gru" || op == "rnn") {
-    const Index rows = inputs[0].size(0) * inputs[0].size(1);  // steps of all sequences
-    const Index projection = inputs[7].defined() ? inputs[7].numel() : 0;
-    return rows * (inputs[3].numel() + inputs[4].numel() + projection);
-  }
-  if (op == "additive_attention") {  // scores by v, and the sum of the values
-    const Tensor &queries = inputs[0], &keys = inputs[1], &values = inputs[2];
-    return queries.numel() * keys.size(0) + values.numel() * queries.size(0);
-  }
-  return 0;
-}
 
 namespace {
 
@@ -78,9 +41,9 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     for (const Tensor& input : inputs)
       if (input.defined() && !(input.requires_grad() && parameters_.contains(node_of(input))))
         traffic_ += static_cast<std::int64_t>(input.bytes());
-    const std::int64_t flop = 2 * multiply_adds(info, inputs, outputs);
+    const std::int64_t flop = 2 * info.traits.multiply_adds(inputs, outputs);
     if (flop == 0) return;
-    if (!running_.empty() && running_.back()) add_own(*running_.back(), info.name, flop, inputs, outputs);
+    if (!running_.empty() && running_.back()) add_own(*running_.back(), info.traits, flop, inputs, outputs);
     // A module that calls itself through a child counts once.
     std::unordered_set<LayerSummary*> counted;
     for (LayerSummary* layer : running_) {
@@ -89,12 +52,11 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
   }
 
  private:
-  static void add_own(LayerSummary& layer, std::string_view op, std::int64_t flop,
+  static void add_own(LayerSummary& layer, const OpTraits& op, std::int64_t flop,
                       std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
     layer.own_flop += flop;
-    if (op == "matmul" || op == "bmm" || op == "additive_attention") return;  // of activations
-    const bool grouped = op == "conv2d" || op == "conv1d";
-    const Index groups = grouped ? inputs[0].size(-1) / inputs[1].size(-1) : 1;
+    if (op.weight < 0) return;
+    const Index groups = op.products(inputs, outputs)[0].count;
     layer.inputs = inputs[0].size(-1) / groups;
     layer.outputs = outputs[0].size(-1) / groups;
   }
@@ -142,7 +104,7 @@ class Timer final : public OpObserver, public nn::ModuleObserver {
       times.push_back({.layer = running_.empty() ? "" : *running_.back(),
                        .op = &info,
                        .seconds = seconds,
-                       .flop = 2 * multiply_adds(info, inputs, outputs)});
+                       .flop = 2 * info.traits.multiply_adds(inputs, outputs)});
     times[next_].seconds = std::min(times[next_].seconds, seconds);
     ++next_;
   }

@@ -20,10 +20,9 @@ struct LayerSummary {
   int calls = 0;
   Index parameters = 0;  // of its own, each shared one counted where it comes first
   Index trainable = 0;
-  std::int64_t flop = 0;          // forward, per sample, its children's included: 2 for each multiply-add of
-                                  // convolutions, matrix products and additive attention; other ops are not
-                                  // counted
-  std::int64_t own_flop = 0;      // the same without its children's
+  std::int64_t flop = 0;      // forward, per sample, its children's included: 2 for each multiply-add of the
+                              // products that ops state (OpTraits); other ops are not counted
+  std::int64_t own_flop = 0;  // the same without its children's
   std::int64_t output_bytes = 0;  // per sample
   // Channels or features of its own product by weights (convolution, of a group; linear; recurrent cells); 0
   // when it has none.
@@ -50,9 +49,6 @@ struct ModelSummary {
   std::int64_t traffic_bytes = 0;
   std::vector<OpTime> times;  // none of a model on kShapes
 };
-
-// Multiply-adds of one op's forward, the ops that form gradients included; 0 for ops that are no products.
-std::int64_t multiply_adds(const OpInfo& op, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
 // Runs training forwards on zeros of `batch` samples, which `batch_axis` of the input counts, on the model's
 // device, and takes back what it did to the statistics. A model on kShapes (core/shapes_backend.h) gives

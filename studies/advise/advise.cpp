@@ -212,8 +212,7 @@ class Advising {
     }
     std::vector<BatchProduct> products;
     for (const Product& product : products_)
-      products.push_back(
-          {product.size, 2 * product.size.m * product.size.n * product.size.k * product.size.count});
+      products.push_back({product.size, 2 * product.size.multiply_adds()});
     advice_.batch_advice = batch_for(products, now, advice_.ridge, cuda ? 64 : 8,
                                      advice_.most > 0 ? advice_.most : std::numeric_limits<Index>::max() / 2);
   }

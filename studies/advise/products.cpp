@@ -1,7 +1,6 @@
 #include "studies/advise/products.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "amp/op_keys.h"
 #include "amp/planned_policy.h"
@@ -32,53 +31,25 @@ class Collector final : public OpObserver {
                      std::span<const Tensor> outputs) override {
     if (--depth_ > 0 || !amp::is_planned(info, inputs)) return;
     amp::plan::OpKey key = keys_.next(info.name);
-    if (auto product = product_of(info, inputs, outputs)) {
-      product->key = std::move(key);
-      products.push_back(*std::move(product));
-    }
+    if (!info.traits.products) return;
+    products.push_back(product_of(info, inputs, outputs));
+    products.back().key = std::move(key);
   }
 
  private:
-  static std::optional<Product> product_of(const OpInfo& info, std::span<const Tensor> inputs,
-                                           std::span<const Tensor> outputs) {
-    const std::string_view op = info.name;
-    const Tensor& y = outputs[0];
-    Product product;
-    product.input_gradient = inputs[0].requires_grad();
-    if (op == "linear") {
-      const Index k = inputs[1].size(-1), n = inputs[1].size(0);
-      product.size = {.m = y.numel() / n, .n = n, .k = k};
-      product.inputs = k;
-      product.outputs = n;
-    } else if (op == "conv2d") {
-      const auto* const conv = op_of<ops::Conv2d>(y);
-      if (!conv) return std::nullopt;
-      const Tensor& filter = inputs[1];
-      const Index groups = conv->options.groups, n = filter.size(0) / groups;
-      product.size = {.m = y.numel() / filter.size(0),
-                      .n = n,
-                      .k = filter.numel() / filter.size(0),
-                      .count = groups,
-                      .taps = filter.size(1) * filter.size(2)};
-      product.convolution = conv->options;
-      if (groups == 1) {
-        product.inputs = filter.size(3);
-        product.outputs = filter.size(0);
-      }
-    } else if (op == "matmul" || op == "bmm") {
-      const Tensor& a = inputs[0];
-      const Index m = y.size(-2), n = y.size(-1), k = a.size(-1) * a.size(-2) / m;
-      product.size = {.m = m, .n = n, .k = k, .count = y.numel() / (m * n)};
-      return product;
-    } else if (op == "lstm" || op == "gru" || op == "rnn") {
-      const Tensor& weight = inputs[3];
-      product.size = {.m = inputs[0].numel() / inputs[0].size(-1), .n = weight.size(0), .k = weight.size(1)};
-      return product;
-    } else {
-      return std::nullopt;
-    }
+  static Product product_of(const OpInfo& info, std::span<const Tensor> inputs,
+                            std::span<const Tensor> outputs) {
+    Product product{.size = info.traits.products(inputs, outputs)[0],
+                    .input_gradient = inputs[0].requires_grad()};
+    const auto* const conv = op_of<ops::Conv2d>(outputs[0]);
+    if (conv) product.convolution = conv->options;
+    if (!conv && &info != &ops::Linear::info) return product;
     product.x = inputs[0].shape();
     product.weight = inputs[1].shape();
+    if (product.size.count == 1) {
+      product.inputs = product.weight.at(-1);
+      product.outputs = product.weight[0];
+    }
     return product;
   }
 
@@ -134,14 +105,18 @@ std::int64_t Product::bytes() const {
   return 2 * (size.m * size.n * size.count + (resizable() ? x.numel() + weight.numel() : 0));
 }
 
+std::vector<Product> products_of(nn::Module& model, const std::function<Tensor()>& forward) {
+  Collector collector(model);
+  const ObserverScope ops(collector);
+  forward();
+  return std::move(collector.products);
+}
+
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
                                  std::size_t phase) {
   std::vector<Product> products;
   train::with_forward(loaded, data, phase, [&](nn::Module& model, const std::function<Tensor()>& forward) {
-    Collector collector(model);
-    const ObserverScope ops(collector);
-    forward();
-    products = std::move(collector.products);
+    products = products_of(model, forward);
   });
   return products;
 }

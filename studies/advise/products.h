@@ -1,6 +1,7 @@
 // The products of a step with their sizes, and their time at these sizes or others.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,11 @@ struct Product {
   std::int64_t bytes() const;
 };
 
-// In the order of a phase's forward, of a made-up batch as the configuration has it, on the host.
-// Products of two activations and recurrent cells are not resizable. Throws as train::trace_of.
+// Products of a forward with the tape on, in order; of an op with several, its first. Linear layers and
+// convolutions without groups are resizable.
+std::vector<Product> products_of(nn::Module& model, const std::function<Tensor()>& forward);
+// Of a phase's forward of a made-up batch as the configuration has it, on the host. Throws as
+// train::trace_of.
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
                                  std::size_t phase = 0);
 

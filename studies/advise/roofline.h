@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/op_traits.h"
 #include "models/matrix_units.h"
 
 namespace tandem::advise {
@@ -35,11 +36,6 @@ using models::filled_up;
 using models::kAmx;
 using models::kTensorCore;
 using models::UnitSize;
-
-// y[m,n] = a sum over k, `count` times; of a convolution k/taps channels at each of the filter's positions.
-struct ProductSize {
-  Index m = 1, n = 1, k = 1, count = 1, taps = 1;
-};
 
 // m·n·k over the same sizes filled up to multiples of the unit's: 1 where nothing is idle.
 double filled(const ProductSize& size, const UnitSize& unit);

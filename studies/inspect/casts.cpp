@@ -11,7 +11,6 @@
 #include "autograd/observers.h"
 #include "core/allocator.h"
 #include "core/pattern.h"
-#include "models/summary.h"
 
 namespace tandem::inspect {
 
@@ -20,7 +19,7 @@ namespace {
 // In place of the path of a layer: of ops of no module, and of the model itself.
 const std::string kOutside = "loss", kWhole = "(model)";
 
-bool is_cast(const OpInfo& info) { return std::string_view(info.name) == "cast"; }
+bool is_cast(const OpInfo& info) { return info.traits.kind == OpKind::casts; }
 
 // Names what decided the type of an op.
 class Reasons {
@@ -101,7 +100,7 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
                            .reason = reasons_.of(info, layer),
                            .inputs = types_of(inputs),
                            .output = types_of(outputs)});
-    const std::int64_t flop = 2 * models::multiply_adds(info, inputs, outputs);
+    const std::int64_t flop = 2 * info.traits.multiply_adds(inputs, outputs);
     const bool lowered = !outputs.empty() && outputs[0].defined() && is_16bit(outputs[0].dtype());
     ++row.calls;
     row.casts += own.casts;

@@ -6,7 +6,6 @@
 #include "amp/planned_policy.h"
 #include "autograd/node.h"
 #include "core/backend.h"
-#include "models/summary.h"
 
 namespace tandem::planning {
 
@@ -54,7 +53,7 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
       const auto op = static_cast<std::size_t>(frame.op);
       spans_[op].push_back(span);
       if (!frame.casts.empty()) without_[op] = frame.casts;
-      if (!backward_) flop_[op] += 2 * models::multiply_adds(info, inputs, outputs);
+      if (!backward_) flop_[op] += 2 * info.traits.multiply_adds(inputs, outputs);
       note(outputs, frame.op);
     }
   }

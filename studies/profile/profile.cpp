@@ -25,7 +25,7 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-Family family_of(const OpInfo* op) { return op ? traits_of(*op).family : Family::update; }
+std::string_view family_name(const OpInfo* op) { return op ? family_of(op->traits) : "update"; }
 std::string name_of(const OpInfo* op) { return op ? op->name : "update"; }
 
 class Totals {
@@ -62,7 +62,7 @@ class Totals {
   }
 
   void summarise(Profile& profile) const {
-    std::map<std::pair<Family, Direction>, Cost> families;
+    std::map<std::pair<std::string_view, Direction>, Cost> families;
     std::map<std::tuple<std::string, Direction, std::string>, OpCost> rows;
     const double steps = profile.steps;
     const auto mean = [&](const Key& key, Cost cost) {
@@ -91,13 +91,14 @@ class Totals {
         continue;
       }
       profile.ops += cost;
-      families[{family_of(key.op), key.direction}] += cost;
+      families[{family_name(key.op), key.direction}] += cost;
       OpCost& op = row(key.op, key.direction, key.shapes);
       op.cost += cost;
       add_names(op.algorithms, key.algorithms);
     }
     for (const auto& [which, cost] : families)
-      profile.families.push_back({.family = which.first, .direction = which.second, .cost = cost});
+      profile.families.push_back(
+          {.family = std::string(which.first), .direction = which.second, .cost = cost});
     for (auto& [which, op] : rows) profile.slowest.push_back(std::move(op));
     std::ranges::stable_sort(profile.slowest, std::ranges::greater{},
                              [](const OpCost& op) { return op.cost.seconds; });

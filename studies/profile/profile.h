@@ -35,7 +35,7 @@ struct Cost {
 };
 
 struct FamilyCost {
-  Family family = Family::other;
+  std::string family;  // "conv", see family_of; "update"
   Direction direction = Direction::forward;
   Cost cost;
 };
@@ -54,7 +54,7 @@ struct Profile {
   double step_seconds = 0.0;                                      // from its first mark to its last
   std::array<double, train::kStageNames.size()> stage_seconds{};  // those that were told
   Cost ops;                                                       // of all ops and the update
-  std::vector<FamilyCost> families;                               // in the order of Family, forward first
+  std::vector<FamilyCost> families;                               // by name, forward first
   std::vector<OpCost> slowest;                                    // all ops, the slowest first
   Limits limits;
 

@@ -3,9 +3,29 @@
 #include <algorithm>
 
 #include "autograd/node.h"
-#include "models/summary.h"
 
 namespace tandem::profile {
+
+namespace {
+
+// Products of a backward rule, and the bias sums beside them.
+bool is_part_of(const OpInfo& op, const OpInfo& outer) {
+  return op.traits.products || (outer.traits.products && op.traits.kind == OpKind::reduces);
+}
+
+bool rearranges(const OpTraits& op) { return op.moves_values() || op.kind == OpKind::joins; }
+
+// Reads of each input no more elements than it writes.
+bool reads_part(const OpTraits& op) {
+  return rearranges(op) || op.kind == OpKind::gathers || op.kind == OpKind::looks_up;
+}
+
+// An input gradient that is an output gradient's memory was handed on; elsewhere it was written in place.
+bool hands_on(const OpTraits& op) {
+  return rearranges(op) || op.kind == OpKind::adds || op.kind == OpKind::casts;
+}
+
+}  // namespace
 
 void add_names(std::string& names, std::string_view more) {
   constexpr std::string_view separator = ", ";
@@ -97,16 +117,16 @@ Recorder::Frame Recorder::close() {
 }
 
 void Recorder::before_forward(const OpInfo& op, std::span<const Tensor>) {
-  const Family family = traits_of(op).family;
   if (frames_.empty()) {
     open({.op = &op});
     return;
   }
   const Frame outer = frames_.back();
   const bool within_a_call = frames_.size() == 1 && outer.call >= 0;
-  if (within_a_call && outer.direction == Direction::forward && family == Family::cast) {
+  if (within_a_call && outer.direction == Direction::forward && op.traits.kind == OpKind::casts) {
     open({.op = &op, .inserted_for = outer.call});
-  } else if (within_a_call && outer.direction == Direction::backward && is_product(family)) {
+  } else if (within_a_call && outer.direction == Direction::backward &&
+             is_part_of(op, *calls_[static_cast<std::size_t>(outer.call)].op)) {
     open({.op = &op, .direction = Direction::backward, .part_of = outer.call});
   } else {
     frames_.push_back({});
@@ -117,11 +137,9 @@ void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs) {
   const std::int32_t index = frames_.back().call;
   if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.timestamp();
-  if (is_product(traits_of(op).family)) {
-    if (const std::int64_t flop = 2 * models::multiply_adds(op, inputs, outputs); flop > 0) {
-      frames_.back().flop = flop;
-      frames_.back().operands = inputs[0].dtype();
-    }
+  if (const std::int64_t flop = 2 * op.traits.multiply_adds(inputs, outputs); flop > 0) {
+    frames_.back().flop = flop;
+    frames_.back().operands = inputs[0].dtype();
   }
   close();
   if (index < 0) return;
@@ -132,14 +150,14 @@ void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
     if (!output.defined() || !output.requires_grad()) continue;
     shapes_of_[node_of(output)] = call.shapes;
     // Its products are no ops of their own in backward either: of each both gradients are taken.
-    if (traits_of(op).family == Family::rnn) fused_flop_[node_of(output)] = 2 * call.flop;
+    if (op.traits.products && op.traits.kind != OpKind::product) fused_flop_[node_of(output)] = 2 * call.flop;
   }
 }
 
 // What was saved besides inputs and outputs is written too: a mask, statistics, positions.
 std::int64_t Recorder::forward_bytes(const OpInfo& op, std::span<const Tensor> inputs,
                                      std::span<const Tensor> outputs) {
-  const bool selects = traits_of(op).selects;
+  const bool part = reads_part(op.traits);
   read_.clear();
   written_.clear();
   std::int64_t written = 0, read = 0;
@@ -158,7 +176,7 @@ std::int64_t Recorder::forward_bytes(const OpInfo& op, std::span<const Tensor> i
   }
   if (written == 0) return 0;
   for (const Tensor& input : inputs) {
-    if (add(read_, input)) read += selects ? std::min(read_.back().bytes, written) : read_.back().bytes;
+    if (add(read_, input)) read += part ? std::min(read_.back().bytes, written) : read_.back().bytes;
   }
   return read + written;
 }
@@ -191,11 +209,11 @@ void Recorder::after_backward(const Node& node, std::span<const Tensor> dx) {
   if (index >= 0) calls_[static_cast<std::size_t>(index)].last = backend_.timestamp();
   close();
   if (index < 0) return;
-  const bool hands_on = traits_of(node.info()).hands_on;
+  const bool may_hand_on = hands_on(node.info().traits);
   std::int64_t moved = 0;
   written_.clear();
   for (const Tensor& gradient : dx) {
-    if (!gradient.defined() || (hands_on && contains(gradients_, gradient))) continue;
+    if (!gradient.defined() || (may_hand_on && contains(gradients_, gradient))) continue;
     if (add(written_, gradient)) moved += written_.back().bytes;
   }
   if (moved > 0) {

@@ -18,7 +18,6 @@
 #include "autograd/observers.h"
 #include "core/backend.h"
 #include "core/cpu/conv_probe.h"
-#include "studies/profile/families.h"
 #include "train/stages.h"
 
 namespace tandem::profile {

@@ -80,8 +80,7 @@ void print_families(const Profile& profile) {
   report::Table families = table({"family", "pass"});
   for (const FamilyCost& family : profile.families) {
     const bool update = family.direction == Direction::update;
-    families.add(line({std::string(name_of(family.family)), update ? "" : name_of(family.direction)},
-                      family.cost, profile));
+    families.add(line({family.family, update ? "" : name_of(family.direction)}, family.cost, profile));
   }
   families.add({"between", "", "", fmt::format("{:.3f}", 1e3 * profile.rest_seconds()),
                 percent(profile.rest_seconds() / profile.step_seconds)});
@@ -146,7 +145,7 @@ Json to_json(const Profile& profile) {
   }
   Json families = Json::array(), slowest = Json::array();
   for (const FamilyCost& family : profile.families) {
-    Json json{{"family", name_of(family.family)}, {"direction", name_of(family.direction)}};
+    Json json{{"family", family.family}, {"direction", name_of(family.direction)}};
     add_cost(json, family.cost, profile);
     families.push_back(std::move(json));
   }

@@ -195,7 +195,7 @@ TEST_CASE("a profile adds up, and its JSON has every key", "[profile]") {
   }
   CHECK(profile.rest_seconds() >= 0.0);
   for (const auto& family : profile.families) {
-    INFO(profile::name_of(family.family));
+    INFO(family.family);
     CHECK(std::isfinite(family.cost.roofline()));
     CHECK((family.cost.roofline() > 0.0) == (family.cost.bytes > 0.0));
   }

@@ -220,6 +220,16 @@ TEST_CASE("a sample of a sequence has all of its steps", "[summary]") {
   }
 }
 
+TEST_CASE("self-attention counts its scores and sums beside its weights", "[summary]") {
+  constexpr Index kSteps = 5, kFeatures = 6;
+  nn::SelfAttention attention(kFeatures, {.heads = 2});
+  const ModelSummary summary = summarise(attention, {kSteps, kFeatures});
+  const Index projections = kSteps * kFeatures * 3 * kFeatures, output = kSteps * kFeatures * kFeatures;
+  const Index scores_and_sums = 2 * kSteps * kSteps * kFeatures;
+  CHECK(summary.flop == 2 * (projections + scores_and_sums + output));
+  CHECK(summary.layers[0].own_flop == 2 * (projections + scores_and_sums));
+}
+
 TEST_CASE("what a layer's children do is not its own product", "[summary]") {
   struct Both final : nn::Module {
     std::shared_ptr<nn::Linear> inner = add_child("inner", std::make_shared<nn::Linear>(4, 8));
@@ -236,4 +246,10 @@ TEST_CASE("what a layer's children do is not its own product", "[summary]") {
   const LayerSummary layer = summarise(depthwise, {5, 5, 6}).layers[0];
   CHECK(layer.inputs == 1);
   CHECK(layer.outputs == 1);
+  nn::ConvTransposeOptions grouped;
+  grouped.groups = 2;
+  nn::ConvTranspose2d up(6, 4, {2, 2}, grouped);
+  const LayerSummary transposed = summarise(up, {5, 5, 6}).layers[0];
+  CHECK(transposed.inputs == 3);
+  CHECK(transposed.outputs == 2);
 }
