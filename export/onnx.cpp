@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "autograd/ops/all_ops.h"
 #include "core/error.h"
 #include "export/onnx.pb.h"
 #include "export/onnx_translation.h"
@@ -53,6 +54,18 @@ class Weights {
   Graph& graph_;
   std::map<const void*, Entry> entries_;
 };
+
+const TranslationTable& translations() {
+  static const TranslationTable table = [] {
+    TranslationTable all;
+    add_layer_translations(all);
+    add_elementwise_translations(all);
+    add_shape_translations(all);
+    add_recurrent_translations(all);
+    return all;
+  }();
+  return table;
+}
 
 // The trace, op by op, as nodes.
 class Exporter {
@@ -137,13 +150,15 @@ class Exporter {
   void add(const Call& call) {
     graph_.set_layer(call.layer);
     const WeightLookup weight = [&](const Tensor& tensor) { return value_of(tensor, call); };
-    const auto found = translations().find(call.info->name);
-    if (found == translations().end())
+    const auto found = translations().find(call.info);
+    if (found == translations().end() && !call.info->traits.onnx)
       TranslationContext{graph_, call, {}, weight}.refuse(
           fmt::format("the op has no counterpart here; these have: {}", fmt::join(onnx_ops(), ", ")));
     std::vector<Value> inputs;
     for (const Tensor& input : call.inputs) inputs.push_back(value_of(input, call));
-    const std::vector<Value> outputs = found->second({graph_, call, inputs, weight});
+    const TranslationContext context{graph_, call, inputs, weight};
+    const std::vector<Value> outputs =
+        found == translations().end() ? translate_by_name(context) : found->second(context);
     for (std::size_t i = 0; i < outputs.size(); ++i) remember(call.outputs[i], outputs[i]);
   }
 
@@ -170,21 +185,10 @@ Value TranslationContext::result(std::string name) const {
   return result(std::move(name), same_order(call.outputs.at(0).rank()));
 }
 
-const TranslationTable& translations() {
-  static const TranslationTable table = [] {
-    TranslationTable all;
-    add_layer_translations(all);
-    add_elementwise_translations(all);
-    add_shape_translations(all);
-    add_recurrent_translations(all);
-    return all;
-  }();
-  return table;
-}
-
 std::vector<std::string> onnx_ops() {
   std::vector<std::string> names;
-  for (const auto& [name, translation] : translations()) names.push_back(name);
+  for (const OpInfo* info : all_op_infos())
+    if (info->traits.onnx || translations().contains(info)) names.emplace_back(info->name);
   return names;
 }
 

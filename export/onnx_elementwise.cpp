@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numbers>
 
 #include "autograd/ops/elementwise_ops.h"
@@ -33,14 +34,6 @@ template <class Op, OneOperand<Op> formula>
 Value translate(const TranslationContext& context, const Op& op) {
   Formula building(context);
   return context.result(formula(building, op), building.order());
-}
-
-// Ops that ONNX has under the given name, without options.
-template <class Op>
-void add_same(TranslationTable& table, const char* name) {
-  table[Op::info.name] = [name](const TranslationContext& context) -> std::vector<Value> {
-    return {context.result(context.graph.add(name, {context.inputs[0].name}), context.inputs[0].order)};
-  };
 }
 
 std::string square(Formula& f, const ops::Square&) { return f("Mul", {f.x(), f.x()}); }
@@ -101,18 +94,6 @@ std::string pow_scalar(Formula& f, const ops::PowScalar& op) {
   return f("Pow", {f.x(), f.scalar(op.scalars[0])});
 }
 
-// Operands of one rank stand alike; else both stand as here, where they are aligned at the last axis.
-template <class Op>
-void add_binary(TranslationTable& table, const char* name) {
-  table[Op::info.name] = [name](const TranslationContext& context) -> std::vector<Value> {
-    const Value &a = context.inputs[0], &b = context.inputs[1];
-    Graph& graph = context.graph;
-    if (a.rank() == b.rank())
-      return {context.result(graph.add(name, {a.name, graph.arranged(b, a.order).name}), a.order)};
-    return {context.result(graph.add(name, {graph.as_here(a).name, graph.as_here(b).name}))};
-  };
-}
-
 // Of integers, which have no place on the tape: to f32 alone.
 std::vector<Value> cast(const TranslationContext& context) {
   const Tensor &x = context.call.inputs[0], &y = context.call.outputs[0];
@@ -138,20 +119,20 @@ Value prelu(const TranslationContext& context, const ops::Prelu&) {
 
 }  // namespace
 
+// Operands of one rank stand alike; else all stand as here, where they are aligned at the last axis.
+std::vector<Value> translate_by_name(const TranslationContext& context) {
+  Graph& graph = context.graph;
+  const Value& first = context.inputs[0];
+  const bool alike =
+      std::ranges::all_of(context.inputs, [&](const Value& x) { return x.rank() == first.rank(); });
+  std::vector<std::string> names;
+  for (const Value& x : context.inputs)
+    names.push_back(alike ? graph.arranged(x, first.order).name : graph.as_here(x).name);
+  const std::string y = graph.add(context.call.info->traits.onnx, std::move(names));
+  return {alike ? context.result(y, first.order) : context.result(y)};
+}
+
 void add_elementwise_translations(TranslationTable& table) {
-  add_same<ops::Neg>(table, "Neg");
-  add_same<ops::Abs>(table, "Abs");
-  add_same<ops::Sign>(table, "Sign");
-  add_same<ops::Sqrt>(table, "Sqrt");
-  add_same<ops::Reciprocal>(table, "Reciprocal");
-  add_same<ops::Exp>(table, "Exp");
-  add_same<ops::Log>(table, "Log");
-  add_same<ops::Sin>(table, "Sin");
-  add_same<ops::Cos>(table, "Cos");
-  add_same<ops::Tanh>(table, "Tanh");
-  add_same<ops::Sigmoid>(table, "Sigmoid");
-  add_same<ops::Erf>(table, "Erf");
-  add_same<ops::Relu>(table, "Relu");
   add_translation(table, translate<ops::Square, square>);
   add_translation(table, translate<ops::Rsqrt, rsqrt>);
   add_translation(table, translate<ops::LeakyRelu, leaky_relu>);
@@ -170,15 +151,8 @@ void add_elementwise_translations(TranslationTable& table) {
   add_translation(table, translate<ops::ScalarSub, scalar_sub>);
   add_translation(table, translate<ops::ScalarDiv, scalar_div>);
   add_translation(table, translate<ops::PowScalar, pow_scalar>);
-  add_binary<ops::Add>(table, "Add");
-  add_binary<ops::Sub>(table, "Sub");
-  add_binary<ops::Mul>(table, "Mul");
-  add_binary<ops::Div>(table, "Div");
-  add_binary<ops::Pow>(table, "Pow");
-  add_binary<ops::Maximum>(table, "Max");
-  add_binary<ops::Minimum>(table, "Min");
   add_translation(table, prelu);
-  table[ops::Cast::info.name] = cast;
+  table[&ops::Cast::info] = cast;
 }
 
 }  // namespace tandem::exporting

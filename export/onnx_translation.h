@@ -33,11 +33,11 @@ struct TranslationContext {
 // Adds the nodes for one call and returns its outputs; those behind the last one given have no counterpart.
 using Translation = std::function<std::vector<Value>(const TranslationContext&)>;
 
-// By name of the op.
-const std::map<std::string, Translation>& translations();
+// To the ONNX operator that the op names itself (OpTraits::onnx).
+std::vector<Value> translate_by_name(const TranslationContext& context);
 
-// The families of the table.
-using TranslationTable = std::map<std::string, Translation>;
+// Ops that need more than a name.
+using TranslationTable = std::map<const OpInfo*, Translation>;
 void add_layer_translations(TranslationTable& table);        // convolutions, products, norms, pools
 void add_elementwise_translations(TranslationTable& table);  // activations and arithmetic
 void add_shape_translations(TranslationTable& table);        // what moves elements, softmax, reductions
@@ -46,7 +46,7 @@ void add_recurrent_translations(TranslationTable& table);    // lstm, gru, rnn
 // Files a function Value(const TranslationContext&, const Op&), or std::vector<Value>(…), for an op.
 template <class Op, class Outputs>
 void add_translation(TranslationTable& table, Outputs (*translate)(const TranslationContext&, const Op&)) {
-  table[Op::info.name] = [translate](const TranslationContext& context) -> std::vector<Value> {
+  table[&Op::info] = [translate](const TranslationContext& context) -> std::vector<Value> {
     const Op* op = op_of<Op>(context.call.outputs.at(0));
     ensure(op != nullptr, "onnx", "the tape has lost the {} of layer \"{}\"", Op::info.name,
            context.call.layer);
