@@ -12,7 +12,8 @@ namespace consumer {
 
 struct Mish {
   // Under mixed precision it follows its input; lower would cast it to 16 bits, fp32 would compute in FP32.
-  static constexpr tandem::OpInfo info{"mish", tandem::CastRule::neutral};
+  static constexpr tandem::OpInfo info{
+      "mish", tandem::CastRule::neutral, {.kind = tandem::OpKind::elementwise}};
   struct In {
     tandem::Tensor x;
   };

@@ -1,7 +1,9 @@
 // An op and a layer outside the tree: gradients of both orders, mixed precision, and errors that name them.
 #include <tandem/amp/overflow.h>
 #include <tandem/autograd/grad_check.h>
+#include <tandem/models/summary.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -64,11 +66,29 @@ void check_fp16() {
            "FP32 gradients");
 }
 
+// By its name it is moved to another cast rule, and summaries time it.
+void check_reports() {
+  const tandem::RandomScope random(3, 0, 0);
+  Block block;
+  tandem::amp::Precision precision = tandem::amp::Precision::amp_fp16();
+  precision.lists.deny = {"mish"};
+  const tandem::Tensor x = tandem::random_normal({4, 8});
+  {
+    const tandem::amp::Plan plan(precision);
+    const tandem::amp::Autocast autocast(plan);
+    expect(block(x).dtype() == tandem::DType::f32, "mish is on the list of FP32");
+  }
+  const auto summary = tandem::models::summarise(block, {8});
+  const auto is_mish = [](const auto& time) { return time.op == &consumer::Mish::info; };
+  expect(std::ranges::any_of(summary.times, is_mish), "mish has a time in the summary");
+}
+
 }  // namespace
 
 int main() {
   check_gradients();
   check_fp16();
+  check_reports();
   const std::string text = refusal(tandem::Tensor::from(std::vector<std::int64_t>{1, 2}, {2}));
   std::printf("%s\n", text.c_str());
   expect(text == "[mish] expects a floating tensor, got i64[2]", text.c_str());
