@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/suggest.h"
+#include "core/units.h"
 #include "optim/registry.h"
 
 namespace tandem::train {
@@ -128,6 +129,18 @@ std::string Learners::prefix_of(std::size_t phase) const {
 
 std::string Learners::whose(std::size_t phase) const {
   return size() == 1 ? "" : " of the " + learners_[phase].phase.name;
+}
+
+std::string Learners::name_of(std::size_t phase) const {
+  return size() == 1 ? "" : learners_[phase].phase.name;
+}
+
+std::string Learners::by_phase(const std::vector<double>& losses) const {
+  std::string text;
+  for (std::size_t phase = 0; phase < losses.size(); ++phase)
+    text += fmt::format("{}{}{} {}", phase == 0 ? "" : ",", size() == 1 ? "" : " ", name_of(phase),
+                        decimal_text(losses[phase], 4));
+  return text;
 }
 
 std::vector<optim::NamedTensor> Learners::state() { return state_of(&optim::Step::state); }

@@ -64,6 +64,10 @@ class Learners {
   std::string prefix_of(std::size_t phase) const;
   // "" with one phase, else " of the discriminator": for sentences on a step.
   std::string whose(std::size_t phase) const;
+  // "" with one phase, else "discriminator".
+  std::string name_of(std::size_t phase) const;
+  // " 0.1234", or of several phases " generator 0.1234, discriminator 0.5678".
+  std::string by_phase(const std::vector<double>& losses) const;
 
  private:
   using StateOf = std::vector<optim::NamedTensor> (optim::Step::*)(std::string_view);

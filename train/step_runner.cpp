@@ -110,7 +110,11 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   return loss;
 }
 
-Tensor StepRunner::loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step) {
+Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::Carry carry, int call,
+                              const optim::StepReport& skipped) {
+  // As random_counter() of Step counted in it.
+  const auto step =
+      static_cast<std::uint32_t>(options_.number_by_applied ? skipped.applied : skipped.attempted - 1);
   const amp::Autocast autocast(precision_, phase_);
   const Borders borders(borders_);
   const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);

@@ -35,8 +35,8 @@ enum class GraphUse : std::uint8_t {
 struct StepRunnerOptions {
   Index batch_size = 0;  // samples of a full micro-batch: only those are recorded
   std::uint64_t seed = 0;
-  // Random numbers are numbered by applied instead of attempted steps, so that a step that is done again
-  // draws the same ones.
+  // Random numbers are numbered by the applied steps before this one, not by the attempted ones, so that a
+  // step that is done again draws the same ones.
   bool number_by_applied = false;
   GraphUse graphs = GraphUse::automatic;
   // With whom batch norm takes its statistics; absent: each shard its own. Then every backward() is a call of
@@ -58,10 +58,11 @@ class StepRunner {
   // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
   void apply();
 
-  // The loss of a batch with the random numbers of a certain step, under the precision of the run, outside of
-  // any step: to look at one again, by this rank alone. Batch norm has the statistics of the batch as it is.
-  // `call`: number of the backward among those of this process in the step.
-  Tensor loss(const datasets::Batch& batch, tasks::Carry carry, int call, std::uint32_t step);
+  // The loss of a batch as a step that was skipped computed it, with its random numbers and under the
+  // precision of the run, outside of any step, by this rank alone. Batch norm has the statistics of the batch
+  // as it is. `call`: number of the backward among those of this process in the step.
+  Tensor loss_again(const datasets::Batch& batch, tasks::Carry carry, int call,
+                    const optim::StepReport& skipped);
 
   // From the next forward on: the borders that its backward changes the scale at, which must outlive this.
   // What was recorded holds none.

@@ -5,10 +5,8 @@
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
 //
-// A step that overflows in 16 bits is replayed with a check after every op, and retried where the
-// configuration says so (settle). For that the host knows the outcome of a 16-bit step before the next one
-// changes anything, and before more than one micro-batch of it is asked for; on an asynchronous device that
-// one is under way by then, so the device does not wait. Other outcomes are read at most one step late.
+// What becomes of a step, and of one that overflows in 16 bits, is the pipeline's to see to
+// (train/step_pipeline.h).
 #pragma once
 
 #include <chrono>
@@ -34,8 +32,7 @@
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/signals.h"
-#include "train/step_ledger.h"
-#include "train/step_runner.h"
+#include "train/step_runners.h"
 
 namespace tandem::train {
 
@@ -92,6 +89,7 @@ class Trainer {
 
  private:
   struct Session;
+  struct Resumed;
   void make_loaders();
   void make_learners();
   void check_ranks(std::string_view when);
@@ -104,67 +102,42 @@ class Trainer {
   void warn_of_underflow(Session& session);
   void calibrate_scale(Session& session);
   void set_segments(Session& session);
-  std::string training_losses(const Session& session) const;
-  void write_artifact(Session& session, const tasks::Artifact& artifact);
-  void write_artifacts(Session& session, const Evaluated& evaluated);
-  void write_distributions(Session& session);
   void train(Session& session);
   bool train_epoch(Session& session);
+  void take_batch(Session& session, std::vector<MicroBatch>& batches);
+  void end_iteration(Session& session, std::vector<MicroBatch>& batches);
   void finish_steps(Session& session);
-  void take_batch(Session& session);
-  void micro_batch(Session& session, std::size_t phase, MicroBatch micro_batch);
-  void run_micro_batch(std::size_t phase, const MicroBatch& micro_batch);
-  void end_iteration(Session& session);
-  void end_step(Session& session, std::size_t phase);
-  void settle(Session& session);
-  void run_again(Session& session, LedgerStep& step, optim::StepReport report);
-  [[noreturn]] void give_up(const LedgerStep& step, const optim::StepReport& report,
-                            const std::optional<amp::Overflow>& cause);
-  std::optional<amp::Overflow> diagnose(Session& session, const LedgerStep& step,
-                                        const optim::StepReport& report);
-  std::string advice_on_divergence(const LedgerStep& step, const optim::StepReport& report) const;
-  bool is_known(optim::Step& step) const;
-  // `all`: the device has done every step.
-  void read_outcomes(Session& session, bool all = false);
   void tell_skipped(Session& session);
-  void log_step(Session& session, const LedgerStep& step, const optim::StepReport& report);
-  void show_progress(Session& session, const LedgerStep& step, double lr);
-  std::vector<optim::NamedTensor> tensors_to_save();
+  std::vector<optim::NamedTensor> tensors_to_save(const Session& session);
   void save(Session& session, const runs::RunState& state, bool best, bool anew);
   void save_inside_epoch(Session& session);
   void save_unevaluated(Session& session);
   void save_before_evaluation(Session& session, AveragedWeights& averaged);
   void take_weights(Session& session, AveragedWeights& averaged);
-  void conclude_save(Session& session);
-  bool checkpoint_due(const Session& session) const;
-  bool check_due(Session& session) const;
-  struct Resumed;
   Resumed read_checkpoint(const runs::RunDirectory& directory, std::vector<std::string>& notes,
                           std::vector<std::string>& warnings);
   void take_state(Resumed& resumed);
-  void mend_course(const runs::RunDirectory& directory, const Resumed& resumed,
-                   std::vector<std::string>& warnings);
-  runs::RunState resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
-                        std::vector<std::string>& warnings);
-  std::vector<tasks::Carry> whole_carries();
+  void repair_metrics(const runs::RunDirectory& directory, const Resumed& resumed,
+                      std::vector<std::string>& warnings);
+  Resumed resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
+                 std::vector<std::string>& warnings);
   void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
-  void take_figure(Session& session, double figure);
-  void set_rate_factor(const runs::RunState& state);
+  bool take_figure(Session& session, bool whole);
   std::optional<Evaluated> evaluate_now(Session& session, SharedPass& pass, bool details);
+  std::string training_losses(const Session& session) const;
+  void write_artifact(Session& session, const tasks::Artifact& artifact);
+  void write_artifacts(Session& session, const Evaluated& evaluated);
+  void write_distributions(Session& session);
+  void set_rate_factor(const runs::RunState& state);
   bool test_best(Session& session);
   std::optional<std::string> divergence(const Session& session);
   void interrupt(Session& session);
   void check_outcome(Session& session);
   void check_course(Session& session);
   void end(Session& session);
-  bool in_16_bits() const { return !config_.precision.is_fp32(); }
-  bool retries() const { return config_.precision.on_skip == "retry"; }
   std::int64_t steps_per_epoch() const;
   bool limit_reached() const;
-  // "" where there is one.
-  std::string name_of_phase(std::size_t phase) const;
-  std::string by_phase(const std::vector<double>& losses) const;
 
   const config::Loaded& given_;
   const config::Loaded loaded_;  // with the batch size of all ranks together
@@ -173,7 +146,6 @@ class Trainer {
   TrainerOptions options_;
   Ranks ranks_;
   config::Json rank_facts_;  // once they have been compared: a list
-  bool converted_ = false;   // the checkpoint that the run goes on from: from another precision
   tasks::SkippedSamples skipped_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<datasets::Loader> train_loader_;
@@ -186,9 +158,7 @@ class Trainer {
   std::unique_ptr<Learners> learners_;
   std::unique_ptr<amp::ScaleBorders> borders_;  // outlives the runners; absent without segments of the scale
   StageTimer stages_;
-  // By phase: what runs its steps, and what its next micro-batch begins with.
-  std::vector<std::unique_ptr<StepRunner>> runners_;
-  std::vector<std::vector<tasks::Carry>> carries_;  // of each own shard
+  std::unique_ptr<StepRunners> runners_;
 };
 
 }  // namespace tandem::train

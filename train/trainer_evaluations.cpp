@@ -14,18 +14,17 @@ namespace tandem::train {
 
 namespace {
 
-// A figure that is not finite is better than none, and no other.
-bool is_better(double value, const std::optional<double>& best, bool greater) {
-  if (!best) return true;
-  if (!std::isfinite(value)) return false;
-  if (!std::isfinite(*best)) return true;
-  return greater ? value > *best : value < *best;
-}
-
 std::vector<optim::Step*> steps_of(Learners& learners) {
   std::vector<optim::Step*> steps;
   for (const Learner& learner : learners) steps.push_back(learner.step.get());
   return steps;
+}
+
+// "divided by 4", "times 0.3"
+std::string lowered_by(double factor) {
+  const double whole = std::round(1.0 / factor);
+  const bool divides = std::abs(whole * factor - 1.0) < 1e-9;
+  return divides ? fmt::format("divided by {:g}", whole) : fmt::format("times {:g}", factor);
 }
 
 }  // namespace
@@ -35,14 +34,12 @@ std::vector<optim::Step*> steps_of(Learners& learners) {
 // where it has one only because it is the best, before anything is made of the evaluation but its figures.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   bool best = false;
-  const auto due = [&](std::int64_t every) {
-    return last || (every > 0 && session.state.epoch % every == 0);
-  };
-  const bool saves = checkpoint_due(session) || due(config_.checkpoint.every_epochs);
+  const std::int64_t step = learners_->iterations(), epoch = session.state.epoch;
+  const bool saves = session.saves.due(step) || due_after(epoch, config_.checkpoint.every_epochs, last);
   std::optional<Evaluated> evaluated;
   // The averages are what is evaluated and saved, where there are any.
   AveragedWeights averaged(*learners_);
-  if (due(config_.eval.every_epochs)) {
+  if (due_after(epoch, config_.eval.every_epochs, last)) {
     write_distributions(session);
     if (session.stops) return false;
     if (saves) save_before_evaluation(session, averaged);
@@ -54,29 +51,17 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
       session.evaluation_error = std::current_exception();
     }
     if (!evaluated) return false;
-    const std::string key = config_.best();
-    const double value =
-        figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
-    // Known to the first rank: what it could not save was no best one.
-    const bool greater = tasks::kind_of(config::metrics(config_), key).greater_is_better;
-    if (ranks_.any(ranks_.first() && is_better(value, session.state.best, greater))) {
-      conclude_save(session);
-      session.before_best = session.state;
-      session.state.best = value;
-      session.state.best_epoch = session.state.epoch;
-      best = true;
-    }
-    if (whole) take_figure(session, value);
+    best = take_figure(session, whole);
   }
   if (session.stops) return false;
-  const bool anew = ranks_.any(session.tensors_at != learners_->iterations());
+  const bool anew = ranks_.any(!session.saves.holds(step));
   if (evaluated && !anew) {
     write_artifacts(session, *evaluated);
     // Who goes on evaluates again, and writes what is missing.
-    if (ranks_.any(session.hindrance().has_value())) return false;
+    if (ranks_.any(session.output.hindrance().has_value())) return false;
   }
   if (best || saves) {
-    conclude_save(session);
+    session.saves.conclude(session.state);
     if (anew) take_weights(session, averaged);
     runs::RunState next = session.state;
     if (whole) begin_next_epoch(next);
@@ -86,11 +71,45 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   return true;
 }
 
+// The figure of the last evaluation: whether it is the best one, and, after a whole epoch, what it changes in
+// the course of the run.
+bool Trainer::take_figure(Session& session, bool whole) {
+  runs::RunState& state = session.state;
+  const std::string key = config_.best(), split = task_->validation_split();
+  const double value = figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
+  // Known to the first rank: what it could not save was no best one.
+  const bool best = ranks_.any(ranks_.first() && session.figures.is_best(state, value));
+  if (best) session.saves.set_best(state, value);
+  if (!whole) return best;
+  if (session.figures.lowers_rate(state, value)) {
+    set_rate_factor(state);
+    const std::string since = state.plateau.best_epoch > 0
+                                  ? fmt::format("since epoch {}", state.plateau.best_epoch)
+                                  : "so far: it is not finite";
+    session.output.say(fmt::format("learning rate {}: {} {} has not improved {}",
+                                   lowered_by(config_.schedule.plateau->factor), split, key, since));
+  }
+  if (session.figures.begins_averages(state, value)) {
+    learners_->begin_averages();
+    session.saves.expire();
+    session.output.say(fmt::format(
+        "from here on the mean of the weights is evaluated and saved: {} {} is worse than the best of all "
+        "but the last {} evaluations",
+        split, key, config_.asgd->patience));
+  }
+  return best;
+}
+
+void Trainer::set_rate_factor(const runs::RunState& state) {
+  if (const auto& plateau = config_.schedule.plateau)
+    learners_->set_rate_factor({.factor = state.plateau.factor, .least = plateau->min_lr});
+}
+
 // Of the last steps, whose gradients lie in the buffers still: an evaluation that comes in a later process
 // has none.
 void Trainer::write_distributions(Session& session) {
   if (ranks_.update_parts() > 1) learners_->gather_gradients();
-  session.metrics.write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
+  session.output.metrics().write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
 }
 
 // Mean losses of the epoch so far, for people; "" where nothing of it was trained.
@@ -99,7 +118,7 @@ std::string Trainer::training_losses(const Session& session) const {
   if (state.epoch_samples == 0.0) return "";
   std::vector<double> means = state.epoch_losses;
   for (double& mean : means) mean /= state.epoch_samples;
-  return "training loss" + by_phase(means);
+  return "training loss" + learners_->by_phase(means);
 }
 
 // A kept one has the split and the epoch before its extension, a series of them the split.
@@ -111,13 +130,14 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
     file.replace_filename(fmt::format("{}-{}-{:04}{}", stem, split, session.state.epoch, extension));
     series.replace_filename(fmt::format("{}-{}{}", stem, split, extension));
   }
-  if (!session.directory) return;
-  std::error_code error;  // what cannot be written is told of by who writes
-  std::filesystem::create_directories((session.directory->path() / file).parent_path(), error);
-  if (!session.write_beside(file, artifact.contents)) {
-    session.unwritten = session.trouble;
+  const runs::RunDirectory* const directory = session.output.directory();
+  if (!directory) return;
+  std::error_code error;  // write() says what cannot be written
+  std::filesystem::create_directories((directory->path() / file).parent_path(), error);
+  if (const auto reason = session.output.write(file, artifact.contents)) {
+    session.unwritten = reason;
   } else if (extension == ".png") {
-    session.metrics.write_picture(
+    session.output.metrics().write_picture(
         {learners_->iterations(), session.state.epoch, series.string(), file.string()}, artifact.contents);
   }
 }
@@ -131,7 +151,7 @@ void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
       work();
     } catch (const std::exception& error) {
       session.unwritten = error.what();
-      session.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
+      session.output.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
     }
   };
   const tasks::Evaluation& evaluation = *evaluated.evaluation;
@@ -154,9 +174,9 @@ std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pas
   session.result.metrics = evaluated->metrics;
   session.result.epoch = session.state.epoch;
   session.result.split = split;
-  session.metrics.write(
+  session.output.metrics().write(
       runs::EvalEvent{learners_->iterations(), session.state.epoch, split, session.result.metrics});
-  const std::vector<LinePart> line = epoch_line(
+  session.output.say(epoch_line(
       {.epoch = session.state.epoch,
        .epochs = config_.epochs,
        .losses = training_losses(session),
@@ -164,26 +184,25 @@ std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pas
        .metrics = session.result.metrics,
        .best = config_.best(),
        .items = task_->samples_are(),
-       .items_per_s = session.epoch_seconds > 0.0 ? session.own_samples / session.epoch_seconds : 0.0,
-       .seconds = since(session.started)});
-  if (session.progress) session.progress->line(line);
-  session.log.info(joined(line));
+       .items_per_s = session.epoch_seconds > 0.0 ? session.steps.own_samples() / session.epoch_seconds : 0.0,
+       .seconds = since(session.started)}));
   return evaluated;
 }
 
 // With a validation split, the test split is looked at once, with the weights that validation chose. Returns
 // false when a stop was asked for on the way.
 bool Trainer::test_best(Session& session) {
-  conclude_save(session);
+  session.saves.conclude(session.state);
   // Which checkpoint is the best one is known to who saves.
   const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
   if (!saved) {
     if (ranks_.first())
-      session.warn("no weights of the best epoch could be saved: the test split is not looked at");
+      session.output.warn("no weights of the best epoch could be saved: the test split is not looked at");
     return true;
   }
   ranks_.together([&] {
-    if (session.directory) runs::load_weights(runs::weights_path(*session.directory, "best"), task_->model());
+    if (const auto* const directory = session.output.directory())
+      runs::load_weights(runs::weights_path(*directory, "best"), task_->model());
   });
   if (ranks_.several()) ranks_.take_from_first(task_->model());
   session.state.epoch_samples = 0.0;

@@ -40,47 +40,36 @@ void require_same_data(const tasks::Data& data, const std::string& weights, Inde
 
 }  // namespace
 
-// What the newest whole checkpoint holds; a run that has saved nothing yet begins anew.
-struct Trainer::Resumed {
-  std::string checkpoint;  // its name; empty: none was there
-  runs::RunState run;
-  std::vector<optim::NamedTensor> tensors;
-  bool converting = false;  // from another precision
+tasks::Record Trainer::Resumed::to_record() const {
+  tasks::RecordWriter writer;
+  writer.put_text(checkpoint).put(converting).put_text(files::json_text(runs::to_json(run)));
+  writer.put(tensors.size());
+  for (const auto& [name, tensor] : tensors) writer.put_text(name).put_tensor(tensor);
+  return std::move(writer).record();
+}
 
-  bool found() const { return !checkpoint.empty(); }
-
-  tasks::Record to_record() const {
-    tasks::RecordWriter writer;
-    writer.put_text(checkpoint).put(converting).put_text(files::json_text(runs::to_json(run)));
-    writer.put(tensors.size());
-    for (const auto& [name, tensor] : tensors) writer.put_text(name).put_tensor(tensor);
-    return std::move(writer).record();
+Trainer::Resumed Trainer::Resumed::from_record(std::span<const std::byte> record) {
+  tasks::RecordReader reader(record);
+  Resumed resumed;
+  resumed.checkpoint = reader.take_text();
+  resumed.converting = reader.take<bool>();
+  resumed.run = runs::run_state_in(config::Json::parse(reader.take_text()), "the state of rank 0");
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+    std::string name = reader.take_text();
+    resumed.tensors.emplace_back(std::move(name), reader.take_tensor());
   }
-
-  static Resumed from_record(std::span<const std::byte> record) {
-    tasks::RecordReader reader(record);
-    Resumed resumed;
-    resumed.checkpoint = reader.take_text();
-    resumed.converting = reader.take<bool>();
-    resumed.run = runs::run_state_in(config::Json::parse(reader.take_text()), "the state of rank 0");
-    for (auto left = reader.take<std::size_t>(); left > 0; --left) {
-      std::string name = reader.take_text();
-      resumed.tensors.emplace_back(std::move(name), reader.take_tensor());
-    }
-    reader.end();
-    return resumed;
-  }
-};
+  reader.end();
+  return resumed;
+}
 
 // `notes` gets what there is to say of it, `warnings` what was found damaged.
 Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
                                           std::vector<std::string>& notes,
                                           std::vector<std::string>& warnings) {
-  const config::Json now = course_of(config_);
+  const config::Json now = config_without_run_dir(config_);
   runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(), now);
   const auto newest = checkpoints.newest_whole(warnings);
   Resumed resumed;
-  resumed.run.epoch_losses.assign(learners_->size(), 0.0);
   if (newest) {
     if (device_.type == DeviceType::cpu) {
       const std::string note = note_on_level(directory, config_.deterministic);
@@ -97,16 +86,16 @@ Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
     require_same_data(*task_->data(), runs::weights_path(directory, *newest), saved.run.training_samples);
     checkpoints.adopt(saved.run);
     for (const std::string& change : changes.notes) notes.push_back("changed: " + change);
-    resumed = {*newest, std::move(saved.run), std::move(saved.tensors), changes.precision};
+    resumed = {*newest, std::move(saved.run), std::move(saved.tensors), changes.precision, {}};
   }
   return resumed;
 }
 
 // The run goes on from that state: what was written of it after that goes, what is missing comes back.
-void Trainer::mend_course(const runs::RunDirectory& directory, const Resumed& resumed,
-                          std::vector<std::string>& warnings) {
+void Trainer::repair_metrics(const runs::RunDirectory& directory, const Resumed& resumed,
+                             std::vector<std::string>& warnings) {
   const runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(),
-                                      course_of(config_));
+                                      config_without_run_dir(config_));
   const std::int64_t step = learners_->iterations();
   for (std::string& warning : runs::mend_metrics(
            directory,
@@ -122,15 +111,15 @@ void Trainer::mend_course(const runs::RunDirectory& directory, const Resumed& re
 }
 
 // Brings model, optimizer and loader of every rank to where the first one finds that the run was.
-runs::RunState Trainer::resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
-                               std::vector<std::string>& warnings) {
+Trainer::Resumed Trainer::resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
+                                 std::vector<std::string>& warnings) {
   Resumed resumed =
       ranks_.together([&] { return directory ? read_checkpoint(*directory, notes, warnings) : Resumed(); });
   if (ranks_.several())
     resumed = Resumed::from_record(ranks_.from_first(ranks_.first() ? resumed.to_record() : tasks::Record()));
   ranks_.together([&] {
     if (resumed.found()) take_state(resumed);
-    if (directory) mend_course(*directory, resumed, warnings);
+    if (directory) repair_metrics(*directory, resumed, warnings);
   });
   if (!resumed.found()) notes.push_back("the run had saved nothing yet: it begins anew");
   if (resumed.converting)
@@ -139,26 +128,20 @@ runs::RunState Trainer::resume(const runs::RunDirectory* directory, std::vector<
   if (resumed.found())
     notes.push_back(
         fmt::format("resumed after step {}, in epoch {}", learners_->iterations(), resumed.run.epoch));
-  return resumed.run;
+  return resumed;
 }
 
 void Trainer::take_state(Resumed& resumed) {
-  for (std::size_t phase = 0; phase < carries_.size(); ++phase)
-    carries_[phase] = ranks_.parts(taken_carry(resumed.tensors, learners_->prefix_of(phase), device_));
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+    resumed.carries.push_back(
+        ranks_.parts(taken_carry(resumed.tensors, learners_->prefix_of(phase), device_)));
   learners_->load_state(resumed.tensors, resumed.converting);
-  converted_ = resumed.converting;
   set_rate_factor(resumed.run);
   train_loader_->seek({static_cast<std::uint32_t>(resumed.run.epoch - 1), resumed.run.position});
 }
 
-// Of checkpoint.every_steps.
-bool Trainer::checkpoint_due(const Session& session) const {
-  const auto& every = config_.checkpoint.every_steps;
-  return every && passes_multiple(session.saved_step, learners_->iterations(), *every);
-}
-
 void Trainer::save_inside_epoch(Session& session) {
-  conclude_save(session);
+  session.saves.conclude(session.state);
   finish_steps(session);
   save_unevaluated(session);
 }
@@ -171,8 +154,7 @@ void Trainer::save_unevaluated(Session& session) {
 
 // The averages where there are any; what trains on is back afterwards.
 void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
-  if (session.checkpoints)
-    session.checkpoints->take_weights(task_->model(), session.state.epoch, learners_->iterations());
+  session.saves.take_weights(task_->model(), session.state.epoch, learners_->iterations());
   averaged.leave();
 }
 
@@ -180,19 +162,20 @@ void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
 // repeated follows no step.
 void Trainer::save_before_evaluation(Session& session, AveragedWeights& averaged) {
   const bool trained = session.state.position > 0;
-  if (!ranks_.any(trained && session.tensors_at != learners_->iterations())) return;
+  if (!ranks_.any(trained && !session.saves.holds(learners_->iterations()))) return;
   averaged.leave();
-  conclude_save(session);
+  session.saves.conclude(session.state);
   save_unevaluated(session);
-  ranks_.together([&] { conclude_save(session); });
+  ranks_.together([&] { session.saves.conclude(session.state); });
   averaged = AveragedWeights(*learners_);
 }
 
 // What it takes to go on, of all ranks, for the first one.
-std::vector<optim::NamedTensor> Trainer::tensors_to_save() {
+std::vector<optim::NamedTensor> Trainer::tensors_to_save(const Session& session) {
   if (config_.parallel.check_every > 0)
     check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
-  const std::vector<tasks::Carry> carries = whole_carries();
+  std::vector<tasks::Carry> carries;  // by phase, of the whole batch
+  for (const auto& own : session.pipeline.carries()) carries.push_back(ranks_.whole(own));
   std::vector<optim::NamedTensor> tensors = learners_->state();
   for (std::size_t phase = 0; phase < carries.size(); ++phase)
     for (const datasets::Field& field : carries[phase].fields())
@@ -204,45 +187,12 @@ std::vector<optim::NamedTensor> Trainer::tensors_to_save() {
 // checkpoint of this step has the weights and tensors: only where the run stands is another.
 void Trainer::save(Session& session, const runs::RunState& state, bool best, bool anew) {
   const std::int64_t step = learners_->iterations();
-  const auto tensors = anew ? tensors_to_save() : std::vector<optim::NamedTensor>();
-  if (session.checkpoints) {
-    const std::string choices = backend_for(device_).tuning_cache();
-    if (!choices.empty() && !read_algorithms(choices).choices.empty())
-      session.write_beside(runs::kAlgorithmsFile, choices);
-    const auto mark = session.metrics.mark();
-    if (anew) {
-      session.checkpoints->save(step, tensors, state, best, mark);
-    } else {
-      session.checkpoints->save_state(step, state, best, mark);
-    }
-  }
-  session.saved_step = session.tensors_at = step;
+  const auto tensors = anew ? std::optional(tensors_to_save(session)) : std::nullopt;
+  const std::string choices = backend_for(device_).tuning_cache();
+  if (!choices.empty() && !read_algorithms(choices).choices.empty())
+    session.output.write(runs::kAlgorithmsFile, choices);
+  session.saves.save(step, tensors, state, best);
   if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(step);
-}
-
-// Waits for the save under way, if any, and says what became of it.
-void Trainer::conclude_save(Session& session) {
-  if (!session.checkpoints) return;
-  try {
-    const auto saved = session.checkpoints->finish();
-    if (!saved) return;
-    // A step is saved before its evaluation and after it, perhaps by two processes.
-    if (std::exchange(session.told_of_save, saved->step) != saved->step)
-      session.metrics.write_checkpoint(saved->step, saved->path);
-    session.save_error.clear();
-    session.before_best.reset();
-  } catch (const std::exception& error) {
-    if (!session.survives_write_errors) throw;
-    session.save_error = error.what();
-    session.tensors_at = -1;
-    if (const auto before = std::exchange(session.before_best, {})) {
-      session.state.best = before->best;
-      session.state.best_epoch = before->best_epoch;
-      session.state.best_checkpoint = before->best_checkpoint;
-    }
-    session.warn(fmt::format("the checkpoint was not saved: {}; training goes on (checkpoint.on_save_error)",
-                             error.what()));
-  }
 }
 
 // Before anything of the run is computed.
@@ -258,13 +208,12 @@ void Trainer::take_choices(const runs::RunDirectory& directory, std::vector<std:
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
   try {
-    conclude_save(session);
-    const bool saved = session.saved_step == learners_->iterations() && session.save_error.empty();
-    if (ranks_.any(!saved)) save_unevaluated(session);
-    if (session.evaluation_error) conclude_save(session);
+    session.saves.conclude(session.state);
+    if (ranks_.any(!session.saves.saved(learners_->iterations()))) save_unevaluated(session);
+    if (session.evaluation_error) session.saves.conclude(session.state);
   } catch (const std::exception& error) {
     if (!session.evaluation_error) throw;
-    session.log.error(error.what());  // the first error is the one to tell
+    session.output.log().error(error.what());  // the first error is the one to tell
   }
   if (session.evaluation_error) std::rethrow_exception(session.evaluation_error);
 }

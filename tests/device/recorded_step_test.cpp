@@ -100,7 +100,7 @@ TEST_CASE("what is evaluated between recorded steps does not touch them", "[devi
     const NoGrad no_grad;
     const optim::Ema::Scope averages(*training.step->ema());
     const nn::ModeScope evaluation(*training.model, false);
-    return training.runner->loss(Training::batch(77), {}, 0, 0).item();
+    return training.runner->loss_again(Training::batch(77), {}, 0, {.attempted = 1}).item();
   };
   for (std::uint64_t i = 0; i < 9; ++i) {
     check_same(recorded.run(i), ordinary.run(i));
@@ -167,7 +167,9 @@ TEST_CASE("recordings are refused where they would be wrong", "[device][recordin
   }
   Training training({"precision=fp32", "accumulate=2"});
   Training::batch(0);
-  const auto forward = [&] { return training.runner->loss(Training::batch(0), {}, 0, 0); };
+  const auto forward = [&] {
+    return training.runner->loss_again(Training::batch(0), {}, 0, {.attempted = 1});
+  };
   training.run(0, {6, 6});
   const auto batch = Training::batch(0);
   auto recorded = training.step->record_backward(

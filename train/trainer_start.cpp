@@ -1,0 +1,347 @@
+// What comes before the first step of a run: everything is built and looked at, and the loss scale is set.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "amp/gradient_histogram.h"
+#include "autograd/engine.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/units.h"
+#include "files/digest.h"
+#include "files/json_text.h"
+#include "files/output.h"
+#include "files/write.h"
+#include "parallel/agreement.h"
+#include "runs/environment.h"
+#include "runs/run_data.h"
+#include "train/calibrate.h"
+#include "train/footprint.h"
+#include "train/part_weights.h"
+#include "train/perturbation.h"
+#include "train/planned.h"
+#include "train/rank_facts.h"
+#include "train/start_checks.h"
+#include "train/start_lint.h"
+#include "train/trainer_session.h"
+
+namespace tandem::train {
+
+namespace {
+
+constexpr Index kManyParameters = 100'000'000;  // so many take a while to draw, which is said
+
+// Gradients in FP16 that no scale has raised are zeros in good part.
+void require_scale_for_wire(const config::Config& config) {
+  const optim::ScalerOptions scaler = precision_of(config).scaler;
+  require(config.parallel.wire != "fp16" || scaler.moves() || scaler.initial > 1.0, "",
+          "parallel.wire: fp16 wants gradients that a loss scale has raised, and precision {} has none; take "
+          "bf16, or precision=amp_fp16",
+          config.precision.label());
+}
+
+// What ranks on CPUs alone do, or with FP32 masters alone.
+void require_divisible(const config::Config& config, const Ranks& ranks, Device device) {
+  require(
+      !ranks.syncs_batch_norm() || device == Device{}, "",
+      "parallel.sync_batch_norm: batch norm is synchronised on CPUs so far, the device is {}; leave the key "
+      "out, or take device=cpu",
+      to_string(device));
+  if (ranks.update_parts() == 1) return;
+  require(
+      device == Device{}, "",
+      "parallel.shard_optimizer: the update is divided on CPUs so far, the device is {}; leave the key out, "
+      "or take device=cpu",
+      to_string(device));
+  require(!step_options(config).rounding.stochastic, "",
+          "parallel.shard_optimizer: stochastic rounding (precision.rounding) draws by the place of a weight "
+          "among all of them; take one of the two");
+}
+
+// The batch of a step is that of all ranks, whatever the configuration gives it as.
+config::Loaded of_all_ranks(config::Loaded loaded, const parallel::Communicator* ranks) {
+  if (ranks && loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks->size();
+  return loaded;
+}
+
+}  // namespace
+
+Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
+    : given_(loaded),
+      loaded_(of_all_ranks(loaded, options.ranks)),
+      config_(loaded_.config),
+      device_(device_of(config_)),
+      options_(options),
+      ranks_(options.ranks, config_.parallel, config_.data.batch_size) {
+  require_scale_for_wire(config_);
+  require_divisible(config_, ranks_, device_);
+  const config::Json like = options_.weights.empty() ? config::Json() : runs::saved_data(options_.weights);
+  const tasks::DataPtr data = runs::open_data(config_, skipped_.reporter(), like, &notes_);
+  if (device_ == Device{}) {
+    // A rank has a shard in memory at a time.
+    config::Loaded of_shard = loaded_;
+    of_shard.config.data.batch_size = ranks_.division().most(config_.data.batch_size);
+    // One value a channel is enough where batch norm has those of other ranks, which this does not know.
+    if (ranks_.syncs_batch_norm())
+      of_shard.config.data.batch_size = std::max<Index>(2, of_shard.config.data.batch_size);
+    const Footprint footprint = footprint_of(of_shard, data, ranks_.update_parts());
+    require_memory(of_shard, footprint);
+    if (footprint.parameters >= kManyParameters && ranks_.first() && !options_.quiet)
+      output::remark("tandem: makes {} parameters: {}\n", footprint.parameters, to_string(footprint));
+  }
+  check_start(loaded_, data, ranks_.syncs_batch_norm() ? 1 : ranks_.shards());
+  require_own_plan(loaded_, data);
+  task_ = config::make_task(loaded_, data);
+  nn::Module& model = task_->model();
+  std::ranges::move(initialise_from(config_, *task_), std::back_inserter(notes_));
+  for (const std::string& note : {level_note(device_), precision_note(config_, device_)})
+    if (!note.empty()) notes_.push_back(note);
+  perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
+  precision_ = make_plan(loaded_, model);
+  make_loaders();
+  model.to(device_);
+  make_learners();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::make_loaders() {
+  datasets::SourcePtr training = task_->training_source(device_);
+  unit_ = unit_of_parts(*task_, training, ranks_.shards(), static_cast<int>(config_.accumulate));
+  if (ranks_.divided()) training = training->divided(ranks_.division());
+  train_loader_ = std::make_unique<datasets::Loader>(
+      std::move(training),
+      datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
+  const std::string chooses = task_->validation_split();
+  chooses_ = std::make_unique<SharedPass>(*task_, chooses, device_, ranks_);
+  if (chooses == "validation") test_ = std::make_unique<SharedPass>(*task_, "test", device_, ranks_);
+}
+
+void Trainer::make_learners() {
+  const std::int64_t per_epoch = steps_per_epoch();
+  const Index batch_size = train_loader_->source().layout().samples();
+  optim::StepOptions of_step = step_options(config_);
+  of_step.unit = unit_;
+  exchange_ = ranks_.exchange(unit_.value_or(1.0), device_);
+  of_step.shards = exchange_.get();
+  of_step.update_parts = ranks_.update_parts();
+  of_step.own_part = of_step.update_parts > 1 ? ranks_.rank() : 0;
+  peers_ = ranks_.batch_norm_peers();
+  learners_ = std::make_unique<Learners>(*task_, loaded_, of_step, [&](double lr) {
+    return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
+  });
+  runners_ = std::make_unique<StepRunners>(
+      *task_, *learners_, *precision_, stages_,
+      StepRunnerOptions{.batch_size = batch_size,
+                        .seed = static_cast<std::uint64_t>(config_.seed),
+                        .number_by_applied = config_.precision.on_skip == "retry",
+                        .graphs = graph_use(config_),
+                        .peers = peers_.get()},
+      device_ != Device{} && ranks_.several());
+}
+
+std::string Trainer::dry_run() {
+  read_everything(*task_->data(), ranks_.first());  // as long on every rank, so that none waits
+  const auto batch = train_loader_->next();
+  const amp::Autocast autocast(*precision_);
+  NoBatchNormPeers alone;
+  const BatchNormPeersScope apart(peers_ ? &alone : nullptr);
+  std::string losses;
+  for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
+    if (batch->samples == 0) break;  // a part for which none are left
+    const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
+    losses += fmt::format("{}loss{} {}", phase == 0 ? "" : ", ", learners_->whose(phase),
+                          decimal_text(loss_of_phase(*task_, phase, *batch, random).item(), 4));
+    autocast.finish();
+    (*learners_)[phase].step->clear();
+  }
+  std::string text;
+  for (const std::string& line : what_trains()) text += line + "\n";
+  for (const std::string& note : notes_) text += note + "\n";
+  if (batch->samples > 0) text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
+  for (const std::string& reason : skipped_.take()) text += tasks::text_of_skipped(reason) + "\n";
+  if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
+  return text + course() + "\n";
+}
+
+std::vector<std::string> Trainer::what_trains() const {
+  const nn::Module& model = task_->model();
+  std::vector<std::string> lines{task_->text_of_data()};
+  for (std::string& note : task_->notes_of_data()) lines.push_back(std::move(note));
+  lines.push_back(
+      fmt::format("model: {} parameters, {} trained", model.parameter_count(), model.parameter_count(true)));
+  for (const Learner& learner : *learners_)
+    for (const std::string& table : learner.step->lazy_tables())
+      lines.push_back(fmt::format(
+          "lazy updates: {}: a step changes only the rows it touched, which dense updates would not", table));
+  return lines;
+}
+
+std::string Trainer::course() const {
+  const std::string ranks = ranks_.text();
+  return fmt::format("run: {} epochs of {} steps, {}, {}{}", config_.epochs, steps_per_epoch(),
+                     config_.precision.label(), to_string(device_), ranks.empty() ? "" : ", " + ranks);
+}
+
+void Trainer::compare_ranks() {
+  if (!ranks_.several() || !rank_facts_.empty()) return;
+  config::Json same = config_without_run_dir(given_.config);
+  same.erase("threads");
+  if (const std::string plan = plan_text_of(loaded_); !plan.empty()) same["plan"] = files::sha256(plan);
+  std::vector<config::Json> facts;
+  for (const std::string& text :
+       ranks_.texts(files::json_text(facts_of_rank(runs::environment(), same, *task_->data()))))
+    facts.push_back(config::Json::parse(text));
+  if (const auto differs = difference(facts)) throw parallel::AgreedError(*differs, true);
+  rank_facts_ = config::Json::array();
+  for (config::Json& of_rank : facts) {
+    of_rank.erase("same");
+    rank_facts_.push_back(std::move(of_rank));
+  }
+  ranks_.join_devices();
+  // Weights are drawn by each rank, or read from its files.
+  if (const auto differs = ranks_.difference(learners_->common_state()))
+    throw parallel::AgreedError(
+        "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
+}
+
+// Throws AgreedError unless all ranks hold the same state.
+void Trainer::check_ranks(std::string_view when) {
+  if (ranks_.several()) ranks_.require_same(learners_->common_state(), when);
+}
+
+// What happens once, before the first step.
+void Trainer::begin(Session& session, const std::string& command_line,
+                    const std::vector<std::string>& warnings, const std::vector<std::string>& notes) {
+  config::Json found = runs::environment();
+  if (ranks_.several()) {
+    found["communicator"] = ranks_.communicator().description();
+    found["ranks"] = rank_facts_;
+    if (ranks_.devices()) found["devices_by"] = ranks_.devices()->description();
+  }
+  found["command_line"] = command_line;
+  found["seed"] = config_.seed;
+  if (session.output.directory())
+    files::write_atomically(session.output.directory()->environment(), files::json_text(found, 2) + "\n");
+  if (const std::string plan = plan_text_of(loaded_); session.output.directory() && !plan.empty())
+    files::write_atomically(session.output.directory()->plan(), plan);
+  if (!options_.quiet && ranks_.first()) session.output.show_progress();
+  session.output.log().info(command_line);
+  for (const std::string& warning : warnings) session.output.warn(warning);
+  for (const std::string& line : what_trains()) session.output.say(line);
+  for (const std::string& note : notes) session.output.say(note);
+  session.output.say(course());
+  for (std::size_t rank = 0; rank < rank_facts_.size(); ++rank)
+    session.output.log().info(text_of_rank(static_cast<int>(rank), rank_facts_[rank]));
+  if (session.output.directory())
+    session.output.say("run directory: " + session.output.directory()->path().string());
+  calibrate_scale(session);
+  if (learners_->iterations() == 0 && ranks_.first()) {
+    warn_of_underflow(session);
+    if (!config_.precision.is_fp32())
+      for (const amp::LintLine& line : lint_of(*task_, *precision_, config_, device_))
+        session.output.warn(to_string(line));
+  }
+  session.output.metrics().write(runs::StartEvent{task_->model().parameter_count(), config_.precision.label(),
+                                                  to_string(device_), learners_->iterations(),
+                                                  config::metrics(config_)});
+}
+
+// FP16 without a loss scale trains on, and silently loses gradients: says how many, measured on the first
+// batch in FP32, on a copy of the model that leaves nothing behind.
+void Trainer::warn_of_underflow(Session& session) {
+  const amp::Precision precision = precision_of(config_);
+  if (!precision.runs_in(DType::f16) || precision.scaler.moves() || precision.scaler.initial > 1.0) return;
+  const auto position = train_loader_->state();
+  const auto batch = train_loader_->next();
+  train_loader_->seek(position);
+  if (!batch) return;
+  amp::ExponentHistogram gradients;
+  {
+    const auto task = config::make_task(loaded_, task_->data());
+    initialise_from(config_, *task);
+    task->model().to(device_);
+    amp::GradientCollector collector(task->model());
+    NoBatchNormPeers alone;
+    const BatchNormPeersScope apart(peers_ ? &alone : nullptr);
+    for (std::size_t phase = 0; phase < learners_->size(); ++phase)
+      backward(loss_of_phase(*task, phase, *batch, {.seed = static_cast<std::uint64_t>(config_.seed)}));
+    gradients = collector.activations();
+  }
+  backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
+  const auto non_zero = gradients.total() - gradients.zeros();
+  const auto flushed = gradients.flushed(0);
+  const auto saving = gradients.saving_scale();
+  const std::string found =
+      flushed == 0
+          ? "no activation gradient of the first batch underflows to zero, later ones may"
+          : fmt::format("{:.2g} % of the activation gradients of the first batch underflow to zero{}",
+                        100.0 * static_cast<double>(flushed) / static_cast<double>(non_zero),
+                        saving && gradients.flushed(*saving) < flushed
+                            ? fmt::format(", a scale of {:g} would save them", std::exp2(*saving))
+                            : "");
+  session.output.say(
+      fmt::format("FP16 without a loss scale: {}; \"scaler\": \"dynamic\" prevents it", found));
+}
+
+// Once, before the first step: what a run goes on with has a scale.
+void Trainer::calibrate_scale(Session& session) {
+  if (config_.precision.scaler.mode == "segments") return set_segments(session);
+  if (config_.precision.scaler.mode != "calibrated" || learners_->iterations() > 0) return;
+  std::string start;
+  ranks_.together([&] {
+    if (!ranks_.first()) return;
+    const optim::ScalerOptions scaler = precision_of(config_).scaler;
+    if (const auto planned = planned_scale(loaded_, task_->data())) {
+      const int log2 = amp::within(scaler, planned->start);
+      session.output.say(fmt::format("loss scale: 2^{} to start with, as the plan says; window 2^{} to 2^{}",
+                                     log2, planned->window[0], planned->window[1]));
+      start = fmt::format("{}", log2);
+      return;
+    }
+    const amp::Calibration found = calibrate(loaded_, task_->data(), device_);
+    if (session.output.directory())
+      files::write_atomically(session.output.directory()->calibration(),
+                              files::json_text(to_json(found), 2) + "\n");
+    session.output.say(to_string(found));
+    start = fmt::format("{}", amp::start_of(found, scaler));
+  });
+  const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
+  for (Learner& learner : *learners_)
+    for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
+}
+
+// Those that the first step found are the run's, which keeps them beside its checkpoints.
+void Trainer::set_segments(Session& session) {
+  const bool begins = learners_->iterations() == 0;
+  std::string found, start = "0";
+  ranks_.together([&] {
+    if (!ranks_.first()) return;
+    if (begins) {
+      const amp::Calibration calibration = calibrate(loaded_, task_->data(), device_);
+      found = files::json_text(to_json(calibration), 2) + "\n";
+      start = fmt::format("{}", amp::start_of(calibration, precision_of(config_).scaler));
+      if (session.output.directory())
+        files::write_atomically(session.output.directory()->calibration(), found);
+      session.output.say(to_string(calibration));
+    } else if (session.output.directory()) {
+      found = files::read_text_if_there(session.output.directory()->calibration()).value_or("{}");
+    }
+  });
+  const std::string file =
+      session.output.directory() ? session.output.directory()->calibration() : "calibration.json";
+  const auto segments = segments_in(ranks_.text_of_first([&] { return found; }), file);
+  const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
+  borders_ = std::make_unique<amp::ScaleBorders>(task_->model(), segments);
+  optim::Step& step = *learners_->front().step;
+  if (begins) step.scaler().set(scale);
+  train::set_segments(step, *borders_);
+  (*runners_)[0].set_borders(borders_.get());
+}
+
+}  // namespace tandem::train
