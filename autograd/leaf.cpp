@@ -1,7 +1,6 @@
 #include "autograd/leaf.h"
 
-#include <algorithm>
-#include <deque>
+#include <map>
 #include <memory>
 
 #include "autograd/ops/elementwise.h"
@@ -114,36 +113,32 @@ struct WorkingCopies {
     std::uint64_t version = 0;  // of the master's storage, when it was filled
     bool filled = false;
   };
-  std::size_t offset = 0;  // of the master in its storage, in bytes
-  Index numel = 0;         // of the parameter
+  explicit WorkingCopies(Index elements) : numel(elements) {}
+
+  Index numel;  // of the parameter
   Copy f16{}, bf16{};
 
   Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
 };
 
-// One for each parameter on a storage that has elements.
+// Those of the parameters on a storage that have elements, by the offset of the master, in bytes.
 struct WorkingCopyList final : KeptList {
   static constexpr Kept kKept = Kept::working_copies;
-  std::deque<WorkingCopies> parameters;  // references stay valid
-
-  WorkingCopies* find(std::size_t offset) {
-    const auto found = std::ranges::find(parameters, offset, &WorkingCopies::offset);
-    return found == parameters.end() ? nullptr : &*found;
-  }
+  std::map<std::size_t, WorkingCopies> parameters;
 };
 
 // Where `master` is f32 and has elements.
 void announce_master(const Tensor& master) {
-  if (master.dtype() != DType::f32 || master.numel() == 0) return;
-  auto& list = master.storage()->kept<WorkingCopyList>();
-  if (!list.find(master.offset())) list.parameters.push_back({master.offset(), master.numel()});
+  if (master.dtype() == DType::f32 && master.numel() > 0)
+    master.storage()->kept<WorkingCopyList>().parameters.try_emplace(master.offset(), master.numel());
 }
 
 // Absent where `master` is no whole parameter.
 WorkingCopies* working_copies_of(const Tensor& master) {
   auto* const list = master.storage()->find_kept<WorkingCopyList>();
-  WorkingCopies* const copies = list ? list->find(master.offset()) : nullptr;
-  return copies && copies->numel == master.numel() ? copies : nullptr;
+  if (!list) return nullptr;
+  const auto found = list->parameters.find(master.offset());
+  return found != list->parameters.end() && found->second.numel == master.numel() ? &found->second : nullptr;
 }
 
 // Renews every copy of the masters on one storage: copies may share a storage too, whose version must not
@@ -152,10 +147,10 @@ void renew_working_copies(const Tensor& any_master, DType dtype) {
   const Ref<Storage>& storage = any_master.storage();
   const std::uint64_t version = storage->version();
   Storage* bumped = nullptr;
-  for (WorkingCopies& parameter : storage->kept<WorkingCopyList>().parameters) {
+  for (auto& [offset, parameter] : storage->kept<WorkingCopyList>().parameters) {
     WorkingCopies::Copy& copy = parameter.of(dtype);
     if (!copy.tensor.defined() || (copy.filled && copy.version == version)) continue;
-    const Tensor master = Tensor::over(storage, parameter.offset, copy.tensor.shape(), DType::f32);
+    const Tensor master = Tensor::over(storage, offset, copy.tensor.shape(), DType::f32);
     backend_for(master.device()).cast(master, copy.tensor);
     Storage* const target = copy.tensor.storage().get();
     if (target != bumped) target->bump_version();
@@ -203,7 +198,7 @@ bool has_working_copy(const Tensor& master, DType dtype) {
 void expire_working_copies(const Tensor& master) {
   auto* const list = master.storage()->find_kept<WorkingCopyList>();
   if (!list) return;
-  for (WorkingCopies& parameter : list->parameters) parameter.f16.filled = parameter.bf16.filled = false;
+  for (auto& [offset, parameter] : list->parameters) parameter.f16.filled = parameter.bf16.filled = false;
 }
 
 Parameter::Parameter(const Tensor& initial, ParameterLayout layout) : state_(make_ref<State>(initial)) {
