@@ -30,8 +30,8 @@ class DeviceExchange final : public optim::ShardExchange {
   std::size_t bucket_bytes() const override { return options_.bucket_bytes; }
 
   std::vector<double> gather(std::span<const double> own) override {
-    std::vector<double> all(own.size() * static_cast<std::size_t>(ranks_.size()));
-    ranks_.all_gather(own, all, options_.deadline_s);
+    const std::vector<std::size_t> counts(static_cast<std::size_t>(ranks_.size()), own.size());
+    std::vector<double> all = gather_rows(ranks_, own, counts, options_.flag, options_.deadline_s);
     devices_.begin_step();
     return all;
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/backend.h"
@@ -35,9 +36,7 @@ class RankExchange : public optim::ShardExchange {
     std::vector<std::size_t> counts =
         counts_of_ranks(static_cast<std::size_t>(options_.shards), ranks_.size());
     for (std::size_t& count : counts) count *= width;
-    std::vector<double> all(static_cast<std::size_t>(options_.shards) * width);
-    ranks_.all_gather(own, counts, all, options_.deadline_s);
-    return all;
+    return gather_rows(ranks_, own, std::move(counts), options_.flag, options_.deadline_s);
   }
 
   void gather_parts(const Tensor& whole, std::span<const std::size_t> counts) override {
@@ -286,6 +285,24 @@ class ReproducibleExchange final : public RankExchange {
 };
 
 }  // namespace
+
+std::vector<double> gather_rows(Communicator& ranks, std::span<const double> own,
+                                std::vector<std::size_t> counts, SharedFlag* flag, double deadline_s) {
+  std::vector<double> sent(own.begin(), own.end());
+  sent.push_back(flag && flag->own ? 1.0 : 0.0);
+  for (std::size_t& count : counts) ++count;
+  std::vector<double> told(std::accumulate(counts.begin(), counts.end(), std::size_t{0})), rows;
+  ranks.all_gather(sent, counts, told, deadline_s);
+  if (flag) flag->any = false;
+  auto first = told.begin();
+  for (const std::size_t count : counts) {
+    const auto last = first + static_cast<std::ptrdiff_t>(count) - 1;
+    rows.insert(rows.end(), first, last);
+    if (flag && *last != 0.0) flag->any = true;
+    first = last + 1;
+  }
+  return rows;
+}
 
 std::unique_ptr<optim::ShardExchange> make_shard_exchange(Communicator& ranks,
                                                           const ShardExchangeOptions& options,

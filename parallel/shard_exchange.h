@@ -9,11 +9,23 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "optim/step/shards.h"
 #include "parallel/communicator.h"
 
 namespace tandem::parallel {
+
+// A flag that every rank shows the others beside what its shards tell of a step.
+struct SharedFlag {
+  bool own = false;
+  bool any = false;  // some rank's was set in the last step; the same on all
+};
+
+// The rows of all ranks, `counts` values of each, of which `own` are this one's; and their flags.
+std::vector<double> gather_rows(Communicator& ranks, std::span<const double> own,
+                                std::vector<std::size_t> counts, SharedFlag* flag, double deadline_s);
 
 struct ShardExchangeOptions {
   int shards = 1;  // at least as many as ranks; rank r owns part_of_rank(shards, ranks, r)
@@ -26,6 +38,7 @@ struct ShardExchangeOptions {
   // Ranges of f16 are divided by the power of two from the number of ranks on, so that no sum is too large
   // whose parts are not.
   DType wire = DType::f32;
+  SharedFlag* flag = nullptr;  // kept; absent: none is shown
 };
 
 // What 16 bits on the wire made of a sum.

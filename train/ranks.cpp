@@ -124,7 +124,8 @@ std::unique_ptr<optim::ShardExchange> Ranks::exchange(double usual_samples, Devi
       .reproducible = options_.reduction == "reproducible",
       .deadline_s = options_.deadline_s,
       .bucket_bytes = bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<std::size_t>::max(),
-      .wire = wire_of(options_)};
+      .wire = wire_of(options_),
+      .flag = &flag_};
   std::optional<parallel::WireError>* const error = options_.wire == "fp32" ? nullptr : &wire_error_;
   if (device == Device{}) return parallel::make_shard_exchange(communicator_, options, error);
   parallel::require_device_shards(options, size());

@@ -67,6 +67,10 @@ class Ranks {
 
   // Whether any rank says so.
   bool any(bool here);
+  // The same of several ranks that train, in the messages of their steps: said with those from now on, and
+  // whether any rank said so in the last one. Does not communicate.
+  void say_in_step(bool here) { flag_.own = here; }
+  bool said_in_step() const { return flag_.any; }
   // What the first rank has, on every rank. `value` is asked for on the first only.
   template <class Work>
   std::string text_of_first(Work&& value) {
@@ -107,6 +111,7 @@ class Ranks {
   Range own_;
   std::unique_ptr<parallel::DeviceCommunicator> devices_;
   std::optional<parallel::WireError> wire_error_;
+  parallel::SharedFlag flag_;
 };
 
 }  // namespace tandem::train

@@ -150,14 +150,16 @@ bool Trainer::train_epoch(Session& session) {
   const Index batches = train_loader_->batches_per_epoch() / ranks_.own();
   Index served = train_loader_->batches_served() / ranks_.own();
   std::vector<MicroBatch> of_iteration;
+  const auto asks = [&] { return session.stop.asked() || session.output.hindrance(); };
   runners_->start_clock();
   stages_.start();
   while (served < batches) {
     for (std::int64_t taken = 0; taken < config_.accumulate && served < batches; ++taken, ++served)
       take_batch(session, of_iteration);
+    ranks_.say_in_step(asks());
     end_iteration(session, of_iteration);
     if (session.saves.ended()) session.saves.conclude(session.state);
-    session.stops = ranks_.any(session.stop.asked() || session.output.hindrance());
+    session.stops = ranks_.several() ? ranks_.said_in_step() : asks();
     if (session.stops || limit_reached()) break;
     const std::int64_t step = learners_->iterations();
     if (passes_multiple(std::exchange(session.checked_step, step), step, config_.parallel.check_every))

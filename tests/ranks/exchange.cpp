@@ -46,8 +46,9 @@ void check_sums(Communicator& ranks, int shards, std::size_t length) {
     for (const float value : shard_values<float>(shard, length))
       terms += std::pow(static_cast<double>(value), 2);
   for (const bool reproducible : {false, true}) {
+    SharedFlag flag;
     const ShardExchangeOptions options{
-        .shards = shards, .reproducible = reproducible, .deadline_s = kDeadline};
+        .shards = shards, .reproducible = reproducible, .deadline_s = kDeadline, .flag = &flag};
     const auto exchange = make_shard_exchange(ranks, options);
     for (int step = 0; step < 2; ++step) {
       const Values total = sum_by(*exchange, length);
@@ -71,6 +72,13 @@ void check_sums(Communicator& ranks, int shards, std::size_t length) {
     const std::vector<double> rows = exchange->gather(own);
     for (int shard = 0; shard < shards; ++shard)
       expect(rows.at(static_cast<std::size_t>(2 * shard)) == shard, "row {} of {}", shard, shards);
+    expect(rows.size() == static_cast<std::size_t>(2 * shards) && !flag.any, "a flag that nobody set");
+    for (int speaker = 0; speaker < ranks.size(); ++speaker) {
+      flag.own = ranks.rank() == speaker;
+      expect(exchange->gather(own) == rows && flag.any, "the flag of rank {}", speaker);
+    }
+    flag.own = false;
+    expect(exchange->gather(own) == rows && !flag.any, "a flag that was taken back");
   }
 }
 
