@@ -5,30 +5,24 @@
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
 //
-// What becomes of a step, and of one that overflows in 16 bits, is the pipeline's to see to
-// (train/step_pipeline.h).
+// Steps that overflow in 16 bits are diagnosed and retried by the pipeline (train/step_pipeline.h).
 #pragma once
 
-#include <chrono>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "amp/autocast.h"
-#include "amp/overflow.h"
 #include "amp/scale_borders.h"
 #include "config/task.h"
 #include "data/loader.h"
 #include "runs/checkpoints.h"
-#include "runs/log.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/learners.h"
-#include "train/progress.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/signals.h"
